@@ -703,6 +703,29 @@ def state_variances(
     return np.concatenate(each), deviation
 
 
+def largest_variance(n_directions: int, noise: NoiseOfRun) -> tuple[float, float]:
+    """Of a prediction for a row of norm 1, of weights that are noise.
+
+    Rows have mean square 1, and their variance lies in any way in so many directions.
+    The sum over directions of share times variance is largest on the concave hull of
+    that product. And the standard deviation of the mean ratio of such weights, as if
+    rows spread evenly.
+    """
+    even = 1 / n_directions
+    shares = np.concatenate([[0.0], np.geomspace(even * _FLAT, 1.0, _CURVATURES)])
+    shares = np.sort(np.append(shares, even))
+    variances = noise.variance(shares)
+    energies = shares * variances.sum(axis=1)
+    low, high = shares <= even, shares >= even
+    width = np.maximum(shares[high] - shares[low][:, None], 1e-300)
+    along = np.clip((even - shares[low][:, None]) / width, 0.0, 1.0)
+    chords = (1 - along) * energies[low][:, None] + along * energies[high]
+    largest = n_directions * float(chords.max())
+    at_even = variances[np.searchsorted(shares, even)]
+    squares = float(np.sum(at_even**2)) / n_directions
+    return largest, math.sqrt(2 * squares) / max(largest, 1e-300)
+
+
 def _principal(
     centred: FloatArray, shares: FloatArray
 ) -> tuple[FloatArray, FloatArray]:

@@ -6,16 +6,17 @@ and how large the predictions are that noise alone would make.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array, issparse
 
 from skdp._floats import FloatArray
-from skdp._rows import clip_rows
+from skdp._rows import clip_rows, with_entries
 from skdp.data import CentredDense, CentredSource, Centring, Source, StateRows
+from skdp.data._centred import SHARE_BITS
 from skdp.data._source import nothing
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Query
@@ -23,6 +24,7 @@ from skdp.queries._record_sums import RowSum
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._centred_descent_rules import (
     NoiseOfRun,
+    largest_variance,
     norm_of_numbers,
     row_norm,
     share_of_rows,
@@ -117,7 +119,7 @@ class CentredStates:
     states: States
     margins: FloatArray
 
-    @property
+    @cached_property
     def centring(self) -> Centring:
         """Post-processing of the margins."""
         states = self.states
@@ -182,8 +184,12 @@ class Numbers:
         return CentredNumbers(self, believed * mean, squares)
 
     def rows(self, X: Any) -> StateRows:
-        """Sparse rows, of norm at most 1: an entry is a share of its feature."""
+        """Sparse rows, of norm at most 1: an entry is a share of its feature.
+
+        Cut towards 0 to whole shares, so that no row gets longer.
+        """
         own = csr_array(clip_rows(X, self.data_norm) * (1 / self.data_norm))
+        own = with_entries(own, np.trunc(own.data * 2.0**SHARE_BITS) / 2.0**SHARE_BITS)
         basis = csr_array(eye_array(self.n_features, format="csr"))
         return StateRows(own, basis, (self.n_features,))
 
@@ -228,9 +234,5 @@ class CentredNumbers:
         )
 
     def variances(self, noise: NoiseOfRun) -> tuple[FloatArray, float]:
-        # As if rows spread evenly over all directions: where they do not, noise is
-        # damped more (docs/proofs/centred_descent.md).
-        d = self.numbers.n_features
-        each = noise.variance(np.full(1, 1 / d))
-        deviation = math.sqrt(2 * np.sum(each**2) / d) / max(float(each.sum()), 1e-300)
-        return np.array([float(each.sum())]), deviation
+        largest, deviation = largest_variance(self.numbers.n_features, noise)
+        return np.array([largest]), deviation

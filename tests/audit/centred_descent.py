@@ -15,8 +15,14 @@ from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import Progress
-from skdp.solvers._centred_descent import CentredDescent, States
+from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._centred_descent_rules import Shares
+from skdp.solvers._centred_rows import (
+    CentredNumbers,
+    CentredStates,
+    Numbers,
+    States,
+)
 
 BUDGET = Budget(1.0, 1e-6)
 COLUMNS, N = 3, 6000
@@ -43,12 +49,21 @@ def truth_values(rows):
     return csr_array((np.ones(rows.size), states.ravel(), indptr), shape=shape)
 
 
-class ShortStates(States):
+class ShortRows(CentredStates):
     """Rows are clipped to half of what the rules say, so that all are at the bound."""
 
-    def centring(self, margins):
-        honest = super().centring(margins)
+    @property
+    def centring(self):
+        honest = super().centring
         return Centring(honest.centre, honest.scale, honest.norm / 2)
+
+
+class ShortStates(States):
+    """Declared columns whose rows are clipped so."""
+
+    def centred(self, released, n_samples):
+        honest = super().centred(released, n_samples)
+        return ShortRows(self, honest.margins)
 
 
 def states(columns=COLUMNS):
@@ -58,7 +73,39 @@ def states(columns=COLUMNS):
     return ShortStates((2,) * columns, csr_array(basis), weights)
 
 
-def pair(loss, adjacency, change="opposite"):
+class ShortCentre(CentredNumbers):
+    """The same of rows of numbers."""
+
+    @property
+    def norm(self):
+        return super().norm / 2
+
+
+class ShortNumbers(Numbers):
+    """Rows of numbers that are clipped so."""
+
+    def centred(self, released, n_samples):
+        honest = super().centred(released, n_samples)
+        return ShortCentre(self, honest.mean, honest.squares)
+
+
+def numbers(rows):
+    """Rows of -1 and 1 over the root of their number: of norm 1."""
+    return (2.0 * np.asarray(rows) - 1) / math.sqrt(COLUMNS)
+
+
+# How rows are given, and what is public of them.
+ROWS = {
+    "declared": (truth_values, states),
+    "dense": (numbers, lambda: ShortNumbers(COLUMNS, 1.0)),
+    "sparse": (
+        lambda rows: csr_array(numbers(rows)),
+        lambda: ShortNumbers(COLUMNS, 1.0),
+    ),
+}
+
+
+def pair(loss, adjacency, change="opposite", given=truth_values):
     """Two tables; what is exchanged is the last of the records, or its label.
 
     Labels are those of the majority of the columns, but for the last record's, which is
@@ -81,7 +128,7 @@ def pair(loss, adjacency, change="opposite"):
         if change == "opposite":
             others[-1] = 1 - rows[-1]
     tables = (rows, y, there), (others, labels, left)
-    return tuple(MemorySource(truth_values(x), t, p) for x, t, p in tables)
+    return tuple(MemorySource(given(x), t, p) for x, t, p in tables)
 
 
 @dataclass(frozen=True)
@@ -92,6 +139,7 @@ class Case:
     adjacency: str
     kind: type[CentredDescent] = CentredDescent
     change: str = "opposite"
+    rows: str = "declared"
 
     @cached_property
     def objective(self):
@@ -105,11 +153,14 @@ class Case:
 
     @cached_property
     def pair(self):
-        return pair(self.objective.loss, self.adjacency, self.change)
+        given, _ = ROWS[self.rows]
+        return pair(self.objective.loss, self.adjacency, self.change, given)
 
     @cached_property
     def solver(self):
-        solver = self.kind.planned({"states": states()}, self.objective, BUDGET)
+        solver = self.kind.planned(
+            {"rows": ROWS[self.rows][1]()}, self.objective, BUDGET
+        )
         return replace(solver, shares=SHARES[self.loss_name])
 
     @cached_property

@@ -24,10 +24,9 @@ from skdp.losses import LogisticLoss
 from skdp.privacy._audited import audited_by
 from skdp.privacy._plan import Part, Plan
 from skdp.privacy._query import Bound
-from skdp.queries._record_sums import ErrorSum, NoiseRatio
+from skdp.queries._record_sums import ErrorSum, NoiseRatio, RowSum
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._centred_descent import CentredDescent, _Run
-from skdp.solvers._margins import shrunk_margins
 from tests.audit.centred_descent import LOSSES, Case, N, truth_values
 
 ADJACENCIES = ("replace_one", "zero_out")
@@ -129,11 +128,11 @@ class CentreWithoutNoise(_Run):
     """Planted bug: centred on the exact sums, though noisy ones are paid for."""
 
     @cached_property
-    def margins(self):
-        parts, n = self.solver.states.parts, self.objective.n_samples
-        query = StateSums(sum(parts), n, len(parts))
-        self.answers.ask(query)
-        return shrunk_margins(query.total(self.answers._source, None) / n, 0.0, parts)
+    def centred(self):
+        rows, n = self.solver.rows, self.objective.n_samples
+        released = self.answers.ask(rows.query(n))
+        exact = rows.query(n).total(self.answers._source, None)
+        return rows.centred(replace(released, value=exact, deviation=0.0), n)
 
 
 class BaseWithoutNoise(_Run):
@@ -258,8 +257,66 @@ def test_the_null_record_leaves_no_trace(monkeypatch):
         return all(np.array_equal(a.query, b.query) for a, b in both)
 
     assert is_without_trace()
-    monkeypatch.setattr("skdp.solvers._centred_descent.CentredSource", Unmasked)
+    monkeypatch.setattr("skdp.solvers._centred_rows.CentredSource", Unmasked)
     assert not is_without_trace()
+
+
+# ---------------------------------------------------------------------- rows of numbers
+
+
+@every_adjacency
+@pytest.mark.parametrize("rows", ["dense", "sparse"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_pair_of_rows_of_numbers_is_told_apart_by_more(loss, rows, adjacency):
+    found = Case(loss, adjacency, rows=rows).found()
+    assert found.largest <= 1 + ROUNDING
+    # Of opposite rows the triangle inequality charges 2.24 for 2.
+    assert found.lines[0,] > (0.9999 if adjacency == "zero_out" else 0.89)
+    assert found.lines[1,] > 0.9999
+
+
+@pytest.mark.parametrize("rows", ["dense", "sparse"])
+@pytest.mark.parametrize("kind", [StatesForNothing, GateForNothing])
+def test_twins_that_do_not_charge_what_rows_of_numbers_tell_are_found(kind, rows):
+    assert Case("logistic", "zero_out", kind=kind, rows=rows).found().total > 1.05
+
+
+@every_adjacency
+@pytest.mark.parametrize("rows", ["dense", "sparse"])
+def test_twin_with_an_exact_mean_of_rows_is_found(rows, adjacency, monkeypatch):
+    monkeypatch.setattr("skdp.solvers._centred_descent._Run", CentreWithoutNoise)
+    with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
+        Case("logistic", adjacency, rows=rows).found()
+
+
+@every_adjacency
+def test_twin_with_half_the_noise_in_sums_of_rows_is_found(adjacency, monkeypatch):
+    honest = RowSum.bound
+
+    def halved(self):
+        bound = honest(self)
+        return Bound(zero_out=bound.zero_out / 2, replace_one=bound.replace_one / 2)
+
+    monkeypatch.setattr(RowSum, "bound", halved)
+    assert Case("logistic", adjacency, rows="dense").found().lines[0,] > 1.78
+
+
+def test_twin_that_does_not_clip_rows_of_numbers_is_found(monkeypatch):
+    """Rows ten times as long as the norm, added up as they are."""
+    long = [MemorySource(10 * s._X, s._y, s._present) for s in _dense_pair()]
+    case = Case("logistic", "zero_out", rows="dense")
+    vars(case)["pair"] = long
+    assert case.found().largest <= 1 + ROUNDING
+
+    def unclipped(X, norm):
+        return np.floor(X / norm * 2.0**22 + 0.5)
+
+    monkeypatch.setattr("skdp.queries._record_sums.grid_rows", unclipped)
+    assert case.found().lines[0,] > 8
+
+
+def _dense_pair():
+    return Case("logistic", "zero_out", rows="dense").pair
 
 
 # ------------------------------------------------------------------------- whole models

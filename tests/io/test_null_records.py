@@ -19,7 +19,7 @@ from skdp.queries._code_counts import CodeCounts
 from skdp.queries._gradient_sum import gradient_bound
 from skdp.queries._moments import MomentWeights
 from skdp.queries._pair_sums import PRESENCE, SQUARES, PairSums
-from skdp.queries._state_sums import StateSums
+from skdp.queries._state_sums import StateSums, even_knots
 
 LOSSES = [
     LogisticLoss(),
@@ -58,7 +58,7 @@ def test_moments():
 
 def test_counts_and_sums():
     assert covers(CodeCounts((0, 1), (3, 4)).bound())
-    assert covers(StateSums(7, 100, 2, 4).bound())
+    assert covers(StateSums(7, 100, 2, even_knots(4)).bound())
     low, high = np.zeros(3), np.ones(3)
     for kind in (SQUARES, PRESENCE):
         assert covers(PairSums(kind, low, high, 100).bound())

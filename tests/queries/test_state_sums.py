@@ -16,7 +16,7 @@ from skdp.data import MemorySource
 from skdp.preprocessing._table_blocks import OrMissing
 from skdp.privacy._query import Layout
 from skdp.queries._exact_sums import below, nearest
-from skdp.queries._state_sums import StateSums
+from skdp.queries._state_sums import StateSums, even_knots
 from tests.preprocessing.tables import DECLARED, frame
 
 DAYS = Dates("2020-01-01", "2020-12-31", parts=["month", "weekday", "hour"])
@@ -140,21 +140,21 @@ TARGETS = np.array([-1.0, -0.99, 0.0, 0.3, 1.0, 7.0])
 
 def target_sums(targets, present=None, *, query=None):
     """Sums at knots, of tables without columns."""
-    query = query or StateSums(0, len(targets), 0, n_intervals=4)
+    query = query or StateSums(0, len(targets), 0, knots=even_knots(4))
     rows = csr_array((len(targets), 1))
     return query.total(MemorySource(rows, targets, present), None)
 
 
 def test_targets_are_one_part_more():
     n = len(TARGETS)
-    query = StateSums(0, n, 0, n_intervals=4)
+    query = StateSums(0, n, 0, knots=even_knots(4))
     gone = [target_sums(TARGETS, np.arange(n) != i) for i in range(n)]
     alone = [np.linalg.norm(target_sums(TARGETS) - less) for less in gone]
     apart = [np.linalg.norm(a - b) for a, b in itertools.combinations(gone, 2)]
     bound = query.bound()
     assert 0.999 * bound.zero_out <= max(alone) <= bound.zero_out
     assert 0.999 * bound.replace_one <= max(apart) <= bound.replace_one
-    assert StateSums(9, n, 3, n_intervals=4).bound() == StateSums(9, n, 4).bound()
+    assert StateSums(9, n, 3, knots=even_knots(4)).bound() == StateSums(9, n, 4).bound()
     # Broken twin: targets that are no part of their own.
     assert StateSums(9, n, 3).bound().zero_out < StateSums(9, n, 4).bound().zero_out
 
@@ -206,7 +206,7 @@ def mixed(n=3000):
 
 def test_any_blocks_and_any_order_give_the_same_bits():
     states, targets = mixed()
-    query = StateSums(2, len(targets), 1, n_intervals=32)
+    query = StateSums(2, len(targets), 1, knots=even_knots(32))
     first, *others = (query.total(each, None) for each in layouts(states, targets))
     assert all(np.array_equal(first, other) for other in others)
     # Broken twin: shares as they are, added up in doubles.

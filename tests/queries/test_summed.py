@@ -21,7 +21,7 @@ from skdp.queries._gradient import Gradients
 from skdp.queries._moments import MomentSums, MomentWeights
 from skdp.queries._pair_sums import SQUARES, PairSums
 from skdp.queries._split_gradient import SplitGradients
-from skdp.queries._state_sums import StateSums
+from skdp.queries._state_sums import StateSums, even_knots
 from skdp.queries._summed import added
 from skdp.queries._trial import MeanProduct, Trial
 
@@ -54,7 +54,7 @@ ASKED = {
     "pairs": (PairSums(SQUARES, np.zeros(D), np.full(D, 3.0), N), X),
     "counts": (Counts(np.array([[0.2] * D, [0.7] * D])), X),
     "codes": (CodeCounts((0, 2), (5, 5)), CODES),
-    "states": (StateSums(D, N, 1, 3), SHARES),
+    "states": (StateSums(D, N, 1, even_knots(3)), SHARES),
     "products": (MeanProduct(Trial(OBJECTIVE), WEIGHTS[:D], 0.5), X),
 }
 

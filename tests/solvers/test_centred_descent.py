@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
+    DPGammaRegressor,
     DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
@@ -31,6 +32,7 @@ from skdp.columns import Boolean, Range
 from skdp.data import MemorySource
 from skdp.exceptions import BudgetExceeded, NoiseDominatesWarning, Refused
 from skdp.losses import (
+    GammaLoss,
     HuberHingeLoss,
     LogisticLoss,
     PoissonLoss,
@@ -52,9 +54,15 @@ from skdp.solvers._centred_descent_rules import (
     base_rate,
     clip_after,
     constant_of,
+    is_of_squares,
     kept_share,
+    knots_of,
     known_mean,
+    largest_variance,
+    posterior_share,
+    share_of_states,
     state_variances,
+    target_range,
 )
 from skdp.solvers._margins import (
     Moments,
@@ -83,6 +91,7 @@ MODELS = {
     "regression": (DPLinearRegression, BOUNDS),
     "quantile": (DPQuantileRegressor, BOUNDS),
     "counts": (DPPoissonRegressor, BOUNDS),
+    "amounts": (DPGammaRegressor, {"target_bounds": (0.5, 2)}),
 }
 ATTRIBUTES = ("center_", "scale_", "row_norm_")
 LOSSES = [
@@ -92,6 +101,14 @@ LOSSES = [
     HuberHingeLoss(n_outputs=3),
     SquaredLoss(2.0, 1.0),
     QuantileLoss(0.3),
+]
+NUMBERS = [
+    SquaredLoss(2.0, 1.0),
+    QuantileLoss(0.5),
+    PoissonLoss(1.0, 0.1),
+    GammaLoss(0.05),
+    GammaLoss(3.0),
+    GammaLoss(6.9),
 ]
 every_model = pytest.mark.parametrize("name", MODELS)
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -330,7 +347,7 @@ def test_only_null_records_return_normally():
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("strength", [LEAST_STRENGTH, 300.0, 1e4, 1e7, math.inf])
 def test_shares_add_up_and_steps_are_stable(loss, strength):
-    shares = Shares.of(loss, strength, 14)
+    shares = Shares.of(loss, strength, share_of_states(strength, 14))
     assert sum(vars(shares).values()) + shares.descent == pytest.approx(1)
     assert shares.descent > 0.1
     pace = Pace.of(of(loss), strength)
@@ -364,19 +381,62 @@ def test_any_release_makes_a_base(released):
     knots = np.full(33, released)
     knots[3] = -released
     with np.errstate(all="ignore"):  # as `solve` does
-        shares = shrunk_margins(knots, 0.1)
         bases = [
-            Base.of_labels(LogisticLoss(), knots[2:4], 0.1),
-            Base.of_labels(SoftmaxLoss(3), knots[2:5], 0.1),
-            Base.of_moments(SquaredLoss(2.0, 1.0), shares, released),
-            Base.of_mean(PoissonLoss(1.0, 0.1), shares, released, 0.1),
-            Base.of_knots(QuantileLoss(0.5), shares),
+            Base.of(loss, knots[: len(knots_of(loss))], 0.1, mean, 0.1)
+            for loss in NUMBERS
+            for mean in (None, released)
+            if mean is not None or not is_of_squares(loss)
+        ]
+        bases += [
+            Base.of(LogisticLoss(), knots[2:4], 0.1),
+            Base.of(SoftmaxLoss(3), knots[2:5], 0.1),
+            Base.of(PoissonLoss(1.0, 0.1), None, 0.0, released, 0.1),
+            Base.of(SquaredLoss(2.0, 1.0), None, 0.0, released, 0.1),
         ]
     for base in bases:
         assert np.isfinite(base.offset).all()
         assert np.isfinite(base.constant).all()
         assert base.unit > 0
         assert base.residual_clip > 0
+
+
+@pytest.mark.parametrize("loss", NUMBERS, ids=repr)
+def test_targets_are_between_knots_that_rise(loss):
+    least, most = target_range(loss)
+    knots = np.array(knots_of(loss))
+    assert (knots[0], knots[-1]) == (least, most)
+    assert (np.diff(knots) > 0).all()
+    if isinstance(loss, GammaLoss):
+        assert (knots[1:] / knots[:-1]).max() < 2 + 1e-9
+
+
+def test_a_mean_of_which_nothing_is_known_is_the_middle():
+    for prior in ((1.0, 1.0), (2.0, 2.0), (0.5, 0.5)):
+        assert posterior_share(7.0, 1e3, prior) == pytest.approx(0.5, abs=0.01)
+        assert posterior_share(0.3, 1e-4, prior) == pytest.approx(0.3, abs=1e-3)
+    assert posterior_share(-0.2, 0.0) == 0
+    # A mean near a bound is found, and one beyond it is brought back.
+    assert 0.9 < posterior_share(1.3, 0.1, (2.0, 2.0)) < 1
+
+
+def test_no_spectrum_gives_noise_more_than_the_gate_takes():
+    rng = np.random.default_rng(0)
+    for strength in (50.0, 1e3, 1e5):
+        pace = Pace.of(of(LogisticLoss()), strength)
+        base = Base((0.0,), (0.0,), 1.0, 1.0, 0.5, (0.25,), (0.25,))
+        deviations = np.full(pace.n_steps, 1 / strength)
+        noise = NoiseOfRun([pace] * pace.n_steps, deviations, base, 10_000)
+        for d in (2, 10, 300):
+            largest, _ = largest_variance(d, noise)
+            even = np.full(d, 1 / d)
+            spectra = [even, *rng.dirichlet(np.full(d, 0.1), size=40)]
+            spectra += [
+                np.append(np.full(d - 1, far), 1 - (d - 1) * far)
+                for far in even[0] * np.geomspace(1e-4, 1, 20)
+            ]
+            energies = [s @ noise.variance(s).sum(axis=1) for s in spectra]
+            # The hull is of 66 shares.
+            assert max(energies) <= largest * 1.02
 
 
 def test_the_constant_is_the_one_that_loses_least():

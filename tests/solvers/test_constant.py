@@ -71,10 +71,9 @@ def test_forecast_names_the_solver_of_the_constant():
 
 
 def test_the_base_rate_is_found():
-    # n mu is 20 in 400 columns: the deviation of a share is 0.05, and the bound is 6
-    # of these.
-    X = np.zeros((20_000, 400))
-    y = np.arange(20_000) % 10 == 0
+    # n mu is 20: the deviation of a share is 0.05, and the bound is 6 of these.
+    X = np.zeros((4_500, 4))
+    y = np.arange(4_500) % 10 == 0
     model = DPLogisticRegression(
         0.01, classes=[False, True], adjacency="zero_out", random_state=0
     )
