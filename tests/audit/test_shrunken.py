@@ -19,8 +19,6 @@ from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
 from skdp.queries._trial import Gains, MeanProduct
 from skdp.solvers import SOLVERS, Progress
-from skdp.solvers._margins import target_scale
-from skdp.solvers._scaled_targets import ScaledTargets
 from skdp.solvers._shrunken import Candidates, Shrunken
 from tests.audit.linear import LOSSES
 from tests.audit.linear_pairs import D, N, pairs
@@ -145,7 +143,7 @@ class ExactShare(Shrunken):
     def run(self, answers, objective, progress):
         found = super().run(answers, objective, progress)
         coef, intercept = found.unpack(objective)
-        candidates = Candidates(coef, intercept, 0 * intercept, 0 * intercept, 0.0)
+        candidates = Candidates(coef, intercept, 0 * intercept)
         query = self.gains(objective, candidates)
         exact = query.total(query.open(answers._source), None)
         return replace(found, shrinkage=float(exact.max()))
@@ -187,66 +185,3 @@ def test_twins_that_forget_the_second_record_are_found(query, place, monkeypatch
     monkeypatch.setattr(query, "bound", one)
     _, lines = Case("squared", "replace_one").found()
     assert lines[place] > 1.9
-
-
-# --------------------------------------------------------------------- scaled targets
-
-
-@dataclass(frozen=True)
-class Regression(Case):
-    """A regression of targets that are scaled first, shrunken or not."""
-
-    of_targets: type[ScaledTargets] = ScaledTargets
-    is_shrunken: bool = True
-
-    @cached_property
-    def solver(self):
-        inner = planned(SOLVERS[self.inner], self.objective, BUDGET, **LONG)
-        if self.is_shrunken:
-            facts = {"inner": inner, "share": SHARE}
-            inner = Shrunken.planned(facts, self.objective, BUDGET)
-        facts = {"inner": inner, "share": 0.3, "n_intervals": 8}
-        return self.of_targets.planned(facts, self.objective, BUDGET)
-
-
-@every_adjacency
-@pytest.mark.parametrize("is_shrunken", [True, False])
-def test_scaled_targets_cost_what_is_charged(is_shrunken, adjacency):
-    total, lines = Regression("squared", adjacency, is_shrunken=is_shrunken).found()
-    assert max(total, *lines.values()) <= 1 + ROUNDING
-    assert lines[0,] > 0.99
-
-
-class ExactTargets(ScaledTargets):
-    """Planted bug: targets lie where the exact sums say, though noise is paid for."""
-
-    def _scale(self, answers, objective):
-        query = self.sums(objective)
-        answers.ask(query)
-        exact = query.total(answers._source, None) / objective.n_samples
-        return target_scale(exact, 0.0)
-
-
-@every_adjacency
-def test_twin_that_scales_targets_exactly_is_found(adjacency):
-    case = Regression("squared", adjacency, of_targets=ExactTargets)
-    with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
-        case.found()
-
-
-class TargetsForNothing(ScaledTargets):
-    """Planted bug: the histogram is released, and not on the books."""
-
-    def plan(self, objective):
-        honest = super().plan(objective)
-        fit = honest.lines[1]
-        return Plan(honest.lines, lambda z: fit.event(z, objective.adjacency))
-
-
-@every_adjacency
-def test_twin_that_does_not_charge_targets_is_found(adjacency):
-    case = Regression(
-        "squared", adjacency, of_targets=TargetsForNothing, is_shrunken=False
-    )
-    total, _ = case.found()
-    assert total > 1.05
