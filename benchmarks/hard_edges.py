@@ -40,7 +40,7 @@ from skdp import (
 from skdp.columns import Range
 from skdp.exceptions import Refused
 from skdp.solvers import _centred_descent, _constant
-from skdp.solvers._constant import constant_model
+from skdp.solvers._auto import constant_model
 
 CLASSIFIERS = (DPLogisticRegression, DPLinearSVC, DPRobustClassifier, DPMLPClassifier)
 # With bounds of targets, and the loss of targets and predictions.

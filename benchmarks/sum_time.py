@@ -29,7 +29,7 @@ from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.queries._moments import MomentSums, MomentWeights
 from skdp.queries._pair_sums import SQUARES, PairSums
-from skdp.queries._state_sums import StateSums
+from skdp.queries._state_sums import StateSums, even_knots
 from skdp.queries._trial import Gains, Trial
 
 name, out = sys.argv[1:]
@@ -58,7 +58,7 @@ def states(n, parts, size):
     starts = np.arange(0, own.size + 1, 2 * parts)
     shape = n, parts * size
     X = csr_array((own.ravel(), columns.ravel(), starts), shape=shape)
-    return StateSums(shape[1], n, parts, 32), X, rng.uniform(-1, 1, n)
+    return StateSums(shape[1], n, parts, even_knots(32)), X, rng.uniform(-1, 1, n)
 
 def pairs(X):
     d = X.shape[1]

@@ -14,6 +14,7 @@ from skdp.ensemble._task import BoostingTask
 from skdp.privacy._answers import Released
 from skdp.queries._leaf_sums import LeafTerms
 from skdp.queries._state_sums import StateSums, even_knots
+from skdp.solvers._centred_descent_rules import MEAN_OF_COUNTS, posterior_share
 from skdp.solvers._margins import quantiles, shrunk_margins, target_scale
 from skdp.solvers._strength import TARGET_INTERVALS
 from skdp.solvers._worth import share_for
@@ -92,9 +93,10 @@ def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatA
         step = Scale.of(task, spread.unit, found).step
         return np.asarray(np.clip(spread.middle + step * found, -1.0, 1.0))
     if task.loss == "poisson":
-        least = max(released.deviation / n, 0.5 / n)
-        mean = np.clip(spread.middle + found + facts.origin, least, facts.farthest)
-        return np.asarray(np.log(mean))
+        most, noise = facts.farthest, released.deviation / n
+        (mean,) = spread.middle + found + facts.origin
+        share = posterior_share(float(mean) / most, noise / most, MEAN_OF_COUNTS)
+        return np.asarray(np.log(np.clip([most * share], 0.5 / n, most)))
     if task.loss == "squared":
         mean = spread.middle + found
         return mean * _kept(mean, released.deviation / n, _KNOWN_OF_TARGETS)

@@ -193,9 +193,10 @@ class DPEstimator(TakesSources, PrivateEstimator):
         """Of the fitted weights and rows, which are clipped as they were in `fit`."""
         if hasattr(self, "center_"):
             centring = Centring(self.center_, self.scale_, self.row_norm_)
+            dtype = np.result_type(X, coef)
             if not hasattr(self, "encoder_"):  # which makes rows of norm at most 1
                 X = clip_rows(X, self.privacy_.data_norm)
-            return centring.products(X, coef)
+            return centring.products(X, coef).astype(dtype, copy=False)
         return clipped_products(X, coef, self.privacy_.data_norm)
 
     def _changed_since(self, schema: int, state: dict[str, Any]) -> str:

@@ -81,9 +81,9 @@ def forecast(
     >>> small = forecast(500, 30, epsilon=1.0)
     >>> large = forecast(50_000, 30, epsilon=1.0)
     >>> round(small.noise_to_signal, 1), round(large.noise_to_signal, 3)
-    (2.9, 0.029)
+    (10.1, 0.101)
     >>> small.solver
-    'nesterov'
+    'centred_descent'
     """
     used: Loss = LogisticLoss() if loss is None else loss
     if isinstance(loss, (str, type)):

@@ -76,10 +76,9 @@ class DPQuantileRegressor(LinearRegressor):
     verbose : bool or int, default=False
         Print the solver's progress: step counts, nothing from the data.
     h : float in [1e-3, 1], default=0.05
-        Half the width of the rounded kink, in halves of the width of `target_bounds`,
-        or of the part of it that a private release finds targets in
-        (``docs/shrinkage.md``). Public. A sharper kink bends more: steps are shorter; a
-        wider one moves outer quantiles outwards.
+        Half the width of the rounded kink, in halves of the width of `target_bounds`.
+        Public. A sharper kink bends more: steps are shorter; a wider one moves outer
+        quantiles outwards.
 
     Attributes
     ----------

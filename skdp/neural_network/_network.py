@@ -34,7 +34,7 @@ from skdp.linear_model._rows import (
     encoder_of,
     rows_to_predict,
 )
-from skdp.linear_model._signal import signal_of
+from skdp.linear_model._signal import signal_of_centred
 from skdp.losses import Loss
 from skdp.neural_network._constant import ConstantNetwork
 from skdp.neural_network._convolved import convolved_raw
@@ -234,7 +234,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
 
     def _signal_of(self, objective: NetworkObjective, budget: Budget) -> Signal:
         """That of a linear model, for a finite epsilon."""
-        return signal_of(self._linear(objective), budget)
+        return signal_of_centred(self._linear(objective), budget)
 
     def _planned(
         self, named: NamedDescent, objective: NetworkObjective, budget: Budget
@@ -243,7 +243,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         solver = named.kind.planned(named.given, objective, budget)
         if self.solver == "auto" and budget.is_finite:
             linear = self._linear(objective)
-            signal = signal_of(linear, budget)
+            signal = signal_of_centred(linear, budget)
             constant = constant_if_dominated(None, linear, budget, signal)
             if constant is not None:
                 return ConstantNetwork(constant.solver, linear), constant.reason

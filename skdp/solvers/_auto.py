@@ -80,11 +80,24 @@ def default_solver(
     Refused
         If no solver can do it.
     """
+    if _is_about_a_constant(objective, budget):
+        try:
+            solver: Solver = AroundConstant.planned({}, objective, budget)
+        except Refused:
+            return first_that_can(objective, budget)
+        return Chosen(solver, "delta=0: one minimisation about the constant model")
     if not is_centred(objective, budget):
         return first_that_can(objective, budget)
     rows = rows or Numbers(objective.n_features, objective.data_norm)
     solver = CentredDescent.planned({"rows": rows}, objective, budget)
     return Chosen(solver, "a descent on centred rows")
+
+
+def _is_about_a_constant(objective: LinearObjective, budget: Budget) -> bool:
+    """Whether one pure minimisation has a constant to go out from."""
+    is_plain = objective.fit_intercept and objective.n_nonzero is None
+    can = objective.loss.is_convex and not isinstance(objective.loss, SquaredLoss)
+    return budget.delta == 0 and is_plain and can
 
 
 def first_that_can(objective: LinearObjective, budget: Budget) -> Chosen:
@@ -132,7 +145,6 @@ def _pure(objective: LinearObjective) -> list[Candidate]:
     if isinstance(objective.loss, SquaredLoss):
         return [Candidate(AdaSSP, "delta=0: second moments in one pure release")]
     return [
-        Candidate(AroundConstant, "delta=0: one minimisation about the constant model"),
         Candidate(ObjectivePerturbation, "delta=0: the most accurate pure solver"),
         Candidate(OutputPerturbation, "delta=0, and objective_perturbation refuses"),
         Candidate(OnlineGD, "delta=0, and rows that are not held"),

@@ -18,8 +18,7 @@ Below a strength of 40 the constant model is taken in its place. Proofs:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -191,7 +190,7 @@ class CentredDescent(Solver):
         return _Run(self, answers, objective, progress).solution()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Run:
     """One run over released values."""
 
@@ -199,11 +198,15 @@ class _Run:
     answers: Answers
     objective: LinearObjective
     progress: Progress
+    # What was released of the rows, and of the targets.
+    centred: Centred = field(init=False)
+    base: Base = field(init=False)
 
     def solution(self) -> Solution:
-        # Before the part, whose view follows from it.
-        view = self.centred.view
-        base, rows = self.base, self.answers.part(len(self._lines), view)
+        self.centred = self.asked_of_rows()
+        base = self.base = self.asked_of_targets()
+        # After the first answer, from which its view follows.
+        rows = self.answers.part(len(self._lines), self.centred.view)
         weights, own, noise = self._descend(rows, self.solver.pace)
         kept = self._kept(rows, weights, noise)
         # What the intercept has learned belongs to the weights beside it.
@@ -217,7 +220,7 @@ class _Run:
             centring=self.centred.centring,
         )
 
-    @cached_property
+    @property
     def _lines(self) -> list[str]:
         """What the first lines of the plan are about."""
         shares = self.solver.shares
@@ -228,15 +231,13 @@ class _Run:
         }
         return [name for name, share in asked.items() if share > 0]
 
-    @cached_property
-    def centred(self) -> Centred:
-        """What was released of the rows."""
+    def asked_of_rows(self) -> Centred:
+        """Where the rows lie; released."""
         rows, n = self.solver.rows, self.objective.n_samples
         released = self.answers.ask(rows.query(n), self._lines.index("states"))
         return rows.centred(released, n)
 
-    @cached_property
-    def base(self) -> Base:
+    def asked_of_targets(self) -> Base:
         """Where the targets lie; released."""
         loss, n = self.objective.loss, self.objective.n_samples
         counted = self.answers.ask(count_query(loss, n), self._lines.index("targets"))

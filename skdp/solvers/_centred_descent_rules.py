@@ -109,7 +109,7 @@ _FINENESS_OF_LOGS = math.log(2.0)
 _LEAST_DEVIATION = 0.01
 # Beta priors of a mean: of counts over the largest, which may be as rare as labels are,
 # and of numbers over the declared width, whose mean is hardly at one of its ends.
-_OF_COUNTS, _OF_NUMBERS = (0.5, 0.5), (2.0, 2.0)
+MEAN_OF_COUNTS, _MEAN_OF_NUMBERS = (0.5, 0.5), (2.0, 2.0)
 # No share that noise has moved farther tells more.
 _FAR_SHARE = 1e3
 # Losses of labels whose errors say how far to go on.
@@ -443,7 +443,7 @@ class Base:
         With shares at knots, if there are any, for where clipped residuals balance.
         """
         least, most = target_range(loss)
-        found = posterior_share(mean / most, noise / most, _OF_COUNTS)
+        found = posterior_share(mean / most, noise / most, MEAN_OF_COUNTS)
         mean = most * _within(found, max(least / most, 1e-9), 1.0)
         alone = cls._at(loss, np.array([mean]), np.ones(1))
         if shares is None:
@@ -460,7 +460,7 @@ class Base:
         The offset is where clipped residuals balance, which is not the mean of skewed
         targets: from the mean, features would learn the difference.
         """
-        mean = 2 * posterior_share((mean + 1) / 2, noise / 2, _OF_NUMBERS) - 1
+        mean = 2 * posterior_share((mean + 1) / 2, noise / 2, _MEAN_OF_NUMBERS) - 1
         offset: tuple[float, ...] = (mean,)
         unit = 1.0
         if shares is not None:

@@ -26,6 +26,7 @@ from skdp.solvers._centred_descent_rules import (
     NoiseOfRun,
     largest_variance,
     norm_of_numbers,
+    posterior_share,
     row_norm,
     share_of_rows,
     share_of_states,
@@ -178,6 +179,7 @@ class Numbers:
     def centred(self, released: Released, n_samples: int) -> CentredNumbers:
         d, noise = self.n_features, released.deviation / n_samples
         mean, squares = RowSum.read(released.value / n_samples)
+        squares = posterior_share(squares, noise / RowSum.weight)
         # Of a mean that is mostly noise little is believed.
         length = float(mean @ mean)
         believed = max(0.0, 1 - d * noise**2 / length) if length > 0 else 0.0

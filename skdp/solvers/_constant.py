@@ -32,6 +32,7 @@ from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 from skdp.solvers._progress import Progress
 
+_LEAST_EPSILON = 1e-6
 # Why a default fit is a constant, for the record.
 NO_WEIGHTS = "noise dominates: an intercept and no weights"
 
@@ -140,7 +141,8 @@ class AroundConstant(Around):
         if not objective.fit_intercept:
             raise Refused("A constant is an intercept. Use fit_intercept=True.")
         share = pure_share(objective, budget)
-        left = Budget((1 - share) * budget.epsilon, 0.0)
+        # For rules alone, so that the least that a budget may be will do.
+        left = Budget(max((1 - share) * budget.epsilon, _LEAST_EPSILON), 0.0)
         try:
             inner: Solver = ObjectivePerturbation.planned({}, objective, left)
         except Refused:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -127,8 +126,7 @@ def test_twins_that_do_not_charge_a_release_are_found(kind):
 class CentreWithoutNoise(_Run):
     """Planted bug: centred on the exact sums, though noisy ones are paid for."""
 
-    @cached_property
-    def centred(self):
+    def asked_of_rows(self):
         rows, n = self.solver.rows, self.objective.n_samples
         released = self.answers.ask(rows.query(n))
         exact = rows.query(n).total(self.answers._source, None)
@@ -138,9 +136,8 @@ class CentreWithoutNoise(_Run):
 class BaseWithoutNoise(_Run):
     """Planted bug: the base rate is that of the exact counts."""
 
-    @cached_property
-    def base(self):
-        honest = _Run(self.solver, self.answers, self.objective, self.progress).base
+    def asked_of_targets(self):
+        honest = super().asked_of_targets()
         labels = np.concatenate([b.y[b.present] for b in self.answers._source.blocks()])
         return replace(honest, offset=(float(np.mean(labels)),))
 

@@ -26,7 +26,7 @@ from skdp.queries._code_counts import CodeCounts
 from skdp.queries._leaf_sums import LeafSums, LeafTerms
 from skdp.queries._loss_facts import PLAIN, LossFacts
 from skdp.queries._model_gains import ModelGains
-from skdp.queries._state_sums import StateSums
+from skdp.queries._state_sums import StateSums, even_knots
 from skdp.solvers import Progress
 from tests.ensemble.coded import ONE, Columns, source_of
 from tests.ensemble.fits import BUDGET, solver_of, task_of
@@ -606,7 +606,7 @@ def test_broken_twin_of_units_by_exact_targets_is_found(adjacency, monkeypatch):
         return honest(Released(Exact.seen, 0.0, 0.0), n_samples)
 
     honest = module.Spread.of
-    monkeypatch.setattr(module, "target_sums", lambda n: Exact(0, n, 0, 32))
+    monkeypatch.setattr(module, "target_sums", lambda n: Exact(0, n, 0, even_knots(32)))
     monkeypatch.setattr(module.Spread, "of", staticmethod(of))
     with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
         replace(TARGETS[adjacency], other=(0, 0.0, ())).found()

@@ -46,12 +46,12 @@ USERS = STARS | {"privacy_unit": "user", "n_users": 40, "item_ids": list(range(1
 # Of each an epsilon at which 200 rows of 4 columns, or 400 ratings by 40 users of 10
 # items, are hopeless, and one at which they are not.
 MODELS = {
-    "logistic": (DPLogisticRegression, LABELS, 0.01, 1.0),
+    "logistic": (DPLogisticRegression, LABELS, 0.01, 3.0),
     "logistic, pure": (DPLogisticRegression, LABELS | {"delta": 0.0}, 0.03, 1.0),
     "zero_out": (DPLogisticRegression, LABELS | {"adjacency": "zero_out"}, 0.01, 1.0),
-    "svc": (DPLinearSVC, LABELS, 0.01, 1.0),
+    "svc": (DPLinearSVC, LABELS, 0.01, 3.0),
     "robust": (DPRobustClassifier, LABELS, 0.01, 1.0),
-    "regression": (DPLinearRegression, BOUNDED, 0.03, 1.0),
+    "regression": (DPLinearRegression, BOUNDED, 0.03, 3.0),
     "regression, pure": (DPLinearRegression, BOUNDED | {"delta": 0.0}, 0.05, 3.0),
     "counts": (DPPoissonRegressor, {"target_bounds": (0, 1)}, 0.01, 3.0),
     "amounts": (DPGammaRegressor, {"target_bounds": (0.1, 1)}, 0.01, 3.0),
@@ -66,8 +66,8 @@ MODELS = {
         0.03,
         3.0,
     ),
-    "network": (DPMLPClassifier, LABELS, 0.01, 1.0),
-    "network, regression": (DPMLPRegressor, BOUNDED, 0.03, 1.0),
+    "network": (DPMLPClassifier, LABELS, 0.01, 3.0),
+    "network, regression": (DPMLPRegressor, BOUNDED, 0.03, 3.0),
     "ratings": (DPMatrixFactorization, STARS, 0.05, 3.0),
     "users": (DPMatrixFactorization, USERS, 0.1, 30.0),
 }

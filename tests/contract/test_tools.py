@@ -344,7 +344,7 @@ def scores(case):
         case.whole(), FRAME, case.labels, cv=FOLDS, error_score="raise"
     )
     # Ages near 0 are below the bounds of a gamma model, whose deviances they are.
-    least = 0.7 if isinstance(case.model, DPGammaRegressor) else 0.8
+    least = 0.65 if isinstance(case.model, DPGammaRegressor) else 0.8
     assert (found > least).all()
     return 3
 

@@ -105,7 +105,7 @@ def test_decisions_labels_and_storages(digits):
     for top in (2, 3):
         rows = y < top
         for stored in (X[rows], X[rows].astype(np.float32), csr_array(X[rows])):
-            model = DPLinearSVC().fit(stored, names[y[rows]])
+            model = DPLinearSVC(solver="noisy_gd").fit(stored, names[y[rows]])
             raw = stored @ model.coef_.T + model.intercept_
             found = model.decision_function(stored)
             assert np.array_equal(found.reshape(raw.shape), raw)

@@ -146,15 +146,13 @@ def test_one_step_gets_everything_and_keeps_its_solver():
 def test_several_steps_get_noise_that_adds_up():
     pipeline = chain(SelectFromModel(model()), model(), Normalizer())
     named = chain(SelectFromModel(model()), model(solver="objective_perturbation"))
-    for result, solvers in (
-        (set_budget(pipeline, epsilon=1, delta=1e-6), ["noisy_gd", "noisy_gd"]),
-        (set_budget(pipeline, epsilon=1, delta=0), ["auto", "auto"]),
-        (
-            set_budget(named, epsilon=1, delta=1e-6),
-            ["noisy_gd", "objective_perturbation"],
-        ),
+    for result, adds in (
+        (set_budget(pipeline, epsilon=1, delta=1e-6), [True, True]),
+        (set_budget(pipeline, epsilon=1, delta=0), [False, False]),
+        (set_budget(named, epsilon=1, delta=1e-6), [True, False]),
     ):
-        assert [step.solver for _, step in private_steps(result)] == solvers
+        steps = [step.step_privacy() for _, step in private_steps(result)]
+        assert [step.adds_in_squares for step in steps] == adds
 
 
 def test_auto_stays_in_steps_that_carry_a_ledger(tmp_path):

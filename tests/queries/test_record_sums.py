@@ -9,6 +9,7 @@ import pytest
 
 from skdp.data import CentredSource, MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.privacy._answers import Released
 from skdp.privacy._query import Layout
 from skdp.queries._record_sums import ErrorSum, NoiseRatio, PredictionSum, TargetSum
 from tests.audit.centred_descent import states, truth_values
@@ -18,9 +19,9 @@ N = 500
 
 def source(rows, y, present=None):
     declared = states(3)
-    margins = np.full(6, 0.5)
+    centred = declared.centred(Released(np.full(6, N / 2), 0.0, 0.0), N)
     kept = MemorySource(truth_values(rows), np.asarray(y, dtype=float), present)
-    return CentredSource(kept, declared.rows, declared.centring(margins))
+    return CentredSource(kept, declared.rows, centred.centring)
 
 
 def queries(n=N):

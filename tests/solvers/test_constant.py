@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from skdp import (
     DPGammaRegressor,
@@ -16,8 +20,15 @@ from skdp import (
 )
 from skdp.audit import audit_estimator
 from skdp.columns import Range
+from skdp.data import MemorySource
 from skdp.exceptions import NoiseDominatesWarning
+from skdp.losses import GammaLoss, LogisticLoss, PoissonLoss
+from skdp.objectives import LinearObjective
+from skdp.privacy import Budget, calibrate, epsilon_of
+from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
+from skdp.solvers._certified import CertifiedProblem, certified_minimum
+from skdp.solvers._constant import AroundConstant
 from skdp.solvers._steps import restarted
 
 CLASSES = {"classes": [0, 1]}
@@ -146,3 +157,71 @@ def test_means_near_a_bound_are_found():
         1.0, target_bounds=(1, 1000), columns=Range(-1, 1), random_state=0
     )
     assert model.fit(X, y).predict(X).mean() == pytest.approx(y.mean(), rel=0.12)
+
+
+# -------------------------------------------------------- delta = 0: about the constant
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
+def test_a_pure_constant_costs_what_is_charged(adjacency):
+    X, y = table(20)
+    model = DPLogisticRegression(0.05, **CLASSES, delta=0.0, adjacency=adjacency)
+    result = audit_estimator(model, X, y, access="transcript")
+    assert result.passed
+    assert all(found <= paid * 1.001 for found, paid in result.parts.values())
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("loss", [LogisticLoss(), PoissonLoss(1.0), GammaLoss(2.0)])
+def test_a_minimisation_about_the_constant_pays_for_both(loss, adjacency):
+    """Pure epsilons add up to the budget; the twin that forgets one has more left."""
+    budget = Budget(2.0, 0.0)
+    asked = LinearObjective(
+        loss=loss, n_samples=900, n_features=4, data_norm=1.0, adjacency=adjacency
+    )
+    solver = AroundConstant.planned({}, asked, budget)
+    plan = solver.plan(asked)
+    z = calibrate(partial(plan.event, relation=adjacency), budget)
+    first, fit = (
+        epsilon_of(Plan((line,)).event(z, adjacency), 0.0) for line in plan.lines
+    )
+    assert first + fit <= budget.epsilon * (1 + 1e-9)
+    assert first + fit == pytest.approx(budget.epsilon, rel=1e-3)
+    assert first == pytest.approx(solver.share * budget.epsilon, rel=0.2)
+    assert fit < budget.epsilon * (1 - solver.share / 2)
+
+
+@pytest.mark.parametrize("kind", [DPPoissonRegressor, DPGammaRegressor])
+def test_a_pure_penalty_does_not_take_the_mean_away(kind):
+    # Objective perturbation alone predicted half of it and less.
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(3000, 5))
+    y = np.full(3000, 4.25)
+    model = kind(
+        1.0, target_bounds=(0.1, 5), delta=0.0, columns=Range(-1, 1), random_state=0
+    )
+    model.fit(X, y)
+    assert model.privacy_.solver == "objective_perturbation"
+    assert model.predict(X) == pytest.approx(4.25, rel=0.2)
+
+
+def test_the_certificate_allows_for_an_offset():
+    """Weights about a constant are those of losses that are moved by it."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, size=(300, 4)) / 2, rng.integers(0, 2, 300) * 1.0
+    asked = LinearObjective(
+        loss=LogisticLoss(),
+        n_samples=300,
+        n_features=4,
+        data_norm=1.0,
+        adjacency="zero_out",
+        offset=(2.5,),
+    )
+    problem = CertifiedProblem(asked, 3.0)
+    assert problem.farthest > CertifiedProblem(replace(asked, offset=()), 3.0).farthest
+    tolerance = 2 * problem.rounding_error(300)
+    found = certified_minimum(MemorySource(X, y), problem, np.zeros((5, 1)), tolerance)
+    rows = np.c_[X, np.ones(300)]
+    left = rows.T @ (expit(rows @ found[:, 0] + 2.5) - y) + 3.0 * found[:, 0]
+    assert np.linalg.norm(left) <= tolerance
