@@ -132,6 +132,16 @@ def test_a_regression_in_a_corner_of_its_bounds_learns():
     assert fit(model, X, target).score(X, target) > 0.9
 
 
+@pytest.mark.parametrize("kind", [np.asarray, csr_array], ids=["dense", "sparse"])
+def test_a_prediction_is_of_its_row_alone(kind):
+    X, y = table()
+    model = fit(unfitted("logistic", 8.0), kind(X), y)
+    together = raw(model, kind(X[:200]))
+    for row in range(0, 200, 7):
+        alone = raw(model, kind(X[[row]]))
+        assert alone[0] == pytest.approx(together[row], rel=1e-13)
+
+
 def test_a_named_solver_does_not_centre():
     X, y = table()
     model = fit(unfitted("logistic"), X, y)
