@@ -60,6 +60,11 @@ class MemorySource:
         there[row] = False
         return MemorySource(self._X, self._y, there)
 
+    def nothing(self) -> Block:
+        """A block of no records."""
+        kind = csr_array if self.is_sparse else np.empty
+        return Block(kind((0, self.n_features), dtype=self._X.dtype), np.empty(0))
+
     def whole(self) -> Block:
         """All records as one block, without a copy."""
         return Block(self._X, self._y, self._present)

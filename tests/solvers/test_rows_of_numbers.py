@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array, csr_matrix, issparse, random_array
 from sklearn.metrics import log_loss
 
 from skdp import (
@@ -25,6 +25,7 @@ from skdp import (
 from skdp.data import CentredDense, MemorySource
 from skdp.exceptions import Refused
 from skdp.privacy import Budget
+from skdp.privacy._answers import Released
 from skdp.privacy._query import Layout
 from skdp.queries._record_sums import RowSum
 from skdp.solvers import SOLVERS, choose_solver
@@ -238,15 +239,20 @@ def test_what_is_read_of_a_sum_of_rows():
     assert squares == pytest.approx(np.mean(np.sum(X**2, axis=1)) / 4, abs=1e-5)
 
 
+def test_sparse_rows_stay_sparse():
+    X, y = table(50)
+    for kind in (csr_array, csr_matrix):
+        found = Numbers(D, 1.0).centred(Released(np.zeros(D + 1), 0.0, 0.0), 50)
+        view = found.view(MemorySource(kind(X), y.astype(float)))
+        assert issparse(next(view.blocks()).X.X.states)
+
+
 def test_a_mean_that_is_noise_is_not_believed():
-    released = type("Released", (), {})
-    answer = released()
-    answer.value = np.r_[np.full(100, 10.0), 500.0]
-    answer.deviation = 10.0
-    found = Numbers(100, 1.0).centred(answer, 1000)
+    sums = np.r_[np.full(100, 10.0), 500.0]
+    found = Numbers(100, 1.0).centred(Released(sums, 10.0, 10.0), 1000)
     assert not found.mean.any()
-    answer.deviation = 0.0
-    assert np.allclose(Numbers(100, 1.0).centred(answer, 1000).mean, 0.01)
+    found = Numbers(100, 1.0).centred(Released(sums, 0.0, 0.0), 1000)
+    assert np.allclose(found.mean, 0.01)
 
 
 def test_centred_rows_are_within_their_norm_each_by_itself():
