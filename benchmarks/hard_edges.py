@@ -2,8 +2,8 @@
 
 Run at the root of a checkout:
 
-* ``python -m benchmarks.hard_edges signal`` prints how much worse than the base rate
-  the constant model is, for four priors of its size and four base rates.
+* ``python -m benchmarks.hard_edges chance`` prints how much worse than the base rate
+  the constant model is, for four prior chances of even labels and four base rates.
 * ``python -m benchmarks.hard_edges lines`` prints, for tables, estimators and budgets,
   the loss of weights and of the constant model, the ratio of `forecast`, and which of
   both a default fit takes. The line for delta = 0 of ``skdp/linear_model/_signal.py``
@@ -39,7 +39,7 @@ from skdp import (
 )
 from skdp.columns import Range
 from skdp.exceptions import Refused
-from skdp.solvers import _centred_descent, _constant
+from skdp.solvers import _constant
 from skdp.solvers._auto import constant_model
 
 CLASSIFIERS = (DPLogisticRegression, DPLinearSVC, DPRobustClassifier, DPMLPClassifier)
@@ -106,9 +106,6 @@ def fitted(model: Any, X: np.ndarray, y: np.ndarray, is_constant: bool) -> Any:
     with ExitStack() as stack:
         for place in ASKED:
             stack.enter_context(patch(place, choose))
-        # The default for declared columns has its line by itself.
-        least = math.inf if is_constant else 0.0
-        stack.enter_context(patch.object(_centred_descent, "LEAST_STRENGTH", least))
         return model.fit(X, y)
 
 
@@ -173,9 +170,9 @@ def _rest(kind: type[Any]) -> dict[str, Any]:
     return given | {"target_bounds": REGRESSORS[kind][0]}
 
 
-def signals(times: int) -> Iterator[str]:
-    """Log-loss beyond that of the base rate, by the prior of the constant."""
-    priors, rates = (0.5, 1.0, 2.0, 4.0), (0.5, 0.2, 0.02, 0.002)
+def chances(times: int) -> Iterator[str]:
+    """Log-loss beyond that of the base rate, by the chance that labels are even."""
+    priors, rates = (0.0, 0.5, 0.8, 0.95), (0.5, 0.2, 0.02, 0.002)
     yield "| delta | n | epsilon | base rate | " + " | ".join(map(str, priors)) + " |"
     yield "|---" * 8 + "|"
     for delta in (1e-6, 0.0):
@@ -184,7 +181,7 @@ def signals(times: int) -> Iterator[str]:
                 for rate in rates:
                     cells = []
                     for prior in priors:
-                        with patch.object(_constant, "_SIGNAL", prior):
+                        with patch.object(_constant, "FREE", prior):
                             cells.append(_excess(epsilon, delta, n, rate, times))
                     told = " | ".join(f"{x:.4f}" for x in cells)
                     yield f"| {delta:g} | {n} | {epsilon:g} | {rate:g} | {told} |"
@@ -211,13 +208,13 @@ def _excess(epsilon: float, delta: float, n: int, rate: float, times: int) -> fl
 def main() -> None:
     """Print the table that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("signal", "lines"))
+    parser.add_argument("what", choices=("chance", "lines"))
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--table", choices=TABLES, default="")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     is_lines = given.what == "lines"
-    found = lines(given.times, given.table) if is_lines else signals(given.times)
+    found = lines(given.times, given.table) if is_lines else chances(given.times)
     for line in found:
         print(line, flush=True)
 

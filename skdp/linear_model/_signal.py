@@ -15,7 +15,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.queries._gradient_sum import sensitivity_for_rules
-from skdp.solvers._centred_descent_rules import LEAST_STRENGTH, strength_of
+from skdp.solvers._centred_descent_rules import least_strength, strength_of
 
 # Ratios from which on noise leaves a constant model (benchmarks/dominating_noise.py).
 # Which features are found is decided sooner than what their coefficients are. For
@@ -40,7 +40,7 @@ def signal_of_centred(objective: LinearObjective, budget: Budget) -> Signal:
         coefficient_noise=unit * _ALIKE / strength_of(objective, budget),
         coefficient_scale=unit,
         n_records=objective.n_samples,
-        constant_from=_ALIKE / LEAST_STRENGTH,
+        constant_from=_ALIKE / least_strength(objective.loss),
     )
 
 
