@@ -3,7 +3,8 @@
 Run at the root of a checkout:
 
 * ``python -m benchmarks.hard_edges chance`` prints how much worse than the base rate
-  the constant model is, for four prior chances of even labels and four base rates.
+  the constant model is, for four noises from which on even labels are as likely as
+  not, and four base rates.
 * ``python -m benchmarks.hard_edges lines`` prints, for tables, estimators and budgets,
   the loss of weights and of the constant model, the ratio of `forecast`, and which of
   both a default fit takes. The line for delta = 0 of ``skdp/linear_model/_signal.py``
@@ -39,7 +40,7 @@ from skdp import (
 )
 from skdp.columns import Range
 from skdp.exceptions import Refused
-from skdp.solvers import _constant
+from skdp.solvers import _centred_descent_rules
 from skdp.solvers._auto import constant_model
 
 CLASSIFIERS = (DPLogisticRegression, DPLinearSVC, DPRobustClassifier, DPMLPClassifier)
@@ -171,8 +172,8 @@ def _rest(kind: type[Any]) -> dict[str, Any]:
 
 
 def chances(times: int) -> Iterator[str]:
-    """Log-loss beyond that of the base rate, by the chance that labels are even."""
-    priors, rates = (0.0, 0.5, 0.8, 0.95), (0.5, 0.2, 0.02, 0.002)
+    """Log-loss beyond that of the base rate, by the noise that makes labels even."""
+    priors, rates = (0.01, 0.05, 0.2, 1e9), (0.5, 0.2, 0.02, 0.002)
     yield "| delta | n | epsilon | base rate | " + " | ".join(map(str, priors)) + " |"
     yield "|---" * 8 + "|"
     for delta in (1e-6, 0.0):
@@ -181,7 +182,7 @@ def chances(times: int) -> Iterator[str]:
                 for rate in rates:
                     cells = []
                     for prior in priors:
-                        with patch.object(_constant, "FREE", prior):
+                        with patch.object(_centred_descent_rules, "FREE", prior):
                             cells.append(_excess(epsilon, delta, n, rate, times))
                     told = " | ".join(f"{x:.4f}" for x in cells)
                     yield f"| {delta:g} | {n} | {epsilon:g} | {rate:g} | {told} |"

@@ -180,6 +180,8 @@ class Numbers:
         d, noise = self.n_features, released.deviation / n_samples
         mean, squares = RowSum.read(released.value / n_samples)
         squares = posterior_share(squares, noise / RowSum.weight)
+        # Rows are of norm at most 1, and so is their mean.
+        mean = mean / max(float(np.linalg.norm(mean)), 1.0)
         # Of a mean that is mostly noise little is believed.
         length = float(mean @ mean)
         believed = max(0.0, 1 - d * noise**2 / length) if length > 0 else 0.0

@@ -25,7 +25,7 @@ from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._record_sums import TargetSum
 from skdp.solvers._around import Around
 from skdp.solvers._base import Solution, Solver
-from skdp.solvers._centred_descent_rules import FREE, Base, pure_share, target_query
+from skdp.solvers._centred_descent_rules import Base, pure_share, target_query
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._convex_start import convex_start
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
@@ -102,13 +102,13 @@ class ConstantModel(ChosenLaw):
         found, noise = released.value / n, released.deviation / n
         if isinstance(query, TargetSum):
             mean = query.middle + float(found[0])
-            base = Base.of(objective.loss, None, 0.0, mean, noise, FREE)
+            base = Base.of(objective.loss, None, 0.0, mean, noise, is_alone=True)
             return base.constant
         # Of a loss that is not convex, that of the convex loss it goes out from.
         loss = objective.loss
         if not loss.is_convex:
             loss = convex_start(objective).loss
-        return Base.of(loss, found, noise, free=FREE).constant
+        return Base.of(loss, found, noise, is_alone=True).constant
 
 
 @dataclass(frozen=True, kw_only=True)

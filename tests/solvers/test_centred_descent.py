@@ -419,6 +419,23 @@ def test_a_mean_of_which_nothing_is_known_is_the_middle():
     assert 0.9 < posterior_share(1.3, 0.1, (2.0, 2.0)) < 1
 
 
+def test_a_constant_that_noise_hides_is_the_one_that_costs_nothing():
+    loss, squared = LogisticLoss(), SquaredLoss(2.0, 1.0)
+    for alone, least in ((True, 0.0), (False, 0.5)):
+        counts = np.array([0.1, 0.9])
+        (hidden,) = Base.of(loss, counts, 0.5, is_alone=alone).constant
+        (clear,) = Base.of(loss, counts, 0.01, is_alone=alone).constant
+        assert least < hidden < 1.2
+        assert clear == pytest.approx(math.log(9), abs=0.2)
+        (mean,) = Base.of(squared, None, 0.0, 0.8, 1.0, is_alone=alone).constant
+        assert least / 5 < mean < 0.3
+        (mean,) = Base.of(squared, None, 0.0, 0.8, 0.01, is_alone=alone).constant
+        assert mean == pytest.approx(0.8, abs=0.01)
+    # Hardly more than even where nothing is known.
+    (hidden,) = Base.of(loss, np.array([0.1, 0.9]), 5.0, is_alone=True).constant
+    assert abs(hidden) < 0.05
+
+
 def test_no_spectrum_gives_noise_more_than_the_gate_takes():
     rng = np.random.default_rng(0)
     for strength in (50.0, 1e3, 1e5):

@@ -255,6 +255,21 @@ def test_a_mean_that_is_noise_is_not_believed():
     assert np.allclose(found.mean, 0.01)
 
 
+@pytest.mark.parametrize("released", [1e300, -1e12, 0.0, 1e-300])
+def test_any_sum_of_rows_makes_rows(released):
+    """A draw could bring it anywhere: nothing may fail after the commit."""
+    X, y = table(50)
+    answer = Released(np.full(D + 1, released), 1e-3, 1e-3)
+    with np.errstate(all="ignore"):  # as `solve` does
+        found = Numbers(D, 1.0).centred(answer, 50)
+        assert np.isfinite(found.mean).all()
+        assert 0 < found.norm < 2
+        for rows in (X, csr_array(X)):
+            (block,) = found.view(MemorySource(rows, y.astype(float))).blocks()
+            made = block.X if rows is X else block.X.made()
+            assert np.isfinite(made).all()
+
+
 def test_centred_rows_are_within_their_norm_each_by_itself():
     rng = np.random.default_rng(0)
     X = rows_near_all_bounds(rng, 500, 6)
