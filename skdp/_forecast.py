@@ -36,9 +36,10 @@ class Signal:
         What is counted.
     little_to, constant_from : float
         Noise over scale up to which models were close to those without privacy, and
-        from which on they were hardly better than a constant one: 0.3 and 10, for
-        delta = 0 0.3 and 4, of sparse models 0.3 and 3, of factorisations 0.02 and
-        1.5, of boosted trees 0.01 and 1
+        from which on they were hardly better than a constant one: of the default 0.3
+        and 15, or less with many labels, of named solvers 0.3 and 10, for delta = 0 0.3
+        and 4, of sparse models 0.3 and 3, of factorisations 0.02 and 1.5, of boosted
+        trees 0.01 and 1
         (``docs/how_to_choose.md``, ``benchmarks/dominating_noise.py``).
     """
 

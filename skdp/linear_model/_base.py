@@ -280,7 +280,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         """Noise against signal, for a finite epsilon."""
-        if self._will_centre():
+        is_default = self.solver == "auto" and self.fit_intercept
+        if is_default and budget.delta > 0 and objective.n_nonzero is None:
             return signal_of_centred(objective, budget)
         if hasattr(self, "encoder_") and objective.n_nonzero is None:
             # A curve is as fine as noise lets it be: at worst it is a line.

@@ -36,8 +36,10 @@ def forecast(
 ) -> Forecast:
     r"""Tell noise and solver of a private linear model from the shape of the data.
 
-    No data are read and no budget is spent. The noise is that of an estimate which
-    spends the whole budget on one sum of gradients,
+    No data are read and no budget is spent. The noise of the default is 600 over the
+    records times mu, halved under replace_one, in units of a coefficient
+    (``docs/default_solver.md``). That of named solvers is of an estimate which spends
+    the whole budget on one sum of gradients,
     ``S deviation / (n h)``, with S the sensitivity, ``deviation = 1 / mu`` for
     Gaussian noise and about ``sqrt(size) / epsilon`` for delta = 0, and h the average
     curvature ``curvature_trace / n_outputs * data_norm^2 / n_features`` of rows that

@@ -131,13 +131,11 @@ class DPRobustClassifier(LinearClassifier):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = make_pipeline(
     ...     BoundedScaler(bounds=(0, 8)),  # centimetres, known without looking
-    ...     DPRobustClassifier(epsilon=1.0, delta=1e-6, classes=[0, 1, 2]),
+    ...     DPRobustClassifier(epsilon=8.0, delta=1e-6, classes=[0, 1, 2]),
     ... ).fit(X, y)
     >>> model[-1].decision_function(X).shape, model[-1].privacy_.solver
-    ((150, 3), 'graduated_gd')
+    ((150, 3), 'centred_descent')
     """
-
-    _can_centre = False
 
     def __init__(
         self,

@@ -103,6 +103,7 @@ class CentredDescent(Solver):
     key: ClassVar[str] = "centred_descent"
     is_pure: ClassVar[bool] = False
     takes_users: ClassVar[bool] = True
+    takes_nonconvex: ClassVar[bool] = True
 
     rows: CentredRows
     strength: float
@@ -116,7 +117,7 @@ class CentredDescent(Solver):
         Raises
         ------
         Refused
-            Without an intercept, which a centre is, and for losses that are not convex.
+            Without an intercept, which a centre is.
         """
         cls.check_possible(objective, budget)
         rows, strength = given["rows"], strength_of(objective, budget)
@@ -135,8 +136,6 @@ class CentredDescent(Solver):
         me = f"solver={cls.key!r}"
         if not objective.fit_intercept:
             raise Refused(f"{me} needs an intercept. Use fit_intercept=True.")
-        if not objective.loss.is_convex:
-            raise Refused(f"{me} is for convex losses. Use solver='graduated_gd'.")
         if objective.n_nonzero is not None:
             raise Refused(f"{me} gives every feature a weight. Use solver='iht'.")
         if budget.delta == 0 and budget.is_finite:

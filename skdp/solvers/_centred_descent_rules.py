@@ -27,6 +27,7 @@ from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.queries._record_sums import TargetSum
 from skdp.queries._state_sums import StateSums, even_knots
+from skdp.solvers._convex_start import convex_loss
 from skdp.solvers._margins import shrunk_margins
 
 # Below this strength the base rate or the mean is released, and no weights: with
@@ -514,9 +515,11 @@ class Base:
     def _at(cls, loss: Loss, values: FloatArray, shares: FloatArray) -> Self:
         clip = clip_of(loss)
         # Of one target nothing is to be balanced.
-        offset = constant_of(
-            loss, values, shares, clip if len(values) > 1 else math.inf
-        )
+        within = clip if len(values) > 1 else math.inf
+        # Where a loss is not convex, at the constant of the hinge: its own may be so
+        # far away that no record moves it.
+        begins = loss if loss.is_convex else convex_loss(loss)
+        offset = constant_of(begins, values, shares, within)
         raw = np.tile(offset, (len(values), 1))
         if has_log_link(loss) and len(values) > 1:
             spread = math.sqrt(float(shares @ loss.residual(values, raw)[:, 0] ** 2))
@@ -530,6 +533,9 @@ class Base:
         curvature = shares @ bends
         squares = shares @ np.minimum(residual**2, clip**2)
         errors = float(shares @ np.minimum(np.linalg.norm(residual, axis=1), clip))
+        if not loss.is_convex:  # it bends where predictions have moved
+            least = _CURVATURE_OF_KINKS * loss.smoothness
+            curvature = np.maximum(curvature, least)
         if loss.form is Form.HINGE:
             curvature = np.full_like(curvature, _CURVATURE_OF_KINKS)
         if loss.form is Form.QUANTILE:  # the density of the targets there

@@ -27,7 +27,6 @@ from skdp.solvers._around import Around
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._centred_descent_rules import Base, pure_share, target_query
 from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._convex_start import convex_start
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 from skdp.solvers._progress import Progress
@@ -104,11 +103,7 @@ class ConstantModel(ChosenLaw):
             mean = query.middle + float(found[0])
             base = Base.of(objective.loss, None, 0.0, mean, noise, is_alone=True)
             return base.constant
-        # Of a loss that is not convex, that of the convex loss it goes out from.
-        loss = objective.loss
-        if not loss.is_convex:
-            loss = convex_start(objective).loss
-        return Base.of(loss, found, noise, is_alone=True).constant
+        return Base.of(objective.loss, found, noise, is_alone=True).constant
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from skdp.losses import HuberHingeLoss
+from skdp.losses import HuberHingeLoss, Loss
 from skdp.losses._weighted import weighted
 from skdp.objectives import LinearObjective
 
 
-def convex_start(objective: LinearObjective) -> LinearObjective:
-    """The same facts with the rounded hinge of the same labels, weighted alike."""
-    loss = objective.loss
+def convex_loss(loss: Loss) -> Loss:
+    """The rounded hinge of the same labels, weighted alike."""
     hinge = HuberHingeLoss(n_outputs=loss.n_outputs)
-    return objective.with_loss(weighted(hinge, loss.label_weights))
+    return weighted(hinge, loss.label_weights)
+
+
+def convex_start(objective: LinearObjective) -> LinearObjective:
+    """The same facts with that loss."""
+    return objective.with_loss(convex_loss(objective.loss))

@@ -11,12 +11,19 @@ from scipy.sparse import csr_array
 
 from skdp.audit._replay import marked, replayed, verdict
 from skdp.data import Centring, MemorySource
-from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import (
+    CauchyLoss,
+    GammaLoss,
+    LogisticLoss,
+    PoissonLoss,
+    SoftmaxLoss,
+    SquaredLoss,
+)
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import Progress
 from skdp.solvers._centred_descent import CentredDescent
-from skdp.solvers._centred_descent_rules import Shares
+from skdp.solvers._centred_descent_rules import Shares, target_range
 from skdp.solvers._centred_rows import (
     CentredNumbers,
     CentredStates,
@@ -30,6 +37,9 @@ LOSSES = {
     "logistic": LogisticLoss(),
     "softmax": SoftmaxLoss(3),
     "squared": SquaredLoss(2.0, target_bound=1.0),
+    "cauchy": CauchyLoss(),
+    "poisson": PoissonLoss(0.7),
+    "gamma": GammaLoss(1.5),
 }
 SHARES = {
     "logistic": Shares(states=0.2, targets=0.2, gate=0.2, errors=0.2),
@@ -37,6 +47,9 @@ SHARES = {
     "squared": Shares(
         states=0.2, targets=0.1, mean=0.1, gate=0.1, bias=0.1, errors=0.2
     ),
+    "cauchy": Shares(states=0.2, targets=0.2, gate=0.2),
+    "poisson": Shares(states=0.2, targets=0.1, mean=0.1, gate=0.2),
+    "gamma": Shares(states=0.2, targets=0.2, gate=0.2),
 }
 
 
@@ -115,8 +128,8 @@ def pair(loss, adjacency, change="opposite", given=truth_values):
     half = rng.integers(0, 2, size=(N // 2, COLUMNS))
     rows = np.vstack([half, 1 - half, np.ones((1, COLUMNS), dtype=int)])
     top, low = (1.0, 0.0)
-    if hasattr(loss, "target_bound"):
-        top, low = loss.target_bound, -loss.target_bound
+    if loss.form.is_of_numbers:
+        low, top = target_range(loss)
     y = np.where(rows.sum(axis=1) * 2 > COLUMNS, top, low)
     y[-1] = low
     there = np.ones(len(rows), dtype=bool)

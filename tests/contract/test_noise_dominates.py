@@ -50,7 +50,7 @@ MODELS = {
     "logistic, pure": (DPLogisticRegression, LABELS | {"delta": 0.0}, 0.03, 1.0),
     "zero_out": (DPLogisticRegression, LABELS | {"adjacency": "zero_out"}, 0.01, 1.0),
     "svc": (DPLinearSVC, LABELS, 0.01, 3.0),
-    "robust": (DPRobustClassifier, LABELS, 0.01, 1.0),
+    "robust": (DPRobustClassifier, LABELS, 0.01, 3.0),
     "regression": (DPLinearRegression, BOUNDED, 0.03, 3.0),
     "regression, pure": (DPLinearRegression, BOUNDED | {"delta": 0.0}, 0.05, 3.0),
     "counts": (DPPoissonRegressor, {"target_bounds": (0, 1)}, 0.01, 3.0),

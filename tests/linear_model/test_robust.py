@@ -39,7 +39,7 @@ def test_it_learns_and_says_how(loss, delta):
     X, y, truth = table()
     model = DPRobustClassifier(4.0, loss=loss, **{**LABELS, "delta": delta})
     model.fit(X, y)
-    assert model.privacy_.solver == ("online" if delta == 0 else "graduated_gd")
+    assert model.privacy_.solver == ("online" if delta == 0 else "centred_descent")
     assert np.mean(model.predict(X) == truth) > 0.9
 
 
@@ -50,7 +50,7 @@ def test_uneven_labels_of_a_declared_table_are_no_constant(loss):
     X = rng.uniform(-1, 1, (20_000, 4))
     y = (X[:, 0] + 0.7 * X[:, 1] > 0.65).astype(int)
     model = DPRobustClassifier(1.0, loss=loss, columns=[Range(-1, 1)] * 4, **LABELS)
-    assert model.fit(X, y).privacy_.solver == "graduated_gd"
+    assert model.fit(X, y).privacy_.solver == "centred_descent"
     assert 0.2 < y.mean() < 0.25
     assert np.mean(model.predict(X) == y) > 1 - y.mean() + 0.05
 
