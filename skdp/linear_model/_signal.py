@@ -15,7 +15,11 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.queries._gradient_sum import sensitivity_for_rules
-from skdp.solvers._centred_descent_rules import least_strength, strength_of
+from skdp.solvers._centred_descent_rules import (
+    least_strength,
+    pure_strength_of,
+    strength_of,
+)
 
 # Ratios from which on noise leaves a constant model (benchmarks/dominating_noise.py).
 # Which features are found is decided sooner than what their coefficients are. For
@@ -53,9 +57,14 @@ def _dense(objective: LinearObjective, budget: Budget) -> Signal:
     deviation = deviation_once(law, budget, size)
     curvature = _curvature(loss) * data_norm**2 / objective.n_features
     noise = _sensitivity(objective) * deviation / (objective.n_samples * curvature)
+    scale = loss.raw_unit / data_norm
+    if budget.delta == 0:
+        # However few the columns are, a count has noise too.
+        few = least_strength(loss) / pure_strength_of(objective, budget)
+        noise = max(noise, _PURE * few * scale)
     return Signal(
         coefficient_noise=noise,
-        coefficient_scale=loss.raw_unit / data_norm,
+        coefficient_scale=scale,
         n_records=objective.n_samples,
         constant_from=_PURE if budget.delta == 0 else _DENSE,
     )

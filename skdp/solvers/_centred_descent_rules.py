@@ -147,6 +147,12 @@ def strength_of(objective: LinearObjective, budget: Budget) -> float:
     return objective.n_telling * mu / relation
 
 
+def pure_strength_of(objective: LinearObjective, budget: Budget) -> float:
+    """Records times epsilon, likewise."""
+    relation = 2.0 if objective.adjacency in _EXCHANGES else 1.0
+    return objective.n_telling * budget.epsilon / relation
+
+
 def least_strength(loss: Loss) -> float:
     """Below which the constant model is taken."""
     return LEAST_STRENGTH * math.sqrt(max(loss.n_outputs, 2) / 2)
@@ -154,8 +160,7 @@ def least_strength(loss: Loss) -> float:
 
 def pure_share(objective: LinearObjective, budget: Budget) -> float:
     """Of epsilon, for the constant that a pure minimisation goes out from."""
-    relation = 2.0 if objective.adjacency in _EXCHANGES else 1.0
-    strength = objective.n_telling * budget.epsilon / relation
+    strength = pure_strength_of(objective, budget)
     return _within(1 / (strength * _TARGET_NOISE), _LEAST_TARGETS, _MOST_TARGETS)
 
 

@@ -162,7 +162,9 @@ def test_dense_sparse_and_compiled_rows_are_the_same(columns, monkeypatch):
     monkeypatch.setattr("skdp.queries._exact_gradient._WORTH_COMPILING", 1)
     assert np.array_equal(numbers(model.fit(X, y, groups=ids)), plain)
     if columns is None:
-        assert np.array_equal(numbers(model.fit(csr_array(X), y, groups=ids)), plain)
+        # Sparse rows are on a coarser grid before they are centred.
+        sparse = numbers(model.fit(csr_array(X), y, groups=ids))
+        assert sparse == pytest.approx(plain, abs=1e-3 * np.abs(plain).max())
 
 
 @quiet
@@ -529,7 +531,7 @@ def test_what_has_no_proof_is_refused_in_one_sentence(tmp_path):
         model_of("logistic").fit(source, groups=PLAIN)
     named = r"can be done by \['heavy_ball', 'nesterov'\]"
     with pytest.raises(ValueError, match=named) as told:
-        model_of("logistic", delta=0).fit(X, Y, groups=PLAIN)
+        model_of("logistic", delta=0, epsilon=1e3).fit(X, Y, groups=PLAIN)
     assert "Use solver='auto'" not in str(told.value)
     # What users are given to part by part cuts no table of theirs.
     others = sorted({*SOLVERS} - {*TAKES_USERS} | {"ftrl"})
