@@ -153,6 +153,36 @@ class PredictionSum(RecordSum):
 
 
 @dataclass(frozen=True, eq=False)
+class ProbabilitySum(RecordSum):
+    """Sum of the probabilities of the second of two labels, by released weights.
+
+    Parameters
+    ----------
+    loss : LogisticLoss
+    coef : ndarray of float64 of shape (n_features, 1)
+        Released.
+    constant : float
+        Added to predictions; released.
+    clip : float in (0, 1]
+        Released.
+    """
+
+    loss: Loss
+    coef: FloatArray
+    constant: float
+    clip: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return 0.0, self.clip
+
+    def numbers(self, block: Block) -> FloatArray:
+        raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.constant
+        # The residual of a record of the first label.
+        return np.asarray(self.loss.residual(np.zeros(len(raw)), raw)[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
 class ErrorSum(RecordSum):
     """Sum of the lengths of residuals at released weights.
 

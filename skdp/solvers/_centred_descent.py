@@ -1,6 +1,6 @@
 r"""The default solver: a noisy descent on centred rows.
 
-Four releases in one Gaussian plan:
+Five releases in one Gaussian plan:
 
 1. histograms of declared columns, or the mean of rows of numbers; and where the
    targets lie: label counts, or a histogram and the mean;
@@ -9,7 +9,8 @@ Four releases in one Gaussian plan:
 3. on the way, of squared errors and of labels, the mean error, which the clip of the
    residuals or the steps that are left follow;
 4. one ratio: the model's squared predictions over those that noise alone would make.
-   It says how much of the weights is kept.
+   It says how much of the weights is kept;
+5. the mean prediction or probability, to which the intercept is adapted.
 
 Below a strength of 40 the constant model is taken in its place. Proofs:
 ``docs/proofs/centred_descent.md``.
@@ -32,7 +33,13 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._gradient import Gradients
-from skdp.queries._record_sums import ErrorSum, NoiseRatio, PredictionSum, TargetSum
+from skdp.queries._record_sums import (
+    ErrorSum,
+    NoiseRatio,
+    PredictionSum,
+    ProbabilitySum,
+    TargetSum,
+)
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import farthest_weight
 from skdp.solvers._centred_descent_rules import (
@@ -51,6 +58,8 @@ from skdp.solvers._centred_descent_rules import (
     kept_share,
     known_mean,
     middle_and_half,
+    rate_clip,
+    shift_to_rate,
     strength_of,
 )
 from skdp.solvers._centred_rows import Centred, CentredRows
@@ -210,8 +219,10 @@ class _Run:
         kept = self._kept(rows, weights, noise)
         # What the intercept has learned belongs to the weights beside it.
         constant = np.array(base.constant) + kept * own
-        if self.solver.shares.bias > 0:
+        if is_of_squares(self.objective.loss) and self.solver.shares.bias > 0:
             constant = constant - kept * self._bias(rows, weights)
+        elif self.solver.shares.bias > 0:
+            constant = constant + self._to_rate(rows, kept * weights, constant)
         return CentredSolution(
             weights=kept * weights,
             noise_scale=self.answers.noise_scale,
@@ -328,6 +339,18 @@ class _Run:
         n = objective.n_samples
         deviation = math.hypot(released.deviation / n, by_chance)
         return kept_share(float(released.value[0]) / n, deviation)
+
+    def _to_rate(
+        self, rows: Answers, weights: FloatArray, constant: FloatArray
+    ) -> float:
+        """What brings the mean probability to the base rate; released."""
+        n, rate = self.objective.n_samples, self.base.constant[0]
+        query = ProbabilitySum(
+            n, self.objective.loss, weights, float(constant[0]), rate_clip(rate)
+        )
+        released = rows.ask(query, self._line_of("bias"))
+        mean = float(released.value[0]) / n
+        return shift_to_rate(rate, mean, released.deviation / n)
 
     def _bias(self, rows: Answers, weights: FloatArray) -> float:
         """Mean prediction of the weights, to be taken off the constant; released."""

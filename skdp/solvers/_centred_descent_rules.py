@@ -103,6 +103,11 @@ _CURVATURE_OF_NUMBERS, _SQUARES_OF_NUMBERS = 0.5, 0.6
 PREDICTIONS = 2.0
 # A mean of predictions counts from so many deviations of its noise on.
 _MEAN_FROM = 2.0
+# Probabilities are clipped to so many base rates for their mean. Deviation of the noise
+# in it, over that clip, and the share of mu squared that it may cost. Without it mean
+# predictions of labels of 2 % were 1.1 to 1.5 times the base rate.
+_PROBABILITIES = 8.0
+_RATE_NOISE, _LEAST_RATE, _MOST_RATE = 0.01, 0.005, 0.03
 # Standard deviations about the mean of a histogram, within which targets are summed for
 # a mean with less noise. Lognormal ones lose .04 deviations of their mean.
 _FARTHEST_TARGETS = 3.0
@@ -193,8 +198,8 @@ class Shares:
     ----------
     states, targets, mean, gate, bias, errors : float
         Of the histograms of the columns, of that of the targets, of their mean, of the
-        gate's ratio, of the mean prediction, and of the mean error on the way. 0:
-        nothing is asked.
+        gate's ratio, of the mean prediction or probability, and of the mean error on
+        the way. 0: nothing is asked.
     """
 
     states: float = 0.0
@@ -223,6 +228,9 @@ class Shares:
             knots = share(_KNOT_NOISE, _LEAST_KNOTS, _MOST_KNOTS)
             mean = share(_MEAN_NOISE, _LEAST_MEAN, _MOST_MEAN)
             return cls(states, knots, mean, gate / 2, gate / 2, errors)
+        if has_rate(loss):
+            bias = share(_RATE_NOISE, _LEAST_RATE, _MOST_RATE)
+            return cls(states, targets, gate=gate, bias=bias, errors=errors)
         if loss.form in _FOLLOWED:
             return cls(states, targets, gate=gate, errors=errors)
         if loss.form is Form.POISSON:
@@ -260,6 +268,34 @@ def target_range(loss: Loss) -> tuple[float, float]:
     if isinstance(loss, GammaLoss):
         return 1.0, math.exp(2 * loss.half)
     return (0.0, 1.0) if loss.form is Form.POISSON else (-1.0, 1.0)
+
+
+def has_rate(loss: Loss) -> bool:
+    """Whether there is one probability, whose mean should be the base rate."""
+    return loss.form is Form.SIGMOID and not loss.label_weights
+
+
+def rate_clip(constant: float) -> float:
+    """To which probabilities are clipped for their mean."""
+    return min(_PROBABILITIES * _probability(constant), 1.0)
+
+
+def shift_to_rate(constant: float, mean: float, noise: float) -> float:
+    """What brings a released mean probability to that of the constant.
+
+    In log-odds, less what noise may have added.
+    """
+    rate = _probability(constant)
+    known = known_mean(mean - rate, noise)
+    if rate_clip(constant) < 1:  # a clipped mean may be too low, never too high
+        known = max(known, 0.0)
+    least, most = rate / _PROBABILITIES, 1 - (1 - rate) / _PROBABILITIES
+    moved = _within(rate + known, least, most)
+    return constant - math.log(moved / (1 - moved))
+
+
+def _probability(raw: float) -> float:
+    return 1 / (1 + math.exp(-raw))
 
 
 def has_log_link(loss: Loss) -> bool:
@@ -318,6 +354,8 @@ class Pace:
         loss = objective.loss
         weight = 0.0 if is_of_squares(loss) else _INTERCEPT
         length = math.hypot(1.0, weight)
+        # Noise is that of a mean over all records, however little most of them weigh.
+        strength *= objective.n_samples / objective.n_telling
         smoothness = loss.smoothness * length**2 + objective.alpha
         if is_of_squares(loss):
             flow = _NOISE_OF_NUMBERS * strength / (_RESIDUALS * length)

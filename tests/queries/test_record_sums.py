@@ -11,7 +11,13 @@ from skdp.data import CentredSource, MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Layout
-from skdp.queries._record_sums import ErrorSum, NoiseRatio, PredictionSum, TargetSum
+from skdp.queries._record_sums import (
+    ErrorSum,
+    NoiseRatio,
+    PredictionSum,
+    ProbabilitySum,
+    TargetSum,
+)
 from tests.audit.centred_descent import states, truth_values
 
 N = 500
@@ -30,6 +36,7 @@ def queries(n=N):
         "targets": TargetSum(n, 0.0, 1.0),
         "predictions": PredictionSum(n, coef, 0.2),
         "errors": ErrorSum(n, SquaredLoss(9.0, 1.0), coef, np.array([0.1]), 0.3),
+        "probabilities": ProbabilitySum(n, LogisticLoss(), coef, 0.2, 0.5),
         "ratios": NoiseRatio(n, coef, np.full(6, 1e-4), 6.0),
     }
 
@@ -59,7 +66,7 @@ def test_bounds_are_attained_and_not_passed(name):
         largest = max(map(abs, moved[relation]))
         assert largest <= limit + query.slack(Layout(N))
         # No row of truth values has a ratio or an error near 0.
-        if name not in ("ratios", "errors") or relation == "zero_out":
+        if name not in ("ratios", "errors", "probabilities") or relation == "zero_out":
             assert largest > 0.999 * limit
 
 

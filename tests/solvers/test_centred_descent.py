@@ -60,7 +60,9 @@ from skdp.solvers._centred_descent_rules import (
     known_mean,
     largest_variance,
     posterior_share,
+    rate_clip,
     share_of_states,
+    shift_to_rate,
     state_variances,
     target_range,
 )
@@ -434,6 +436,22 @@ def test_a_constant_that_noise_hides_is_the_one_that_costs_nothing():
     # Hardly more than even where nothing is known.
     (hidden,) = Base.of(loss, np.array([0.1, 0.9]), 5.0, is_alone=True).constant
     assert abs(hidden) < 0.05
+
+
+def test_a_mean_probability_is_brought_to_the_base_rate():
+    rare = math.log(0.02 / 0.98)
+    # Too high by a half, and as it is.
+    assert shift_to_rate(rare, 0.03, 1e-4) == pytest.approx(-math.log(1.5), abs=0.02)
+    assert shift_to_rate(rare, 0.02, 1e-4) == 0
+    # Within its noise nothing is known, and what a clip took is not missed.
+    assert shift_to_rate(rare, 0.03, 0.01) == 0
+    assert shift_to_rate(rare, 0.01, 1e-4) == 0
+    assert rate_clip(rare) == pytest.approx(0.16)
+    # Frequent labels are not clipped, so that a mean may be too low.
+    assert rate_clip(0.0) == 1
+    assert shift_to_rate(0.0, 0.4, 1e-4) == pytest.approx(math.log(1.5), abs=0.02)
+    for released in (1e300, -1e300, 0.0):
+        assert abs(shift_to_rate(rare, released, 1e-3)) < 8
 
 
 def test_no_spectrum_gives_noise_more_than_the_gate_takes():

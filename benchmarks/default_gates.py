@@ -1,0 +1,115 @@
+"""Two promises of the default, checked on every table.
+
+Run at the root of a checkout:
+
+* ``python -m benchmarks.default_gates rates`` prints mean prediction over base rate in
+  cells of ``benchmarks.hostile`` whose base rate is known to a tenth.
+* ``python -m benchmarks.default_gates ceiling`` prints the loss on the records of the
+  fit at epsilon 4, 8, 100 and inf, of declared tables: inf should be the least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import log_loss
+
+from benchmarks._declared_tables import declared, table
+from benchmarks.default_solver import NAMES, OTHERS
+from benchmarks.hostile import CELLS, Cell, labels, rows
+from skdp import DPLinearRegression, DPLogisticRegression
+from skdp.columns import Range
+from skdp.privacy._gaussian import gaussian_mu
+
+_DELTA, _KNOWN = 1e-6, 0.1
+_EPSILONS = (4.0, 8.0, 100.0, math.inf)
+
+
+def known_within(cell: Cell) -> float:
+    """Deviation of the noise in a count of positives, over their number."""
+    relation = 1.0 if cell.adjacency == "zero_out" else 2.0
+    strength = cell.n * gaussian_mu(cell.epsilon, _DELTA) / relation
+    return 1 / (strength * cell.base)
+
+
+def ratios(cell: Cell, columns: Any, fits: int) -> list[float]:
+    """Mean prediction over base rate, of each fit."""
+    found = []
+    for seed in range(fits):
+        rng = np.random.default_rng(seed)
+        X = rows(cell, cell.n, rng)
+        y = labels(cell, X, rng)
+        model = DPLogisticRegression(
+            cell.epsilon,
+            delta=_DELTA,
+            adjacency=cell.adjacency,
+            classes=[0, 1],
+            columns=columns,
+            data_norm=math.sqrt(cell.d / 3) if columns is None else 1.0,
+            random_state=seed,
+        ).fit(X, y)
+        found.append(float(model.predict_proba(X)[:, 1].mean() / y.mean()))
+    return found
+
+
+def rates(fits: int) -> Iterator[str]:
+    """A line for each cell."""
+    yield "| n | d | epsilon | adjacency | base | known to | rows | columns |"
+    yield "|---" * 8 + "|"
+    for cell in CELLS:
+        noise = known_within(cell)
+        if noise > _KNOWN:
+            continue
+        told = []
+        for columns in (None, Range(-1, 1)):
+            of_all = ratios(cell, columns, fits)
+            told.append(f"{min(of_all):.2f} to {max(of_all):.2f}")
+        facts = (cell.n, cell.d, cell.epsilon, cell.adjacency, cell.base)
+        known = f"{noise:.3f} | {' | '.join(told)}"
+        yield f"| {' | '.join(map(str, facts))} | {known} |"
+
+
+def ceiling(_: int) -> Iterator[str]:
+    """A line for each table."""
+    yield "| table | " + " | ".join(f"{epsilon:g}" for epsilon in _EPSILONS) + " |"
+    yield "|---" * (len(_EPSILONS) + 1) + "|"
+    for name in (*NAMES, *OTHERS):
+        known, data = declared(name), table(name)
+        train = np.flatnonzero(~data.is_test)[:20_000]
+        X = data.X.iloc[train] if hasattr(data.X, "iloc") else data.X[train]
+        y = data.y[train]
+        losses = [_loss(known, X, y, epsilon) for epsilon in _EPSILONS]
+        least = "" if losses[-1] <= min(losses[:-1]) else " OVER"
+        yield f"| {name} | {' | '.join(f'{x:.4f}' for x in losses)}{least} |"
+
+
+def _loss(known: Any, X: Any, y: np.ndarray, epsilon: float) -> float:
+    """On the records of the fit: log-loss, or 1 - R2."""
+    facts: dict[str, Any] = {"columns": known.columns, "delta": 1 / len(y) ** 2}
+    facts |= {"adjacency": "zero_out", "random_state": 0}
+    if known.classes is None:
+        model = DPLinearRegression(epsilon, target_bounds=known.target_bounds, **facts)
+        made = np.clip(model.fit(X, y).predict(X), *known.target_bounds)
+        return float(np.mean((y - made) ** 2) / np.var(y))
+    model = DPLogisticRegression(epsilon, classes=known.classes, **facts).fit(X, y)
+    return float(log_loss(y, model.predict_proba(X), labels=known.classes))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("rates", "ceiling"))
+    parser.add_argument("--fits", type=int, default=20)
+    given = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    for line in (rates if given.what == "rates" else ceiling)(given.fits):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
