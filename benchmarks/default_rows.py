@@ -9,7 +9,6 @@ random order. Scores are not private, and fits are seeded.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 import warnings
@@ -22,7 +21,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks._data import load, split
 from benchmarks._sparse_data import imdb, reuters
-from benchmarks.default_solver import ADJACENCIES, EPSILONS
+from benchmarks.default_solver import ADJACENCIES, EPSILONS, parser_of
 from skdp import DPLogisticRegression
 
 # The clip of numbers was settled on adult and covertype.
@@ -103,14 +102,7 @@ def fitted(
 
 def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", action="append", choices=(*DENSE, *SPARSE))
-    parser.add_argument("--n", action="append", type=int)
-    parser.add_argument("--epsilon", action="append", type=float)
-    parser.add_argument("--adjacency", action="append", choices=ADJACENCIES)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--permuted", action="store_true")
-    args = parser.parse_args(arguments)
+    args = parser_of(__doc__, (*DENSE, *SPARSE)).parse_args(arguments)
     print("| table | n | epsilon | adjacency | constant | loss | error | seconds |")
     print("|---|---|---|---|---|---|---|---|")
     for name in args.table or (*DENSE, *SPARSE):

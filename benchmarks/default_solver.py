@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,16 +141,22 @@ def line(cell: Cell, found: list[Found]) -> str:
     )
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", action="append", choices=(*NAMES, *OTHERS))
-    parser.add_argument("--others", action="store_true", help="tables not settled on")
+def parser_of(description: str | None, names: Iterable[str]) -> argparse.ArgumentParser:
+    """For cells of these tables."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--table", action="append", choices=tuple(names))
     parser.add_argument("--n", action="append", type=int)
     parser.add_argument("--epsilon", action="append", type=float)
     parser.add_argument("--adjacency", action="append", choices=ADJACENCIES)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--permuted", action="store_true")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
+    parser = parser_of(__doc__, (*NAMES, *OTHERS))
+    parser.add_argument("--others", action="store_true", help="tables not settled on")
     args = parser.parse_args(arguments)
     print("| table | n | epsilon | adjacency | constant | loss | error |")
     print("|---|---|---|---|---|---|---|")

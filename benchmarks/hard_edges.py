@@ -40,7 +40,7 @@ from skdp import (
 )
 from skdp.columns import Range
 from skdp.exceptions import Refused
-from skdp.solvers import _centred_descent_rules
+from skdp.solvers import _target_base
 from skdp.solvers._auto import constant_model
 
 CLASSIFIERS = (DPLogisticRegression, DPLinearSVC, DPRobustClassifier, DPMLPClassifier)
@@ -182,7 +182,7 @@ def chances(times: int) -> Iterator[str]:
                 for rate in rates:
                     cells = []
                     for prior in priors:
-                        with patch.object(_centred_descent_rules, "FREE", prior):
+                        with patch.object(_target_base, "FREE", prior):
                             cells.append(_excess(epsilon, delta, n, rate, times))
                     told = " | ".join(f"{x:.4f}" for x in cells)
                     yield f"| {delta:g} | {n} | {epsilon:g} | {rate:g} | {told} |"

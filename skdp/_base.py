@@ -293,12 +293,8 @@ class PrivateEstimator(StoredEstimator):
         """Whether all that `fit` will release is Gaussian noise."""
         return bool(self.delta > 0)
 
-    def _be_one_of_several(self, *, in_books: bool) -> None:
-        """Choose parameters under which this object's noise adds up without loss.
-
-        `in_books` whether its fit will be charged to a ledger or to a search, where
-        ``"auto"`` takes such noise by itself.
-        """
+    def _be_one_of_several(self) -> None:
+        """Choose parameters under which this object's noise adds up without loss."""
 
 
 class PrivateRelease(PrivateEstimator):

@@ -14,9 +14,12 @@ from skdp.ensemble._task import BoostingTask
 from skdp.privacy._answers import Released
 from skdp.queries._leaf_sums import LeafTerms
 from skdp.queries._state_sums import StateSums, even_knots
-from skdp.solvers._centred_descent_rules import MEAN_OF_COUNTS, posterior_share
 from skdp.solvers._margins import quantiles, shrunk_margins, target_scale
 from skdp.solvers._strength import TARGET_INTERVALS
+from skdp.solvers._target_base import (
+    MEAN_OF_COUNTS,
+    posterior_share,
+)
 from skdp.solvers._worth import share_for
 
 # Prior deviations of a mean of targets, over their unit, and of the share below a

@@ -99,8 +99,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
     scale_: Any
     row_norm_: float
     coef_: Any
-    # Whether rows of declared columns are centred: not of losses that are not convex,
-    # nor of models of few features.
+    # Whether the default centres rows: not of models of few features.
     _can_centre: ClassVar[bool] = True
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:

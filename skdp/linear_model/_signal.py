@@ -18,8 +18,8 @@ from skdp.queries._gradient_sum import sensitivity_for_rules
 from skdp.solvers._centred_descent_rules import (
     least_strength,
     pure_strength_of,
-    strength_of,
 )
+from skdp.solvers._strength import strength_of
 
 # Ratios from which on noise leaves a constant model (benchmarks/dominating_noise.py).
 # Which features are found is decided sooner than what their coefficients are. For
@@ -40,8 +40,9 @@ def signal_of(objective: LinearObjective, budget: Budget) -> Signal:
 def signal_of_centred(objective: LinearObjective, budget: Budget) -> Signal:
     """The same of the default for declared columns: its strength says it all."""
     unit = objective.loss.raw_unit
+    strength = strength_of(objective.n_telling, budget, objective.adjacency)
     return Signal(
-        coefficient_noise=unit * _ALIKE / strength_of(objective, budget),
+        coefficient_noise=unit * _ALIKE / strength,
         coefficient_scale=unit,
         n_records=objective.n_samples,
         constant_from=_ALIKE / least_strength(objective.loss),

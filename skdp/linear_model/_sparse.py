@@ -105,7 +105,7 @@ class SparseModel(DPEstimator):
     def _adds_in_squares(self) -> bool:
         return self.solver != "auto" and super()._adds_in_squares()
 
-    def _be_one_of_several(self, *, in_books: bool) -> None:
+    def _be_one_of_several(self) -> None:
         if self.solver == "auto" and self.delta > 0 and not self._may_select():
             self.solver = "iht"
 

@@ -51,7 +51,6 @@ class LogisticLoss:
     curvature_vanishes: ClassVar[bool] = True
     raw_unit: ClassVar[float] = 1.0
     gain_clip: ClassVar[float] = 1.0
-    # MacKay (1992), of the probit that is nearest.
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[Form] = Form.SIGMOID
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)

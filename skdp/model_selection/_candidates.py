@@ -347,7 +347,7 @@ def sized(
     for _ in range(_MOST_REHEARSALS):
         ready = clone(model)
         for step in steps_of(ready) if delta > 0 else ():
-            step._be_one_of_several(in_books=True)
+            step._be_one_of_several()
         set_budget_in_place(ready, Budget(budget.epsilon * scale, delta))
         if all(map(_costs_what_it_says, steps_of(ready))):
             return Prepared(ready, strength)

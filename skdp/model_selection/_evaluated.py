@@ -123,7 +123,7 @@ class EvaluatedClassifier(PrivateSearch):
     def _adds_in_squares(self) -> bool:
         return bool(self.delta > 0)
 
-    def _be_one_of_several(self, *, in_books: bool) -> None:
+    def _be_one_of_several(self) -> None:
         """All that is released adds up without loss if delta is above 0."""
 
     def __sklearn_tags__(self) -> Any:

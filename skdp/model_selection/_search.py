@@ -389,7 +389,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _adds_in_squares(self) -> bool:
         return self.delta > 0 and self.method == "composition"
 
-    def _be_one_of_several(self, *, in_books: bool) -> None:
+    def _be_one_of_several(self) -> None:
         if self.method == "auto" and self.delta > 0:
             self.method = "composition"
 

@@ -157,7 +157,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
     def _adds_in_squares(self) -> bool:
         return bool(self.delta > 0 and self._named().adds_in_squares)
 
-    def _be_one_of_several(self, *, in_books: bool) -> None:
+    def _be_one_of_several(self) -> None:
         if self.solver == "auto" and self.delta > 0:
             self.solver = "noisy_gd"
 

@@ -43,30 +43,34 @@ from skdp.queries._record_sums import (
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import farthest_weight
 from skdp.solvers._centred_descent_rules import (
-    MOST_RATIO,
     PREDICTIONS,
-    Base,
-    NoiseOfRun,
     Pace,
     Shares,
+)
+from skdp.solvers._centred_rows import Centred, CentredRows
+from skdp.solvers._margins import shrunk_margins
+from skdp.solvers._noise_gate import (
+    MOST_RATIO,
+    NoiseOfRun,
+    kept_share,
+)
+from skdp.solvers._progress import Progress
+from skdp.solvers._steps import MomentumSteps
+from skdp.solvers._steps import Pace as StepPace
+from skdp.solvers._strength import strength_of
+from skdp.solvers._target_base import (
+    Base,
     clip_after,
     clip_of,
     count_query,
     has_log_link,
     is_of_squares,
     is_softmax,
-    kept_share,
     known_mean,
     middle_and_half,
     rate_clip,
     shift_to_rate,
-    strength_of,
 )
-from skdp.solvers._centred_rows import Centred, CentredRows
-from skdp.solvers._margins import shrunk_margins
-from skdp.solvers._progress import Progress
-from skdp.solvers._steps import MomentumSteps
-from skdp.solvers._steps import Pace as StepPace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +133,8 @@ class CentredDescent(Solver):
             Without an intercept, which a centre is.
         """
         cls.check_possible(objective, budget)
-        rows, strength = given["rows"], strength_of(objective, budget)
+        rows = given["rows"]
+        strength = strength_of(objective.n_telling, budget, objective.adjacency)
         shares = Shares.of(objective.loss, strength, rows.share(strength))
         pace = Pace.of(objective, strength)
         return cls(rows=rows, strength=strength, shares=shares, pace=pace)

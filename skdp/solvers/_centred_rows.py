@@ -23,16 +23,20 @@ from skdp.privacy._query import Query
 from skdp.queries._record_sums import RowSum
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._centred_descent_rules import (
-    NoiseOfRun,
-    largest_variance,
     norm_of_numbers,
-    posterior_share,
     row_norm,
     share_of_rows,
     share_of_states,
-    state_variances,
 )
 from skdp.solvers._margins import Moments, shrunk_margins
+from skdp.solvers._noise_gate import (
+    NoiseOfRun,
+    largest_variance,
+    state_variances,
+)
+from skdp.solvers._target_base import (
+    posterior_share,
+)
 
 
 class Centred(Protocol):

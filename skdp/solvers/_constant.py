@@ -25,12 +25,19 @@ from skdp.privacy._plan import Line, Part, Plan
 from skdp.queries._record_sums import TargetSum
 from skdp.solvers._around import Around
 from skdp.solvers._base import Solution, Solver
-from skdp.solvers._centred_descent_rules import Base, pure_share, target_query
+from skdp.solvers._centred_descent_rules import (
+    pure_share,
+)
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 from skdp.solvers._progress import Progress
+from skdp.solvers._target_base import (
+    Base,
+    target_query,
+)
 
+# Of any budget.
 _LEAST_EPSILON = 1e-6
 # Why a default fit is a constant, for the record.
 NO_WEIGHTS = "noise dominates: an intercept and no weights"
@@ -117,8 +124,9 @@ class AroundConstant(Around):
     Privacy
     -------
     The constant model, then the inner solver's release for the same losses with the
-    constant added to each raw prediction; their epsilons add up
-    (``docs/proofs/objective_perturbation.md``).
+    constant added to each raw prediction; their epsilons add up, under both
+    adjacencies (``docs/proofs/objective_perturbation.md``). Unit of privacy: one
+    record.
 
     Parameters
     ----------
@@ -144,7 +152,8 @@ class AroundConstant(Around):
         except Refused:
             inner = OutputPerturbation.planned({}, objective, left)
         constant = ConstantModel.planned({}, objective, budget)
-        constant.check_noise(constant.law, budget, 1, 1 / share)
+        size = math.prod(constant.query(objective).shape)
+        constant.check_noise(constant.law, budget, size, 1 / share)
         return cls(inner=inner, share=share)
 
     @classmethod

@@ -25,6 +25,11 @@ def best_of(gains: Released, counts_from: float) -> float:
     return share if gains.value[first] > counts_from * share * noise else 0.0
 
 
-def share_for(wanted: float, strength: float, least: float, most: float) -> float:
-    """Of mu squared, for so much noise in a record's part, within limits."""
-    return min(max(1 / (wanted * strength) ** 2, least), most)
+def share_for(
+    wanted: float, strength: float, least: float, most: float, number: int = 1
+) -> float:
+    """Of mu squared, for so much noise in each of so many sums, within limits.
+
+    Noise in a sum is over the number of records.
+    """
+    return min(max(number / (wanted * strength) ** 2, least), most)

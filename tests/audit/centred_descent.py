@@ -23,12 +23,17 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import Progress
 from skdp.solvers._centred_descent import CentredDescent
-from skdp.solvers._centred_descent_rules import Shares, target_range
+from skdp.solvers._centred_descent_rules import (
+    Shares,
+)
 from skdp.solvers._centred_rows import (
     CentredNumbers,
     CentredStates,
     Numbers,
     States,
+)
+from skdp.solvers._target_base import (
+    target_range,
 )
 
 BUDGET = Budget(1.0, 1e-6)

@@ -17,7 +17,7 @@ import pytest
 from skdp import DPLinearRegression, DPLinearSVC, DPLogisticRegression
 from skdp.audit._replay import replayed, verdict
 from skdp.columns import Boolean
-from skdp.data import CentredSource, Centring, MemorySource
+from skdp.data import CentredDense, CentredSource, Centring, MemorySource
 from skdp.data._source import Block
 from skdp.losses import LogisticLoss
 from skdp.privacy._audited import audited_by
@@ -26,7 +26,7 @@ from skdp.privacy._query import Bound
 from skdp.queries._record_sums import ErrorSum, NoiseRatio, ProbabilitySum, RowSum
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._centred_descent import CentredDescent, _Run
-from tests.audit.centred_descent import LOSSES, Case, N, truth_values
+from tests.audit.centred_descent import LOSSES, ROWS, Case, N
 
 ADJACENCIES = ("replace_one", "zero_out")
 ROUNDING = 1e-9
@@ -267,16 +267,26 @@ class Unmasked(CentredSource):
         return replace(block.X, factor=factor)
 
 
-def test_the_null_record_leaves_no_trace(monkeypatch):
+class UnmaskedDense(CentredDense):
+    """Planted bug: whoever asks is not told which record is gone."""
+
+    def blocks(self):
+        for block in super().blocks():
+            yield replace(block, present=None)
+
+
+@pytest.mark.parametrize("rows", ["declared", "dense", "sparse"])
+def test_the_null_record_leaves_no_trace(rows, monkeypatch):
     """It contributes exactly 0 to every query, whatever stands in its row."""
-    case = Case("logistic", "zero_out")
+    case = Case("logistic", "zero_out", rows=rows)
     there = np.arange(N + 1) < N
+    given, _ = ROWS[rows]
 
     def table(row, label):
-        rows = np.tile([0, 1, 1], (N + 1, 1))
-        rows[-1] = row
+        columns = np.tile([0, 1, 1], (N + 1, 1))
+        columns[-1] = row
         y = np.append(np.arange(N) % 2, label).astype(float)
-        return MemorySource(truth_values(rows), y, there)
+        return MemorySource(given(columns), y, there)
 
     def is_without_trace():
         pair = table([0, 0, 0], 0.0), table([1, 0, 1], 1.0)
@@ -286,6 +296,7 @@ def test_the_null_record_leaves_no_trace(monkeypatch):
 
     assert is_without_trace()
     monkeypatch.setattr("skdp.solvers._centred_rows.CentredSource", Unmasked)
+    monkeypatch.setattr("skdp.solvers._centred_rows.CentredDense", UnmaskedDense)
     assert not is_without_trace()
 
 

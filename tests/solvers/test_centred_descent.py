@@ -47,24 +47,9 @@ from skdp.solvers import Progress, solve
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution
 from skdp.solvers._centred_descent_rules import (
     LEAST_STRENGTH,
-    Base,
-    NoiseOfRun,
     Pace,
     Shares,
-    base_rate,
-    clip_after,
-    constant_of,
-    is_of_squares,
-    kept_share,
-    knots_of,
-    known_mean,
-    largest_variance,
-    posterior_share,
-    rate_clip,
     share_of_states,
-    shift_to_rate,
-    state_variances,
-    target_range,
 )
 from skdp.solvers._margins import (
     Moments,
@@ -72,6 +57,25 @@ from skdp.solvers._margins import (
     on_simplex,
     shrunk_margins,
     target_scale,
+)
+from skdp.solvers._noise_gate import (
+    NoiseOfRun,
+    kept_share,
+    largest_variance,
+    state_variances,
+)
+from skdp.solvers._target_base import (
+    Base,
+    base_rate,
+    clip_after,
+    constant_of,
+    is_of_squares,
+    knots_of,
+    known_mean,
+    posterior_share,
+    rate_clip,
+    shift_to_rate,
+    target_range,
 )
 from tests.audit.centred_descent import BUDGET, Case
 from tests.door import OpenDoor

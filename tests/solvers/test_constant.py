@@ -103,13 +103,16 @@ def test_the_constant_costs_what_is_charged(adjacency):
     assert all(found <= paid * 1.001 for found, paid in result.parts.values())
 
 
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
-def test_a_constant_whose_bound_forgets_the_second_record_is_refuted(monkeypatch):
+def test_a_constant_whose_bound_forgets_the_second_record_is_refuted(
+    delta, monkeypatch
+):
     honest = Bound.under
     monkeypatch.setattr(Bound, "under", lambda self, relation: honest(self, "zero_out"))
     X, y = table(20)
     result = audit_estimator(
-        DPLogisticRegression(0.05, **CLASSES), X, y, access="transcript"
+        DPLogisticRegression(0.05, **CLASSES, delta=delta), X, y, access="transcript"
     )
     assert not result.passed
 
@@ -172,24 +175,43 @@ def test_a_pure_constant_costs_what_is_charged(adjacency):
     assert all(found <= paid * 1.001 for found, paid in result.parts.values())
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("loss", [LogisticLoss(), PoissonLoss(1.0), GammaLoss(2.0)])
-def test_a_minimisation_about_the_constant_pays_for_both(loss, adjacency):
-    """Pure epsilons add up to the budget; the twin that forgets one has more left."""
+class ConstantForNothing(AroundConstant):
+    """Planted bug: only the minimisation is on the books."""
+
+    def plan(self, objective):
+        honest = super().plan(objective)
+        charged = Plan(honest.lines[1:])
+        return Plan(
+            honest.lines, lambda z: charged.event(z, objective.adjacency), is_seen=True
+        )
+
+
+def spent(kind, loss, adjacency):
+    """Share of the constant that was asked for, and epsilons of both releases."""
     budget = Budget(2.0, 0.0)
     asked = LinearObjective(
         loss=loss, n_samples=900, n_features=4, data_norm=1.0, adjacency=adjacency
     )
-    solver = AroundConstant.planned({}, asked, budget)
+    solver = kind.planned({}, asked, budget)
     plan = solver.plan(asked)
     z = calibrate(partial(plan.event, relation=adjacency), budget)
     first, fit = (
         epsilon_of(Plan((line,)).event(z, adjacency), 0.0) for line in plan.lines
     )
-    assert first + fit <= budget.epsilon * (1 + 1e-9)
-    assert first + fit == pytest.approx(budget.epsilon, rel=1e-3)
-    assert first == pytest.approx(solver.share * budget.epsilon, rel=0.2)
-    assert fit < budget.epsilon * (1 - solver.share / 2)
+    return solver.share, first, fit
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("loss", [LogisticLoss(), PoissonLoss(1.0), GammaLoss(2.0)])
+def test_a_minimisation_about_the_constant_pays_for_both(loss, adjacency):
+    """Pure epsilons add up to the budget of 2; the twin's are more."""
+    share, first, fit = spent(AroundConstant, loss, adjacency)
+    assert first + fit <= 2.0 * (1 + 1e-9)
+    assert first + fit == pytest.approx(2.0, rel=1e-3)
+    assert first == pytest.approx(share * 2.0, rel=0.2)
+    assert fit < 2.0 * (1 - share / 2)
+    _, *releases = spent(ConstantForNothing, loss, adjacency)
+    assert sum(releases) > 2.0 * (1 + share / 2)
 
 
 @pytest.mark.parametrize("kind", [DPPoissonRegressor, DPGammaRegressor])

@@ -1,0 +1,457 @@
+"""Where targets lie: what is asked of them, and what an answer makes of it.
+
+The constant model is one such answer, and a descent on centred rows starts at another.
+Where noise leaves an answer open, priors that are written down here fill it in: all of
+it is post-processing of released numbers. Constants were settled on six tables (adult,
+covertype, ccpp, protein_casp, wine_white, kddcup99), those of losses of logarithms on
+protein_casp, wine_white and two made-up tables (``docs/default_solver.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy.special import betaln
+
+from skdp._floats import FloatArray
+from skdp.losses import Loss
+from skdp.losses._base import Form
+from skdp.losses._gamma import GammaLoss
+from skdp.queries._record_sums import TargetSum
+from skdp.queries._state_sums import StateSums, even_knots
+from skdp.solvers._convex_start import convex_loss
+from skdp.solvers._margins import shrunk_margins
+
+# Residuals of numbers are clipped to so many standard deviations. 0.7 helps tables with
+# little error, and costs .01 to .02 of R2 where there is much; 2.5 costs .03.
+RESIDUALS = 1.0
+# The same of losses of logarithms, by what residuals of the constant are. 1 costs .05
+# of gamma deviance where there is much noise, 3 gains less where there is little.
+_RESIDUALS_OF_LOGS = 2.0
+# Norm of a softmax's residual, of at most the root of 2. Seven kinds of covertype lose
+# .03 to .05 of log-loss with 0.5, and ten digits .1 with 1.
+_RESIDUALS_OF_SOFTMAX = 0.7
+# The mean of normal errors that are clipped to one deviation, and the least clip.
+_MEAN_OF_ERRORS, _LEAST_CLIP = 0.63, 0.05
+# Curvature and squared residuals of numbers in a clip of one deviation, for the gate:
+# on the careful side of .68 and .52 of the normal distribution.
+_CURVATURE_OF_NUMBERS, _SQUARES_OF_NUMBERS = 0.5, 0.6
+# Losses that bend near a kink only. How many records lie there changes in a descent; it
+# is taken to be an eighth of what a hinge can bend, and of quantiles at least that.
+_CURVATURE_OF_KINKS = 0.125
+# Intervals between the knots of a histogram of targets: coarse for a scale, whose noise
+# grows with them (from 32 to 8, ccpp at epsilon 0.1 fell from .116 to .099), and fine
+# for a quantile and for targets of at least 0.
+_KNOTS_FOR_SCALE, _KNOTS = 8, 32
+# Logarithm of a knot over the one before, for amounts that may span decades.
+_FINENESS_OF_LOGS = math.log(2.0)
+# Standard deviations about the mean of a histogram, within which targets are summed for
+# a mean with less noise. Lognormal ones lose .04 deviations of their mean.
+_FARTHEST_TARGETS = 3.0
+# Of the declared width, the least standard deviation that targets are taken to have.
+_LEAST_DEVIATION = 0.01
+# Beta priors of a mean: of counts over the largest, which may be as rare as labels are,
+# and of numbers over the declared width, whose mean is hardly at one of its ends.
+MEAN_OF_COUNTS, _MEAN_OF_NUMBERS = (0.5, 0.5), (2.0, 2.0)
+# Deviation of the noise in a share from which on a constant model is more likely than
+# not the one that costs nothing: even labels, or the middle of the bounds. Without it,
+# of 200 records at epsilon 0.1, labels lost .1 of log-loss and numbers 1.0 of R2; with
+# a chance of 0.8 at any noise wine_quality_white lost .1 of R2.
+FREE = 0.05
+# No share that noise has moved farther tells more.
+_FAR_SHARE = 1e3
+# Probabilities are clipped to so many base rates for their mean.
+_PROBABILITIES = 8.0
+# A mean of predictions counts from so many deviations of its noise on.
+_MEAN_FROM = 2.0
+# Where a released base is sought: beyond it lies no useful raw prediction.
+_FARTHEST = 64.0
+_BISECTIONS = 80
+
+
+def within(value: float, least: float, most: float) -> float:
+    return min(max(value, least), most)
+
+
+def is_of_squares(loss: Loss) -> bool:
+    """Whether the constant that loses least is a mean in units of the targets."""
+    return loss.form is Form.ERROR
+
+
+def is_softmax(loss: Loss) -> bool:
+    """Whether outputs compete, so that only their differences matter."""
+    return loss.n_outputs > 1 and loss.summands == 1
+
+
+def has_log_link(loss: Loss) -> bool:
+    """Whether raw predictions are logarithms of means."""
+    return loss.form in (Form.POISSON, Form.GAMMA)
+
+
+def has_rate(loss: Loss) -> bool:
+    """Whether there is one probability, whose mean should be the base rate."""
+    return loss.form is Form.SIGMOID and not loss.label_weights
+
+
+def clip_of(loss: Loss) -> float:
+    """Norm to which residuals are clipped, of losses that have a unit of their own."""
+    if loss.form is Form.SOFTMAX:
+        return _RESIDUALS_OF_SOFTMAX
+    return min(loss.noisy_clip, loss.zero_out_bound(math.inf))
+
+
+def target_range(loss: Loss) -> tuple[float, float]:
+    """Lowest and highest target of a loss of numbers, in its units."""
+    if isinstance(loss, GammaLoss):
+        return 1.0, math.exp(2 * loss.half)
+    return (0.0, 1.0) if loss.form is Form.POISSON else (-1.0, 1.0)
+
+
+def knots_of(loss: Loss) -> tuple[float, ...]:
+    """Knots of the histogram of targets."""
+    if is_of_squares(loss):
+        return even_knots(_KNOTS_FOR_SCALE)
+    if isinstance(loss, GammaLoss):
+        low, high = target_range(loss)
+        finest = math.ceil(math.log(high / low) / _FINENESS_OF_LOGS)
+        n_intervals = max(finest, _KNOTS_FOR_SCALE)
+        logs = np.linspace(math.log(low), math.log(high), n_intervals + 1)
+        return (low, *np.exp(logs[1:-1]).tolist(), high)
+    if loss.form is Form.POISSON:
+        return tuple(np.linspace(0.0, 1.0, _KNOTS + 1).tolist())
+    return even_knots(_KNOTS)
+
+
+def target_query(loss: Loss, n_samples: int) -> StateSums | TargetSum:
+    """The one sum that tells the constant model."""
+    if is_of_squares(loss) or has_log_link(loss):
+        return TargetSum(n_samples, *middle_and_half(loss, None))
+    return count_query(loss, n_samples)
+
+
+def count_query(loss: Loss, n_samples: int) -> StateSums:
+    """How many records have each label, or targets at each knot."""
+    if loss.form.is_of_numbers:
+        return StateSums(0, n_samples, 0, knots=knots_of(loss))
+    return StateSums(0, n_samples, 0, n_labels=max(loss.n_outputs, 2))
+
+
+def middle_and_half(loss: Loss, shares: FloatArray | None) -> tuple[float, float]:
+    """Where targets are summed for their mean: all of them, or as far as most lie.
+
+    Parameters
+    ----------
+    loss : Loss
+    shares : ndarray of float64 of shape (n_knots,) or None
+        Released; None: nothing is known but the declared bounds.
+    """
+    least, most = target_range(loss)
+    if shares is None or not is_of_squares(loss):
+        return (least + most) / 2, (most - least) / 2
+    middle, unit = moments_of(shares)
+    low = max(middle - _FARTHEST_TARGETS * unit, -1.0)
+    high = min(middle + _FARTHEST_TARGETS * unit, 1.0)
+    return (low + high) / 2, (high - low) / 2
+
+
+def moments_of(shares: FloatArray) -> tuple[float, float]:
+    """Mean and standard deviation of targets with shares at knots over [-1, 1]."""
+    knots = np.linspace(-1.0, 1.0, len(shares))
+    middle = float(shares @ knots)
+    # Shares in neighbouring knots move a target by a sixth of their squared distance.
+    blur = (2 / max(len(shares) - 1, 1)) ** 2 / 6
+    variance = float(shares @ (knots - middle) ** 2) - blur
+    return middle, math.sqrt(max(variance, (2 * _LEAST_DEVIATION) ** 2))
+
+
+@dataclass(frozen=True)
+class Base:
+    """Where targets lie, as it was released: the constant model; post-processing.
+
+    Parameters
+    ----------
+    offset : tuple of float
+        Raw predictions from which the descent starts, one of each output.
+    constant : tuple of float
+        Raw predictions of the constant model, to which predictions of mean 0 are added.
+    unit : float
+        Of raw predictions: the targets' standard deviation, or that of the loss.
+    residual_clip : float
+    errors : float
+        Mean length of the residuals at the constant.
+    curvature, squares : tuple of float
+        Of a record's loss at the constant, and of its residual, on average; of each
+        direction of the outputs.
+    """
+
+    offset: tuple[float, ...]
+    constant: tuple[float, ...]
+    unit: float
+    residual_clip: float
+    errors: float
+    curvature: tuple[float, ...]
+    squares: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        loss: Loss,
+        counts: FloatArray | None,
+        noise: float,
+        mean: float | None = None,
+        noise_of_mean: float = 0.0,
+        *,
+        is_alone: bool = False,
+    ) -> Self:
+        """Of what was released of the targets.
+
+        Parameters
+        ----------
+        loss : Loss
+        counts : ndarray of float64 of shape (n_labels,) or (n_knots,), or None
+            Noisy shares of the labels, or at `knots_of` the loss; None: not released.
+        noise : float
+            Its deviation in each share.
+        mean : float or None, default=None
+            Noisy mean of targets; None: not released.
+        noise_of_mean : float, default=0.0
+        is_alone : bool, default=False
+            Whether the base is all that will be known.
+        """
+        if not loss.form.is_of_numbers:
+            assert counts is not None
+            return cls._of_labels(loss, counts, noise, is_alone)
+        shares = None if counts is None else shrunk_margins(counts, noise)
+        if is_of_squares(loss):
+            assert mean is not None
+            return cls._of_moments(loss, shares, mean, noise_of_mean, is_alone)
+        if mean is not None:
+            return cls._of_mean(loss, shares, mean, noise_of_mean)
+        assert shares is not None
+        return cls._at(loss, np.array(knots_of(loss)), shares)
+
+    @classmethod
+    def _of_labels(
+        cls, loss: Loss, counts: FloatArray, noise: float, is_alone: bool
+    ) -> Self:
+        """Of noisy shares of the labels, with noise of this deviation in each."""
+        k = len(counts)
+        # They add up to 1, which takes a part of their noise.
+        counts = np.clip(counts, -_FAR_SHARE, _FAR_SHARE)
+        even = counts + (1 - counts.sum()) / k
+        left = noise * math.sqrt(1 - 1 / k)
+        chance = free_chance(left) if is_alone else 0.0
+        shares = np.array([base_rate(float(p), left, k, chance) for p in even])
+        return cls._at(loss, np.arange(k, dtype=np.float64), shares / shares.sum())
+
+    @classmethod
+    def _of_mean(
+        cls, loss: Loss, shares: FloatArray | None, mean: float, noise: float
+    ) -> Self:
+        """Of the mean of targets of at least 0, for losses of its logarithm.
+
+        With shares at knots, if there are any, for where clipped residuals balance.
+        """
+        least, most = target_range(loss)
+        found = posterior_share(mean / most, noise / most, MEAN_OF_COUNTS)
+        mean = most * within(found, max(least / most, 1e-9), 1.0)
+        alone = cls._at(loss, np.array([mean]), np.ones(1))
+        if shares is None:
+            return alone
+        balanced = cls._at(loss, np.array(knots_of(loss)), shares)
+        return replace(balanced, constant=alone.constant)
+
+    @classmethod
+    def _of_moments(
+        cls,
+        loss: Loss,
+        shares: FloatArray | None,
+        mean: float,
+        noise: float,
+        is_alone: bool,
+    ) -> Self:
+        """Of a mean, and of shares at knots, for squared errors.
+
+        The offset is where clipped residuals balance, which is not the mean of skewed
+        targets: from the mean, features would learn the difference.
+        """
+        share, noise = (mean + 1) / 2, noise / 2
+        chance = free_chance(noise) if is_alone else 0.0
+        found = posterior_share(share, noise, _MEAN_OF_NUMBERS, (0.5, chance))
+        mean = 2 * found - 1
+        offset: tuple[float, ...] = (mean,)
+        unit = 1.0
+        if shares is not None:
+            _, unit = moments_of(shares)
+            knots = np.array(knots_of(loss))
+            offset = constant_of(loss, knots, shares, RESIDUALS * unit)
+        return cls(
+            offset,
+            (mean,),
+            unit,
+            RESIDUALS * unit,
+            _MEAN_OF_ERRORS * unit,
+            (_CURVATURE_OF_NUMBERS,),
+            (_SQUARES_OF_NUMBERS * unit**2,),
+        )
+
+    @classmethod
+    def _at(cls, loss: Loss, values: FloatArray, shares: FloatArray) -> Self:
+        clip = clip_of(loss)
+        # Of one target nothing is to be balanced.
+        farthest = clip if len(values) > 1 else math.inf
+        # Where a loss is not convex, at the constant of the hinge: its own may be so
+        # far away that no record moves it.
+        begins = loss if loss.is_convex else convex_loss(loss)
+        offset = constant_of(begins, values, shares, farthest)
+        raw = np.tile(offset, (len(values), 1))
+        if has_log_link(loss) and len(values) > 1:
+            spread = math.sqrt(float(shares @ loss.residual(values, raw)[:, 0] ** 2))
+            clip = within(_RESIDUALS_OF_LOGS * spread, _LEAST_CLIP * clip, clip)
+            offset = constant_of(loss, values, shares, clip)
+            raw = np.tile(offset, (len(values), 1))
+        residual = loss.residual(values, raw)
+        bends = loss.curvature(values, raw)
+        if has_log_link(loss):  # clipped residuals do not bend
+            bends = bends * (np.abs(residual) <= clip)
+        curvature = shares @ bends
+        squares = shares @ np.minimum(residual**2, clip**2)
+        errors = float(shares @ np.minimum(np.linalg.norm(residual, axis=1), clip))
+        if not loss.is_convex:  # it bends where predictions have moved
+            least = _CURVATURE_OF_KINKS * loss.smoothness
+            curvature = np.maximum(curvature, least)
+        if loss.form is Form.HINGE:
+            curvature = np.full_like(curvature, _CURVATURE_OF_KINKS)
+        if loss.form is Form.QUANTILE:  # the density of the targets there
+            curvature = np.maximum(curvature, _CURVATURE_OF_KINKS)
+            # It grows as the fit gets better: from that of the constant the sample's
+            # part would be larger than a strong signal (200 records, R2 of .98).
+            squares = np.zeros_like(squares)
+        if is_softmax(loss):
+            # Of the directions in which outputs move apart; what all of them share
+            # moves no prediction.
+            p = np.exp(np.array(offset) - max(offset))
+            p /= p.sum()
+            hessian = np.diag(p) - np.outer(p, p)
+            weight = float(shares @ (loss.label_weights or np.ones(len(p))))
+            curvature = weight * np.maximum(np.linalg.eigvalsh(hessian)[1:], 0.0)
+            squares = curvature  # of a likelihood both are the same
+        of_noise = tuple(curvature.tolist()), tuple(squares.tolist())
+        return cls(offset, offset, loss.raw_unit, clip, errors, *of_noise)
+
+
+def constant_of(
+    loss: Loss, values: FloatArray, shares: FloatArray, clip: float
+) -> tuple[float, ...]:
+    """The constant raw predictions that lose least on targets with these shares."""
+    k = loss.n_outputs
+    if is_softmax(loss):
+        weighted = np.log(shares * (loss.label_weights or np.ones(k)))
+        return tuple((weighted - weighted.mean()).tolist())
+    low, high = np.full(k, -_FARTHEST), np.full(k, _FARTHEST)
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        raw = np.tile(middle, (len(values), 1))
+        slope = shares @ np.clip(loss.residual(values, raw), -clip, clip)
+        low, high = np.where(slope < 0, middle, low), np.where(slope < 0, high, middle)
+    return tuple(((low + high) / 2).tolist())
+
+
+def base_rate(share: float, noise: float, n_labels: int, chance: float = 0.0) -> float:
+    """Posterior mean of a label's share, given a noisy one.
+
+    The prior is Beta(1/2, (K - 1)/2): a rare label stays possible, and one of two
+    labels is as likely to be rare as to be frequent. With this chance all labels are
+    as frequent.
+    """
+    if noise == 0:
+        return within(share, 1e-9, 1.0)
+    prior = 0.5, (n_labels - 1) / 2
+    return posterior_share(share, noise, prior, (1 / n_labels, chance))
+
+
+def posterior_share(
+    share: float,
+    noise: float,
+    prior: tuple[float, float] = (1.0, 1.0),
+    point: tuple[float, float] = (0.5, 0.0),
+) -> float:
+    """Posterior mean of a number between 0 and 1, given one with normal noise.
+
+    Parameters
+    ----------
+    share : float
+        Released.
+    noise : float
+        Its standard deviation.
+    prior : tuple of two floats, default=(1.0, 1.0)
+        Of a beta distribution.
+    point : tuple of two floats, default=(0.5, 0.0)
+        A number, and the prior chance that it is this one.
+    """
+    if noise == 0:
+        return within(share, 0.0, 1.0)
+    share = within(share, -_FAR_SHARE * noise, 1 + _FAR_SHARE * noise)
+    # Fine both near 0 and 1, where the prior is, and about what was released.
+    everywhere = 1 / (1 + np.exp(-np.linspace(-20.0, 20.0, 801)))
+    near = np.linspace(share - 6 * noise, share + 6 * noise, 401)
+    p = np.unique(np.concatenate([everywhere, near[(near > 0) & (near < 1)]]))
+    log_prior = (prior[0] - 1) * np.log(p) + (prior[1] - 1) * np.log1p(-p)
+    log_prior -= betaln(*prior)
+    at, chance = point
+    log_densities = log_prior - 0.5 * ((share - p) / noise) ** 2
+    log_of_point = -0.5 * ((share - at) / noise) ** 2
+    # Whatever was released, the larger of both is 1.
+    largest = float(log_densities.max())
+    if chance > 0:
+        largest = max(largest, log_of_point)
+    weights = (1 - chance) * np.exp(log_densities - largest) * np.gradient(p)
+    of_point = chance * math.exp(min(log_of_point - largest, 0.0))
+    total = float(weights.sum()) + of_point
+    return (float(weights @ p) + of_point * at) / total
+
+
+def free_chance(noise: float) -> float:
+    """Prior chance that the constant which costs nothing is as good as any."""
+    return noise / (noise + FREE)
+
+
+def clip_after(error: float, noise: float, unit: float) -> float:
+    """Clip of residuals, from a mean of errors that are clipped to the unit.
+
+    As if errors were normal, and never more than the unit.
+    """
+    return within((error + noise) / _MEAN_OF_ERRORS, _LEAST_CLIP * unit, unit)
+
+
+def rate_clip(constant: float) -> float:
+    """To which probabilities are clipped for their mean."""
+    return min(_PROBABILITIES * _probability(constant), 1.0)
+
+
+def shift_to_rate(constant: float, mean: float, noise: float) -> float:
+    """What brings a released mean probability to that of the constant.
+
+    In log-odds, less what noise may have added.
+    """
+    rate = _probability(constant)
+    known = known_mean(mean - rate, noise)
+    if rate_clip(constant) < 1:  # a clipped mean may be too low, never too high
+        known = max(known, 0.0)
+    least, most = rate / _PROBABILITIES, 1 - (1 - rate) / _PROBABILITIES
+    moved = within(rate + known, least, most)
+    return constant - math.log(moved / (1 - moved))
+
+
+def _probability(raw: float) -> float:
+    return 1 / (1 + math.exp(-raw))
+
+
+def known_mean(mean: float, noise: float) -> float:
+    """A mean, less what its noise may have added."""
+    if abs(mean) <= _MEAN_FROM * noise or mean == 0:
+        return 0.0
+    return mean * (1 - (_MEAN_FROM * noise / mean) ** 2)
