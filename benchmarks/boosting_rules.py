@@ -33,12 +33,12 @@ from skdp._configured import given_params
 from skdp.columns import Boolean, Categories, Range
 from skdp.data import MemorySource
 from skdp.ensemble import _leaf_steps as steps
-from skdp.ensemble import _linear_start as linear
 from skdp.ensemble import _newton_boosting as boosting
 from skdp.ensemble._task import BoostingTask
 from skdp.privacy import Budget
 from skdp.privacy._door import Door
 from skdp.solvers import Progress
+from skdp.solvers import _centred_descent_rules as linear
 
 _TABLES = (
     ("adult", None),
@@ -86,8 +86,8 @@ _CHANGES: dict[str, list[tuple[Any, str, Any]]] = {
     "as_they_are": [(boosting, "share_of_gains", _nothing)],
     "less_linear": [(boosting, "_HALF_LINEAR", 600.0)],
     "more_linear": [(boosting, "_HALF_LINEAR", 4000.0)],
-    "shorter_rows": [(linear, "_FULL", 0.5)],
-    "longer_rows": [(linear, "_FULL", 1.0)],
+    "shorter_rows": [(linear, "_ROWS", 0.35)],
+    "longer_rows": [(linear, "_ROWS", 0.7)],
     "bold_after": [(boosting, "_PRIOR_AFTER", 1.0)],
     "shy_after": [(boosting, "_PRIOR_AFTER", 0.1)],
     "wide_units": [(boosting, "share_of_targets", _nothing)],

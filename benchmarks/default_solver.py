@@ -54,10 +54,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Found:
-    """Losses of one fit: its own, and that of the exact constant."""
+    """Losses of one fit: its own, of the exact constant, and of one that is free."""
 
     loss: float
     constant: float
+    free: float
     n_samples: int
 
 
@@ -88,7 +89,11 @@ def fitted(cell: Cell, seed: int, *, is_permuted: bool = False) -> Found:
     constant = np.tile(np.maximum(shares, 1e-9), (len(held), 1))
     losses = [
         log_loss(y[held], np.clip(p, 1e-9, 1), labels=known.classes)
-        for p in (model.predict_proba(X[held]), constant)
+        for p in (
+            model.predict_proba(X[held]),
+            constant,
+            np.full_like(constant, 1 / len(shares)),
+        )
     ]
     return Found(*losses, len(fit))
 
@@ -112,11 +117,12 @@ def _of_numbers(
     predicted: np.ndarray, y: np.ndarray, held: np.ndarray, known: Any
 ) -> Found:
     predicted = np.clip(predicted, *known.target_bounds)
-    variance = np.var(held)
-    loss, constant = (
-        float(np.mean((held - made) ** 2) / variance) for made in (predicted, y.mean())
-    )
-    return Found(loss, constant, len(y))
+    variance, middle = np.var(held), np.mean(known.target_bounds)
+    losses = [
+        float(np.mean((held - made) ** 2) / variance)
+        for made in (predicted, y.mean(), middle)
+    ]
+    return Found(*losses, len(y))
 
 
 def cells(args: argparse.Namespace) -> Iterator[Cell]:

@@ -30,7 +30,7 @@ from skdp.objectives import LinearObjective
 from skdp.queries._moments import MomentSums, MomentWeights
 from skdp.queries._pair_sums import SQUARES, PairSums
 from skdp.queries._state_sums import StateSums, even_knots
-from skdp.queries._trial import Gains, Trial
+from skdp.queries._step_gains import StepGains, Trial
 
 name, out = sys.argv[1:]
 rng = np.random.default_rng(0)
@@ -46,8 +46,9 @@ def gains(X):
     loss = LogisticLoss()
     facts = {"n_samples": len(X), "n_features": X.shape[1], "data_norm": 1.0}
     objective = LinearObjective(loss=loss, adjacency="zero_out", **facts)
-    shares, at = np.array([1.0, 0.5, 0.25]), np.zeros((4, 1))
-    query = Gains(Trial(objective), dense(X.shape[1], 1), shares, at, 0.5)
+    at, lengths = np.zeros((X.shape[1] + 1, 1)), np.array([1.0, 0.5, 0.25])
+    direction = dense(X.shape[1] + 1, 1)
+    query = StepGains(Trial(objective), at, direction, lengths, 0.5)
     return query, X, (rng.random(len(X)) < 0.5).astype(float)
 
 def states(n, parts, size):

@@ -7,7 +7,6 @@ from skdp.data._centred import (
     CentredSource,
     Centring,
     StateRows,
-    TargetScale,
 )
 from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
 from skdp.data._held import HeldSource, held, in_memory
@@ -68,7 +67,6 @@ __all__ = [
     "Source",
     "StateRows",
     "Table",
-    "TargetScale",
     "UserSource",
     "WithOffset",
     "added_up",

@@ -89,18 +89,6 @@ class Centring:
         return CentredRows(X, centre, factor, norms, self.norm)
 
 
-@dataclass(frozen=True)
-class TargetScale:
-    """Targets less a released middle, over a released half of their width, clipped."""
-
-    middle: float = 0.0
-    half: float = 1.0
-
-    def of(self, targets: FloatArray) -> FloatArray:
-        """Targets in [-1, 1]."""
-        return np.asarray(np.clip((targets - self.middle) / self.half, -1.0, 1.0))
-
-
 @dataclass(frozen=True, eq=False)
 class StateRows:
     """Rows that are shares in states times a basis, for products only.

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
 from skdp._row_threads import by_blocks
-from skdp.data._centred import TargetScale
 from skdp.data._source import Block, Elsewhere, Source, elsewhere, is_stable, nothing
 
 # Norms are taken to be longer by as much as their rounding could hide.
@@ -182,16 +181,12 @@ class CodeSource:
     source : Source
         Must be stable.
     basis : CodeBasis
-    targets : TargetScale or None
-        None: targets as they are.
     """
 
     is_row_major = False
 
-    def __init__(
-        self, source: Source, basis: CodeBasis, targets: TargetScale | None = None
-    ) -> None:
-        self._source, self._basis, self._targets = source, basis, targets
+    def __init__(self, source: Source, basis: CodeBasis) -> None:
+        self._source, self._basis = source, basis
         self.n_samples, self.n_features = source.n_samples, basis.n_features
         self.largest_block = source.largest_block
         self.is_stable = is_stable(source)
@@ -200,7 +195,7 @@ class CodeSource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Of what it is made: rows stay where they are.
-        return type(self), (self._source, self._basis, self._targets)
+        return type(self), (self._source, self._basis)
 
     @property
     def elsewhere(self) -> Elsewhere | None:
@@ -220,5 +215,4 @@ class CodeSource:
         return self._shown(nothing(self._source))
 
     def _shown(self, block: Block) -> Block:
-        y = block.y if self._targets is None else self._targets.of(block.y)
-        return replace(block, X=CodeRows(block.X, self._basis), y=y)
+        return replace(block, X=CodeRows(block.X, self._basis))

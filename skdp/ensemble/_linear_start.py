@@ -1,11 +1,12 @@
-"""A private additive linear model that boosting continues.
+"""A private additive linear model that boosting continues, fitted as others are.
 
 Each column of codes has features of its own: hats from coarse to fine, and a position,
 of what is in order, an indicator of anything else. Rows are centred by released counts,
-and a solver of noisy gradients finds their weights. In its sums records whose row is
-long count less, as if with a weight, so that none adds more than a unit row, and two
-labels count by their declared weights; raw predictions remain sums of one curve a
-column. Proofs: ``docs/proofs/linear_start.md``.
+and the descent and the gate of linear models (`skdp.solvers._gated_descent`) find their
+weights, from a released base on. In gradient sums records whose row is long count less,
+as if with a weight, so that none adds more than a unit row, and two labels count by
+their declared weights; raw predictions remain sums of one curve a column. Proofs:
+``docs/proofs/linear_start.md``.
 """
 
 from __future__ import annotations
@@ -21,37 +22,33 @@ from scipy.linalg import block_diag
 
 from skdp._floats import FloatArray
 from skdp.columns import Range
-from skdp.data import CodeBasis, CodeSource, TargetScale, WithOffset, added_up
+from skdp.data import CodeBasis, CodeSource, WithOffset, added_up
 from skdp.data._source import Source
 from skdp.ensemble._trees import CodedColumns
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
-from skdp.losses._weighted import typical_weight, weighted
+from skdp.losses._weighted import weighted
 from skdp.objectives import LinearObjective
 from skdp.preprocessing._table_axes import NumberAxis
 from skdp.preprocessing._table_blocks import Curve
-from skdp.privacy import Budget
 from skdp.privacy._adjacency import TableRelation
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Part
 from skdp.queries._loss_facts import LeafLoss
-from skdp.solvers._base import Solver
-from skdp.solvers._budget_parts import level_of, part_of
-from skdp.solvers._centred_rules import (
-    by_rule,
-    curve_intervals,
-    expected_of,
-    spectrum_of,
-)
+from skdp.solvers._centred_descent_rules import Pace, Shares, curve_intervals, row_norm
+from skdp.solvers._gated_descent import GatedDescent
 from skdp.solvers._margins import even_margins
+from skdp.solvers._noise_gate import NoiseOfRun, principal, state_variances
 from skdp.solvers._progress import Progress
-from skdp.solvers._shrunken import Shrunken, shrunken
-from skdp.solvers._strength import strength_of
+from skdp.solvers._target_base import Base
 
-# Length of rows that count in full, over their root mean square.
-_FULL = 0.7
-_LEAST_NORM = 1e-3
 # Residuals beyond it are clipped, as in DPLinearRegression.
 _RESIDUAL_BOUND = 4.0
+# Losses of trees that a linear model may come before, by their numbers of outputs.
+LINEAR_LOSSES: dict[str, Callable[[int], Loss]] = {
+    "logistic": lambda n_outputs: LogisticLoss(),
+    "softmax": SoftmaxLoss,
+    "squared": lambda n_outputs: SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,92 +83,80 @@ class LinearStart:
 
     Parameters
     ----------
-    inner : Solver
-        Of noisy gradients, of answers about unit rows.
     objective : LinearObjective
     features : tuple of ndarray of float64 of shape (n_codes, n_features_of_column)
         Of each code, before they are centred.
-    level : float
-        Noise of the plan in units of what the whole budget would get.
-    start : ndarray of float64 of shape (n_outputs,) or None, default=None
-        Raw predictions of everybody as labels weigh, which are released before; of no
-        regression.
-    targets : TargetScale or None, default=None
-        Of a regression, likewise.
+    descent : GatedDescent
+    share : float in (0, 1]
+        Of mu squared, for the descent and its gate.
     """
 
-    inner: Solver
     objective: LinearObjective
     features: tuple[FloatArray, ...]
-    level: float
-    start: FloatArray | None = None
-    targets: TargetScale | None = None
+    descent: GatedDescent
+    share: float
 
     @classmethod
     def planned(
         cls,
-        loss: LeafLoss,
-        n_outputs: int,
+        loss: Loss,
         n_samples: int,
         columns: CodedColumns,
         adjacency: TableRelation,
-        budget: Budget,
+        strength: float,
         share: float,
-        label_weights: tuple[float, ...] = (),
     ) -> LinearStart:
-        """Everything by rule, for a share of mu^2 of the budget.
+        """Everything by rule.
 
         Parameters
         ----------
-        loss : {"logistic", "softmax", "squared"}
-        n_outputs, n_samples : int
+        loss : Loss
+        n_samples : int
         columns : CodedColumns
         adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
-        budget : Budget
-            With a delta above 0.
+        strength : float in (0, inf)
+            Of the whole budget.
         share : float in (0, 1]
-        label_weights : tuple of float in (0, 1], default=()
-            Declared; empty: all labels alike.
         """
-        own = part_of(budget, share)
-        linear = weighted(_loss_of(loss, n_outputs), label_weights)
-        n_telling = n_samples * typical_weight(linear)
-        strength = strength_of(n_telling, own, adjacency)
-        n_columns = len(columns.n_bins)
-        features = features_of(columns, curve_intervals(strength, n_columns))
+        left = math.sqrt(share) * strength
+        features = features_of(columns, curve_intervals(left, len(columns.n_bins)))
         objective = LinearObjective(
-            loss=linear,
+            loss=loss,
             n_samples=n_samples,
             n_features=sum(part.shape[1] for part in features),
             data_norm=1.0,
             product_norm=math.inf,
             adjacency=adjacency,
-            expected=expected_of(linear, strength, spectrum_of(features)),
         )
-        inner = shrunken(by_rule, objective, own, strength)
-        level = level_of(inner, objective, budget, share)
-        return cls(inner=inner, objective=objective, features=features, level=level)
+        # Columns and targets are asked for before, on the books of the whole plan.
+        shares = replace(Shares.of(loss, left, 0.0), targets=0.0, mean=0.0)
+        descent = GatedDescent(shares=shares, pace=Pace.of(objective, left))
+        return cls(objective=objective, features=features, descent=descent, share=share)
 
     @property
     def part(self) -> Part:
         """Of the plan."""
-        return Part(self.inner.plan(self.objective), self.level)
+        return Part(self.descent.plan(), 1 / math.sqrt(self.share))
 
     @property
     def params(self) -> dict[str, Any]:
-        """Of the solver, for the record."""
-        return {"solver": self.inner.named, **self.inner.params}
+        """Of the descent, for the record."""
+        return {**vars(self.descent.pace), "shares": vars(self.descent.shares)}
 
     def sensitivity(self) -> float:
         """Largest of one query, under the adjacency."""
-        return self.inner.sensitivity(self.objective)
+        return self.descent.sensitivity(self.objective)
 
     def view(self, margins: tuple[FloatArray, ...], source: Source) -> CodeSource:
-        """Coded records as rows, and targets on a released scale."""
-        return CodeSource(source, centred(self.features, margins), self.targets)
+        """Coded records as rows."""
+        return CodeSource(source, centred(self.features, margins))
 
     def run(
-        self, answers: Answers, margins: tuple[FloatArray, ...], progress: Progress
+        self,
+        answers: Answers,
+        margins: tuple[FloatArray, ...],
+        base: Base,
+        progress: Progress,
     ) -> tuple[FloatArray, Curves]:
         """Walk over released values; ask what `part` declared.
 
@@ -180,45 +165,42 @@ class LinearStart:
         answers : Answers
             Of `part`, over records as `view` shows them.
         margins : tuple of ndarray of float64 of shape (n_codes,)
-            Released shares of the codes of each column, or even ones.
+            Released shares of the codes of each column.
+        base : Base
+            Where targets lie, as it was released.
         progress : Progress
 
         Returns
         -------
-        intercept : ndarray of float64 of shape (n_outputs,)
+        constant : ndarray of float64 of shape (n_outputs,)
         curves : Curves
         """
         basis = centred(self.features, margins)
-        offset = () if self.start is None else tuple(self.start.tolist())
-        objective = replace(
-            self.objective, product_norm=max(basis.norm, 1.0), offset=offset
+        objective = replace(self.objective, product_norm=max(basis.norm, 1.0))
+        variances = partial(state_variances, basis.parts, margins)
+        found = self.descent.run(answers, objective, base, variances, progress)
+        deviations = _deviations(basis, margins, found.noise, objective.loss.n_outputs)
+        curves = Curves(
+            basis.tables(found.weights), tuple(found.kept * d for d in deviations)
         )
-        noise = self._noise(answers, objective)
-        found = self.inner.run(answers, objective, progress)
-        coef, intercept = found.unpack(objective)
-        scale = self.targets or TargetScale()
-        tables = basis.tables(scale.half * coef.T)
-        kept = 1.0 if found.shrinkage is None else found.shrinkage
-        deviations = tuple(
-            np.outer(np.linalg.norm(p - p.mean(axis=0), axis=1), scale.half * noise)
-            * kept
-            for p in basis.parts
-        )
-        curves = Curves(tables, deviations)
-        released: FloatArray = scale.middle + scale.half * intercept
-        return released, curves
+        return found.constant, curves
 
-    def _noise(self, part: Answers, objective: LinearObjective) -> FloatArray:
-        """Deviation in a weight of what noise alone would make, drawn once more.
 
-        Where there is no signal noise adds up to the most. Of each output.
-        """
-        again: Answers = part.noise_alone(seed=0)
-        inner = self.inner
-        if isinstance(inner, Shrunken):
-            again, inner = again.part(0), inner.inner
-        coef, _ = inner.run(again, objective, Progress()).unpack(objective)
-        return np.asarray(np.sqrt(np.mean(coef**2, axis=1)))
+def _deviations(
+    basis: CodeBasis,
+    margins: tuple[FloatArray, ...],
+    noise: NoiseOfRun,
+    n_outputs: int,
+) -> list[FloatArray]:
+    """Of the noise in what each code adds, less its mean over the codes."""
+    found = [principal(p, m) for p, m in zip(basis.parts, margins, strict=True)]
+    total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
+    deviations = []
+    for spread, places in found:
+        variance = noise.of_noise(spread / total).sum(axis=1) / n_outputs
+        each = np.sqrt((places - places.mean(axis=0)) ** 2 @ variance)
+        deviations.append(np.tile(each[:, None], (1, n_outputs)))
+    return deviations
 
 
 def features_of(columns: CodedColumns, n_intervals: int) -> tuple[FloatArray, ...]:
@@ -251,12 +233,12 @@ def _features(
 def centred(
     features: tuple[FloatArray, ...], margins: tuple[FloatArray, ...]
 ) -> CodeBasis:
-    """Less their means, over the length of rows that count in full; post-processing."""
+    """Less their means, over the norm to which rows are clipped; post-processing."""
     parts = [f - p @ f for f, p in zip(features, margins, strict=True)]
     squares = [
         p @ np.sum(part**2, axis=1) for part, p in zip(parts, margins, strict=True)
     ]
-    norm = max(_FULL * math.sqrt(sum(squares)), _LEAST_NORM)
+    norm = row_norm(sum(squares), len(parts))
     return CodeBasis(tuple(part / norm for part in parts))
 
 
@@ -265,10 +247,8 @@ def even(columns: CodedColumns) -> tuple[FloatArray, ...]:
     return tuple(even_margins((size,)) for size in columns.n_bins)
 
 
-def _loss_of(loss: LeafLoss, n_outputs: int) -> Loss:
-    made: dict[str, Callable[[], Loss]] = {
-        "logistic": LogisticLoss,
-        "softmax": partial(SoftmaxLoss, n_outputs),
-        "squared": partial(SquaredLoss, _RESIDUAL_BOUND, target_bound=1.0),
-    }
-    return made[loss]()
+def linear_loss(
+    loss: LeafLoss, n_outputs: int, label_weights: tuple[float, ...]
+) -> Loss:
+    """Of the linear model; `label_weights` are declared, empty: all labels alike."""
+    return weighted(LINEAR_LOSSES[loss](n_outputs), label_weights)

@@ -9,13 +9,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from skdp.ensemble._boosted import BoostedTrees
 from skdp.ensemble._scale import Scale
 from skdp.ensemble._task import BoostingTask
 from skdp.privacy._answers import Released
 from skdp.queries._model_gains import MOST_GAIN, ModelGains
-from skdp.solvers._worth import SHARES, best_of, share_for
+from skdp.solvers._strength import share_for
 
+# Shares that are tried; falling.
+SHARES = (1.0, 0.5, 0.25)
+# Gains that differ by fewer deviations of their noise are as good.
+_AS_GOOD = 0.5
 # Deviation of the noise in a gain, over what a gain is clipped to.
 _WANTED = 0.012
 _LEAST, _MOST = 0.0015, 0.15
@@ -41,8 +47,16 @@ def share_of_gains(signal: float) -> float:
 
 
 def best_share(gains: Released) -> float:
-    """The share of the trees that is worth most; 0 if none is worth any."""
-    return best_of(gains, _GAIN_FROM)
+    """The largest share of the trees worth about the most; 0 if none is worth any.
+
+    About: noise must tell a smaller share from it. A gain by all counts from so many
+    deviations of its noise on, and one by a share from that share of them.
+    """
+    noise = gains.deviation
+    as_good = gains.value >= gains.value.max() - _AS_GOOD * noise
+    first = int(np.argmax(as_good))
+    share = SHARES[first]
+    return share if gains.value[first] > _GAIN_FROM * share * noise else 0.0
 
 
 def shrunk(model: BoostedTrees, share: float) -> BoostedTrees:

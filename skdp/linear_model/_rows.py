@@ -19,7 +19,7 @@ from skdp.io._takes import shown
 from skdp.preprocessing._table_encoder import TableEncoder
 from skdp.preprocessing._table_plan import Encoding, KnotRule
 from skdp.privacy import Budget
-from skdp.solvers._centred_rules import curve_intervals
+from skdp.solvers._centred_descent_rules import curve_intervals
 from skdp.solvers._strength import strength_of
 
 # More numbers than so many are encoded as lines.

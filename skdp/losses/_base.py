@@ -102,15 +102,6 @@ class Loss(Protocol):
         ...
 
     @property
-    def gain_clip(self) -> float:
-        """To clip by how much less of a record is lost with weights than without.
-
-        About half as much again as is lost of who knows nothing; errors that grow
-        without limit are clipped sooner.
-        """
-        ...
-
-    @property
     def noisy_clip(self) -> float:
         """Norm to clip residuals to when noise limits a fit; inf: none."""
         ...

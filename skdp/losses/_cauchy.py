@@ -68,10 +68,6 @@ class CauchyLoss:
         return self.n_outputs * self.c**2 / 2 * math.log1p(1 / self.c**2)
 
     @property
-    def gain_clip(self) -> float:
-        return 1.5 * self.value_at_zero
-
-    @property
     def summands(self) -> int:
         """Every output's residual is between -c / 2 and c / 2."""
         return self.n_outputs

@@ -45,7 +45,6 @@ class GammaLoss:
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
     raw_unit: ClassVar[float] = 0.25
-    gain_clip: ClassVar[float] = 0.5
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[Form] = Form.GAMMA
     label_weights: ClassVar[tuple[float, ...]] = ()

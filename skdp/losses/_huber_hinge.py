@@ -66,10 +66,6 @@ class HuberHingeLoss:
         return self.n_outputs * (inside**2 / (4 * self.h) + 1 + self.h - inside)
 
     @property
-    def gain_clip(self) -> float:
-        return 1.5 * self.n_outputs
-
-    @property
     def summands(self) -> int:
         """Every output's residual is between 0 and its sign."""
         return self.n_outputs

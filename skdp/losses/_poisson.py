@@ -47,7 +47,6 @@ class PoissonLoss:
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
     raw_unit: ClassVar[float] = 0.35
-    gain_clip: ClassVar[float] = 0.1
     # Tighter ones make means of many zeros and a few large targets far too low.
     noisy_clip: ClassVar[float] = 0.5
     form: ClassVar[Form] = Form.POISSON

@@ -62,11 +62,6 @@ class SigmoidLoss:
         return self.n_outputs / 2
 
     @property
-    def gain_clip(self) -> float:
-        """All that there is to gain."""
-        return self.n_outputs / 2
-
-    @property
     def summands(self) -> int:
         """Every output's residual is between 0 and a quarter of its sign."""
         return self.n_outputs

@@ -63,11 +63,6 @@ class SquaredLoss:
         return self._target_scale / 3
 
     @property
-    def gain_clip(self) -> float:
-        """Half of one unit squared."""
-        return self.raw_unit**2 / 2
-
-    @property
     def noisy_clip(self) -> float:
         """A quarter of the largest target: a robust fit, but far less noise."""
         return self._target_scale / 4

@@ -88,10 +88,6 @@ class WeightedLoss:
         return self.loss.raw_unit
 
     @property
-    def gain_clip(self) -> float:
-        return self.loss.gain_clip
-
-    @property
     def noisy_clip(self) -> float:
         """That of the loss; a record is clipped to it times its own weight."""
         return self.loss.noisy_clip

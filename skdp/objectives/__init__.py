@@ -2,14 +2,13 @@
 
 from skdp.objectives._activations import ACTIVATIONS, Activation
 from skdp.objectives._convolution import Convolution
-from skdp.objectives._linear import Expected, LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.objectives._network import NetworkObjective
 
 __all__ = [
     "ACTIVATIONS",
     "Activation",
     "Convolution",
-    "Expected",
     "LinearObjective",
     "NetworkObjective",
 ]

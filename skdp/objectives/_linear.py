@@ -16,26 +16,6 @@ _LARGEST_RATIO = 1e50
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What rules may expect of rows and targets; public, and no bound on anything.
-
-    Parameters
-    ----------
-    noise : float in (0, inf), default=1.0
-        In the raw prediction of a unit row, where the defaults of descents stop, over
-        what they admit to rows as they come.
-    signal : float in (0, inf), default=1.0
-        Deviation of what is to be learned, in the loss's units of raw predictions.
-    spectrum : tuple of float, default=()
-        Shares of the rows' squared norm in orthogonal directions; empty: not known.
-    """
-
-    noise: float = 1.0
-    signal: float = 1.0
-    spectrum: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class LinearObjective:
     """A loss of raw predictions, and public facts; nothing computed from the data.
 
@@ -67,8 +47,6 @@ class LinearObjective:
     offset : tuple of float, default=()
         Added to the raw predictions of every record, one for each output; released or
         public. Empty: nothing.
-    expected : Expected
-        What the rules behind defaults expect of rows and targets.
     holds_rows : bool, default=True
         Whether rows are in memory, or read anew at every pass.
     is_ordered : bool, default=True
@@ -88,7 +66,6 @@ class LinearObjective:
     n_nonzero: int | None = None
     product_norm: float | None = None
     offset: tuple[float, ...] = ()
-    expected: Expected = Expected()
     holds_rows: bool = True
     is_ordered: bool = True
     is_permutable: bool = True

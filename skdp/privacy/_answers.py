@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
@@ -239,13 +238,6 @@ class Answers(ABC):
         asked, law = self._of_noise(line)
         bound = self._bound(query, asked) + self._slack(query, self._layout(asked))
         return self._scaled(np.zeros(query.shape), asked, law, bound)
-
-    def noise_alone(self, seed: int) -> NoiseAlone:
-        """Answers of the same noise, of a public seed, to what nobody is asked.
-
-        Nothing is read, and none of the answers here is used up.
-        """
-        return NoiseAlone(self._plan, self._source, self._grant, seed)
 
     def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
         """Answers of the same kind for a plan within the plan."""
@@ -528,31 +520,6 @@ class RehearsedAnswers(Answers):
         self._of_choices(line, query, k)
         self._take(line, k)
         return np.arange(k)
-
-
-class NoiseAlone(RehearsedAnswers):
-    """Zeros with noise of the size of that in answers: what is made of noise alone.
-
-    The noise is public and hides nothing. Gaussian, whatever the law.
-
-    Parameters
-    ----------
-    seed : int
-    """
-
-    def __init__(self, plan: Plan, source: Any, grant: Grant, seed: int) -> None:
-        super().__init__(plan, source, grant)
-        self._seed = seed
-        self._draws = check_random_state(seed)
-
-    def ask(self, query: Query, line: int = 0) -> Released:
-        self._take(line)
-        zeros = self.expected(query, line)
-        noise = zeros.deviation * self._draws.normal(size=query.shape)
-        return replace(zeros, value=noise)
-
-    def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
-        return NoiseAlone(plan, self._source, grant, self._seed)
 
 
 class NoiselessRehearsal(RehearsedAnswers):

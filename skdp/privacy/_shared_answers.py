@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from skdp.exceptions import Refused
 from skdp.privacy._answers import (
     Answers,
     Grant,
-    NoiseAlone,
     Released,
     answered,
     seen_by,
@@ -91,10 +90,6 @@ class _OfShares(Answers):
         sigma, deviation = found.sigma * spread, found.deviation * spread
         return replace(found, sigma=sigma, deviation=deviation)
 
-    def noise_alone(self, seed: int) -> NoiseAlone:
-        alone = _SharedNoiseAlone(self._plan, self._source, self._grant, seed)
-        return alone.of(self._owners)
-
     def choose(self, query: Query, k: int, line: int) -> IntArray:
         raise Refused(_ROWS)
 
@@ -125,19 +120,6 @@ class _OfShares(Answers):
 def _statement(query: Query, scale: NoiseScale) -> bytes:
     """What is asked, and with what noise: the same for all owners."""
     return statement_of(query, query.shape, scale.grid, scale.sigma)
-
-
-class _SharedNoiseAlone(NoiseAlone, _OfShares):
-    """Noise of the size that all shares together have."""
-
-    def of(self, owners: Owners) -> Self:
-        """Of these owners."""
-        self._owners = owners
-        return self
-
-    def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
-        part = _SharedNoiseAlone(plan, self._source, grant, self._seed)
-        return part.of(self._owners)
 
 
 class RehearsedShares(_OfShares):

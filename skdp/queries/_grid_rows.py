@@ -223,12 +223,11 @@ class StateGrid:
             products += weights[d]
         return np.asarray(products)
 
-    def mean_of(self, values: FloatArray) -> FloatArray:
-        """Sums of each row's shares times numbers of at least 0, one of each state."""
-        largest = max(float(values.max()), np.finfo(np.float64).tiny)
-        table = np.floor(values / largest * 2.0**_MEAN_BITS + 0.5).astype(np.int64)
+    def variance_of(self, values: FloatArray) -> FloatArray:
+        """Of predictions, by variances of unscaled ones, one of each state."""
+        table, unit = _whole(values)
         sums = (self.shares @ table).astype(np.float64)
-        return np.asarray(sums * (largest / 2 ** (_MEAN_BITS + SHARE_BITS)))
+        return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
 
     def total(self, n_outputs: int) -> ExactTotal:
         shape = self.shares.shape[1] + 1, n_outputs
@@ -277,6 +276,12 @@ class CodeGrid:
             raw += weights[d]
         return np.asarray(raw)
 
+    def variance_of(self, values: FloatArray) -> FloatArray:
+        """Of predictions, by variances of the parts of a row, one of each code."""
+        table, unit = _whole(values)
+        codes, starts = self.rows.codes, self.rows.basis.starts
+        return added_up(codes, starts, (table[:, None],))[:, 0] * unit
+
     def total(self, n_outputs: int) -> ExactTotal:
         return ExactTotal((int(self.rows.basis.starts[-1]), n_outputs), _CODE_BITS)
 
@@ -287,6 +292,13 @@ class CodeGrid:
 
     def features(self, sums: FloatArray) -> FloatArray:
         return self.rows.basis.features(sums)
+
+
+def _whole(values: FloatArray) -> tuple[NDArray[np.int64], float]:
+    """Numbers of at least 0 as integers, and their unit."""
+    largest = max(float(values.max()), np.finfo(np.float64).tiny)
+    table = np.floor(values / largest * 2.0**_MEAN_BITS + 0.5).astype(np.int64)
+    return table, largest / 2**_MEAN_BITS
 
 
 def _table(

@@ -1,4 +1,4 @@
-"""Sums over records of one bounded number each, or of their rows.
+"""Sums over records of one bounded number each, of their probabilities, or their rows.
 
 Every number is clipped to a public interval and rounded to a whole multiple of a public
 power of two, so that sums are exact in any order. Sensitivities are derived in
@@ -24,7 +24,7 @@ from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, nearest, unit_for
 from skdp.queries._grid import on_grid
-from skdp.queries._grid_rows import StateGrid, gridded
+from skdp.queries._grid_rows import gridded
 from skdp.queries._row_grid import LONGEST, grid_rows, squares_of
 from skdp.queries._summed import Summed, Sums
 
@@ -44,7 +44,7 @@ def _squares(rows: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class RecordSum(Summed):
-    """Sum of one number per record, in an interval that contains 0.
+    """Sum of one number per record, or a few, in an interval that contains 0.
 
     Parameters
     ----------
@@ -60,7 +60,10 @@ class RecordSum(Summed):
 
     @abstractmethod
     def numbers(self, block: Block) -> FloatArray:
-        """Of each row of a block, by itself, before they are clipped. Private."""
+        """Of each row of a block, by itself, before they are clipped. Private.
+
+        Of shape (n_rows,), or (n_rows, n_numbers).
+        """
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -89,7 +92,7 @@ class RecordSum(Summed):
 
     def slack(self, layout: Layout) -> float:
         # Two records, or the rows of two users, each rounded by half a unit.
-        return layout.rows_of_unit * self.unit
+        return layout.rows_of_unit * math.sqrt(math.prod(self.shape)) * self.unit
 
     def open(self, source: Source) -> Source:
         return source
@@ -100,7 +103,7 @@ class RecordSum(Summed):
         for block in blocks_of(reader, rows):
             numbers = np.clip(np.nan_to_num(self.numbers(block)), low, high)
             numbers = nearest(counted(numbers, block.present), unit)
-            total.add(np.array([numbers.sum() / unit]))
+            total.add(np.atleast_1d(numbers.sum(axis=0) / unit))
         return (total,)
 
     def from_whole(self, source: Source, sums: Sums) -> FloatArray:
@@ -154,32 +157,47 @@ class PredictionSum(RecordSum):
 
 @dataclass(frozen=True, eq=False)
 class ProbabilitySum(RecordSum):
-    """Sum of the probabilities of the second of two labels, by released weights.
+    """Sum of the probabilities of the second of two labels, or of each of several.
 
     Parameters
     ----------
-    loss : LogisticLoss
-    coef : ndarray of float64 of shape (n_features, 1)
+    loss : LogisticLoss or SoftmaxLoss
+    coef : ndarray of float64 of shape (n_features, n_outputs)
         Released.
-    constant : float
+    constant : ndarray of float64 of shape (n_outputs,)
         Added to predictions; released.
     clip : float in (0, 1]
-        Released.
+        Released; 1 for several labels.
     """
 
     loss: Loss
     coef: FloatArray
-    constant: float
+    constant: FloatArray
     clip: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.loss.n_outputs,)
 
     @property
     def interval(self) -> tuple[float, float]:
         return 0.0, self.clip
 
+    def bound(self) -> Bound:
+        if self.loss.n_outputs == 1:
+            return super().bound()
+        # Probabilities of a record add up to 1: they have at most that norm, and those
+        # of two records are at most as far apart as two labels.
+        return Bound(zero_out=_ROUNDED, replace_one=math.sqrt(2) * _ROUNDED).of_shares()
+
     def numbers(self, block: Block) -> FloatArray:
         raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.constant
-        # The residual of a record of the first label.
-        return np.asarray(self.loss.residual(np.zeros(len(raw)), raw)[:, 0])
+        # Residuals of a record of the first label.
+        found = self.loss.residual(np.zeros(len(raw)), raw)
+        if self.loss.n_outputs == 1:
+            return np.asarray(found[:, 0])
+        found[:, 0] += 1
+        return np.asarray(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,8 +258,7 @@ class NoiseRatio(RecordSum):
         if len(self.variance) == 1:
             variance = self.variance[0] * np.minimum(row_norms(block.X), 1.0) ** 2
         else:
-            assert isinstance(rows, StateGrid)
-            variance = rows.mean_of(self.variance) * rows.rows.factor**2
+            variance = rows.variance_of(self.variance)
         return np.asarray(squares / np.maximum(variance, _LEAST_VARIANCE))
 
 

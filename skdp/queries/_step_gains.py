@@ -7,17 +7,66 @@ whose sums are exact in any order. Sensitivities are derived in
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source
+from skdp.data import Block, Source
+from skdp.exceptions import UnboundedQueryError
+from skdp.objectives import LinearObjective
 from skdp.privacy._query import Bound, Layout
-from skdp.queries._exact_sums import WholeSum, nearest
+from skdp.queries._blocks import blocks_of
+from skdp.queries._exact_sums import WholeSum, nearest, unit_for
+from skdp.queries._gradient_sum import GradientSum
+from skdp.queries._grid import on_grid
+from skdp.queries._grid_rows import gridded
 from skdp.queries._summed import Summed, Sums
-from skdp.queries._trial import ROUNDED, Trial
+
+# Of what is clipped, by rounding.
+ROUNDED = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Questions about released weights of one objective."""
+
+    objective: LinearObjective
+
+    def products(
+        self, source: Source, coef: FloatArray, rows: IntArray | None
+    ) -> Iterator[tuple[FloatArray, Block]]:
+        """Clipped rows times weights, by blocks: both on grids, so in any order."""
+        objective, weights = self.objective, on_grid(coef)
+        if math.isinf(objective.data_norm):  # rows without a bound have no grid
+            yield from GradientSum(source, objective).products(coef, rows)
+            return
+        for block in blocks_of(source, rows):
+            X = gridded(block.X, objective.data_norm, objective.entry_bound)
+            yield X.in_double().raw(weights), block
+
+    def unit(self, clip: float) -> float:
+        """In which numbers up to `clip` are summed, exactly in double precision."""
+        return 2.0 ** math.ceil(math.log2(clip)) * unit_for(self.objective.n_samples)
+
+    def slack(self, layout: Layout, clip: float, size: int) -> float:
+        """What rounding adds to a sum of vectors of `size` numbers up to `clip`.
+
+        Lemma 3 of the proof page.
+
+        Raises
+        ------
+        UnboundedQueryError
+            Of samples: what losses of rows beside others round to has no bound.
+        """
+        if layout.moved_rows > 1:
+            raise UnboundedQueryError(
+                "What weights are worth must be asked of all records. Got a line of "
+                "samples. Declare one of all records."
+            )
+        return layout.rows_of_unit * math.sqrt(size) * self.unit(clip)
 
 
 @dataclass(frozen=True, eq=False)

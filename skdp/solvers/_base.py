@@ -31,15 +31,12 @@ class Solution:
     noise_scale : float
         Largest standard deviation of the noise that any query received, in units
         of the query. Public, or post-processing of released iterates.
-    shrinkage : float in [0, 1] or None, default=None
-        Share of the weights that an answer left of them; None: none was asked.
     path : tuple of ndarray of the shape of `weights`, default=()
         Weights after each step, where they are released and kept. Private outputs.
     """
 
     weights: FloatArray
     noise_scale: float
-    shrinkage: float | None = None
     path: tuple[FloatArray, ...] = ()
 
     def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:

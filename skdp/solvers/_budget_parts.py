@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
-from skdp.objectives import LinearObjective
-from skdp.privacy._accounting import Budget, calibrate
+from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
-from skdp.solvers._base import Solver
 
 _LEAST_EPSILON = 1e-6
 
@@ -26,11 +23,3 @@ def part_of(budget: Budget, share: float) -> Budget:
         return Budget(max(share * budget.epsilon, _LEAST_EPSILON), 0.0)
     epsilon = gaussian_epsilon(math.sqrt(share) * cost_of(budget), budget.delta)
     return Budget(max(epsilon, _LEAST_EPSILON), budget.delta)
-
-
-def level_of(
-    inner: Solver, objective: LinearObjective, budget: Budget, share: float
-) -> float:
-    """Noise of a solver for a share of a budget, over that of one answer for all."""
-    declare = partial(inner.plan(objective).event, relation=objective.adjacency)
-    return calibrate(declare, part_of(budget, share)) * cost_of(budget)

@@ -18,6 +18,7 @@ from skdp.losses import Loss
 from skdp.losses._base import Form
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
+from skdp.solvers._strength import share_for
 from skdp.solvers._target_base import (
     RESIDUALS,
     clip_of,
@@ -25,7 +26,6 @@ from skdp.solvers._target_base import (
     is_of_squares,
     within,
 )
-from skdp.solvers._worth import share_for
 
 # Below this strength the base rate or the mean is released, and no weights: with
 # targets at random, a gate that has so much noise lets noise pass. At 51 it costs .003
@@ -45,6 +45,11 @@ _TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS = 0.01, 0.04, 0.25
 # the width in which they are summed.
 _KNOT_NOISE, _LEAST_KNOTS, _MOST_KNOTS = 0.04, 0.01, 0.1
 _MEAN_NOISE, _LEAST_MEAN, _MOST_MEAN = 0.022, 0.02, 0.5
+# Strengths between which a constant model of squared errors releases a histogram of the
+# targets first, and its share. At 10 it is even on bounds six deviations wide; at 20
+# bounds of eleven deviations cost .02 of R2 in place of .08, and bounds of two .009 for
+# .001. Of many records the sum of all targets has little noise, and no clip.
+_HISTOGRAM_FROM, _HISTOGRAM_TO, _HISTOGRAM = 12.0, 200.0, 0.3
 # Shares of mu squared for the gate: from its most, it falls with the squared strength.
 _GATE_STRENGTH, _LEAST_GATE, _MOST_GATE = 60.0, 0.01, 0.12
 # Deviation of the noise in the prediction of a row of norm 1 in flat directions, in the
@@ -84,6 +89,10 @@ PREDICTIONS = 2.0
 # share of mu squared that it may cost. Without it mean predictions of labels of 2 %
 # were 1.1 to 1.5 times the base rate.
 _RATE_NOISE, _LEAST_RATE, _MOST_RATE = 0.01, 0.005, 0.03
+# Intervals of the finest level of a curve, below so many records times mu in tables of
+# so many columns; with more columns each has a smaller part of a row's norm.
+_COLUMNS = 10
+_INTERVALS = ((250.0, 4), (875.0, 8), (3_000.0, 16), (10_500.0, 32), (math.inf, 64))
 # Losses of labels whose errors say how far to go on.
 _FOLLOWED = (Form.SIGMOID, Form.SOFTMAX)
 _EXCHANGES = ("replace_one", "replace_user")
@@ -104,6 +113,17 @@ def pure_share(objective: LinearObjective, budget: Budget) -> float:
     """Of epsilon, for the constant that a pure minimisation goes out from."""
     strength = pure_strength_of(objective, budget)
     return within(1 / (strength * _TARGET_NOISE), _LEAST_TARGETS, _MOST_TARGETS)
+
+
+def curve_intervals(strength: float, n_columns: int) -> int:
+    """How fine the noise of a budget lets curves of so many columns be."""
+    size = strength * _COLUMNS / n_columns
+    return next(count for below, count in _INTERVALS if size <= below)
+
+
+def share_of_histogram(strength: float) -> float:
+    """Of mu squared, for that of the targets before the sum of a constant model."""
+    return _HISTOGRAM if _HISTOGRAM_FROM <= strength < _HISTOGRAM_TO else 0.0
 
 
 def share_of_states(strength: float, n_parts: int) -> float:

@@ -19,21 +19,23 @@ from skdp._configured import Given
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers
+from skdp.privacy._answers import Answers, Released
 from skdp.privacy._laws import LAWS
 from skdp.privacy._plan import Line, Part, Plan
+from skdp.privacy._query import Query
 from skdp.queries._record_sums import TargetSum
 from skdp.solvers._around import Around
 from skdp.solvers._base import Solution, Solver
-from skdp.solvers._centred_descent_rules import (
-    pure_share,
-)
+from skdp.solvers._centred_descent_rules import pure_share, share_of_histogram
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._output_perturbation import OutputPerturbation
 from skdp.solvers._progress import Progress
+from skdp.solvers._strength import strength_of
 from skdp.solvers._target_base import (
-    Base,
+    count_query,
+    is_of_squares,
+    released_base,
     target_query,
 )
 
@@ -50,17 +52,22 @@ class ConstantModel(ChosenLaw):
     Privacy
     -------
     One answer: label counts, a histogram of the targets, or their sum, with noise for
-    its L2 sensitivity. No feature is read. Both adjacencies, and users:
-    ``docs/proofs/centred_descent.md``, Lemmas 1 and 3.
+    its L2 sensitivity; or two Gaussian ones, a histogram and the sum of targets that
+    are clipped to where it says that most of them lie. No feature is read. Both
+    adjacencies, and users: ``docs/proofs/centred_descent.md``, Lemmas 1 and 3.
 
     Parameters
     ----------
     law : {"gaussian", "spherical"}
+    histogram_share : float in [0, 1), default=0.0
+        Of mu squared, for a histogram before the sum; 0: there is none.
     """
 
     key: ClassVar[str] = "constant"
     takes_users: ClassVar[bool] = True
     takes_nonconvex: ClassVar[bool] = True
+
+    histogram_share: float = 0.0
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
@@ -68,7 +75,11 @@ class ConstantModel(ChosenLaw):
         law = cls.law_for(given, budget)
         size = math.prod(cls.query(objective).shape)
         cls.check_noise(law, budget, size)
-        return cls(law=law)
+        share = 0.0
+        if law == "gaussian" and is_of_squares(objective.loss):
+            strength = strength_of(objective.n_samples, budget, objective.adjacency)
+            share = share_of_histogram(strength)
+        return cls(law=law, histogram_share=share)
 
     @staticmethod
     def query(objective: LinearObjective) -> Any:
@@ -77,18 +88,25 @@ class ConstantModel(ChosenLaw):
 
     @property
     def params(self) -> dict[str, Any]:
-        return {"law": self.law, "weights": "none: the model is a constant"}
+        own = {"law": self.law, "weights": "none: the model is a constant"}
+        share = {"histogram_share": self.histogram_share}
+        return own | share if self.histogram_share else own
 
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on where the targets lie"
 
     def plan(self, objective: LinearObjective) -> Plan:
-        return Plan((Line(law=self.noise_law),))
+        share = self.histogram_share
+        if not share:
+            return Plan((Line(law=self.noise_law),))
+        return Plan((Line(mu_share=share), Line(mu_share=1 - share)))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        found: float = self.query(objective).bound().under(objective.adjacency)
-        return found
+        bounds = [self.query(objective).bound()]
+        if self.histogram_share:
+            bounds.append(count_query(objective.loss, objective.n_samples).bound())
+        return max(float(bound.under(objective.adjacency)) for bound in bounds)
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
@@ -103,14 +121,17 @@ class ConstantModel(ChosenLaw):
         self, answers: Answers, objective: LinearObjective, line: int = 0
     ) -> tuple[float, ...]:
         """Raw predictions of everybody; released."""
-        query, n = self.query(objective), objective.n_samples
-        released = answers.ask(query, line)
-        found, noise = released.value / n, released.deviation / n
-        if isinstance(query, TargetSum):
-            mean = query.middle + float(found[0])
-            base = Base.of(objective.loss, None, 0.0, mean, noise, is_alone=True)
-            return base.constant
-        return Base.of(objective.loss, found, noise, is_alone=True).constant
+        loss = objective.loss
+        is_sum = isinstance(self.query(objective), TargetSum)
+        asked = ["mean"] if is_sum else ["targets"]
+        if self.histogram_share:
+            asked = ["targets", "mean"]
+
+        def ask(name: str, query: Query) -> Released:
+            return answers.ask(query, line + asked.index(name))
+
+        n = objective.n_samples
+        return released_base(loss, n, ask, asked, is_alone=True).constant
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from skdp.losses._weighted import typical_curvature, typical_weight
+from skdp.losses._weighted import typical_weight
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_mu
@@ -24,8 +22,6 @@ from skdp.queries._gradient_sum import sensitivity_for_rules
 # default stops, in the loss's units of raw predictions, chosen once on public data sets
 # (docs/solvers/noisy_gd.md) and flat around its optimum.
 _MARGIN_NOISE = 2.0
-# From, to and how many flow times are compared.
-_FLOWS = (1e-3, 1e7, 200)
 # Relaxation times, of momentum or of a regularised optimum, that a run is given.
 RELAXATIONS = 10
 
@@ -65,36 +61,16 @@ class FlowTime:
         sensitivity = sensitivity_for_rules(
             self.objective, residual_clip, intercept_weight=intercept_weight
         )
-        tolerated = _MARGIN_NOISE * objective.expected.noise * objective.loss.raw_unit
+        tolerated = _MARGIN_NOISE * objective.loss.raw_unit
         flow = self._admitted(
             tolerated
             * objective.n_samples
             * self.mu
             / (objective.data_norm * sensitivity)
         )
-        if objective.expected.spectrum:
-            flow = min(flow, self._worthwhile(sensitivity))
         if objective.alpha > 0:  # the optimum is reached by then
             flow = min(flow, RELAXATIONS / objective.alpha)
         return flow
-
-    def _worthwhile(self, sensitivity: float) -> float:
-        """Flow time of the least expected error in the prediction of a unit row.
-
-        In a direction of curvature h, exp(-h s) of the signal is left after a flow time
-        s, and the noise has the variance that `NoisyGD` tells. Signals are taken to
-        fall with the root of a direction's share.
-        """
-        objective, loss = self.objective, self.objective.loss
-        share, norm = np.array(objective.expected.spectrum), objective.data_norm
-        bend = typical_curvature(loss) * norm**2 * share
-        deviation = norm * sensitivity / (objective.n_samples * self.mu)
-        flows = np.geomspace(*_FLOWS)[:, None]
-        noise = (deviation * flows) ** 2 * np.minimum(1.0, 1 / (2 * bend * flows))
-        signal = objective.expected.signal * loss.raw_unit
-        left = signal**2 * np.exp(-2 * bend * flows)
-        of_signal = np.sqrt(share) / np.sqrt(share).sum()
-        return float(flows[np.argmin(noise @ share + left @ of_signal), 0])
 
     def _admitted(self, flow: float) -> float:
         """Flow time admitted if every step reads all records: what it is."""

@@ -29,8 +29,7 @@ from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient import Gradients
-from skdp.queries._step_gains import StepGains
-from skdp.queries._trial import Trial
+from skdp.queries._step_gains import StepGains, Trial
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._flow_time import FlowTime

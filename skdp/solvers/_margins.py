@@ -12,7 +12,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from skdp._floats import FloatArray
-from skdp.data import TargetScale
 
 # Of the shares of a part, at least so much is spread evenly over its states.
 _LEAST_EVEN = 1e-3
@@ -74,8 +73,10 @@ def on_simplex(values: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(values - above, 0.0))
 
 
-def target_scale(noisy: FloatArray, deviation: float) -> TargetScale:
-    """Where targets lie, of their released shares at knots that are even over [-1, 1].
+def target_scale(noisy: FloatArray, deviation: float) -> tuple[float, float]:
+    """Middle and half of the width in which targets lie.
+
+    Of their released shares at knots that are even over [-1, 1].
 
     Three deviations about the mean, where noise that is left at far knots makes that
     much too wide four of five of the targets and half as much again; and as far as any
@@ -93,7 +94,7 @@ def target_scale(noisy: FloatArray, deviation: float) -> TargetScale:
         found = _farthest_found(noisy[side], np.abs(knots[side] - middle), deviation)
         half = max(half, found + narrowest)
     # No wider than what is declared, and no narrower than the knots can tell.
-    return TargetScale(middle, min(max(half, narrowest), 1 + abs(middle)))
+    return middle, min(max(half, narrowest), 1 + abs(middle))
 
 
 def _farthest_found(noisy: FloatArray, places: FloatArray, deviation: float) -> float:

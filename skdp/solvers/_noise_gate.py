@@ -51,15 +51,19 @@ class NoiseOfRun:
         ndarray of float64 of shape (n_directions, n_directions_of_outputs)
         """
         found, flow_of_run = [], sum(pace.flow for pace in self.paces)
-        for curvature, squares in zip(
-            self.base.curvature, self.base.squares, strict=True
-        ):
-            bend = curvature * spread + self.alpha
+        for bend, squares in zip(self._bends(spread), self.base.squares, strict=True):
             flow = np.maximum(bend * flow_of_run, 1e-12)
             learned = -np.expm1(-flow) / flow * flow_of_run
             of_sample = learned**2 * spread * squares / self.n_samples
-            found.append(of_sample + self._between(bend))
-        return np.stack(found, axis=1)
+            found.append(of_sample)
+        return np.stack(found, axis=1) + self.of_noise(spread)
+
+    def of_noise(self, spread: FloatArray) -> FloatArray:
+        """The part of `variance` that noise makes."""
+        return np.stack([self._between(bend) for bend in self._bends(spread)], axis=1)
+
+    def _bends(self, spread: FloatArray) -> list[FloatArray]:
+        return [curvature * spread + self.alpha for curvature in self.base.curvature]
 
     def _between(self, bend: FloatArray) -> FloatArray:
         """Noise at each curvature; of many from a few between which it is smooth."""
@@ -112,7 +116,7 @@ def state_variances(
     """
     found = []
     for centred, shares in zip(parts, margins, strict=True):
-        spread, turned = _principal(centred, shares)
+        spread, turned = principal(centred, shares)
         found.append((spread, turned))
     total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
     ends = np.cumsum([len(spread) for spread, _ in found])[:-1]
@@ -148,10 +152,14 @@ def largest_variance(n_directions: int, noise: NoiseOfRun) -> tuple[float, float
     return largest, math.sqrt(2 * squares) / max(largest, 1e-300)
 
 
-def _principal(
-    centred: FloatArray, shares: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Variances in principal directions, and the states' places along them."""
+def principal(centred: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Variances in principal directions, and the states' places along them.
+
+    Parameters
+    ----------
+    centred : ndarray of float64 of shape (n_states, n_features)
+    shares : ndarray of float64 of shape (n_states,)
+    """
     weighted = np.sqrt(shares)[:, None] * centred
     _, roots, directions = np.linalg.svd(weighted, full_matrices=False)
     return roots**2, centred @ directions.T

@@ -10,6 +10,7 @@ protein_casp, wine_white and two made-up tables (``docs/default_solver.md``).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -20,10 +21,13 @@ from skdp._floats import FloatArray
 from skdp.losses import Loss
 from skdp.losses._base import Form
 from skdp.losses._gamma import GammaLoss
+from skdp.privacy._answers import Released
+from skdp.privacy._query import Query
 from skdp.queries._record_sums import TargetSum
 from skdp.queries._state_sums import StateSums, even_knots
 from skdp.solvers._convex_start import convex_loss
 from skdp.solvers._margins import shrunk_margins
+from skdp.solvers._target_shapes import moments_of
 
 # Residuals of numbers are clipped to so many standard deviations. 0.7 helps tables with
 # little error, and costs .01 to .02 of R2 where there is much; 2.5 costs .03.
@@ -49,10 +53,10 @@ _KNOTS_FOR_SCALE, _KNOTS = 8, 32
 # Logarithm of a knot over the one before, for amounts that may span decades.
 _FINENESS_OF_LOGS = math.log(2.0)
 # Standard deviations about the mean of a histogram, within which targets are summed for
-# a mean with less noise. Lognormal ones lose .04 deviations of their mean.
-_FARTHEST_TARGETS = 3.0
-# Of the declared width, the least standard deviation that targets are taken to have.
-_LEAST_DEVIATION = 0.01
+# a mean with less noise: of a descent, and of a constant model, whose budget is small.
+# Lognormal targets lose .04 and .1 deviations of their mean; with 3 in place of 2 a
+# constant model of normal ones has twice the noise.
+_FARTHEST_TARGETS, _FARTHEST_OF_CONSTANT = 3.0, 2.0
 # Beta priors of a mean: of counts over the largest, which may be as rare as labels are,
 # and of numbers over the declared width, whose mean is hardly at one of its ends.
 MEAN_OF_COUNTS, _MEAN_OF_NUMBERS = (0.5, 0.5), (2.0, 2.0)
@@ -92,8 +96,9 @@ def has_log_link(loss: Loss) -> bool:
 
 
 def has_rate(loss: Loss) -> bool:
-    """Whether there is one probability, whose mean should be the base rate."""
-    return loss.form is Form.SIGMOID and not loss.label_weights
+    """Whether there are probabilities, whose means should be the base rates."""
+    is_likelihood = loss.form is Form.SIGMOID or is_softmax(loss)
+    return is_likelihood and not loss.label_weights
 
 
 def clip_of(loss: Loss) -> float:
@@ -128,7 +133,7 @@ def knots_of(loss: Loss) -> tuple[float, ...]:
 def target_query(loss: Loss, n_samples: int) -> StateSums | TargetSum:
     """The one sum that tells the constant model."""
     if is_of_squares(loss) or has_log_link(loss):
-        return TargetSum(n_samples, *middle_and_half(loss, None))
+        return TargetSum(n_samples, *middle_and_half(loss, None, math.inf))
     return count_query(loss, n_samples)
 
 
@@ -139,32 +144,25 @@ def count_query(loss: Loss, n_samples: int) -> StateSums:
     return StateSums(0, n_samples, 0, n_labels=max(loss.n_outputs, 2))
 
 
-def middle_and_half(loss: Loss, shares: FloatArray | None) -> tuple[float, float]:
+def middle_and_half(
+    loss: Loss, moments: tuple[float, float] | None, farthest: float
+) -> tuple[float, float]:
     """Where targets are summed for their mean: all of them, or as far as most lie.
 
     Parameters
     ----------
     loss : Loss
-    shares : ndarray of float64 of shape (n_knots,) or None
-        Released; None: nothing is known but the declared bounds.
+    moments : tuple of two floats or None
+        Released mean and deviation; None: nothing is known but the declared bounds.
+    farthest : float
+        In deviations.
     """
     least, most = target_range(loss)
-    if shares is None or not is_of_squares(loss):
+    if moments is None or not is_of_squares(loss):
         return (least + most) / 2, (most - least) / 2
-    middle, unit = moments_of(shares)
-    low = max(middle - _FARTHEST_TARGETS * unit, -1.0)
-    high = min(middle + _FARTHEST_TARGETS * unit, 1.0)
+    middle, unit = moments
+    low, high = max(middle - farthest * unit, -1.0), min(middle + farthest * unit, 1.0)
     return (low + high) / 2, (high - low) / 2
-
-
-def moments_of(shares: FloatArray) -> tuple[float, float]:
-    """Mean and standard deviation of targets with shares at knots over [-1, 1]."""
-    knots = np.linspace(-1.0, 1.0, len(shares))
-    middle = float(shares @ knots)
-    # Shares in neighbouring knots move a target by a sixth of their squared distance.
-    blur = (2 / max(len(shares) - 1, 1)) ** 2 / 6
-    variance = float(shares @ (knots - middle) ** 2) - blur
-    return middle, math.sqrt(max(variance, (2 * _LEAST_DEVIATION) ** 2))
 
 
 @dataclass(frozen=True)
@@ -224,10 +222,11 @@ class Base:
         if not loss.form.is_of_numbers:
             assert counts is not None
             return cls._of_labels(loss, counts, noise, is_alone)
-        shares = None if counts is None else shrunk_margins(counts, noise)
         if is_of_squares(loss):
             assert mean is not None
-            return cls._of_moments(loss, shares, mean, noise_of_mean, is_alone)
+            found = None if counts is None else (counts, noise)
+            return cls._of_moments(loss, found, mean, noise_of_mean, is_alone)
+        shares = None if counts is None else shrunk_margins(counts, noise)
         if mean is not None:
             return cls._of_mean(loss, shares, mean, noise_of_mean)
         assert shares is not None
@@ -243,6 +242,10 @@ class Base:
         counts = np.clip(counts, -_FAR_SHARE, _FAR_SHARE)
         even = counts + (1 - counts.sum()) / k
         left = noise * math.sqrt(1 - 1 / k)
+        if k > 2:  # of several labels their spread says how much of it is noise
+            spread = float(np.mean((even - 1 / k) ** 2))
+            kept = max(1 - left**2 / spread, 0.0) if spread > 0 else 0.0
+            even, left = 1 / k + kept * (even - 1 / k), left * math.sqrt(kept)
         chance = free_chance(left) if is_alone else 0.0
         shares = np.array([base_rate(float(p), left, k, chance) for p in even])
         return cls._at(loss, np.arange(k, dtype=np.float64), shares / shares.sum())
@@ -268,24 +271,25 @@ class Base:
     def _of_moments(
         cls,
         loss: Loss,
-        shares: FloatArray | None,
+        counts: tuple[FloatArray, float] | None,
         mean: float,
         noise: float,
         is_alone: bool,
     ) -> Self:
-        """Of a mean, and of shares at knots, for squared errors.
+        """Of a mean, and of noisy shares at knots, for squared errors.
 
         The offset is where clipped residuals balance, which is not the mean of skewed
         targets: from the mean, features would learn the difference.
         """
         share, noise = (mean + 1) / 2, noise / 2
-        chance = free_chance(noise) if is_alone else 0.0
+        chance = free_chance(noise) if is_alone and counts is None else 0.0
         found = posterior_share(share, noise, _MEAN_OF_NUMBERS, (0.5, chance))
         mean = 2 * found - 1
         offset: tuple[float, ...] = (mean,)
         unit = 1.0
-        if shares is not None:
-            _, unit = moments_of(shares)
+        if counts is not None:
+            _, unit = moments_of(*counts)
+            shares = shrunk_margins(*counts)
             knots = np.array(knots_of(loss))
             offset = constant_of(loss, knots, shares, RESIDUALS * unit)
         return cls(
@@ -341,6 +345,42 @@ class Base:
             squares = curvature  # of a likelihood both are the same
         of_noise = tuple(curvature.tolist()), tuple(squares.tolist())
         return cls(offset, offset, loss.raw_unit, clip, errors, *of_noise)
+
+
+def released_base(
+    loss: Loss,
+    n_samples: int,
+    ask: Callable[[str, Query], Released],
+    asked: Collection[str],
+    *,
+    is_alone: bool = False,
+) -> Base:
+    """Where the targets lie, of one answer or two.
+
+    Parameters
+    ----------
+    loss : Loss
+    n_samples : int
+    ask : callable
+        Of "targets" or "mean", and a query: what was released.
+    asked : collection of str
+        Which of both are on the books.
+    is_alone : bool, default=False
+        Whether the base is all that will be known.
+    """
+    counts, noise, moments = None, 0.0, None
+    if "targets" in asked:
+        counted = ask("targets", count_query(loss, n_samples))
+        counts, noise = counted.value / n_samples, counted.deviation / n_samples
+        moments = moments_of(counts, noise) if is_of_squares(loss) else None
+    if "mean" not in asked:
+        return Base.of(loss, counts, noise, is_alone=is_alone)
+    farthest = _FARTHEST_OF_CONSTANT if is_alone else _FARTHEST_TARGETS
+    middle, half = middle_and_half(loss, moments, farthest)
+    summed = ask("mean", TargetSum(n_samples, middle, half))
+    mean = middle + float(summed.value[0]) / n_samples
+    noise_of_mean = summed.deviation / n_samples
+    return Base.of(loss, counts, noise, mean, noise_of_mean, is_alone=is_alone)
 
 
 def constant_of(
@@ -427,27 +467,33 @@ def clip_after(error: float, noise: float, unit: float) -> float:
     return within((error + noise) / _MEAN_OF_ERRORS, _LEAST_CLIP * unit, unit)
 
 
-def rate_clip(constant: float) -> float:
-    """To which probabilities are clipped for their mean."""
-    return min(_PROBABILITIES * _probability(constant), 1.0)
+def rates_of(constant: FloatArray) -> FloatArray:
+    """Probabilities that go with raw predictions: of the second label, or of each."""
+    if len(constant) == 1:
+        return np.asarray(1 / (1 + np.exp(-constant)))
+    shares = np.exp(constant - constant.max())
+    return np.asarray(shares / shares.sum())
 
 
-def shift_to_rate(constant: float, mean: float, noise: float) -> float:
-    """What brings a released mean probability to that of the constant.
+def rate_clip(rates: FloatArray) -> float:
+    """To which probabilities are clipped for their mean; of several labels not."""
+    return min(_PROBABILITIES * float(rates[0]), 1.0) if len(rates) == 1 else 1.0
 
-    In log-odds, less what noise may have added.
+
+def shift_to_rates(rates: FloatArray, means: FloatArray, noise: float) -> FloatArray:
+    """What brings released mean probabilities to the base rates.
+
+    To be added to raw predictions; less what noise may have added.
     """
-    rate = _probability(constant)
-    known = known_mean(mean - rate, noise)
-    if rate_clip(constant) < 1:  # a clipped mean may be too low, never too high
-        known = max(known, 0.0)
-    least, most = rate / _PROBABILITIES, 1 - (1 - rate) / _PROBABILITIES
-    moved = within(rate + known, least, most)
-    return constant - math.log(moved / (1 - moved))
-
-
-def _probability(raw: float) -> float:
-    return 1 / (1 + math.exp(-raw))
+    known = np.array([known_mean(float(m), noise) for m in means - rates])
+    if rate_clip(rates) < 1:  # a clipped mean may be too low, never too high
+        known = np.maximum(known, 0.0)
+    least, most = rates / _PROBABILITIES, 1 - (1 - rates) / _PROBABILITIES
+    moved = np.clip(rates + known, least, most)
+    shift: FloatArray = np.log(rates / moved)
+    if len(rates) == 1:
+        shift = shift - np.log((1 - rates) / (1 - moved))
+    return shift
 
 
 def known_mean(mean: float, noise: float) -> float:

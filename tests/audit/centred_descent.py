@@ -48,7 +48,7 @@ LOSSES = {
 }
 SHARES = {
     "logistic": Shares(states=0.2, targets=0.2, gate=0.2, bias=0.1, errors=0.1),
-    "softmax": Shares(states=0.2, targets=0.2, gate=0.2, errors=0.2),
+    "softmax": Shares(states=0.2, targets=0.2, gate=0.2, bias=0.1, errors=0.1),
     "squared": Shares(
         states=0.2, targets=0.1, mean=0.1, gate=0.1, bias=0.1, errors=0.2
     ),

@@ -1,5 +1,7 @@
 """Exact audits of boosting that continues a linear model, and planted bugs.
 
+Those of the gate are in ``test_centred_descent.py``, whose lines are the same.
+
 Whole fits are replayed on a neighbour; see `skdp.audit._replay`.
 """
 
@@ -22,6 +24,8 @@ from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
 from skdp.queries._code_counts import CodeCounts
 from skdp.queries._loss_facts import LossFacts
+from skdp.queries._state_sums import StateSums
+from skdp.solvers._target_base import released_base
 from tests.audit.test_newton_boosting import ADJACENCIES, ROUNDING, Case, bytes_of
 from tests.ensemble.coded import Columns
 from tests.ensemble.fits import solver_of, task_of
@@ -82,12 +86,12 @@ RELABELLED = {
 # What the best of three seeds tells apart at least: weights move, and with them the
 # bounds of later answers; under replace_one no pair is at the bound of all lines.
 FLOORS = {
-    "logistic, zero_out": 0.85,
+    "logistic, zero_out": 0.8,
     "softmax, zero_out": 0.75,
     "squared, zero_out": 0.99,
     "logistic, replace_one": 0.55,
     "softmax, replace_one": 0.55,
-    "squared, replace_one": 0.7,
+    "squared, replace_one": 0.55,
 }
 every_case = pytest.mark.parametrize("name", CASES)
 
@@ -97,8 +101,8 @@ def test_a_fit_tells_apart_no_more_than_is_charged(name):
     found = [CASES[name].found(seed) for seed in range(3)]
     assert max(each.largest for each in found) <= 1 + ROUNDING
     assert max(each.total for each in found) >= FLOORS[name]
-    # After the targets' histogram, or the constant.
-    counts = (1,)
+    # After the labels, or the targets' histogram and their mean.
+    counts = (2,) if name.startswith("squared") else (1,)
     assert all(each.lines[counts] > 0.99 for each in found)
 
 
@@ -106,9 +110,10 @@ def test_a_fit_tells_apart_no_more_than_is_charged(name):
 def test_the_descent_costs_what_is_charged(loss):
     found = RELABELLED[loss].found()
     assert found.largest <= 1 + ROUNDING
-    part = (2, 0, 0)
-    # Weights move, and with them a bound that holds for the longest row there could be.
-    assert found.lines[part] > (0.98 if loss == "squared" else 0.75)
+    part = (3, 0) if loss == "squared" else (2, 0)
+    # Weights move, and with them a bound that holds for the longest row there could be;
+    # both labels at once have no residuals at their clip.
+    assert found.lines[part] > (0.94 if loss == "squared" else 0.55)
 
 
 @every_adjacency
@@ -168,7 +173,7 @@ def test_weights_of_labels_cost_no_more(loss, adjacency):
         found = weighted_case(loss, adjacency, other).found()
         assert found.largest <= 1 + ROUNDING
     # Of all steps of the descent: others' records make residuals small.
-    assert weighted_case(loss, adjacency).found().lines[2, 0, 0] > 0.35
+    assert weighted_case(loss, adjacency).found().lines[2, 0] > 0.25
 
 
 class AsDeclared:
@@ -244,7 +249,7 @@ def test_broken_twin_that_centres_by_exact_counts_is_found(adjacency, monkeypatc
         CASES[f"logistic, {adjacency}"].found()
 
 
-@pytest.mark.parametrize("left_out", ["counts", "linear"])
+@pytest.mark.parametrize("left_out", ["start", "counts", "linear"])
 @every_adjacency
 def test_broken_twins_that_leave_lines_off_the_books_are_found(left_out, adjacency):
     class Short(NewtonBoosting):
@@ -258,28 +263,35 @@ def test_broken_twins_that_leave_lines_off_the_books_are_found(left_out, adjacen
     params = {"linear_share": 0.05, "counts_share": 0.8}
     if left_out == "linear":
         params = {"linear_share": 0.85, "counts_share": 0.01}
+    if left_out == "start":
+        params = {"linear_share": 0.05, "start_share": 0.8}
     case = CASES[f"logistic, {adjacency}"]
-    if left_out == "linear":
+    if left_out != "counts":
         case = replace(RELABELLED["logistic"], adjacency=adjacency)
     assert replace(case, kind=Short, params=params).found().total > 1.1
 
 
-def test_deviations_are_told_without_a_read(monkeypatch):
-    """What is drawn once more for bands asks no record, and uses up no answer."""
-    seen = []
-    honest = module.LinearStart._noise
+def test_broken_twin_that_starts_at_exact_labels_is_found(monkeypatch):
+    def exact(loss, n_samples, ask, asked, *, is_alone):
+        def asked_exactly(name, query):
+            released = ask(name, query)
+            return replace(released, value=StateSumsSeen.seen, deviation=0.0)
 
-    def watched(self, part, objective):
-        left = list(part._left)
-        found = honest(self, part, objective)
-        assert part._left == left
-        seen.append(found.tobytes())
-        return found
+        return released_base(loss, n_samples, asked_exactly, asked, is_alone=is_alone)
 
-    monkeypatch.setattr(module.LinearStart, "_noise", watched)
-    CASES["logistic, zero_out"].found()
-    assert len(seen) == 2
-    assert seen[0] == seen[1]
+    class StateSumsSeen:
+        seen = None
+
+    honest = StateSums.total
+
+    def total(self, reader, rows):
+        StateSumsSeen.seen = honest(self, reader, rows)
+        return StateSumsSeen.seen
+
+    monkeypatch.setattr(StateSums, "total", total)
+    monkeypatch.setattr(boosting, "released_base", exact)
+    with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
+        RELABELLED["logistic"].found()
 
 
 def test_a_model_tells_its_curves():

@@ -27,7 +27,7 @@ from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient import Gradients
 from skdp.queries._grid_rows import _PlainGrid
-from tests.audit import centred_descent, linear_pairs, tables, test_shrunken
+from tests.audit import centred_descent, tables
 from tests.audit.linear import ALL_LOSSES, BUDGETS
 from tests.audit.users import (
     OF_RECORDS,
@@ -140,38 +140,6 @@ def test_pure_noise_of_users(relation):
 def as_records(codes, n_users):
     """Planted bug: every row counts as a record."""
     return np.ones(len(codes))
-
-
-def told_of_shrunken(loss, relation, **facts):
-    """Largest of both questions over their share, and of everything, of many pairs."""
-    case = test_shrunken.Case(loss, relation)
-    event = case.plan.event(case.multiplier, relation)
-    of_records = replace(case.objective, adjacency=OF_RECORDS[relation])
-    found = []
-    for pair in linear_pairs.pairs(of_records):
-        users = tuple(as_users(source, **facts) for source in pair)
-        for seed in range(3):
-            first, second, results = replayed(case.run, users, seed)
-            one, other = map(test_shrunken.bytes_of, results)
-            assert one == other
-            told = verdict(first, second, event)
-            found.append((told.lines[1,], told.lines[2,], told.largest))
-    return np.max(found, axis=0)
-
-
-@every_relation
-@pytest.mark.parametrize("loss", LOSSES)
-def test_what_weights_are_worth_to_users(loss, relation):
-    mean, gains, largest = told_of_shrunken(loss, relation)
-    assert largest <= 1 + ROUNDING
-    assert mean > 0.99
-    assert gains > (0.99 if relation == "zero_out_user" else 0.5)
-
-
-@every_relation
-def test_twin_of_questions_that_take_rows_for_records_is_found(relation):
-    mean, gains, _ = told_of_shrunken("squared", relation, shares=as_records)
-    assert min(mean, gains) > 2
 
 
 def told_of_centred(relation, loss="logistic", **facts):

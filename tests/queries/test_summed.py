@@ -22,8 +22,8 @@ from skdp.queries._moments import MomentSums, MomentWeights
 from skdp.queries._pair_sums import SQUARES, PairSums
 from skdp.queries._split_gradient import SplitGradients
 from skdp.queries._state_sums import StateSums, even_knots
+from skdp.queries._step_gains import StepGains, Trial
 from skdp.queries._summed import added
-from skdp.queries._trial import MeanProduct, Trial
 
 N, D = 20_000, 4
 RNG = np.random.default_rng(0)
@@ -55,7 +55,10 @@ ASKED = {
     "counts": (Counts(np.array([[0.2] * D, [0.7] * D])), X),
     "codes": (CodeCounts((0, 2), (5, 5)), CODES),
     "states": (StateSums(D, N, 1, even_knots(3)), SHARES),
-    "products": (MeanProduct(Trial(OBJECTIVE), WEIGHTS[:D], 0.5), X),
+    "gains": (
+        StepGains(Trial(OBJECTIVE), WEIGHTS, -WEIGHTS, np.array([0.5, 1.0]), 0.5),
+        X,
+    ),
 }
 
 

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 
 from skdp import (
     DPGammaRegressor,
+    DPGradientBoostingClassifier,
     DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
@@ -74,7 +75,7 @@ from skdp.solvers._target_base import (
     known_mean,
     posterior_share,
     rate_clip,
-    shift_to_rate,
+    shift_to_rates,
     target_range,
 )
 from tests.audit.centred_descent import BUDGET, Case
@@ -442,20 +443,48 @@ def test_a_constant_that_noise_hides_is_the_one_that_costs_nothing():
     assert abs(hidden) < 0.05
 
 
+def shifted(rates, means, noise):
+    """What is added to raw predictions."""
+    rates, means = np.atleast_1d(rates), np.atleast_1d(means)
+    found = shift_to_rates(rates.astype(float), means.astype(float), noise)
+    return found if len(found) > 1 else float(found[0])
+
+
 def test_a_mean_probability_is_brought_to_the_base_rate():
-    rare = math.log(0.02 / 0.98)
     # Too high by a half, and as it is.
-    assert shift_to_rate(rare, 0.03, 1e-4) == pytest.approx(-math.log(1.5), abs=0.02)
-    assert shift_to_rate(rare, 0.02, 1e-4) == 0
+    assert shifted(0.02, 0.03, 1e-4) == pytest.approx(-math.log(1.5), abs=0.02)
+    assert shifted(0.02, 0.02, 1e-4) == 0
     # Within its noise nothing is known, and what a clip took is not missed.
-    assert shift_to_rate(rare, 0.03, 0.01) == 0
-    assert shift_to_rate(rare, 0.01, 1e-4) == 0
-    assert rate_clip(rare) == pytest.approx(0.16)
+    assert shifted(0.02, 0.03, 0.01) == 0
+    assert shifted(0.02, 0.01, 1e-4) == 0
+    assert rate_clip(np.array([0.02])) == pytest.approx(0.16)
     # Frequent labels are not clipped, so that a mean may be too low.
-    assert rate_clip(0.0) == 1
-    assert shift_to_rate(0.0, 0.4, 1e-4) == pytest.approx(math.log(1.5), abs=0.02)
+    assert rate_clip(np.array([0.5])) == 1
+    assert shifted(0.5, 0.4, 1e-4) == pytest.approx(math.log(1.5), abs=0.02)
     for released in (1e300, -1e300, 0.0):
-        assert abs(shift_to_rate(rare, released, 1e-3)) < 8
+        assert abs(shifted(0.02, released, 1e-3)) < 8
+
+
+def test_mean_probabilities_of_several_labels_are_brought_to_the_base_rates():
+    rates = np.array([0.45, 0.1, 0.45])
+    moved = shifted(rates, [0.475, 0.05, 0.475], 1e-4)
+    assert moved == pytest.approx(np.log(rates / [0.475, 0.05, 0.475]), abs=1e-3)
+    assert np.array_equal(shifted(rates, rates, 1e-4), np.zeros(3))
+    for released in (1e300, -1e300, 0.0):
+        found = shifted(rates, [released, 0.1, 0.1], 1e-3)
+        assert np.all(np.isfinite(found))
+        assert np.abs(found).max() < 8
+
+
+@pytest.mark.parametrize("model", [DPLogisticRegression, DPGradientBoostingClassifier])
+def test_a_rare_label_of_three_has_its_base_rate(model):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 1, (20_000, 3))
+    y = np.where(X[:, 1] > 0.5, 2, 0)
+    y[rng.random(len(y)) < 0.25 * X[:, 0] ** 2] = 1
+    given = {"columns": (0, 1), "classes": [0, 1, 2], "random_state": 0}
+    found = model(20.0, **given).fit(X, y).predict_proba(X).mean(axis=0)
+    assert found[1] == pytest.approx(np.mean(y == 1), rel=0.2)
 
 
 def test_no_spectrum_gives_noise_more_than_the_gate_takes():
@@ -746,7 +775,21 @@ def test_any_release_makes_a_scale_of_targets(released):
     shares = np.full(33, released)
     shares[3] = -released
     with np.errstate(all="ignore"):  # as `solve` does
-        found = target_scale(shares, 0.1)
-    assert -1 <= found.middle <= 1
-    assert 1 / 16 <= found.half <= 2
-    assert np.abs(found.of(np.array([-1.0, 0.0, 1.0]))).max() <= 1
+        middle, half = target_scale(shares, 0.1)
+    assert -1 <= middle <= 1
+    assert 1 / 16 <= half <= 2
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.001, 0.01])
+def test_the_scale_is_that_of_the_targets(noise):
+    rng = np.random.default_rng(0)
+    knots = np.linspace(-1, 1, 33)
+    shares = np.exp(-(((knots + 0.9) / 0.1) ** 2))
+    shares /= shares.sum()
+    halves = [
+        target_scale(shares + noise * rng.normal(size=33), noise)[1] for _ in range(200)
+    ]
+    assert 0.15 < np.median(halves) < 0.4
+    far = 0.9 * shares + 0.1 * (knots == 0.75)
+    middle, half = target_scale(far + noise * rng.normal(size=33), noise)
+    assert middle + half > 0.4

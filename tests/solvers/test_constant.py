@@ -19,16 +19,18 @@ from skdp import (
     DPRobustClassifier,
 )
 from skdp.audit import audit_estimator
+from skdp.audit._replay import marked, replayed, verdict
 from skdp.columns import Range
 from skdp.data import MemorySource
 from skdp.exceptions import NoiseDominatesWarning
-from skdp.losses import GammaLoss, LogisticLoss, PoissonLoss
+from skdp.losses import GammaLoss, LogisticLoss, PoissonLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate, epsilon_of
 from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
+from skdp.solvers import Progress
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
-from skdp.solvers._constant import AroundConstant
+from skdp.solvers._constant import AroundConstant, ConstantModel
 from skdp.solvers._steps import restarted
 
 CLASSES = {"classes": [0, 1]}
@@ -115,6 +117,71 @@ def test_a_constant_whose_bound_forgets_the_second_record_is_refuted(
         DPLogisticRegression(0.05, **CLASSES, delta=delta), X, y, access="transcript"
     )
     assert not result.passed
+
+
+WIDE = LinearObjective(
+    loss=SquaredLoss(2.0, target_bound=1.0),
+    n_samples=2_001,
+    n_features=1,
+    data_norm=1.0,
+    adjacency="replace_one",
+)
+
+
+class HistogramForNothing(ConstantModel):
+    """Planted bug: the histogram of the targets is not on the books."""
+
+    def plan(self, objective):
+        honest = super().plan(objective)
+        booked = Plan(honest.lines[1:])
+        return Plan(honest.lines, partial(booked.event, relation=objective.adjacency))
+
+
+def of_two_targets(kind, adjacency, shrink=1.0):
+    """What two targets far apart tell, over what is charged."""
+    objective, budget = replace(WIDE, adjacency=adjacency), Budget(0.2, 1e-6)
+    solver = kind.planned({}, objective, budget)
+    assert solver.histogram_share > 0
+    plan = solver.plan(objective)
+    multiplier = calibrate(partial(plan.event, relation=adjacency), budget)
+    others = 0.6 + 0.01 * np.arange(2_000) % 0.2
+    present = np.ones(2_001, dtype=bool)
+    first = MemorySource(np.zeros((2_001, 1)), np.append(others, 1.0), present)
+    present = np.append(present[1:], adjacency == "replace_one")
+    second = MemorySource(np.zeros((2_001, 1)), np.append(others, -1.0), present)
+
+    def run(source, noise):
+        answers = marked(plan, source, multiplier, adjacency, noise)
+        return solver.run(answers, objective, Progress())
+
+    one, other, (found, again) = replayed(run, (first, second), 0, shrink=shrink)
+    assert np.array_equal(found.weights, again.weights)
+    return verdict(one, other, plan.event(multiplier, adjacency))
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_a_histogram_and_a_mean_cost_what_is_charged(adjacency):
+    found = of_two_targets(ConstantModel, adjacency)
+    assert found.largest <= 1 + 1e-9
+    assert found.lines[0,] > 0.999
+    assert found.lines[1,] > (0.5 if adjacency == "zero_out" else 0.99)
+    assert of_two_targets(ConstantModel, adjacency, shrink=0.5).largest > 1.9
+
+
+def test_a_histogram_off_the_books_is_refuted():
+    assert of_two_targets(HistogramForNothing, "replace_one").total > 1.1
+
+
+def test_wide_bounds_cost_the_mean_little():
+    """Of a deviation of an eleventh; without a histogram six times as much."""
+    rng, errors = np.random.default_rng(0), []
+    X = np.zeros((2_000, 1))
+    for seed in range(30):
+        y = rng.normal(6.0, 0.9, 2_000)
+        model = DPLinearRegression(0.1, target_bounds=(0, 10), random_state=seed)
+        with pytest.warns(NoiseDominatesWarning):
+            errors.append(model.fit(X, y).predict(X[:1])[0] - y.mean())
+    assert np.mean(np.square(errors)) / 0.9**2 < 0.03
 
 
 def test_only_an_intercept_that_climbs_is_stopped():

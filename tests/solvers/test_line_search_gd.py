@@ -13,8 +13,7 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Layout
-from skdp.queries._step_gains import StepGains
-from skdp.queries._trial import Trial
+from skdp.queries._step_gains import StepGains, Trial
 from skdp.solvers import Progress
 from skdp.solvers._line_search_gd import LineSearchGD
 from tests import door
