@@ -9,6 +9,8 @@ Run at the root of a checkout:
   the loss of weights and of the constant model, the ratio of `forecast`, and which of
   both a default fit takes. The line for delta = 0 of ``skdp/linear_model/_signal.py``
   was settled on the tables "few", "small" and "wide"; the others report it.
+* ``python -m benchmarks.hard_edges possible`` prints what no private constant can do
+  on few records (`benchmarks._possible`), and what ours and some simple ones do.
 
 Losses are means over seeds from 0 up, on the records of the fit.
 """
@@ -27,6 +29,7 @@ import numpy as np
 from scipy.special import xlogy
 from sklearn.metrics import log_loss, mean_gamma_deviance, mean_poisson_deviance
 
+from benchmarks._possible import counts_of, shown, simple_shares
 from skdp import (
     DPGammaRegressor,
     DPLinearRegression,
@@ -206,16 +209,50 @@ def _excess(epsilon: float, delta: float, n: int, rate: float, times: int) -> fl
     return float(np.mean(found))
 
 
+def possible(times: int) -> Iterator[str]:
+    """What any private constant must miss, and what ours and simple ones miss."""
+    columns = ("n", "of", "epsilon, delta", "exchanged", "least chance", "constant")
+    yield f"| {' | '.join((*columns, 'misses', 'loses', 'at most'))} |"
+    yield "|---" * 9 + "|"
+    for n in (1, 5, 20, 3000):
+        for budget in BUDGETS[::2]:
+            for kind in ("labels", "numbers"):
+                found = {"ours": _shares_of_ours(kind, n, budget, times)}
+                found |= simple_shares(n, budget, times)
+                yield from shown(kind, n, budget, found)
+
+
+def _shares_of_ours(
+    kind: str, n: int, budget: tuple[float, float], times: int
+) -> np.ndarray:
+    """Of ones that the constant model takes, of each table and seed."""
+    X = np.random.default_rng(0).uniform(-1, 1, (n, 3))
+    found = np.empty((len(counts_of(n)), times))
+    for i, seed in np.ndindex(*found.shape):
+        given = {"delta": budget[1], "columns": Range(-1.0, 1.0), "random_state": seed}
+        y = (np.arange(n) < counts_of(n)[i]).astype(int)
+        if kind == "labels":
+            model = DPLogisticRegression(budget[0], classes=[0, 1], **given)
+            told = fitted(model, X, y, True).predict_proba(X[:1])[0, 1]
+        else:
+            model = DPLinearRegression(budget[0], target_bounds=(-1, 1), **given)
+            told = (fitted(model, X, 2.0 * y - 1, True).predict(X[:1])[0] + 1) / 2
+        found[i, seed] = told
+    return found
+
+
 def main() -> None:
     """Print the table that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("chance", "lines"))
+    parser.add_argument("what", choices=("chance", "lines", "possible"))
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--table", choices=TABLES, default="")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    is_lines = given.what == "lines"
-    found = lines(given.times, given.table) if is_lines else chances(given.times)
+    if given.what == "lines":
+        found = lines(given.times, given.table)
+    else:
+        found = {"chance": chances, "possible": possible}[given.what](given.times)
     for line in found:
         print(line, flush=True)
 

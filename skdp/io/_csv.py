@@ -1,13 +1,15 @@
 """A CSV file as its columns are declared, cell by cell.
 
 Nothing is inferred from the cells and nothing in them is an error: what a cell is
-follows from its own text and the declaration alone, and messages quote none.
+follows from its own text and the declaration alone, and messages quote none. Which
+lines are one record follows from quotation marks (RFC 4180): a file with one that stays
+open, or that closes within a cell, is refused, for it would take other records along.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -45,13 +47,14 @@ def read_csv(
     Raises
     ------
     ValueError
-        If a declared column is not in the header, or is there twice.
+        If a declared column is not in the header, or is there twice, or if a quoted
+        cell does not end where a cell must.
     """
     with (
         _cells_of_any_length(),
         open(path, newline="", encoding="utf-8-sig", errors="replace") as file,
     ):
-        rows = filter(None, csv.reader(file))
+        rows = filter(None, _records(file))
         header = next(rows, [])
         places = [_place(name, header) for name in columns]
         texts = [[row[at] if at < len(row) else "" for at in places] for row in rows]
@@ -64,6 +67,18 @@ def read_csv(
         name: replace(declared, missing=True)  # type: ignore[call-arg]
         for name, declared in columns.items()
     }
+
+
+def _records(file: Iterable[str]) -> Iterator[list[str]]:
+    """Cells of each record, of a file that quotes as it must."""
+    try:
+        yield from csv.reader(file, strict=True)
+    except csv.Error:
+        raise ValueError(
+            "A quoted cell of a CSV file must end with a quotation mark, and a comma "
+            "or the end of its line after it. Got one that does not. Write the file "
+            "with a CSV writer, or as Parquet. Nothing was spent."
+        ) from None
 
 
 @contextmanager

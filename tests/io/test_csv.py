@@ -85,6 +85,56 @@ def test_broken_twin_with_inferred_types_is_found(tmp_path):
     assert plain["job"].isna().any()  # a declared category
 
 
+# Lines that no CSV writer writes.
+OPEN = ['30,"office', '30,"office"x', '"30', '30,"offi"ce",1']
+
+
+@pytest.mark.parametrize("line", OPEN)
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_a_quoted_cell_that_takes_others_along_is_refused(line, place, tmp_path):
+    path = written(ROWS, tmp_path)
+    header, *rest = path.read_text().splitlines()
+    rest = [line, *rest] if place == "first" else [*rest, line]
+    path.write_text("\n".join([header, *rest]) + "\n")
+    with pytest.raises(ValueError, match="Nothing was spent") as caught:
+        read_csv(path, COLUMNS)
+    assert "office" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
+def test_an_open_quoted_cell_is_refused_before_the_ledger(tmp_path, capsys):
+    from skdp import BudgetLedger
+    from skdp.__main__ import main
+    from skdp.columns import to_json
+
+    path = written(ROWS, tmp_path)
+    path.write_text(path.read_text() + '30,"office\n')
+    (tmp_path / "columns.json").write_text(to_json(COLUMNS))
+    ledger = BudgetLedger(tmp_path / "l.db", epsilon=1, delta=1e-6)
+    words = ["describe", path, tmp_path / "columns.json", "--ledger", tmp_path / "l.db"]
+    assert main([str(word) for word in words]) == 1
+    assert "Nothing was spent" in capsys.readouterr().err
+    assert ledger.spends() == []
+
+
+def test_broken_twin_that_reads_on_is_found(tmp_path):
+    path = written(ROWS, tmp_path)
+    header, *rest = path.read_text().splitlines()
+    counts = []
+    for line in ("30,office", '30,"office'):
+        path.write_text("\n".join([header, line, *rest]) + "\n")
+        with open(path, newline="") as file:
+            counts.append(len(list(csv.reader(file))))
+    assert counts == [4, 2]
+
+
+def test_a_quotation_mark_within_a_cell_is_its_own(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('job,age\n5" pipe,1\noffice,2\n')
+    frame = read_csv(path, {name: COLUMNS[name] for name in ("job", "age")})[0]
+    assert frame["job"].tolist() == ['5" pipe', "office"]
+
+
 def test_bytes_that_are_no_text_are_no_error(tmp_path):
     path = written(ROWS, tmp_path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + b"\xff\xfe,\xc3(,1\n\n")
