@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -209,6 +210,11 @@ class StateGrid:
         numbers = (self.shares.data, self.factor, self.rows.factor, self.rows.lengths)
         return _n_bytes(self.shares) + sum(int(each.nbytes) for each in numbers)
 
+    @cached_property
+    def _by_state(self) -> Any:
+        """Kept, since SciPy copies what it transposes."""
+        return self.shares.T
+
     def in_double(self) -> Self:
         return self
 
@@ -238,8 +244,10 @@ class StateGrid:
         n, most = len(units), self.most_rows
         for start in range(0, n, most):
             run = units[start : start + most].astype(np.int64)
-            shares = self.shares if n <= most else self.shares[start : start + most]
-            part = np.vstack([shares.T @ run, run.sum(axis=0)])
+            shares = (
+                self._by_state if n <= most else self.shares[start : start + most].T
+            )
+            part = np.vstack([shares @ run, run.sum(axis=0)])
             total.add(part, len(run))
 
     def features(self, sums: FloatArray) -> FloatArray:
