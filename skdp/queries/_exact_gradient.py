@@ -46,8 +46,9 @@ from skdp.queries._row_grid import (
 )
 from skdp.queries._summed import Sums
 
-# Numbers in a table from which on compiled code makes up for the time to load it.
-_WORTH_COMPILING = 10_000_000
+# Numbers in a table from which on compiled code makes up for the time to load it, in a
+# hundred passes.
+_WORTH_COMPILING = 5_000_000
 # From which on kept rows are held in single precision, which holds their integers.
 _WORTH_NARROWING = 1_000_000
 # Bytes up to which the rows of a source that is not in memory are kept on their grid,
@@ -208,6 +209,7 @@ class ExactGradientSum:
         k = weights.shape[1]
         total: Any = None
         of_intercept = WholeSum((1, k))
+        units = np.zeros(k, dtype=np.int64)  # room for 2^44 records at the bound
         blocks = self._blocks(rows)
         pushed = self._pushed(weights) if rows is None else None
         if pushed is not None:
@@ -220,7 +222,8 @@ class ExactGradientSum:
             self._kind = block.sums
             if total is None:
                 total = block.sums.total(k)
-            of_intercept.add(self._add(total, block, weights)[None, :])
+            units += self._add(total, block, weights).astype(np.int64)
+        of_intercept.add(units[None, :])
         if total is None:
             total = self._of_none().total(k)
         return total.whole(), of_intercept
