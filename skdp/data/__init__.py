@@ -42,6 +42,7 @@ from skdp.data._views import (
     CentredDense,
     ColumnsOf,
     ConstantColumn,
+    Encoded,
     EntriesClipped,
 )
 
@@ -61,6 +62,7 @@ __all__ = [
     "ColumnsOf",
     "ConstantColumn",
     "Elsewhere",
+    "Encoded",
     "EntriesClipped",
     "HeldSource",
     "MemorySource",

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +18,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp._rows import row_norms
 from skdp.data import (
     Block,
+    Encoded,
     Source,
     has_shares,
     holds_rows,
@@ -322,13 +326,8 @@ class ExactGradientSum:
     def _gridded(self, X: Any) -> Any:
         norm = self._objective.data_norm
         entries = self._objective.entry_bound
-        if self._is_compiled and _is_row_major(X):
-            found = _compiled_grid(X, norm)
-            return found.clipped(entries) if entries < norm else found
-        found = gridded(X, norm, entries)
-        if isinstance(found, DenseGrid) and self._is_narrow:
-            return DenseGrid(found.entries.astype(np.float32), norm)
-        return found
+        found = _held(X, norm, self._is_narrow, self._is_compiled)
+        return found.clipped(entries) if entries < norm else found
 
     # ------------------------------------------------------------- residuals
 
@@ -427,6 +426,29 @@ def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
         squares += own * own
     norms = np.sqrt(squares)[:, None]
     return residual * (limit / np.maximum(norms, limit))
+
+
+def grid_view(source: Source) -> Encoded:
+    """Rows of norm at most 1 on their grid, with their norms."""
+    n_numbers = source.n_samples * source.n_features
+    is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
+    is_compiled = n_numbers >= _WORTH_COMPILING
+    encode = partial(_with_norms, is_narrow=is_narrow, is_compiled=is_compiled)
+    return Encoded(source, encode)
+
+
+def _with_norms(X: Any, is_narrow: bool, is_compiled: bool) -> Any:
+    return replace(_held(X, 1.0, is_narrow, is_compiled), norms=row_norms(X))
+
+
+def _held(X: Any, norm: float, is_narrow: bool, is_compiled: bool) -> Any:
+    """As `gridded`, in single precision and by compiled code where that is worth it."""
+    if is_compiled and _is_row_major(X):
+        return _compiled_grid(X, norm)
+    found = gridded(X, norm)
+    if isinstance(found, DenseGrid) and is_narrow:
+        return replace(found, entries=found.entries.astype(np.float32, copy=False))
+    return found
 
 
 def _is_row_major(X: Any) -> bool:

@@ -102,11 +102,17 @@ class _PlainGrid:
 
 @dataclass(frozen=True, eq=False)
 class DenseGrid(_PlainGrid):
-    """An array of float32, which holds them, or of float64."""
+    """An array of float32, which holds them, or of float64.
+
+    `norms` are those of the rows before they were rounded, where they are asked for.
+    """
+
+    norms: FloatArray | None = None
 
     @property
     def n_bytes(self) -> int:
-        return int(self.entries.nbytes)
+        beside = 0 if self.norms is None else self.norms.nbytes
+        return int(self.entries.nbytes + beside)
 
     def in_double(self) -> Self:
         return replace(self, entries=self.entries.astype(np.float64, copy=False))
@@ -318,7 +324,7 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
     ValueError
         If rows that are made of parts, whose norm is 1, are asked for in another.
     """
-    if isinstance(X, CentredRows | CodeRows) and norm != 1:
+    if isinstance(X, CentredRows | CodeRows | DenseGrid) and norm != 1:
         raise ValueError(
             "Rows that are centred or made of codes have norm 1. Got an objective with "
             f"data_norm={norm:g}. Use one with data_norm=1."
@@ -329,10 +335,11 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
         if isinstance(X.X, StateRows):
             return StateGrid.of(X)
         X = X.made()
-    entries = grid_rows(X, norm)
-    if issparse(X):
-        whole = with_entries(entries, entries.data.astype(np.int64))
-        rows: Any = SparseGrid(whole, norm)
+    if isinstance(X, DenseGrid):  # a view has put them there
+        rows: Any = X
+    elif issparse(X):
+        entries = grid_rows(X, norm)
+        rows = SparseGrid(with_entries(entries, entries.data.astype(np.int64)), norm)
     else:
-        rows = DenseGrid(entries, norm)
+        rows = DenseGrid(grid_rows(X, norm), norm)
     return rows.clipped(entry_bound) if entry_bound < norm else rows
