@@ -41,6 +41,7 @@ from skdp.data._views import (
     CentredDense,
     ColumnsOf,
     ConstantColumn,
+    Encoded,
     EntriesClipped,
 )
 
@@ -60,6 +61,7 @@ __all__ = [
     "ColumnsOf",
     "ConstantColumn",
     "Elsewhere",
+    "Encoded",
     "EntriesClipped",
     "HeldSource",
     "MemorySource",

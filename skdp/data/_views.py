@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -149,8 +149,40 @@ class CentredDense(_View):
         self._data_norm, self._centre, self._norm = data_norm, centre, norm
 
     def _changed(self, X: Any) -> Any:
-        rows = clip_rows(X, self._data_norm) - self._centre
-        return rows / np.maximum(row_norms(rows), self._norm)[:, None]
+        rows = clip_rows(X, self._data_norm)  # a copy, which may be changed
+        rows -= self._centre
+        rows /= np.maximum(row_norms(rows), self._norm)[:, None]
+        return rows
+
+
+class Encoded(_View):
+    """Rows in another form; made once, if every reading shows the same rows.
+
+    Parameters
+    ----------
+    source : Source
+    encode : callable
+        From the rows of a block to what stands for them, each row by itself.
+    """
+
+    def __init__(self, source: Source, encode: Callable[[Any], Any]) -> None:
+        super().__init__(source)
+        self._encode = encode
+        self._kept: list[Block] | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        if not self.is_stable:
+            return super().blocks()
+        if self._kept is None:
+            self._kept = list(super().blocks())
+        return iter(self._kept)
+
+    def _look_at(self, source: Source) -> None:
+        super()._look_at(source)
+        self._kept = None
+
+    def _changed(self, X: Any) -> Any:
+        return self._encode(X)
 
 
 class ConstantColumn(_View):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +18,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp._rows import row_norms
 from skdp.data import (
     Block,
+    Encoded,
     Source,
     has_shares,
     holds_rows,
@@ -46,8 +50,9 @@ from skdp.queries._row_grid import (
 )
 from skdp.queries._summed import Sums
 
-# Numbers in a table from which on compiled code makes up for the time to load it.
-_WORTH_COMPILING = 10_000_000
+# Numbers in a table from which on compiled code makes up for the time to load it, in a
+# hundred passes.
+_WORTH_COMPILING = 5_000_000
 # From which on kept rows are held in single precision, which holds their integers.
 _WORTH_NARROWING = 1_000_000
 # Bytes up to which the rows of a source that is not in memory are kept on their grid,
@@ -208,6 +213,7 @@ class ExactGradientSum:
         k = weights.shape[1]
         total: Any = None
         of_intercept = WholeSum((1, k))
+        units = np.zeros(k, dtype=np.int64)  # room for 2^44 records at the bound
         blocks = self._blocks(rows)
         pushed = self._pushed(weights) if rows is None else None
         if pushed is not None:
@@ -220,7 +226,8 @@ class ExactGradientSum:
             self._kind = block.sums
             if total is None:
                 total = block.sums.total(k)
-            of_intercept.add(self._add(total, block, weights)[None, :])
+            units += self._add(total, block, weights).astype(np.int64)
+        of_intercept.add(units[None, :])
         if total is None:
             total = self._of_none().total(k)
         return total.whole(), of_intercept
@@ -319,13 +326,8 @@ class ExactGradientSum:
     def _gridded(self, X: Any) -> Any:
         norm = self._objective.data_norm
         entries = self._objective.entry_bound
-        if self._is_compiled and _is_row_major(X):
-            found = _compiled_grid(X, norm)
-            return found.clipped(entries) if entries < norm else found
-        found = gridded(X, norm, entries)
-        if isinstance(found, DenseGrid) and self._is_narrow:
-            return DenseGrid(found.entries.astype(np.float32), norm)
-        return found
+        found = _held(X, norm, self._is_narrow, self._is_compiled)
+        return found.clipped(entries) if entries < norm else found
 
     # ------------------------------------------------------------- residuals
 
@@ -424,6 +426,29 @@ def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
         squares += own * own
     norms = np.sqrt(squares)[:, None]
     return residual * (limit / np.maximum(norms, limit))
+
+
+def grid_view(source: Source) -> Encoded:
+    """Rows of norm at most 1 on their grid, with their norms."""
+    n_numbers = source.n_samples * source.n_features
+    is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
+    is_compiled = n_numbers >= _WORTH_COMPILING
+    encode = partial(_with_norms, is_narrow=is_narrow, is_compiled=is_compiled)
+    return Encoded(source, encode)
+
+
+def _with_norms(X: Any, is_narrow: bool, is_compiled: bool) -> Any:
+    return replace(_held(X, 1.0, is_narrow, is_compiled), norms=row_norms(X))
+
+
+def _held(X: Any, norm: float, is_narrow: bool, is_compiled: bool) -> Any:
+    """As `gridded`, in single precision and by compiled code where that is worth it."""
+    if is_compiled and _is_row_major(X):
+        return _compiled_grid(X, norm)
+    found = gridded(X, norm)
+    if isinstance(found, DenseGrid) and is_narrow:
+        return replace(found, entries=found.entries.astype(np.float32, copy=False))
+    return found
 
 
 def _is_row_major(X: Any) -> bool:

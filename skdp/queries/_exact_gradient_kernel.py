@@ -9,9 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from skdp._compiled import compiled, compiled_exactly
+from skdp.losses._base import Form
 from skdp.losses._kernel import plain_residual_of_one, weight_of
 
 _CHUNK = 256  # rows that stay in the nearest caches from one loop to the next
+# Plain integers, which compiled code takes as constants.
+_SIGMOID, _ERROR = int(Form.SIGMOID), int(Form.ERROR)
 
 
 @compiled
@@ -25,13 +28,24 @@ def _predict(rows, weights, raw):
 
 @compiled
 def _add_up(rows, units, part):
-    for i in range(len(rows)):
+    # Four rows at a time, so that sums are read and written a quarter as often.
+    in_fours = len(rows) - len(rows) % 4
+    for i in range(0, in_fours, 4):
+        a, b, c, d = units[i], units[i + 1], units[i + 2], units[i + 3]
+        for j in range(rows.shape[1]):
+            part[j] += (
+                a * rows[i, j]
+                + b * rows[i + 1, j]
+                + c * rows[i + 2, j]
+                + d * rows[i + 3, j]
+            )
+    for i in range(in_fours, len(rows)):
         for j in range(rows.shape[1]):
             part[j] += units[i] * rows[i, j]
 
 
 @compiled_exactly
-def _to_units(raw, targets, present, facts, form, constants):
+def _residuals(raw, targets, facts, form, constants):
     """Overwrite products with residuals on their grid."""
     constant, unit, offset, limit, scale = facts
     for i in range(len(raw)):
@@ -39,6 +53,18 @@ def _to_units(raw, targets, present, facts, form, constants):
         residual = plain_residual_of_one(form, constants, targets[i], prediction)
         own = limit * weight_of(constants, targets[i])
         raw[i] = np.floor(min(max(residual, -own), own) * scale + 0.5)
+
+
+@compiled_exactly
+def _to_units(raw, targets, present, facts, form, constants):
+    """Overwrite products with residuals on their grid, 0 of null records."""
+    # The loop is vectorised where the form is a constant, without branches.
+    if form == _SIGMOID:
+        _residuals(raw, targets, facts, _SIGMOID, constants)
+    elif form == _ERROR:
+        _residuals(raw, targets, facts, _ERROR, constants)
+    else:
+        _residuals(raw, targets, facts, form, constants)
     for i in range(len(present)):
         # What is there, or a share, cut towards 0.
         raw[i] = np.trunc(raw[i] * present[i]) if present[i] else 0.0

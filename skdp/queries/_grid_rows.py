@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -101,11 +102,17 @@ class _PlainGrid:
 
 @dataclass(frozen=True, eq=False)
 class DenseGrid(_PlainGrid):
-    """An array of float32, which holds them, or of float64."""
+    """An array of float32, which holds them, or of float64.
+
+    `norms` are those of the rows before they were rounded, where they are asked for.
+    """
+
+    norms: FloatArray | None = None
 
     @property
     def n_bytes(self) -> int:
-        return int(self.entries.nbytes)
+        beside = 0 if self.norms is None else self.norms.nbytes
+        return int(self.entries.nbytes + beside)
 
     def in_double(self) -> Self:
         return replace(self, entries=self.entries.astype(np.float64, copy=False))
@@ -209,6 +216,11 @@ class StateGrid:
         numbers = (self.shares.data, self.factor, self.rows.factor, self.rows.lengths)
         return _n_bytes(self.shares) + sum(int(each.nbytes) for each in numbers)
 
+    @cached_property
+    def _by_state(self) -> Any:
+        """Kept, since SciPy copies what it transposes."""
+        return self.shares.T
+
     def in_double(self) -> Self:
         return self
 
@@ -237,8 +249,10 @@ class StateGrid:
         n, most = len(units), self.most_rows
         for start in range(0, n, most):
             run = units[start : start + most].astype(np.int64)
-            shares = self.shares if n <= most else self.shares[start : start + most]
-            part = np.vstack([shares.T @ run, run.sum(axis=0)])
+            shares = (
+                self._by_state if n <= most else self.shares[start : start + most].T
+            )
+            part = np.vstack([shares @ run, run.sum(axis=0)])
             total.add(part, len(run))
 
     def features(self, sums: FloatArray) -> FloatArray:
@@ -322,7 +336,7 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
     ValueError
         If rows that are made of parts, whose norm is 1, are asked for in another.
     """
-    if isinstance(X, CentredRows | CodeRows) and norm != 1:
+    if isinstance(X, CentredRows | CodeRows | DenseGrid) and norm != 1:
         raise ValueError(
             "Rows that are centred or made of codes have norm 1. Got an objective with "
             f"data_norm={norm:g}. Use one with data_norm=1."
@@ -333,10 +347,11 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
         if isinstance(X.X, StateRows):
             return StateGrid.of(X)
         X = X.made()
-    entries = grid_rows(X, norm)
-    if issparse(X):
-        whole = with_entries(entries, entries.data.astype(np.int64))
-        rows: Any = SparseGrid(whole, norm)
+    if isinstance(X, DenseGrid):  # a view has put them there
+        rows: Any = X
+    elif issparse(X):
+        entries = grid_rows(X, norm)
+        rows = SparseGrid(with_entries(entries, entries.data.astype(np.int64)), norm)
     else:
-        rows = DenseGrid(entries, norm)
+        rows = DenseGrid(grid_rows(X, norm), norm)
     return rows.clipped(entry_bound) if entry_bound < norm else rows

@@ -20,6 +20,7 @@ from skdp.data._centred import SHARE_BITS
 from skdp.data._source import nothing
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Query
+from skdp.queries._exact_gradient import grid_view
 from skdp.queries._record_sums import RowSum
 from skdp.queries._state_sums import StateSums
 from skdp.solvers._centred_descent_rules import (
@@ -235,7 +236,9 @@ class CentredNumbers:
     def view(self, source: Source) -> Source:
         length = self.numbers.data_norm
         if not issparse(nothing(source).X):
-            return CentredDense(source, length, length * self.mean, length * self.norm)
+            return grid_view(
+                CentredDense(source, length, length * self.mean, length * self.norm)
+            )
         scale = np.ones(self.numbers.n_features)
         return CentredSource(
             source, self.numbers.rows, Centring(self.mean, scale, self.norm)

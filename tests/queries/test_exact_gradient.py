@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from skdp.data import (
     Block,
+    CentredDense,
     CentredSource,
     Centring,
     CodeBasis,
@@ -36,6 +37,7 @@ from skdp.queries._features import Scores
 from skdp.queries._gradient import Gradients
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._grid import ExactTotal, norm_exponent, on_grid, units_of
+from skdp.queries._record_sums import ErrorSum, NoiseRatio, PredictionSum
 from skdp.queries._row_grid import grid_rows
 from skdp.queries._split_gradient import SplitGradients
 
@@ -472,6 +474,45 @@ def test_rows_centred_one_by_one_are_put_on_the_grid_of_their_norm():
     grid = _grid_rows.gridded(rows, 1.0)
     assert longest(grid.entries) <= 4**22
     assert np.allclose(grid.entries * grid.unit, rows.made(), atol=2.0**-21)
+
+
+def centred_table():
+    """A view of rows of all lengths, in four blocks, and its weights."""
+    X, y, present = table()
+    source = source_of(np.where(np.abs(X) < 1e30, X, 1.0), y, present, 130)
+    centre, W = np.full(D, 0.1), np.random.default_rng(6).normal(size=(D + 1, 1))
+    return CentredDense(source, 0.8, centre, 0.3), W
+
+
+@pytest.mark.usefixtures("way")
+def test_rows_that_a_view_has_put_on_the_grid_have_the_same_sums():
+    plain, W = centred_table()
+    view = module.grid_view(plain)
+    coef = W[:D]
+    queries = [
+        Gradients(objective_of(data_norm=1.0), clip).at(W) for clip in (math.inf, 0.3)
+    ]
+    queries += [
+        ErrorSum(N, LogisticLoss(), coef, np.array([0.2]), 0.7),
+        NoiseRatio(N, coef, np.array([0.3]), 6.0),
+        PredictionSum(N, coef, 0.5),
+    ]
+    assert all(len(answers) == 1 for answers in bits(queries, [plain, view]))
+    with pytest.raises(ValueError, match="have norm 1"):
+        _grid_rows.gridded(next(view.blocks()).X, 0.8)
+
+
+def test_a_view_puts_rows_on_the_grid_once_and_another_one_anew():
+    plain, _ = centred_table()
+    view = module.grid_view(plain)
+    first, again = (list(view.blocks()) for _ in range(2))
+    assert all(a is b for a, b in zip(first, again, strict=True))
+    other = list(view.without(3).blocks())
+    assert not other[0].present[3]
+    assert first[0].present[3]
+    plain.is_stable = False
+    moving = module.grid_view(plain)
+    assert next(moving.blocks()).X is not next(moving.blocks()).X
 
 
 # -------------------------------------------------------------------------- sensitivity

@@ -266,8 +266,9 @@ def test_any_sum_of_rows_makes_rows(released):
         assert 0 < found.norm < 2
         for rows in (X, csr_array(X)):
             (block,) = found.view(MemorySource(rows, y.astype(float))).blocks()
-            made = block.X if rows is X else block.X.made()
+            made = block.X.entries if rows is X else block.X.made()
             assert np.isfinite(made).all()
+            assert np.isfinite(block.X.norms).all()
 
 
 def test_centred_rows_are_within_their_norm_each_by_itself():
