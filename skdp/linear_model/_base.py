@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +19,7 @@ from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._users import UsersToFit, users_to_fit
-from skdp._validation import check_data_norm, check_real
+from skdp._validation import check_count, check_data_norm, check_real
 from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
@@ -34,12 +35,14 @@ from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
     centred_knots,
+    encoded_unseen,
     encoder_of,
+    knots_within,
+    states_of,
 )
 from skdp.linear_model._signal import signal_of, signal_of_centred
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
-from skdp.preprocessing._table_plan import Encoding
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import relation_for
 from skdp.privacy._answers import Answers
@@ -69,10 +72,6 @@ _EXACT = "epsilon=inf: the optimum itself"
 
 # Of all iterates, where a solver was asked to keep them.
 _PATHS = ("coef_path_", "intercept_path_")
-
-
-def _states(encoding: Encoding) -> States:
-    return States(encoding.parts, encoding.basis, encoding.weights)
 
 
 def n_units(X: Any, users: UsersToFit | None, n_parts: int | None = None) -> int:
@@ -232,19 +231,19 @@ class DPEstimator(TakesSources, PrivateEstimator):
     ) -> LinearObjective:
         """The public facts of a fit to rows that are not at hand."""
 
-    def forecast(self, n_samples: int, n_features: int) -> Forecast:
+    def forecast(self, n_samples: int, n_features: int | None = None) -> Forecast:
         """Solver, and noise against signal, of a fit to a table of this shape.
 
-        Nothing is read and nothing spent. A classifier without `classes` is taken to
-        have two. A rule of thumb (``docs/how_to_choose.md``), by which `fit` warns.
+        The solver and its parameters are those of `fit`. Nothing is read and nothing
+        spent. A classifier without `classes` is taken to have two. What to expect is a
+        rule of thumb (``docs/how_to_choose.md``), by which `fit` warns.
 
         Parameters
         ----------
-        n_samples, n_features : int
-            Shape of X; with ``privacy_unit="user"`` the number of users. With `columns`
-            `n_features` is the number of columns; of a named solver that of straight
-            lines: 1 for a number or truth value, 1 a category, 1 more where values may
-            be missing; of a sparse model that of the encoded rows.
+        n_samples : int
+            Number of rows; with ``privacy_unit="user"`` the number of users.
+        n_features : int or None, default=None
+            Number of columns of X. None will do where `columns` declares each column.
 
         Returns
         -------
@@ -258,24 +257,35 @@ class DPEstimator(TakesSources, PrivateEstimator):
         """
         budget = self._check_privacy_params()
         check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
-        objective = self._planned_objective(n_samples, n_features, budget)
-        signal = self._signal_of(objective, budget)
-        rows = None
-        if self._will_centre() and self.columns is not None:
-            encoder = getattr(self, "encoder_", None) or encoder_of(self.columns)
-            encoding = encoder._declared_encoding(n_features, centred_knots)
-            objective = replace(objective, n_features=encoding.basis.shape[1])
-            rows = _states(encoding)
+        own, objective, rows = self._foreseen(n_samples, n_features, budget)
+        signal = own._signal_of(objective, budget)
         named = named_solver(self.solver, self.solver_params)
-        chosen = self._constant(objective, budget)
+        chosen = own._constant(objective, budget)
         chosen = chosen or planned_solver(named, objective, budget, rows)
         return forecast_of(objective, budget, chosen, signal)
 
+    def _foreseen(
+        self, n_samples: int, n_features: int | None, budget: Budget
+    ) -> tuple[Self, LinearObjective, States | None]:
+        """The estimator with its encoder, and the public facts of a fit."""
+        if self.columns is None:
+            remedy = "Pass the number of columns of X."
+            n_features = check_count("n_features", n_features, remedy=remedy)
+            return self, self._planned_objective(n_samples, n_features, budget), None
+        is_centred = self._will_centre()
+        knots = centred_knots if is_centred else knots_within(budget, self.adjacency)
+        own = clone(self)
+        own.encoder_, encoding = encoded_unseen(
+            self.columns, n_samples, n_features, knots
+        )
+        objective = own._planned_objective(n_samples, encoding.basis.shape[1], budget)
+        return own, objective, states_of(encoding) if is_centred else None
+
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
-        n_features = rehearsed.privacy_.n_features
         budget = Budget(self.epsilon, self.delta)
-        objective = self._planned_objective(n_samples, n_features, budget)
-        return self._signal_of(objective, budget)
+        n_features = rehearsed.n_features_in_
+        own, objective, _ = self._foreseen(n_samples, n_features, budget)
+        return own._signal_of(objective, budget)
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         """Noise against signal, for a finite epsilon."""
@@ -329,7 +339,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             # Parts have an order, whatever that of their records, and users have none.
             objective = replace(objective, is_ordered=n_parts is not None)
         is_declared = isinstance(X, _DECLARED)
-        rows = _states(X.encoding) if is_declared and self._will_centre() else None
+        rows = states_of(X.encoding) if is_declared and self._will_centre() else None
         chosen = self._constant(objective, budget) or choose_solver(
             self.solver, self.solver_params, objective, budget, rows
         )

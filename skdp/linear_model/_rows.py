@@ -13,6 +13,7 @@ from sklearn.base import clone
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
 from skdp._input import check_rows
 from skdp._users import UsersToFit
+from skdp._validation import check_count
 from skdp.io._rows import StreamRows
 from skdp.io._table_source import TableSource
 from skdp.io._takes import shown
@@ -20,6 +21,7 @@ from skdp.preprocessing._table_encoder import TableEncoder
 from skdp.preprocessing._table_plan import Encoding, KnotRule
 from skdp.privacy import Budget
 from skdp.solvers._centred_descent_rules import curve_intervals
+from skdp.solvers._centred_rows import States
 from skdp.solvers._strength import strength_of
 
 # More numbers than so many are encoded as lines.
@@ -150,6 +152,23 @@ def encoder_of(columns: Any) -> TableEncoder:
         return encoder
     several = isinstance(columns, Sized) and len(columns) > _MOST_CURVES
     return TableEncoder(columns, numeric="linear" if several else "hats")
+
+
+def encoded_unseen(
+    columns: Any, n_samples: int, n_features: int | None, knots: KnotRule
+) -> tuple[TableEncoder, Encoding]:
+    """The encoder of a table that is not at hand, fitted; and its encoding.
+
+    `n_features` counts columns, where one declaration is for all of them.
+    """
+    encoder = encoder_of(columns)
+    n_samples = check_count("n_samples", n_samples)
+    return encoder, encoder._fit_unseen(n_samples, n_features, knots)
+
+
+def states_of(encoding: Encoding) -> States:
+    """What is declared, as the default takes it."""
+    return States(encoding.parts, encoding.basis, encoding.weights)
 
 
 def public_facts(columns: Any, users: UsersToFit | None = None) -> tuple[str, ...]:

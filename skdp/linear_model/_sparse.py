@@ -13,7 +13,6 @@ from skdp._forecast import Signal, relaxed
 from skdp._rows import clip_entries, columns_at
 from skdp._validation import check_count, check_data_norm, check_real
 from skdp.linear_model._base import DPEstimator
-from skdp.linear_model._rows import encoder_of
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
@@ -54,7 +53,7 @@ class SparseModel(DPEstimator):
         objective = super()._objective(loss, n_samples, n_features, alpha, budget)
         bound = self._checked_bound()
         if self.columns is not None:
-            bound = min(bound, self._entry_bound(n_features))
+            bound = min(bound, float(self.encoder_.entry_bound_))
         most = self.n_nonzero_coefs
         if most is None:
             stated = replace(objective, data_norm=self.data_norm, feature_bound=bound)
@@ -64,12 +63,6 @@ class SparseModel(DPEstimator):
         if not budget.is_finite:
             bound = math.inf
         return replace(objective, feature_bound=bound, n_nonzero=most)
-
-    def _entry_bound(self, n_features: int) -> float:
-        """Of encoded rows; before a fit as far as it is declared."""
-        if hasattr(self, "encoder_"):
-            return float(self.encoder_.entry_bound_)
-        return encoder_of(self.columns)._declared_entry_bound(n_features)
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         if self.n_nonzero_coefs is None:

@@ -13,7 +13,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import DeclaredEstimator
-from skdp._validation import check_bool, check_choice
+from skdp._validation import check_bool, check_choice, check_count
 from skdp.columns import as_declared
 from skdp.columns._given import Declared
 from skdp.io._table_source import TableSource
@@ -256,33 +256,40 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         declared, n_knots = self._checked()
         table = self._open(X, declared, reset=True)
         names, each = matched(table, declared, is_drop=self.remainder == "drop")
-        if n_knots is None:
-            n_knots = knots(table.n_samples, len(each))
+        n_knots = n_knots or knots(table.n_samples, len(each))
         encoding = planned(names, each, self.numeric, n_knots)
         cells = self._read(table, encoding, declared)
-        self.columns_, self.n_knots_, self._names = declared, n_knots, names
-        self.numeric_ = ways_of(names, self.numeric)
-        self.blocks_, self.output_norm_ = encoding.slices, 1.0
-        self.entry_bound_ = 1 / math.sqrt(len(each))
+        self._keep(declared, names, n_knots, encoding)
         return encoding, cells
 
-    def _declared_encoding(self, n_columns: int, knots: KnotRule) -> Encoding:
-        """The encoding before a fit; `n_columns` where one Range is for all."""
+    def _fit_unseen(
+        self, n_samples: int, n_columns: int | None, knots: KnotRule
+    ) -> Encoding:
+        """Fit to the shape of a table; `n_columns` where one Range is for all."""
         declared, n_knots = self._checked()
         if isinstance(declared, (dict, tuple)):
             n_columns = len(declared)
+        remedy = "Pass the number of columns: one declaration is for all of them."
+        n_columns = check_count("n_features", n_columns, remedy=remedy)
         names = tuple(f"x{position}" for position in range(n_columns))
         names = tuple(declared) if isinstance(declared, dict) else names
+        n_knots = n_knots or knots(n_samples, n_columns)
         each = declared_of(names, declared)
-        # Centred rows have as many knots whatever the number of records.
-        return planned(names, each, self.numeric, n_knots or knots(1, n_columns))
+        encoding = planned(names, each, self.numeric, n_knots)
+        self._keep(declared, names, n_knots, encoding)
+        return encoding
 
-    def _declared_entry_bound(self, n_columns: int) -> float:
-        """`entry_bound_` before a fit; `n_columns` where one Range is for all."""
-        declared, _ = self._checked()
-        if isinstance(declared, (dict, tuple)):
-            n_columns = len(declared)
-        return 1 / math.sqrt(n_columns)
+    def _keep(
+        self,
+        declared: Declared,
+        names: tuple[str, ...],
+        n_knots: int,
+        encoding: Encoding,
+    ) -> None:
+        self.columns_, self.n_knots_, self._names = declared, n_knots, names
+        self.numeric_ = ways_of(names, self.numeric)
+        self.blocks_, self.output_norm_ = encoding.slices, 1.0
+        self.entry_bound_ = 1 / math.sqrt(len(names))
 
     def _rows(self, X: Any, *, is_sparse: bool | None) -> Any:
         """Encoded rows as an array or CSR; None takes what is smaller."""

@@ -11,9 +11,19 @@ from sklearn.base import clone
 
 from skdp import (
     DPLinearRegression,
+    DPLinearSVC,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPSparseLogisticRegression,
     forecast,
+)
+from skdp.exceptions import Refused
+from skdp.linear_model import (
+    DPGammaRegressor,
+    DPPoissonRegressor,
+    DPQuantileRegressor,
+    DPRobustClassifier,
+    DPSparseLinearRegression,
 )
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
@@ -37,6 +47,70 @@ def test_the_solver_of_a_regression_is_the_one_that_a_fit_uses():
     told = forecast(40, 3, loss=SquaredLoss(2.0, 1.0))
     record = DPLinearRegression(target_bounds=(0, 1)).fit(X, y).privacy_
     assert (told.solver, told.solver_params) == (record.solver, record.solver_params)
+
+
+TWO, NUMBERS = {"classes": [0, 1]}, {"target_bounds": (0.1, 3.0)}
+MODELS = {
+    "logistic": DPLogisticRegression(**TWO),
+    "four labels": DPLogisticRegression(classes=[0, 1, 2, 3]),
+    "weighted": DPLogisticRegression(class_weight={0: 1.0, 1: 9.0}, **TWO),
+    "penalised": DPLogisticRegression(C=1.0, **TWO),
+    "no intercept": DPLogisticRegression(fit_intercept=False, **TWO),
+    "named": DPLogisticRegression(solver="objective_perturbation", **TWO),
+    "svc": DPLinearSVC(**TWO),
+    "robust": DPRobustClassifier(**TWO),
+    "squares": DPLinearRegression(**NUMBERS),
+    "poisson": DPPoissonRegressor(**NUMBERS),
+    "gamma": DPGammaRegressor(**NUMBERS),
+    "quantile": DPQuantileRegressor(**NUMBERS),
+    "sparse": DPSparseLogisticRegression(**TWO),
+    "sparse squares": DPSparseLinearRegression(**NUMBERS),
+}
+DECLARED = {"a": (-1, 1), "b": (-1, 1), "c": ["x", "y", "z"]}
+FACTS = [
+    (60, 0.3, "zero_out", "user"),
+    (900, 0.3, "replace_one", "record"),
+    (900, 3.0, "zero_out", "record"),
+    (4000, 3.0, "replace_one", "user"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("columns", [None, (-1, 1), DECLARED], ids=str)
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_every_model_is_fitted_with_what_was_forecast(name, columns, delta):
+    rng = np.random.default_rng(0)
+    found = set()
+    for n, epsilon, adjacency, unit in FACTS:
+        X = pd.DataFrame(rng.uniform(-1, 1, (n, 3)), columns=list("abc"))
+        if columns == DECLARED:
+            X["c"] = np.array(list("xyz"))[np.arange(n) % 3]
+        is_user = unit == "user"
+        model = clone(MODELS[name]).set_params(
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=adjacency,
+            privacy_unit=unit,
+            columns=columns,
+        )
+        y = np.arange(n) % len(getattr(model, "classes", None) or (0, 1, 2))
+        groups = np.arange(n) // 2 if is_user else None
+        told = _facts(lambda: model.forecast(n // 2 if is_user else n, 3))  # noqa: B023
+        X = X.to_numpy() if columns is None else X
+        done = _facts(lambda: model.fit(X, y, groups=groups).privacy_)  # noqa: B023
+        assert told == done
+        found.add(done is not None and done[0])
+    assert found - {False}, "some fit is not refused"
+
+
+def _facts(make):
+    """What a forecast or a record says of the solver; None of a refusal."""
+    try:
+        made = make()
+    except Refused:
+        return None
+    return made.solver, made.why_solver, made.solver_params, made.noise_multiplier
 
 
 @pytest.mark.parametrize("columns", [(-1, 1), {"a": (-1, 1), "b": (0, 1)}])
@@ -139,3 +213,75 @@ def test_html_says_in_few_digits_what_the_print_says(n_samples, verdict, color):
         assert words in text
     assert verdict.lower() in str(told).lower()
     assert repr(told.noise_to_signal) not in text
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_declared_columns_say_how_many_there_are(delta):
+    told = forecast(3000, columns=DECLARED, delta=delta)
+    model = DPLogisticRegression(delta=delta, columns=DECLARED, classes=[0, 1])
+    assert told == model.forecast(3000) == model.forecast(3000, 3)
+    every = model.set_params(columns=(-1, 1))
+    assert every.forecast(3000, 3) == forecast(3000, 3, columns=(-1, 1), delta=delta)
+    for ask in (every.forecast, DPLogisticRegression().forecast, forecast):
+        with pytest.raises(TypeError, match=r"'n_features'.*Got None. Pass the number"):
+            ask(3000)
+    with pytest.raises(ValueError, match=r"'data_norm'.*Got 2.0"):
+        forecast(3000, columns=DECLARED, data_norm=2.0)
+
+
+def test_more_score_takes_more_epsilon_and_more_records_take_less():
+    told = forecast(10_000, 14)
+    epsilons = [told.epsilon_for(score) for score in (0.3, 0.5, 0.75, 0.9, 0.99)]
+    assert epsilons == sorted(set(epsilons))
+    assert forecast(40_000, 14).epsilon_for(0.9) < epsilons[3] / 3
+    assert forecast(10_000, 14, adjacency="zero_out").epsilon_for(0.9) < epsilons[3]
+    assert forecast(10_000, 14, delta=1e-4).epsilon_for(0.9) < epsilons[3]
+    several = forecast(10_000, 14, loss=SoftmaxLoss(10))
+    assert several.epsilon_for(0.9) > epsilons[3]
+
+
+@pytest.mark.parametrize("score", [0.01, 0.5, 0.9])
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+def test_a_score_is_reached_at_the_strength_that_the_formula_says(score, adjacency):
+    # Asked at any epsilon, also where noise dominates.
+    few, many = (
+        forecast(2000, 14, epsilon, adjacency=adjacency).epsilon_for(score)
+        for epsilon in (1e-3, 10.0)
+    )
+    assert few == pytest.approx(many, rel=1e-5)
+    assert type(few) is float
+    strength = forecast(2000, 14, few, adjacency=adjacency).solver_params["strength"]
+    formula = max(140 * score / (1 - score), 40)
+    assert strength == pytest.approx(formula, rel=2e-3)
+
+
+def test_an_epsilon_for_a_score_is_one_that_estimators_take_or_inf():
+    assert forecast(1, 1).epsilon_for(1 - 1e-9) == math.inf
+    least = forecast(10**12, 1).epsilon_for(0.1)
+    assert least == 1e-6
+    DPLogisticRegression(least).forecast(10**12, 1)
+
+
+@pytest.mark.parametrize(
+    ("score", "kind"),
+    [(0, ValueError), (1, ValueError), (math.nan, ValueError), ("0.9", TypeError)],
+)
+def test_a_score_is_a_share(score, kind):
+    with pytest.raises(kind, match=r"'score' .* in \(0, 1\)\. Got .*Use a share"):
+        forecast(1000, 3).epsilon_for(score)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        forecast(1000, 3, delta=0.0),
+        forecast(1000, 3, solver="noisy_gd"),
+        forecast(1000, 3, fit_intercept=False),
+        MODELS["sparse"].forecast(1000, 3),
+        DPMLPClassifier(0.01, classes=[0, 1]).forecast(100, 3),  # a constant
+    ],
+    ids=lambda told: told.solver,
+)
+def test_scores_are_those_of_the_default_of_linear_models(told):
+    with pytest.raises(ValueError, match=r"Got solver=.*Use solver='auto'"):
+        told.epsilon_for(0.5)
