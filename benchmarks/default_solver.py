@@ -62,8 +62,17 @@ class Found:
     n_samples: int
 
 
-def fitted(cell: Cell, seed: int, *, is_permuted: bool = False) -> Found:
-    """One fit and its loss on rows of the training part that it did not see."""
+def fitted(
+    cell: Cell,
+    seed: int,
+    *,
+    is_permuted: bool = False,
+    changes: dict[str, Any] | None = None,
+) -> Found:
+    """One fit and its loss on rows of the training part that it did not see.
+
+    `changes` are parameters of the model that are not those of the cell.
+    """
     known, X, y = declared(cell.name), *_training_part(table(cell.name))
     if is_permuted:
         y = np.random.default_rng(_SEED + seed).permutation(y)
@@ -76,6 +85,7 @@ def fitted(cell: Cell, seed: int, *, is_permuted: bool = False) -> Found:
         "delta": 1 / len(fit) ** 2,
         "adjacency": cell.adjacency,
         "random_state": seed,
+        **(changes or {}),
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

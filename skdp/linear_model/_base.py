@@ -276,7 +276,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
         knots = centred_knots if is_centred else knots_within(budget, self.adjacency)
         own = clone(self)
         own.encoder_, encoding = encoded_unseen(
-            self.columns, n_samples, n_features, knots
+            self.columns, n_samples, n_features, knots, budget
         )
         objective = own._planned_objective(n_samples, encoding.basis.shape[1], budget)
         return own, objective, states_of(encoding) if is_centred else None

@@ -121,7 +121,7 @@ def forecast(
         remedy = "Rows of declared columns are encoded so that none is longer."
         check_real("data_norm", data_norm, low=1.0, high=1.0, remedy=remedy)
         knots = centred_knots if takes_default else knots_within(budget, adjacency)
-        encoding = encoded_unseen(columns, n_samples, n_features, knots)[1]
+        encoding = encoded_unseen(columns, n_samples, n_features, knots, budget)[1]
         n_features = encoding.basis.shape[1]
     remedy = "Pass the number of columns, or declare each in 'columns'."
     objective = LinearObjective(
