@@ -191,6 +191,8 @@ class NewtonBoosting(Configured):
                 "as they are: clipped, they would be those of another quantile. Got a "
                 "number. Leave it out."
             )
+        if task.loss in LINEAR_LOSSES:
+            _linear_loss(task)  # refuses weights of labels that no bound holds for
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, budget, mu), **given})
         shares = planned._shares(task)

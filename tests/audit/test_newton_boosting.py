@@ -26,8 +26,9 @@ from skdp.queries._code_counts import CodeCounts
 from skdp.queries._leaf_sums import LeafSums, LeafTerms
 from skdp.queries._loss_facts import PLAIN, LossFacts
 from skdp.queries._model_gains import ModelGains
-from skdp.queries._state_sums import StateSums, even_knots
+from skdp.queries._state_sums import StateSums
 from skdp.solvers import Progress
+from skdp.solvers._target_base import released_base
 from tests.ensemble.coded import ONE, Columns, source_of
 from tests.ensemble.fits import BUDGET, solver_of, task_of
 
@@ -263,7 +264,8 @@ def test_no_pair_is_told_apart_by_more(loss, adjacency):
         params = {"learning_rate": 0.5}
         if loss != "quantile":
             params["residual_clip"] = float(rng.uniform(0.1, 2))
-        weights = () if is_regression else tuple(rng.uniform(0.1, 1, max(k, 2)))
+        weights = np.ones(0) if is_regression else rng.uniform(0.1, 1, max(k, 2))
+        weights = tuple((weights / weights.max(initial=0.1)).tolist())
         known = LossFacts(level=rng.uniform(0.1, 0.9), label_weights=weights)
         facts = {"n_outputs": k, "params": params, "other": other, "facts": known}
         case = Case(loss, adjacency, code, target, raw, **facts)
@@ -448,10 +450,10 @@ def test_broken_twins_that_leave_lines_off_the_books_are_found(kind, adjacency):
 class ExactStart(NewtonBoosting):
     """Planted bug: the start is that of the exact sums."""
 
-    def _start(self, asking, task, spread):
-        super()._start(asking, task, spread)
+    def _base(self, asking, task):
+        honest = super()._base(asking, task)
         y = asking._answers._source.whole()
-        return np.array([float(y.y[y.present].mean())])
+        return replace(honest, constant=(float(y.y[y.present].mean()),))
 
 
 @every_adjacency
@@ -480,6 +482,14 @@ TARGETS = {
     "zero_out": Case("squared", "zero_out", **HISTOGRAM),
     "replace_one": Case("squared", "replace_one", other=(0, -1.0, ()), **HISTOGRAM),
 }
+
+
+class Narrow(Case):
+    """Targets in a fifth of their bounds, whose unit is not the largest there is."""
+
+    @property
+    def balanced(self):
+        return [-0.2, -0.2, 0.2, 0.2]
 
 
 UNCLIPPED = {"gains_share": 0.3, "learning_rate": 0.5, "n_estimators": 40}
@@ -597,19 +607,24 @@ def test_broken_twin_that_shrinks_by_exact_gains_is_found(name, monkeypatch):
 
 @every_adjacency
 def test_broken_twin_of_units_by_exact_targets_is_found(adjacency, monkeypatch):
-    class Exact(StateSums):
-        def total(self, reader, rows):
-            Exact.seen = super().total(reader, rows)
-            return Exact.seen
+    honest = StateSums.total
 
-    def of(released, n_samples):
-        return honest(Released(Exact.seen, 0.0, 0.0), n_samples)
+    def total(self, reader, rows):
+        total.seen = honest(self, reader, rows)
+        return total.seen
 
-    honest = module.Spread.of
-    monkeypatch.setattr(module, "target_sums", lambda n: Exact(0, n, 0, even_knots(32)))
-    monkeypatch.setattr(module.Spread, "of", staticmethod(of))
+    def exactly(loss, n_samples, ask, asked, *, is_alone):
+        def asked_exactly(name, query):
+            released = ask(name, query)
+            is_seen = name == "targets"
+            return replace(released, value=total.seen) if is_seen else released
+
+        return released_base(loss, n_samples, asked_exactly, asked, is_alone=is_alone)
+
+    monkeypatch.setattr(StateSums, "total", total)
+    monkeypatch.setattr(module, "released_base", exactly)
     with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
-        replace(TARGETS[adjacency], other=(0, 0.0, ())).found()
+        Narrow("squared", adjacency, other=(0, 0.0, ()), **HISTOGRAM).found()
 
 
 @every_adjacency

@@ -65,7 +65,7 @@ def test_these_queries_state_bounds_of_users():
     folder = Path(skdp.__file__).parent / "queries"
     stated = {x.stem for x in folder.glob("*.py") if ".of_shares()" in x.read_text()}
     # The last one has rules, which no query is asked by.
-    known = {"_gradient", "_state_sums", "_trial", "_pair_sums", "_counts"}
+    known = {"_gradient", "_state_sums", "_pair_sums", "_counts"}
     known |= {"_record_sums"}  # audited in test_centred_descent.py
     known |= {"_moments", "_split_gradient", "_features", "_feature_values", "_scores"}
     # In test_users_of_models.py.

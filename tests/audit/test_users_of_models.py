@@ -182,6 +182,7 @@ def test_no_pair_of_users_is_told_apart_by_more(loss, relation):
         if loss in boosting.REGRESSIONS and i % 2:
             params |= {"targets_share": 0.2}
         labels = () if loss in boosting.REGRESSIONS else rng.uniform(0.1, 1, max(k, 2))
+        labels = labels if len(labels) == 0 else labels / labels.max()
         facts = {
             "n_outputs": k,
             "n": 300,
@@ -221,7 +222,8 @@ def test_the_descent_costs_users_what_is_charged(loss):
     case = linear_start.RELABELLED[loss]
     found = told(case, "replace_user")
     assert found.largest <= 1 + ROUNDING
-    assert found.lines[2, 0, 0] > (0.97 if loss == "squared" else 0.7)
+    part = (3, 0) if loss == "squared" else (2, 0)
+    assert found.lines[part] > (0.93 if loss == "squared" else 0.5)
 
 
 # ------------------------------------------------------------------------ broken twins
