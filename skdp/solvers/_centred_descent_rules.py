@@ -167,7 +167,9 @@ class Shares:
         def share(noise: float, least: float, most: float) -> float:
             return share_for(noise, strength, least, most)
 
-        targets = share(_TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS)
+        # The smaller shares of many labels are, the more is lost by noise in them.
+        wanted = _TARGET_NOISE * 2 / max(loss.n_outputs, 2)
+        targets = share(wanted, _LEAST_TARGETS, _MOST_TARGETS)
         errors = share(_ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS)
         gate = within((_GATE_STRENGTH / strength) ** 2, _LEAST_GATE, _MOST_GATE)
         if is_of_squares(loss):

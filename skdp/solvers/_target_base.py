@@ -53,10 +53,10 @@ _KNOTS_FOR_SCALE, _KNOTS = 8, 32
 # Logarithm of a knot over the one before, for amounts that may span decades.
 _FINENESS_OF_LOGS = math.log(2.0)
 # Standard deviations about the mean of a histogram, within which targets are summed for
-# a mean with less noise: of a descent, and of a constant model, whose budget is small.
-# Lognormal targets lose .04 and .1 deviations of their mean; with 3 in place of 2 a
-# constant model of normal ones has twice the noise.
-_FARTHEST_TARGETS, _FARTHEST_OF_CONSTANT = 3.0, 2.0
+# a mean with less noise: fewer where the noise in a share of the histogram is more than
+# the third number. Lognormal targets lose .04 of their deviations with 3 and .1 with 2,
+# which has less than half of the noise.
+_FARTHEST_TARGETS, _FARTHEST_IN_NOISE, _MUCH_NOISE = 3.0, 2.0, 0.02
 # Beta priors of a mean: of counts over the largest, which may be as rare as labels are,
 # and of numbers over the declared width, whose mean is hardly at one of its ends.
 MEAN_OF_COUNTS, _MEAN_OF_NUMBERS = (0.5, 0.5), (2.0, 2.0)
@@ -375,7 +375,7 @@ def released_base(
         moments = moments_of(counts, noise) if is_of_squares(loss) else None
     if "mean" not in asked:
         return Base.of(loss, counts, noise, is_alone=is_alone)
-    farthest = _FARTHEST_OF_CONSTANT if is_alone else _FARTHEST_TARGETS
+    farthest = _FARTHEST_TARGETS if noise < _MUCH_NOISE else _FARTHEST_IN_NOISE
     middle, half = middle_and_half(loss, moments, farthest)
     summed = ask("mean", TargetSum(n_samples, middle, half))
     mean = middle + float(summed.value[0]) / n_samples
@@ -485,7 +485,11 @@ def shift_to_rates(rates: FloatArray, means: FloatArray, noise: float) -> FloatA
 
     To be added to raw predictions; less what noise may have added.
     """
-    known = np.array([known_mean(float(m), noise) for m in means - rates])
+    off = np.clip(means - rates, -1.0, 1.0)
+    # Of several labels together: with ten of them noise alone would move some.
+    length = float(np.linalg.norm(off)) / math.sqrt(len(off))
+    kept = known_mean(length, noise) / length if length > 0 else 0.0
+    known = kept * off
     if rate_clip(rates) < 1:  # a clipped mean may be too low, never too high
         known = np.maximum(known, 0.0)
     least, most = rates / _PROBABILITIES, 1 - (1 - rates) / _PROBABILITIES
