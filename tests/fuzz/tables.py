@@ -332,16 +332,25 @@ class Pair:
         ]
 
     def place(self, folder: Path) -> None:
-        """Put both tables where they shall lie; what DuckDB cannot hold, in files."""
+        """Put both tables where they shall lie, in the same types, which are public.
+
+        What DuckDB cannot hold lies in files, and dates that Python does not have in
+        columns of Arrow.
+        """
         paths = [folder / f"{number}.parquet" for number in range(2)]
         try:
-            for side, path in zip(self.sides, paths, strict=True):
-                side.placed(path)
+            self._put(paths)
         except duckdb.Error:
-            self.shape = dataclasses.replace(self.shape, place="Parquet")
-            for side, path in zip(self.sides, paths, strict=True):
-                side.shape = self.shape
-                side.placed(path)
+            self._put(paths, place="Parquet")
+        one, other = (getattr(side.X, "dtypes", None) for side in self.sides)
+        if isinstance(one, pd.Series) and not one.equals(other):
+            self._put(paths, form="Arrow")
+
+    def _put(self, paths: list[Path], **changes: str) -> None:
+        self.shape = dataclasses.replace(self.shape, **changes)
+        for side, path in zip(self.sides, paths, strict=True):
+            side.shape = self.shape
+            side.placed(path)
 
     def _replacement(self, at: int) -> list[dict[str, Any]]:
         if self.shape.unit == "record":

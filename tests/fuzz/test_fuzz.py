@@ -88,6 +88,11 @@ def test_far_dates_are_found():
     assert has_crashed or (run.returncode == 1 and "answer" in run.stdout), run.stderr
 
 
+def test_both_sides_have_the_same_types():
+    """One side has a date that Python lacks, and cannot be a column of objects."""
+    assert not Case("describe", 7000704).result().found
+
+
 def test_too_little_noise_is_found(monkeypatch):
     shrunk = functools.partial(replays.Repeated, shrink=0.1)
     monkeypatch.setattr(replays, "Repeated", shrunk)
