@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.pushed_sums import stream, table
 from skdp.io import DaskSource, ParquetSource
+from skdp.io._rows import StreamRows
+from skdp.io._targets import Labels
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._elsewhere import exact_answer
@@ -30,6 +31,27 @@ from skdp.queries import _exact_gradient
 from skdp.queries._gradient import Gradients
 
 _FEATURES, _WORKERS, _RUNS = 20, 2, 11
+
+
+def table(n: int) -> pa.Table:
+    """Made-up rows in single precision, and labels."""
+    rng = np.random.default_rng(0)
+    X = 0.25 * rng.normal(size=(_FEATURES, n)).astype(np.float32)
+    y = (rng.random(n) < 0.4).astype(np.int8)
+    return pa.table({**{f"x{j}": own for j, own in enumerate(X)}, "y": y})
+
+
+def stream(source: Any) -> Any:
+    """What solvers see of a source."""
+    rows = StreamRows(
+        source,
+        source.reading(),
+        lambda found: found,
+        _FEATURES,
+        np.dtype(np.float32),
+        is_as_read=True,
+    )
+    return rows.with_targets(Labels(np.array([0, 1])))
 
 
 def keep(n_bytes: int) -> None:

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import duckdb
 import pyarrow.dataset as ds
 
-from skdp import DPLogisticRegression, ParquetSource, SqlSource
+from skdp import DPLogisticRegression, ParquetSource
 from skdp.datasets import write_made_up
 from skdp.queries import _exact_gradient
 
@@ -65,12 +64,8 @@ def measured(n_rows: int) -> dict[str, float]:
         folder = Path(name)
         write_made_up(folder, n_rows, _FEATURES)
         files = ParquetSource(name, target="y", n_samples=n_rows)
-        link = duckdb.connect(config={"threads": 1})
-        link.execute(f"CREATE TABLE t AS SELECT * FROM '{name}/*.parquet'")
-        table = SqlSource(link, "t", target="y", n_samples=n_rows)
         first, kept = _a_pass(files, 1 << 30)
         _, read = _a_pass(files, 0)
-        _, pushed = _a_pass(table, 0)
         plain = min(_spent(lambda: _decoded(folder)) for _ in range(3))
     each = 1e9 / n_rows / _FEATURES
     return {
@@ -78,7 +73,6 @@ def measured(n_rows: int) -> dict[str, float]:
         "Parquet, first pass": first * each,
         "Parquet, read anew": read * each,
         "rows kept on their grid": kept * each,
-        "DuckDB adds up": pushed * each,
     }
 
 

@@ -9,14 +9,8 @@ from sklearn.base import BaseEstimator
 
 from skdp import __version__
 from skdp._explained import explain_methods, explained_nesting
-from skdp._versions import (
-    FIRST_VERSION,
-    check_schema,
-    check_version,
-    warn_of_version,
-)
+from skdp._versions import check_schema, check_version, warn_of_version
 
-# 2: linear models clip rows in predict as in fit.
 STATE_SCHEMA = 2
 _VERSION, _SCHEMA = "_skdp_version", "_skdp_schema"
 
@@ -38,10 +32,9 @@ class StoredEstimator(BaseEstimator):
         state = dict(state)
         name = type(self).__name__
         what = f"The stored state of {name}"
-        version = check_version(what, state.pop(_VERSION, FIRST_VERSION))
-        schema = state.pop(_SCHEMA, 1)
-        check_schema(what, schema, STATE_SCHEMA, version)
-        remedy = self._changed_since(schema, state) + (
+        version = check_version(what, state.pop(_VERSION, None))
+        check_schema(what, state.pop(_SCHEMA, None), STATE_SCHEMA, version)
+        remedy = (
             "Check what it predicts, or load it with the version that stored it. To "
             "fit it again is another release."
         )
@@ -52,7 +45,3 @@ class StoredEstimator(BaseEstimator):
         """Of parameters, some of which the writer's version did not have."""
         parameters = inspect.signature(type(self)).parameters
         return {name: each.default for name, each in parameters.items()}
-
-    def _changed_since(self, schema: int, state: dict[str, Any]) -> str:
-        """What this release makes of the state otherwise than its writer did."""
-        return ""

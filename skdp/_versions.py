@@ -2,7 +2,8 @@
 
 Every kind of stored thing (fitted state, record, ledger) has a schema number of its
 own. It grows when a release writes what the releases before would misread; what is
-newer than the number known here is refused. ``docs/architecture.md`` has the rules.
+newer than the number known here is refused, and so is what was stored before 1.0.
+``docs/architecture.md`` has the rules.
 """
 
 from __future__ import annotations
@@ -14,19 +15,16 @@ from skdp import __version__
 from skdp._quiet import warn
 from skdp.exceptions import InconsistentVersionWarning
 
-# Wrote no versions, and schemas 1.
-FIRST_VERSION = "0.1"
-
 
 def check_schema(what: str, schema: Any, known: int, version: str) -> None:
     """Refuse a stored thing that this release could misread.
 
-    Raises `ValueError` if its schema number is none, or is newer than the one known.
+    Raises `ValueError` if its schema number is not the one known.
     """
-    if isinstance(schema, int) and 1 <= schema <= known:
+    if type(schema) is int and schema == known:
         return
     raise ValueError(
-        f"{what} must have a schema number from 1 to {known} to be read by skdp "
+        f"{what} must have the schema number {known} to be read by skdp "
         f"{__version__}. Got {schema!r}, written by skdp {version}. Use that release "
         "of skdp, or a newer one."
     )
@@ -40,10 +38,18 @@ def warn_of_version(what: str, version: str, remedy: str) -> None:
 
 
 def check_version(what: str, version: Any) -> str:
-    """The version that something says it was written by; ValueError if it is none."""
-    if isinstance(version, str) and re.fullmatch(r"\d+\.\d+[\w.+]*", version):
-        return version
-    raise ValueError(f"{what} must name the version of skdp that wrote it.")
+    """The version that something says it was written by; ValueError if it is none.
+
+    What was stored before 1.0 named none, and is not read.
+    """
+    is_text = isinstance(version, str)
+    if is_text and re.fullmatch(r"[1-9]\d*\.\d+[\w.+]*", version):
+        return str(version)
+    raise ValueError(
+        f"{what} must name the version of skdp that wrote it, 1.0 or later. Got "
+        f"{repr(version) if is_text else 'none, as before 1.0'}. Read it with the "
+        "release that wrote it, or fit anew, which spends anew."
+    )
 
 
 def _minor(version: str) -> list[str]:

@@ -57,13 +57,6 @@ def is_single(dtype: Any) -> bool:
     return bool(types.is_float32(dtype) or types.is_float16(dtype))
 
 
-def is_narrow(dtype: Any) -> bool:
-    """Whether all finite cells of an Arrow type are below 1e39."""
-    types = arrow().types
-    is_small = is_single(dtype) or types.is_boolean(dtype)
-    return bool(is_small or types.is_integer(dtype))
-
-
 def stand_in(dtype: Any, declared: Any) -> pd.Series:
     """One cell of an Arrow type that a declaration allows; nothing is read."""
     kind = _kind_as_read(dtype, declared)

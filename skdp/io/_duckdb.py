@@ -33,7 +33,7 @@ class DuckDB:
     # In words, for the record of a fit.
     snapshot = "the number of one transaction of DuckDB before each reading and after"
     assumed = ()
-    dialect = Dialect()  # without a fence: it finds equal parts of expressions itself
+    dialect = Dialect()
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -86,11 +86,6 @@ class DuckDB:
     def count(self, relation: str) -> int:
         """Rows of a table, or of a query in parentheses."""
         return int(self._one(f"SELECT COUNT(*) FROM {relation}"))
-
-    def row(self, query: str) -> tuple[Any, ...]:
-        """The only row of what a query gives."""
-        found: tuple[Any, ...] = self._link.sql(query).fetchall()[0]
-        return found
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
         """Record batches of what a query gives."""

@@ -35,23 +35,12 @@ class Dialect:
 
     Parameters
     ----------
-    floor, trunc : str
-        With a place for a double: its whole number, again as a number of which products
-        with doubles are doubles. Infinite or NaN where the double is.
-    total : str
-        With places for a whole number below 2^53: its sum over rows, exactly.
-    fence : str
-        What ends a subquery so that its columns are computed once.
     encoding : str
         Of Python's names, that of a database which cannot be told of other characters.
     longest_name : int
         Bytes of a column's name beyond which it would be cut.
     """
 
-    floor: str = "floor({})"
-    trunc: str = "trunc({})"
-    total: str = "SUM(CAST({} AS BIGINT))"
-    fence: str = ""
     encoding: str = "utf-8"
     longest_name: int = 1 << 16
 
@@ -134,10 +123,6 @@ class Engine(Protocol):
 
     def count(self, relation: str) -> int:
         """Rows of a table, or of a query in parentheses."""
-        ...
-
-    def row(self, query: str) -> tuple[Any, ...]:
-        """The only row of what a query gives; whole numbers, or their digits."""
         ...
 
     def batches(self, query: str, size: int) -> Iterator[Any]:

@@ -256,9 +256,6 @@ class PartTable:
             some = self.places.of(some)
         return rows_of(some, reading, self.steps)
 
-    def gradient_sums(self, *asked: Any) -> None:
-        """No engine adds up what is in a part."""
-
     def _counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         done = 0
         for batch in batches:

@@ -75,9 +75,8 @@ _TYPES = (
     1184,
     2950,
 )
-# A quoted number is a constant at once: with a bare one no worker takes part. Servers
-# cut names to these bytes, as they are built by default.
-_DIALECT = Dialect(fence=" OFFSET '0'", longest_name=63)
+# Servers cut names to these bytes, as they are built by default.
+_DIALECT = Dialect(longest_name=63)
 _NUMERIC = {b"ADBC:postgresql:typname": b"numeric"}.items()
 
 
@@ -287,7 +286,7 @@ class PostgreSQL:
         return int(self.row(f"SELECT COUNT(*) FROM {relation}")[0])
 
     def row(self, query: str) -> tuple[Any, ...]:
-        """The only row of what a query gives; sums of integers as digits."""
+        """The only row of what a query gives."""
         with self._asked(query) as cursor:
             found: tuple[Any, ...] = cursor.fetchone()
         return found

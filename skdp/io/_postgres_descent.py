@@ -11,16 +11,19 @@ come in the order that stands in its call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdp._floats import FloatArray
-from skdp.io._sql_sums import PUSHED, label_weight
 from skdp.losses._base import Form
 from skdp.queries._plain_descent import PlainDescent
 
+# From which on a text is longer than an engine should be given.
+MOST_FEATURES = 200
+# Residuals of which it is shown that no record makes a step of theirs overflow.
+_FORMS = (Form.SIGMOID, Form.HINGE, Form.ERROR)
 # Within a connection's own schema, which ends with it.
 _STEP, _PASS, _ALL = "pg_temp.skdp_step", "pg_temp.skdp_pass", "pg_temp.skdp_descent"
 # Adding this power of two and taking it away leaves multiples of 2^-453.
@@ -45,7 +48,7 @@ def is_within(asked: PlainDescent) -> bool:
     size = size[(size > 0) & np.isfinite(size)]
     is_moderate = bool(size.min() >= _LEAST and size.max() <= _MOST)
     is_short = asked.steps.size <= _MOST_UPDATES
-    if asked.form not in PUSHED:
+    if asked.form not in _FORMS:
         return False
     return is_moderate and is_short and asked.n_samples <= _MOST_ROWS
 
@@ -161,7 +164,7 @@ END $$"""
             target = _gridded(_clipped("y", -second, second))
             yield f"e := {_clipped(f'raw - ({target})', -first, first)};"
         if weights:
-            yield f"e := e * {label_weight('y', weights, _of)};"
+            yield f"e := e * {_label_weight('y', weights)};"
 
     def _update(self) -> Iterator[str]:
         """At the end of a batch: a projected step, and its share of the average."""
@@ -262,6 +265,21 @@ END $$"""
         return (
             f"SELECT id, y, is_real, largest, {rows} FROM ({found} OFFSET 0) AS found"
         )
+
+
+def records_of(own_id: str, cells: Sequence[str], target: str, relation: str) -> str:
+    """A query of the columns ``id``, ``x0``, ``x1``, ... and ``y``, as above."""
+    named = {f"x{j}": cell for j, cell in enumerate(cells)} | {"y": target}
+    shown = [
+        f"CAST({cell} AS DOUBLE PRECISION) AS {name}" for name, cell in named.items()
+    ]
+    return f"SELECT {own_id} AS id, {', '.join(shown)} FROM {relation}"
+
+
+def _label_weight(y: str, weights: Sequence[float]) -> str:
+    """What a record of label 0 or 1 counts, as an expression of its label."""
+    none, one = map(_of, weights)
+    return f"(CASE WHEN {y} > {_of(0.5)} THEN {one} ELSE {none} END)"
 
 
 def _gridded(text: str) -> str:

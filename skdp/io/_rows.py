@@ -22,7 +22,6 @@ from skdp.io._targets import Labels, Targets
 from skdp.io._users import Passed, Rows, SharesOfPasses
 from skdp.privacy._accounting import Budget
 from skdp.queries._plain_descent import PlainDescent
-from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 # How rows of a table without surprises become those of a solver.
 Encode = Callable[[Any], Any]
@@ -152,13 +151,6 @@ class StreamSource:
         shape, dtype = (0, self.n_features), self._rows.dtype
         kind = csr_array if self._rows.is_sparse else np.empty
         return Block(kind(shape, dtype=dtype), np.empty(0))
-
-    def gradient_sums(self, asked: PlainGradient) -> PlainSums | None:
-        """Sums that are added up where the records are; None where they are not."""
-        rows, targets = self._rows, self._targets
-        if targets is None or self.is_of_users or not rows.is_as_read:
-            return None
-        return rows.table.gradient_sums(asked, rows.reading, targets)
 
     def descended(self, asked: PlainDescent) -> FloatArray | None:
         """Weights that are found where the records are; None where they are not."""

@@ -59,7 +59,6 @@ class Session:
         self.snapshot, self._label = snapshot, label
         self.n_rows = 0
         self.has_read = False
-        self.kept: dict[str, Any] = {}  # for as long as the snapshot holds; private
         self._n_passes = 0
         self._is_broken = False
         self._thread = threading.get_ident()

@@ -73,17 +73,7 @@ class Spark:
         "that a part of the table which Spark computes twice while it is copied is "
         "the same, and that no record makes Spark fail while it reads the table",
     )
-    # Its floor is a whole number, 0 for NaN, and the greatest one for larger doubles,
-    # whose records are far as well; its trunc is of dates. Sums of whole numbers wrap
-    # around: the lowest 20 bits and the rest are added up apart.
-    dialect = Dialect(
-        floor="(floor({0}) + (({0}) - ({0})))",
-        trunc="CAST({} AS BIGINT)",
-        total=(
-            "CAST(SUM(shiftright(CAST({0} AS BIGINT), 20)) AS DECIMAL(38, 0)) * 1048576"
-            " + SUM(CAST({0} AS BIGINT) & 1048575)"
-        ),
-    )
+    dialect = Dialect()
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -189,11 +179,8 @@ class Spark:
         if self._copy is None:
             self._copy = self._asked(f"SELECT * FROM {relation}").localCheckpoint()
             self._show(self._copy)
-        return int(self.row(f"SELECT COUNT(*) FROM {relation}")[0])
-
-    def row(self, query: str) -> tuple[Any, ...]:
-        """The only row of what a query gives; sums of integers as decimals."""
-        return tuple(self._asked(query).collect()[0])
+        (found,) = self._asked(f"SELECT COUNT(*) FROM {relation}").collect()[0]
+        return int(found)
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
         """Record batches of what a query gives, part by part."""

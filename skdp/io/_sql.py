@@ -12,20 +12,17 @@ from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_count
-from skdp.data import Block
-from skdp.io._arrow import arrow, is_exact, is_narrow, kind_of
+from skdp.io._arrow import arrow, is_exact, kind_of
 from skdp.io._duckdb import DuckDB
 from skdp.io._engine import Cell, Engine, quoted
 from skdp.io._parquet import BATCH_SIZE
 from skdp.io._postgres import PostgreSQL, is_postgresql
-from skdp.io._postgres_descent import is_within
+from skdp.io._postgres_descent import MOST_FEATURES, is_within, records_of
 from skdp.io._reading import Reading
 from skdp.io._session import Session, Snapshot, refused
 from skdp.io._spark import Spark, is_spark
-from skdp.io._sql_sums import MOST_FEATURES, GradientText, can_be_pushed, records_of
 from skdp.io._table_source import FETCHED, TableSource
 from skdp.queries._plain_descent import PlainDescent
-from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 _MOST_READERS = 64
 # Column of a reading that says which rows are records.
@@ -358,29 +355,6 @@ class SqlSource(TableSource):
         shares = engine.shares(self._relation, self._n_readers)
         return engine.gathered([self._query(names, share) for share in shares], size)
 
-    def gradient_sums(
-        self, asked: PlainGradient, reading: Reading, targets: Any
-    ) -> PlainSums | None:
-        """Sums that the database adds up; None where it cannot, or had better not."""
-        plain = self._plain_cells(reading, targets)
-        if plain is None or not can_be_pushed(asked):
-            return None
-        cells, y = plain
-        records = records_of(cells, y, self._relation, self._is_record())
-        types = [self._cells[name].dtype for name in reading.names]
-        wide = [j for j, dtype in enumerate(types) if not is_narrow(dtype)]
-        text = GradientText(asked, records, wide, self._engine.dialect)
-        (session,) = self._reads
-        residuals, *products = session.answered(
-            lambda: (self._count(), self._engine.row(text.sums))
-        )
-        # The same in all passes of a transaction, whatever the weights.
-        if text.count_far not in session.kept:
-            (n_far,) = self._engine.row(text.count_far)
-            session.kept[text.count_far] = int(n_far)
-        far = self._far(text) if session.kept[text.count_far] else ()
-        return PlainSums(int(residuals or 0), [int(p or 0) for p in products], far)
-
     def descended(
         self, asked: PlainDescent, reading: Reading, targets: Any
     ) -> FloatArray | None:
@@ -394,7 +368,7 @@ class SqlSource(TableSource):
         own = quoted(str(self._id))
         # All rows keep their places.
         target = f"CASE WHEN {self._is_record()} THEN {y} END"
-        records = records_of(cells, target, self._relation, "TRUE", f"{own} AS id, ")
+        records = records_of(own, cells, target, self._relation)
         (session,) = self._reads
 
         def ask() -> tuple[int, FloatArray]:
@@ -419,12 +393,6 @@ class SqlSource(TableSource):
             return None
         return [self._number(name) for name in reading.names], y
 
-    def _far(self, text: GradientText) -> Iterator[Block]:
-        """The records that were left out."""
-        for batch in self._engine.batches(text.far, self.batch_size):
-            *rows, y = (column.to_numpy() for column in batch.columns)
-            yield Block(np.column_stack(rows), y)
-
     def _is_record(self) -> str:
         """Which rows are records, as a condition."""
         if self._condition is None:
@@ -443,7 +411,7 @@ class SqlSource(TableSource):
         return f"SELECT {', '.join(shown)} FROM {self._relation}{some}{order}"
 
     def _number(self, name: str) -> str:
-        """What is read of a column, for sums; engines make no doubles of booleans."""
+        """What is read of a column as a number; engines make no doubles of booleans."""
         cell = self._cells[name]
         is_boolean = kind_of(cell.dtype) == "boolean"
         return f"CAST({cell.text} AS INTEGER)" if is_boolean else cell.text

@@ -26,7 +26,6 @@ from skdp.io._slots import Slots
 from skdp.io._steps import Step, of_step
 from skdp.io._users import UserIds, check_groups
 from skdp.queries._plain_descent import PlainDescent
-from skdp.queries._plain_gradient import PlainGradient, PlainSums
 
 # Of an order by ids; places in it are drawn apart.
 _ANY_KEY = "0"
@@ -368,12 +367,6 @@ class TableSource(ABC):
     def n_places(self) -> int:
         """In how many places lies what is kept of the rows."""
         return 1
-
-    def gradient_sums(
-        self, asked: PlainGradient, reading: Reading, targets: Any
-    ) -> PlainSums | None:
-        """Sums that are added up where the records are; None where they are not."""
-        return None
 
     def descended(
         self, asked: PlainDescent, reading: Reading, targets: Any

@@ -63,10 +63,6 @@ from skdp.solvers._registry import planned_solver
 from skdp.solvers._stream import Books, Stream, begun, keep, leave
 
 _DECLARED = (DeclaredRows, DeclaredStream)
-_UNCLIPPED_THEN = (
-    "Version 0.1 did not clip rows in predict; they are now clipped to data_norm as in "
-    "fit. Rows within it are predicted as before; coef_ and intercept_ are the same. "
-)
 
 _EXACT = "epsilon=inf: the optimum itself"
 
@@ -196,12 +192,6 @@ class DPEstimator(TakesSources, PrivateEstimator):
                 X = clip_rows(X, self.privacy_.data_norm)
             return centring.products(X, coef).astype(dtype, copy=False)
         return clipped_products(X, coef, self.privacy_.data_norm)
-
-    def _changed_since(self, schema: int, state: dict[str, Any]) -> str:
-        record = state.get("privacy_")
-        if schema > 1 or record is None or math.isinf(record.data_norm):
-            return ""
-        return _UNCLIPPED_THEN
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -37,8 +37,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
     A subclass documents the parameters and names the loss.
     """
 
-    # Of models that were stored before there were any.
-    _label_weights: tuple[float, ...] = ()
+    _label_weights: tuple[float, ...]
 
     def __init__(
         self,

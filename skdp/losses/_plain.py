@@ -1,4 +1,4 @@
-"""Residuals by plain arithmetic: the same bits in NumPy, compiled code and SQL.
+"""Residuals by plain arithmetic: the same bits in NumPy and compiled code.
 
 Only + - * / floor, comparisons and roots, each rounded once, in the order in which they
 are written; no library's exponential. `_kernel.py` has the same formulas for one record

@@ -159,8 +159,7 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
     ([(64, 32), (32, 10)], 1.0)
     """
 
-    # Of models that were stored before there were any.
-    _label_weights: tuple[float, ...] = ()
+    _label_weights: tuple[float, ...]
 
     def __init__(
         self,

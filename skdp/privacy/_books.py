@@ -3,12 +3,8 @@
 Knows how spends and their charges are stored and nothing of how these are found. A file
 is refused by its bytes before SQLite opens it, appears under its name only when
 complete, and every read verifies that it is whole. The schema number is SQLite's
-``user_version``. Which version of skdp wrote a spend stands in a table that version 0.1
-neither wrote nor minds; no digest covers it.
-
-Schema 1 had no charges and no set-asides. Such a file is read as it is, and becomes one
-of schema 2 with its first new spend: what its spends were charged is then written down
-once, as a balance under the same chain of digests, and is never found anew.
+``user_version``. Which version of skdp wrote a spend stands in a table of its own; no
+digest covers it.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from skdp import __version__
-from skdp._versions import FIRST_VERSION, check_version
+from skdp._versions import check_version
 from skdp.exceptions import LedgerError
 from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_from_json, event_to_json
@@ -51,28 +47,18 @@ CREATE TABLE spends (
     id INTEGER PRIMARY KEY, committed_at TEXT NOT NULL, label TEXT NOT NULL,
     epsilon REAL, delta REAL NOT NULL, event TEXT NOT NULL, charge TEXT
 );
-CREATE TABLE carried (after INTEGER NOT NULL, balance TEXT NOT NULL);
 """
-# Set-asides stay null in a file that began with schema 1, which knew none.
-_FROM_SCHEMA_1 = (
-    "ALTER TABLE books ADD COLUMN reserve_epsilon REAL",
-    "ALTER TABLE books ADD COLUMN reserve_delta REAL",
-    "ALTER TABLE spends ADD COLUMN charge TEXT",
-    "CREATE TABLE carried (after INTEGER NOT NULL, balance TEXT NOT NULL)",
-    f"PRAGMA user_version={_SCHEMA_VERSION}",
-)
 # SQLite's name for what a reader that may not write would have to undo.
 _HALF_WRITTEN = "SQLITE_READONLY_ROLLBACK"
 _UNDO = "Open it once with BudgetLedger.open, which undoes that."
 # Parts of a charge, in the order of its fields.
 _NUMBERS = ("epsilon", "delta", "mu_squared")
-# Columns of spends, by schema.
-_WIDTHS = {1: 6, 2: 7}
-_TABLES = {
-    1: ("books", "spends", "versions"),
-    2: ("books", "spends", "versions", "carried"),
-}
-# Made by the first spend that a version with such a table writes.
+# Columns of the books, and of spends.
+_BOOKS_WIDTH, _SPENDS_WIDTH = 10, 7
+_TABLES = {("table", name) for name in ("books", "spends", "versions")}
+# Empty in files of 1.0.0rc1, which would have written there what 0.1 had spent.
+_CARRIED = ("table", "carried")
+# Made by the first spend.
 _VERSIONS = (
     "CREATE TABLE IF NOT EXISTS versions "
     "(since INTEGER NOT NULL, skdp_version TEXT NOT NULL)"
@@ -94,22 +80,13 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Balance:
-    """What the spends of schema 1 were charged in all, and what was then set aside."""
-
-    charge: Charge
-    reserve_epsilon: float
-    reserve_delta: float
-
-
-@dataclass(frozen=True)
 class Spend:
     """One committed event.
 
     `id` runs from 1, `committed_at` is in UTC, and `label` says what was fitted.
     `epsilon` and `delta` are what the fit asked for; epsilon is inf for a non-private
     event. `skdp_version` is that of the skdp that made the release. `charge` is what it
-    was charged, None if it was booked by schema 1.
+    was charged.
     """
 
     id: int
@@ -118,32 +95,27 @@ class Spend:
     epsilon: float
     delta: float
     event: Event
-    skdp_version: str = FIRST_VERSION
-    charge: Charge | None = None
+    skdp_version: str
+    charge: Charge
 
 
 @dataclass(frozen=True)
 class Entries:
     """What a verified file holds; events are read when they are asked for.
 
-    `balance` is that of the first `carried` spends, if they were booked by schema 1 and
-    others followed. `head` is the last digest of the chain.
+    `head` is the last digest of the chain.
     """
 
     path: str
-    schema: int
     rows: tuple[tuple[Any, ...], ...]
     charges: tuple[Charge, ...]
     versions: dict[int, str]
-    carried: int = 0
-    balance: Balance | None = None
-    head: str = ""
+    head: str
 
     def spends(self) -> list[Spend]:
         """All spends, oldest first; raises `LedgerError` if one cannot be read."""
-        spends, version = [], FIRST_VERSION
-        charges = (*[None] * (len(self.rows) - len(self.charges)), *self.charges)
-        for row, charge in zip(self.rows, charges, strict=True):
+        spends, version = [], ""
+        for row, charge in zip(self.rows, self.charges, strict=True):
             version = self.versions.get(row[0], version)
             try:
                 event = event_from_json(row[5])
@@ -157,8 +129,8 @@ class Entries:
 
     @property
     def last_version(self) -> str:
-        """The version of skdp that made the last spend."""
-        return list(self.versions.values())[-1] if self.versions else FIRST_VERSION
+        """The version of skdp that made the last spend; there has to be one."""
+        return list(self.versions.values())[-1]
 
 
 @dataclass(frozen=True)
@@ -247,13 +219,12 @@ class Books:
 
     def _verified(self, connection: sqlite3.Connection) -> Entries:
         """All entries, after checking that the file is whole and of these terms."""
-        (schema,) = connection.execute("PRAGMA user_version").fetchone()
-        if _holds_more(connection, schema):
+        if _holds_more(connection):
             raise _damaged(self.path, "it holds more than its tables")
         books = connection.execute("SELECT * FROM books").fetchall()
         if len(books) != 1:
             raise _damaged(self.path, "the table of books does not have one row")
-        terms = _terms_of(books[0])
+        terms = _terms_of(self.path, books[0])
         if terms != self.terms:
             told = ", ".join(f"{name}={value!r}" for name, value in vars(terms).items())
             raise LedgerError(
@@ -262,34 +233,24 @@ class Books:
             )
         rows = connection.execute("SELECT * FROM spends ORDER BY id").fetchall()
         count, head = books[0][6:8]
-        carried, balance = 0, None
-        if schema > 1:
-            carried, balance = _carried(self.path, connection, len(rows))
-        has_reserve = books[0][8:10] not in ((), (None, None))
-        if has_reserve != (schema > 1 and not carried):
-            raise _damaged(self.path, "set-asides and what was carried over disagree")
         link = _first_link(books[0])
-        for number, row in enumerate(rows, start=1):
-            is_old = schema == 1 or number <= carried
-            if len(row) != _WIDTHS[schema] or is_old != (row[6:] in ((), (None,))):
+        for row in rows:
+            if len(row) != _SPENDS_WIDTH:
                 raise _damaged(self.path, "a spend has another form")
-            link = _next_link(link, row[:6] if is_old else row)
-            if balance is not None and number == carried:
-                link = _next_link(link, ("carried", carried, balance))
+            link = _next_link(link, row)
         if count != len(rows) or head != link:
             what = "the spends do not match their chain of digests"
             raise _damaged(self.path, what)
-        written = rows[carried:] if schema > 1 else []
         versions = _versions(connection)
+        if rows and next(iter(versions), None) != 1:
+            raise _damaged(self.path, "its first spend names no version of skdp")
         try:
-            charges = tuple(_charge_from(row[6]) for row in written)
-            settled = None if balance is None else _balance_from(balance)
+            charges = tuple(_charge_from(row[6]) for row in rows)
             for version in versions.values():
                 check_version("A spend", version)
         except (ValueError, TypeError, OverflowError) as error:
             raise _damaged(self.path, str(error)) from None
-        facts = (self.path, schema, tuple(rows), charges, versions)
-        return Entries(*facts, carried, settled, head)
+        return Entries(self.path, tuple(rows), charges, versions, head)
 
 
 @dataclass(frozen=True)
@@ -299,25 +260,6 @@ class Writer:
     path: str
     connection: sqlite3.Connection
     count: int
-
-    def carry(self, balance: Balance) -> None:
-        """Make a file of schema 1 one of schema 2, its spends settled for good."""
-        for statement in _FROM_SCHEMA_1:
-            self.connection.execute(statement)
-        if self.count:
-            text = _balance_text(balance)
-            self.connection.execute(
-                "INSERT INTO carried VALUES (?, ?)", (self.count, text)
-            )
-            self._link(("carried", self.count, text))
-            return
-        # Nothing is carried: the set-asides are told, and under the first digest.
-        self.connection.execute(
-            "UPDATE books SET reserve_epsilon = ?, reserve_delta = ?",
-            (balance.reserve_epsilon, balance.reserve_delta),
-        )
-        books = self.connection.execute("SELECT * FROM books").fetchone()
-        self.connection.execute("UPDATE books SET head = ?", (_first_link(books),))
 
     def append(
         self, event: Event, epsilon: float, delta: float, label: str, charge: Charge
@@ -360,7 +302,9 @@ class Writer:
 
 
 def _charge_text(charge: Charge) -> str:
-    values = {"is_void": True} if charge.is_void else _numbers(charge)
+    values: dict[str, Any] = {"is_void": True}
+    if not charge.is_void:
+        values = {name: getattr(charge, name) for name in _NUMBERS}
     return json.dumps(values, sort_keys=True, allow_nan=False)
 
 
@@ -370,35 +314,14 @@ def _charge_from(text: str) -> Charge:
     values = _object_of(text)
     if set(values) == {"is_void"} and values["is_void"] is True:
         return Charge(is_void=True)
-    epsilon, delta, mu_squared = _amounts(values, _NUMBERS)
+    if set(values) != set(_NUMBERS):
+        raise ValueError("a charge does not have the parts of one")
+    found = [values[name] for name in _NUMBERS]
+    # Asked so that what is no number is refused.
+    if not all(type(value) in (int, float) and value >= 0 for value in found):
+        raise ValueError("a part of a charge is negative or no number")
+    epsilon, delta, mu_squared = map(float, found)
     return Charge(epsilon, delta, mu_squared)
-
-
-def _balance_text(balance: Balance) -> str:
-    # Sums go on after what is not private, which a charge alone need not say.
-    values = _numbers(balance.charge) | {
-        "is_void": balance.charge.is_void,
-        "reserve_epsilon": balance.reserve_epsilon,
-        "reserve_delta": balance.reserve_delta,
-    }
-    # JSON has no infinity, which the sums of books with non-private fits may be.
-    finite = {k: None if v == math.inf else v for k, v in values.items()}
-    return json.dumps(finite, sort_keys=True, allow_nan=False)
-
-
-def _balance_from(text: str) -> Balance:
-    values = _object_of(text)
-    is_void = values.pop("is_void", None)
-    if not isinstance(is_void, bool):
-        raise ValueError("a balance does not say whether it is void")
-    known = {k: math.inf if v is None else v for k, v in values.items()}
-    names = (*_NUMBERS, "reserve_epsilon", "reserve_delta")
-    epsilon, delta, mu_squared, *reserve = _amounts(known, names)
-    return Balance(Charge(epsilon, delta, mu_squared, is_void), *reserve)
-
-
-def _numbers(charge: Charge) -> dict[str, float]:
-    return {name: getattr(charge, name) for name in _NUMBERS}
 
 
 def _object_of(text: str) -> dict[str, Any]:
@@ -411,39 +334,12 @@ def _object_of(text: str) -> dict[str, Any]:
     return values
 
 
-def _amounts(values: dict[str, Any], names: tuple[str, ...]) -> list[float]:
-    """The values of exactly these names, none of them negative."""
-    if set(values) != set(names):
-        raise ValueError("a charge does not have the parts of one")
-    found = [values[name] for name in names]
-    # Asked so that what is no number is refused.
-    if not all(type(value) in (int, float) and value >= 0 for value in found):
-        raise ValueError("a part of a charge is negative or no number")
-    return [float(value) for value in found]
-
-
-def _carried(
-    path: str, connection: sqlite3.Connection, n_spends: int
-) -> tuple[int, str | None]:
-    """How many spends were booked by schema 1, and their balance as text.
-
-    The digest that a balance is under is that of the last of these spends, so there
-    has to be one.
-    """
-    found = connection.execute("SELECT * FROM carried").fetchall()
-    if not found:
-        return 0, None
-    after, balance = found[0][0], found[0][-1]
-    is_known = len(found) == 1 and len(found[0]) == 2 and isinstance(balance, str)
-    if not (is_known and type(after) is int and 1 <= after <= n_spends):
-        raise _damaged(path, "what was carried over is under no digest")
-    return after, balance
-
-
-def _holds_more(connection: sqlite3.Connection, schema: int) -> bool:
+def _holds_more(connection: sqlite3.Connection) -> bool:
     """Whether there is anything but tables of a ledger, such as a trigger."""
-    held = connection.execute("SELECT type, name FROM sqlite_master").fetchall()
-    return not {("table", name) for name in _TABLES[schema]} >= set(held)
+    held = set(connection.execute("SELECT type, name FROM sqlite_master").fetchall())
+    if _CARRIED in held and connection.execute("SELECT * FROM carried").fetchone():
+        return True
+    return not _TABLES >= held - {_CARRIED}
 
 
 def _versions(connection: sqlite3.Connection) -> dict[int, str]:
@@ -481,20 +377,14 @@ def find_terms(path: str, *, read_only: bool = False) -> Terms:
             problem, remedy = "a killed writer left it half written", _UNDO
     if row is None:
         raise LedgerError(f"The ledger {path!r} cannot be read: {problem}. {remedy}")
-    return _terms_of(row)
+    return _terms_of(path, row)
 
 
-def _terms_of(row: tuple[Any, ...]) -> Terms:
-    """The terms in a row of books; half of delta is set aside where none are told."""
-    reserve = row[8:10]
-    if reserve in ((), (None, None)):
-        reserve = 0.0, half_of(row[1])
-    return Terms(*row[:6], *reserve)
-
-
-def half_of(delta: Any) -> Any:
-    """What is set aside of a delta by default; of a text, which is no delta, itself."""
-    return delta / 2 if isinstance(delta, float) else delta
+def _terms_of(path: str, row: tuple[Any, ...]) -> Terms:
+    """The terms in a row of books."""
+    if len(row) != _BOOKS_WIDTH:
+        raise _damaged(path, "its books have another form")
+    return Terms(*row[:6], *row[8:])
 
 
 def _books_row(terms: Terms) -> tuple[Any, ...]:
@@ -576,7 +466,7 @@ def _connect(path: str, read_only: bool = False) -> sqlite3.Connection:
         try:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if application == _APPLICATION_ID and version in _WIDTHS:
+            if application == _APPLICATION_ID and version == _SCHEMA_VERSION:
                 connection.execute("PRAGMA synchronous=EXTRA")
                 return connection
             problem = "it was written by another program"
@@ -588,9 +478,9 @@ def _connect(path: str, read_only: bool = False) -> sqlite3.Connection:
         connection.close()
     if application == _APPLICATION_ID:
         raise LedgerError(
-            f"The ledger {path!r} must have a schema version from 1 to "
-            f"{_SCHEMA_VERSION}. Got version {version}. Use the skdp release that "
-            "wrote it."
+            f"The ledger {path!r} must have the schema version {_SCHEMA_VERSION}. Got "
+            f"version {version}. Use the skdp release that wrote it. A new ledger "
+            "would not know what is spent here."
         )
     raise LedgerError(
         f"The file {path!r} must be a ledger written by skdp. Got a foreign, empty or "
@@ -608,9 +498,8 @@ def _damaged(path: str, what: str) -> LedgerError:
 
 
 def _first_link(books: tuple[Any, ...]) -> str:
-    """Of the terms in a row of books; without set-asides where none are told."""
-    reserve = books[8:10]
-    terms = books[:6] if reserve in ((), (None, None)) else (*books[:6], *reserve)
+    """Of the terms in a row of books."""
+    terms = (*books[:6], *books[8:])
     return hashlib.sha256(repr(terms).encode()).hexdigest()
 
 

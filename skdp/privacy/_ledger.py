@@ -22,22 +22,18 @@ from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy._accounting import Budget, epsilon_of
 from skdp.privacy._adjacency import Relation, check_relation
 from skdp.privacy._books import (
-    Balance,
     Books,
     Entries,
     Spend,
     Terms,
     find_terms,
-    half_of,
     ledgers_beside,
 )
-from skdp.privacy._charge import Charge
 from skdp.privacy._codec import event_to_json
 from skdp.privacy._events import ComposedEvent, Event
 from skdp.privacy._filter import FilterState
 from skdp.privacy._refusal import MOST_SEARCHED, sufficient_reserve, told
-from skdp.privacy._settled import is_carried_whole, settled, underpaid
-from skdp.privacy._states import history_of, start_of, state_of
+from skdp.privacy._states import history_of, start_of, state_of, underpaid
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +45,6 @@ if TYPE_CHECKING:
 Kind = Literal["gaussian", "pure", "any"]
 # Ledgers beside a new one that a warning names.
 _MOST_NAMED = 3
-# Charges that were never written down.
-_UNKNOWN = Charge(math.nan, math.nan, math.nan)
 _NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs a cap."
 
 
@@ -164,7 +158,7 @@ class BudgetLedger:
             "reserve_epsilon", reserve_epsilon, low=0.0, high=self.epsilon
         )
         if reserve_delta is None:
-            reserve_delta = half_of(self.delta)
+            reserve_delta = self.delta / 2
         self.reserve_delta = check_real(
             "reserve_delta", reserve_delta, low=0.0, high=self.delta
         )
@@ -260,8 +254,6 @@ class BudgetLedger:
             charge = state.charge_of(event, budget.delta)
             refused = state.after(charge).exhausted() if _is_private(event) else None
             if refused is None:
-                if entries.schema == 1:
-                    writer.carry(_balance(state))
                 writer.append(event, budget.epsilon, budget.delta, label, charge)
         # After the transaction: what would have sufficed takes a while to find.
         if refused is not None:
@@ -298,22 +290,11 @@ class BudgetLedger:
         ----------
         verify : bool, default=False
             Find again what every event costs, which takes a while with sampled fits,
-            and raise `LedgerError` if one was charged less. What was booked by version
-            0.1 is taken as it was carried over.
+            and raise `LedgerError` if one was charged less.
         """
-        entries = self._books.read()
-        spends = entries.spends()
-        if check_bool("verify", verify) and entries.schema > 1:
-            start = start_of(self._books.terms, entries)
-            if entries.carried:
-                old = settled(self.cap, spends[: entries.carried])
-                if not is_carried_whole(start, old):
-                    raise LedgerError(
-                        f"The ledger {self.path!r} must carry over what its first "
-                        f"{entries.carried} spends were charged. Got another balance. "
-                        "Restore a backup."
-                    )
-            wrong = underpaid(start, spends[entries.carried :])
+        spends = self._books.read().spends()
+        if check_bool("verify", verify):
+            wrong = underpaid(start_of(self._books.terms), spends)
             if wrong is not None:
                 raise LedgerError(
                     f"Every spend of the ledger {self.path!r} must be charged what its "
@@ -388,14 +369,13 @@ class BudgetLedger:
         DataFrame
             One row per fit: number, time, label, epsilon and delta asked for, the
             event as JSON, its epsilon alone, the running total at the cap's delta, and
-            what it was charged: epsilon and delta of what is set aside, and mu. These
-            are NaN for what version 0.1 booked.
+            what it was charged: epsilon and delta of what is set aside, and mu.
         """
         import pandas as pd
 
         rows = []
         for spend, state in history_of(self._books.terms, self._books.read()):
-            charge = spend.charge or _UNKNOWN
+            charge = spend.charge
             rows.append(
                 {
                     "id": spend.id,
@@ -441,7 +421,7 @@ class BudgetLedger:
         text += ", allow_nonprivate=True" if self.allow_nonprivate else ""
         if self.reserve_epsilon > 0:
             text += f", reserve_epsilon={self.reserve_epsilon:g}"
-        if self.reserve_delta != half_of(self.delta):
+        if self.reserve_delta != self.delta / 2:
             text += f", reserve_delta={self.reserve_delta:g}"
         try:
             entries = self._books.read()
@@ -514,10 +494,12 @@ class BudgetLedger:
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "reserve_delta" not in state:
+            raise LedgerError(
+                "The stored handle of a ledger must say what is set aside. Got one "
+                "that was stored before skdp 1.0. Use the release that stored it."
+            )
         vars(self).update(state)
-        # Handles of version 0.1 set nothing aside of their own.
-        vars(self).setdefault("reserve_epsilon", 0.0)
-        vars(self).setdefault("reserve_delta", half_of(self.delta))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BudgetLedger) and vars(self) == vars(other)
@@ -553,14 +535,10 @@ def _remaining(state: FilterState, kind: Kind | None = None) -> Remaining:
     return Remaining(state.remaining_epsilon(), state.delta_left(), noise, pure)
 
 
-def _balance(state: FilterState) -> Balance:
-    return Balance(state.spent, state.reserve.epsilon, state.reserve.delta)
-
-
 def _told(state: FilterState, n_spends: int) -> str:
     """What was spent, and what is left for which kind of noise."""
     left = _remaining(state)
-    # Phase 1 of the filter spends delta too; later it stays as it is.
+    # Before the first square the filter spends delta too; later it stays as it is.
     at = f" at delta={left.delta:.4g}" if left.delta < state.cap.delta else ""
     text = f"{left.epsilon:.4g} left for one more fit with any noise{at}"
     if left.noise == "gaussian":

@@ -82,16 +82,12 @@ _SUM_ERROR = 1e-9
 
 Array = NDArray[np.float64]
 Profile = Callable[[Array], Array]
-Exchange = Callable[[tuple[Event, ...], float], float]
 
 
-def pld_epsilon(
-    leaves: Iterable[Event], delta: float, exchange: Exchange | None = None
-) -> float:
+def pld_epsilon(leaves: Iterable[Event], delta: float) -> float:
     """Epsilon of the adaptive composition of some events, never too small.
 
     Poisson events are all of one adjacency, and delta is 0 or in [1e-50, 1).
-    `exchange` bounds those under replace_one; by default as tightly as is known.
 
     Returns
     -------
@@ -99,7 +95,7 @@ def pld_epsilon(
         Looser, by Renyi divergences, where delta is below what transforms resolve, and
         inf if that is impossible too or the cost is in the hundreds.
     """
-    events, grouped_epsilon = tuple(leaves), exchange or _group_epsilon
+    events = tuple(leaves)
     # A standard deviation s of the loss costs an epsilon of at least about s^2 / 2.
     variance = math.fsum(map(loss_variance, events))
     if variance > _MOST_LOSS or any(_reach(e) > _MOST_LOSS for e in events):
@@ -109,14 +105,14 @@ def pld_epsilon(
         return _epsilon(events, delta)
     others = tuple(event for event in events if event not in grouped)
     if not others:
-        return grouped_epsilon(tuple(grouped), delta)
+        return _group_epsilon(tuple(grouped), delta)
     if any(isinstance(event, PoissonGaussianEvent) for event in others):
         raise ValueError(
             "The Poisson events of a composition must have one adjacency. "
             "Got both 'replace_one' and 'zero_out'."
         )
     # The sampled part becomes a black box with half of delta.
-    epsilon = grouped_epsilon(tuple(grouped), delta / 2)
+    epsilon = _group_epsilon(tuple(grouped), delta / 2)
     if epsilon == 0 or math.isinf(epsilon):
         return epsilon + _epsilon(others, delta / 2)
     return _epsilon((*others, EpsilonDeltaEvent(epsilon, delta / 2)), delta)
@@ -145,24 +141,6 @@ def _group_epsilon(events: tuple[Event, ...], delta: float) -> float:
 
     found = 0.0 if is_enough(0.0) else smallest(is_enough, 1e-6)
     # The share that is left for so large an epsilon may be below what rounding takes.
-    return found if found < _MOST_LOSS else _coarse_group_epsilon(events, delta)
-
-
-def halved_group_epsilon(events: tuple[Event, ...], delta: float) -> float:
-    """The same as version 0.1 had it: (e, d) becomes (2 e, (1 + exp(e)) d).
-
-    For its ledgers only, and never to be changed.
-    """
-    lost = _rounding(events)
-    if delta <= 8 * lost:
-        return _coarse_group_epsilon(events, delta)
-    whole = _compose(events, delta)
-
-    def is_enough(epsilon: float) -> bool:
-        share = delta / (1 + math.exp(min(epsilon, 700.0)))
-        return float(whole.get_delta_for_epsilon(epsilon)) + lost <= share
-
-    found = 0.0 if is_enough(0.0) else 2 * smallest(is_enough, 1e-6)
     return found if found < _MOST_LOSS else _coarse_group_epsilon(events, delta)
 
 

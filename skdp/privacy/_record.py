@@ -11,7 +11,7 @@ import numpy as np
 
 from skdp import __version__
 from skdp._card import card
-from skdp._versions import FIRST_VERSION, check_schema, check_version, warn_of_version
+from skdp._versions import check_schema, check_version, warn_of_version
 from skdp.privacy._adjacency import Relation, check_relation
 from skdp.privacy._codec import event_from_dict, event_to_dict
 from skdp.privacy._events import Event, GaussianEvent
@@ -92,7 +92,7 @@ class PrivacyRecord:
     sensitivity_unit : str, default=""
         Unit of `sensitivity` and `noise_scale`, if it is not that of the query.
     skdp_version : str
-        The version of skdp that made the release; "0.1" if it did not say so.
+        The version of skdp that made the release.
     risk : str, default=""
         What a record risks at the most, in one sentence; empty if the release is not
         private, or an older version made it. `skdp.audit.membership_risk` says more.
@@ -127,7 +127,8 @@ class PrivacyRecord:
     risk: str = ""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update({"skdp_version": FIRST_VERSION} | state)
+        check_version(_WHAT, state.get("skdp_version"))
+        vars(self).update(state)
 
     def to_dict(self) -> dict[str, Any]:
         """The record with JSON-ready values; an infinite number becomes ``"inf"``.
@@ -251,10 +252,9 @@ def _read_fields(stored: Any) -> dict[str, Any]:
     """The fields that a stored record holds; raises and warns as `from_dict` does."""
     if not isinstance(stored, dict):
         raise ValueError(f"{_WHAT} must be an object. Got something else.")
-    values: dict[str, Any] = {"skdp_version": FIRST_VERSION, "schema": 1}
-    values |= _plain(stored)
-    version = check_version(_WHAT, values["skdp_version"])
-    check_schema(_WHAT, values.pop("schema"), RECORD_SCHEMA, version)
+    values: dict[str, Any] = _plain(stored)
+    version = check_version(_WHAT, values.get("skdp_version"))
+    check_schema(_WHAT, values.pop("schema", None), RECORD_SCHEMA, version)
     known = {field.name for field in fields(PrivacyRecord)}
     needed = {x.name for x in fields(PrivacyRecord) if x.default is MISSING}
     if not needed <= set(values) <= known:

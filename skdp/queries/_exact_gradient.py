@@ -40,7 +40,6 @@ from skdp.queries._exact_sums import WholeSum
 from skdp.queries._grid import MOST_ROWS, RESIDUAL_BITS
 from skdp.queries._grid_rows import DenseGrid, GridRows, gridded
 from skdp.queries._kept_rows import KeptRows
-from skdp.queries._plain_gradient import PlainGradient, PlainSums
 from skdp.queries._row_grid import (
     LONGEST,
     MOST_SQUARES,
@@ -172,9 +171,6 @@ class ExactGradientSum:
         If rows or residuals have no bound; `GradientSum` needs none.
     """
 
-    # Whether rows are added up as they are in products.
-    _is_plain = True
-
     def __init__(
         self,
         source: Source,
@@ -214,15 +210,7 @@ class ExactGradientSum:
         total: Any = None
         of_intercept = WholeSum((1, k))
         units = np.zeros(k, dtype=np.int64)  # room for 2^44 records at the bound
-        blocks = self._blocks(rows)
-        pushed = self._pushed(weights) if rows is None else None
-        if pushed is not None:
-            blocks = map(self._on_grid, pushed.far)
-            self._kind = self._of_none()
-            total = self._kind.total(k)
-            total.add_whole(pushed.products)
-            of_intercept.add([[pushed.residuals]])
-        for block in blocks:
+        for block in self._blocks(rows):
             self._kind = block.sums
             if total is None:
                 total = block.sums.total(k)
@@ -265,33 +253,6 @@ class ExactGradientSum:
         """Rows on their grid, of no records; public."""
         rows: GridRows = self._on_grid(nothing(self._source)).sums
         return rows
-
-    def _pushed(self, weights: FloatArray) -> PlainSums | None:
-        """Sums that the source adds up where its records are, if it can."""
-        add_up = getattr(self._source, "gradient_sums", None)
-        objective, d = self._objective, self._objective.n_features
-        is_plain = self._is_plain and objective.loss.n_outputs == 1
-        if (
-            add_up is None
-            or self._keeps
-            or not is_plain
-            or objective.entry_bound < objective.data_norm
-        ):
-            return None
-        constant = LONGEST * weights[d, 0] if objective.fit_intercept else 0.0
-        asked = PlainGradient(
-            weights[:d, 0],
-            constant,
-            objective.data_norm / LONGEST,
-            objective.offset[0] if objective.offset else 0.0,
-            scale_of(objective.data_norm),
-            objective.loss.form,
-            objective.loss.form_constants,
-            self._clip,
-            2.0**RESIDUAL_BITS / self._largest,
-        )
-        found: PlainSums | None = add_up(asked)
-        return found
 
     # ------------------------------------------------------------------ rows
 

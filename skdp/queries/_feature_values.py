@@ -186,8 +186,6 @@ class Value(GradientAnswer):
 class ValueSum(ExactGradientSum):
     """Sums of gradients of shortened rows, with predictions of the rows as they are."""
 
-    _is_plain = False
-
     def __init__(self, source: Source, values: Values) -> None:
         rows = values.rows
         columns = ColumnsOf(source, values.columns)

@@ -185,8 +185,6 @@ class Score(GradientAnswer):
 class ScoreSum(ExactGradientSum):
     """Sums of gradients whose rows are clipped once more, but not for predictions."""
 
-    _is_plain = False
-
     def __init__(self, source: Source, scores: Scores) -> None:
         super().__init__(source, scores.objective, scores.residual_clip)
         self._entry_clip = scores.entry_bound

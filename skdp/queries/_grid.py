@@ -8,7 +8,6 @@ double precision holds whatever is added first. Lemma 4 of ``docs/proofs/noisy_g
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,12 +68,6 @@ class ExactTotal:
             self._carry()
         self._low += part
         self._rows += n_rows
-
-    def add_whole(self, sums: Sequence[int]) -> None:
-        """Add sums of any size and of any number of records, of the first output."""
-        self._carry()
-        self._high[:, 0] += [number >> 32 for number in sums]
-        self._low[:, 0] += [number & 0xFFFFFFFF for number in sums]
 
     def _carry(self) -> None:
         self._high += self._low >> 32

@@ -124,9 +124,6 @@ class MovedGradient:
 class MovedGradientSum(ExactGradientSum):
     """Exact sums over a source, which is private; rows are kept as for gradients."""
 
-    # No engine knows the sum, nor do compiled loops.
-    _is_plain = False
-
     def __init__(self, source: Source, family: MovedGradients) -> None:
         super().__init__(source, family.objective)
         self._family, self._largest = family, family.largest

@@ -73,8 +73,6 @@ class UserGradient(Gradient):
 class UserSum(ExactGradientSum):
     """Sums over users of what each adds, clipped; a user's rows may be anywhere."""
 
-    _is_plain = False
-
     def __init__(self, source: Source, gradients: UserGradients) -> None:
         super().__init__(source, gradients.objective, gradients.residual_clip)
         self._weight = gradients.intercept_weight * gradients.objective.fit_intercept

@@ -6,14 +6,12 @@ import copy
 import dataclasses
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 
 from skdp import DPLogisticRegression, private_score
-from skdp.exceptions import InconsistentVersionWarning
 from skdp.privacy import PrivacyRecord, record_schema
 from skdp.privacy._codec import _FIELDS as FIELDS_OF_EVENTS
 from skdp.privacy._codec import _LATER as LATER_FIELDS
@@ -27,7 +25,6 @@ from tests.json_schema import is_valid
 from tests.privacy.test_codec import GOLDEN
 
 SCHEMA = record_schema()
-STORED = Path(__file__).parents[1] / "stored" / "0.1"
 X = np.random.default_rng(0).normal(size=(60, 3))
 SCORE = X[:, 0] + 0.1
 # What works by declaration alone makes no release and has no record.
@@ -97,17 +94,6 @@ def test_schema_has_the_events_and_their_fields():
 def test_events_are_of_the_schema(text):
     event = event_to_dict(event_from_json(text))
     assert is_valid(event, SCHEMA["$defs"]["event"], SCHEMA)
-
-
-def test_records_of_version_0_1_are_of_the_schema_once_read():
-    models = json.loads((STORED / "expected.json").read_text())["models"]
-    records = [model["record"] for model in models.values() if model["record"]]
-    assert records
-    for values in records:
-        with pytest.warns(InconsistentVersionWarning):
-            record = PrivacyRecord.from_dict(values)
-        assert is_valid(written(record), SCHEMA)
-        assert not is_valid(values, SCHEMA)
 
 
 def test_a_sentence_on_risk_is_kept():

@@ -16,6 +16,7 @@ import pytest
 from skdp import BudgetLedger, PrivacyRecord
 from skdp.ensemble import _trees
 from skdp.exceptions import StreamOverError
+from skdp.privacy import Budget, GaussianEvent
 
 FOLDER = Path(__file__).parents[1] / "stored" / "1.0"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())
@@ -76,7 +77,14 @@ def test_stored_books_verify_and_sum(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ledger = BudgetLedger.open(path)
-    assert ledger.spent().epsilon <= EXPECTED["spent"] * (1 + 1e-9)
+    spent, n_spends = ledger.spent().epsilon, len(ledger.spends(verify=True))
+    assert spent <= EXPECTED["spent"] * (1 + 1e-9)
+    budget = Budget(1.0, 1e-6)
+    ledger.commit(
+        GaussianEvent(30.0), adjacency="replace_one", budget=budget, label="more"
+    )
+    assert len(ledger.spends(verify=True)) == n_spends + 1
+    assert ledger.spent().epsilon > spent
 
 
 def test_files_look_for_classes_where_they_still_are():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import traceback
 
@@ -16,7 +15,6 @@ from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource, _postgres
 from skdp.io._conditions import condition_of
 from skdp.io._engine import Cell, Dialect
-from skdp.io._sql_sums import GradientText
 from skdp.queries import _exact_gradient
 from tests.io import postgres_cluster
 from tests.io.places import (
@@ -274,14 +272,12 @@ def hostile(typed):
 
 
 @pytest.mark.usefixtures("is_too_large_to_keep")
-def test_no_value_fails_and_all_paths_agree(typed, monkeypatch):
+def test_no_value_fails(typed):
     n_hostile = hostile(typed)
     source = typed_source(typed)
     _, present, _ = read(source)
     assert (~present).sum() == n_hostile - 8  # eight are numbers, if odd ones
-    pushed = model(random_state=0).fit(source).coef_
-    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", 2)
-    assert np.array_equal(model(random_state=0).fit(typed_source(typed)).coef_, pushed)
+    model().fit(source)
 
 
 def test_broken_twin_that_casts_decimals_is_found(typed, monkeypatch):
@@ -290,14 +286,6 @@ def test_broken_twin_that_casts_decimals_is_found(typed, monkeypatch):
     monkeypatch.setattr(_postgres, "_double", plain)
     with pytest.raises(SourceError):
         read(typed_source(typed))
-
-
-@pytest.mark.usefixtures("is_too_large_to_keep")
-def test_broken_twin_that_multiplies_long_entries_is_found(typed, monkeypatch):
-    hostile(typed)
-    monkeypatch.setattr(GradientText, "_is_short", lambda text: "TRUE")
-    with pytest.raises(SourceError):
-        model().fit(typed_source(typed))
 
 
 def test_dates_that_are_none(typed):
@@ -357,15 +345,21 @@ def test_conditions_of_other_kinds(typed):
             typed_source(typed, where=text)
 
 
-@pytest.mark.usefixtures("is_too_large_to_keep")
 @pytest.mark.parametrize("target", ["is_so", "whole < 5", "word"])
-def test_labels_of_all_kinds_where_they_lie(target, typed, monkeypatch):
+def test_labels_of_all_kinds(target, typed):
     classes = ["down", "up"] if target == "word" else [False, True]
     asked = model(random_state=0).set_params(classes=classes)
-    facts = {"target": target, "features": ["single", "double_"]}
-    pushed = asked.fit(typed_source(typed, **facts)).coef_
-    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", 1)
-    assert np.array_equal(asked.fit(typed_source(typed, **facts)).coef_, pushed)
+    frame = numbers()
+    labels = {
+        "is_so": frame["key"] % 2 == 0,
+        "whole < 5": frame["key"] % 11 < 5,
+        "word": frame["word"],
+    }[target]
+    held = asked.fit(frame[["b", "a"]], labels).coef_
+    facts = {"target": target, "features": ["double_", "a_"]}
+    run(typed, "ALTER TABLE typed ADD COLUMN a_ DOUBLE PRECISION")
+    run(typed, "UPDATE typed SET a_ = a FROM records WHERE records.key = typed.key")
+    assert np.array_equal(asked.fit(typed_source(typed, **facts)).coef_, held)
 
 
 def test_features_and_targets_by_conditions(study):
@@ -445,17 +439,9 @@ class Meddled(SqlSource):
             self.happens()
             yield part
 
-    def gradient_sums(self, *asked):
-        found = super().gradient_sums(*asked)
-        self.happens()
-        return found
 
-
-@pytest.mark.parametrize("most_features", [200, 2])
 @pytest.mark.usefixtures("is_too_large_to_keep")
-def test_what_others_commit_meanwhile_is_not_seen(most_features, own, monkeypatch):
-    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", most_features)
-
+def test_what_others_commit_meanwhile_is_not_seen(own):
     class Updated(Meddled):
         def happens(self):
             run(
@@ -491,12 +477,10 @@ def backend_of(source):
     return source._engine.row("SELECT pg_backend_pid()")[0]
 
 
-@pytest.mark.parametrize("most_features", [200, 2])
 @pytest.mark.parametrize("settings", [{}, PARALLEL], ids=["alone", "workers"])
 @pytest.mark.usefixtures("is_too_large_to_keep")
-def test_a_dropped_connection(most_features, settings, tmp_path, monkeypatch):
+def test_a_dropped_connection(settings, tmp_path):
     """One message, one spend, and no number."""
-    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", most_features)
     connection = postgres(numbers(), **settings)
     books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
 
@@ -568,32 +552,38 @@ def in_latin1():
         with connected(uri.replace("/postgres?", "/latin?")) as other:
             run(
                 other,
-                "CREATE TABLE records AS SELECT CAST(i AS REAL) / 100 AS a, "
+                "CREATE TABLE records AS SELECT i AS key, CAST(i AS REAL) / 100 AS a, "
                 "chr(97 + i % 2) AS y FROM generate_series(0, 99) AS t(i)",
+                "ALTER TABLE records ADD PRIMARY KEY (key)",
             )
             yield other
         run(own, "DROP DATABASE latin WITH (FORCE)")
 
 
-@pytest.mark.usefixtures("is_too_large_to_keep")
+def fitted_inside(connection, label, books):
+    """By the server, which is told the labels."""
+    facts = {"target": "y", "n_samples": 100, "record_id": "key"}
+    source = SqlSource(connection, "records", **facts, trains_inside=True)
+    given = {"solver": "bolt_on", "solver_params": {"n_passes": 2, "batch_size": 10}}
+    asked = DPLogisticRegression(5.0, classes=["a", label], ledger=books, **given)
+    return asked.fit(source)
+
+
 @pytest.mark.parametrize("label", ["\u0141\u00f3d\u017a", "a\0b", "b"])
 def test_labels_that_a_database_cannot_write_are_in_no_row(label, in_latin1, tmp_path):
     books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
-    source = SqlSource(in_latin1, "records", target="y", n_samples=100)
-    fitted = model(ledger=books).set_params(classes=["a", label]).fit(source)
+    fitted = fitted_inside(in_latin1, label, books)
     assert set(fitted.classes_) == {"a", label}
     assert len(books.spends()) == 1
 
 
-@pytest.mark.usefixtures("is_too_large_to_keep")
 def test_broken_twin_that_writes_any_label_ends_after_the_commit(
     in_latin1, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(Dialect, "can_write", lambda self, text: True)
     books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
-    source = SqlSource(in_latin1, "records", target="y", n_samples=100)
     with pytest.raises(SourceError):
-        model(ledger=books).set_params(classes=["a", "\u0141"]).fit(source)
+        fitted_inside(in_latin1, "\u0141", books)
     assert len(books.spends()) == 1
 
 
@@ -662,43 +652,6 @@ def test_functions_of_others_are_not_called(own):
             ask(other, "SELECT sum(abs(a)) FROM records")
         source = SqlSource(other, "records", **FACTS, features=FEATURES)
         model().fit(source)
-
-
-def leaves(plan):
-    yield plan
-    for part in plan.get("Plans", ()):
-        yield from leaves(part)
-
-
-def modes_of_the_sums(monkeypatch):
-    """Of what the plan of a gradient sum is made, with workers."""
-    asked = []
-    honest = GradientText.sums.fget
-    monkeypatch.setattr(
-        GradientText, "sums", property(lambda t: asked.append(honest(t)) or asked[-1])
-    )
-    source = in_postgres(numbers(30_000), settings=PARALLEL)
-    model().fit(source)
-    query = f"EXPLAIN (FORMAT JSON) {asked[-1]}"
-    with source._engine.transaction():
-        with source._engine._asked(query, is_copied=False) as cursor:
-            (plan,) = cursor.fetchone()
-    nodes = list(leaves(json.loads(plan)[0]["Plan"]))
-    assert "Gather" in [node["Node Type"] for node in nodes]
-    return [node.get("Partial Mode") for node in nodes]
-
-
-@pytest.mark.usefixtures("is_too_large_to_keep")
-def test_workers_add_up(monkeypatch):
-    """Whole sums, not only scans, are divided among them."""
-    assert "Partial" in modes_of_the_sums(monkeypatch)
-
-
-@pytest.mark.usefixtures("is_too_large_to_keep")
-def test_broken_twin_whose_fences_keep_workers_out_is_found(monkeypatch):
-    fenced = Dialect(fence=" OFFSET 0")
-    monkeypatch.setattr(_postgres, "_DIALECT", fenced)
-    assert "Partial" not in modes_of_the_sums(monkeypatch)
 
 
 def test_without_a_server_the_skip_says_what_is_needed(monkeypatch):

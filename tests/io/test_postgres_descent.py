@@ -17,6 +17,7 @@ from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
 from skdp.io._postgres import PostgreSQL
 from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_within
+from skdp.io._targets import Labels
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss, WeightedLoss
 from skdp.objectives import LinearObjective
 from skdp.queries._plain_descent import PlainDescent
@@ -433,6 +434,10 @@ def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
     there = model.fit(source_of(frame, where=where)).coef_
     assert np.allclose(inside, read, rtol=1e-9)
     assert np.allclose(there, read, rtol=1e-9)
+
+
+def test_labels_with_quotation_marks_are_written():
+    assert "'it''s'" in Labels(np.array(["it's", "so"])).text("cell")
 
 
 def test_who_may_make_nothing_is_told_so_and_reads_the_same(study):

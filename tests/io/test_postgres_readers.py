@@ -30,7 +30,6 @@ FACTS = {"target": "y", "n_samples": N, "features": FEATURES}
 
 @pytest.fixture(autouse=True)
 def rows_are_fetched_in_every_pass(monkeypatch):
-    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", 0)
     monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
 
 

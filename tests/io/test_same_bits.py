@@ -32,6 +32,7 @@ from skdp import (
     private_score,
 )
 from skdp.neural_network import Convolution
+from skdp.queries import _exact_gradient
 from tests.io.places import COLUMNS, FEATURES, LAYOUTS, in_files, kept, numbers
 from tests.wide import covering
 
@@ -170,6 +171,22 @@ def engine_of(layout):
 def test_fits_are_equal_bit_for_bit(name, layout, source_in):
     model, target = MODELS[name]
     there = clone(model).fit(source_in(layout, target))
+    for one, other in zip(in_memory(name), released(there), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("name", ["noisy_gd", "counts", "scaled"])
+@pytest.mark.parametrize("layout", ["one file", "database", "PostgreSQL"])
+def test_rows_that_are_read_at_every_pass_have_the_same_bits(
+    layout, name, source_in, monkeypatch
+):
+    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
+    model, target = MODELS[name]
+    source, readings = source_in(layout, target), []
+    scan = source._scan
+    monkeypatch.setattr(source, "_scan", lambda *n: readings.append(n) or scan(*n))
+    there = clone(model).fit(source)
+    assert len(readings) == GD["solver_params"]["n_steps"]
     for one, other in zip(in_memory(name), released(there), strict=True):
         assert one.tobytes() == other.tobytes()
 

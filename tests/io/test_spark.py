@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import traceback
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,13 +13,11 @@ from skdp import BudgetLedger, DPLogisticRegression
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
 from skdp.io._spark import Spark, _spelled
-from skdp.io._targets import Numbers
 from skdp.queries import _exact_gradient
 from tests.io import spark
 from tests.io.places import FEATURES, N, numbers, read, with_holes
 from tests.io.spark import in_spark, stored
 from tests.io.test_same_bits import MODELS, released
-from tests.io.test_sql_sums import LABELS, LOSSES, both, objective_of, table
 
 # Pyspark leaves it to the collector to close its sockets.
 pytestmark = [
@@ -84,84 +81,6 @@ def test_fits_are_equal_bit_for_bit(name, here):
     for one, other in zip(released(inside), released(there), strict=True):
         assert one.tobytes() == other.tobytes()
     assert n_copies(here) == 0
-
-
-@pytest.mark.usefixtures("is_too_large_to_keep")
-def test_sums_in_spark_equal_reading(here, monkeypatch):
-    asked = []
-    honest = SqlSource.gradient_sums
-
-    def spy(self, *facts):
-        found = honest(self, *facts)
-        asked.append(found is not None)
-        return found
-
-    monkeypatch.setattr(SqlSource, "gradient_sums", spy)
-    source = SqlSource(here, "records", **FACTS, features=FEATURES)
-    pushed = model(random_state=0).fit(source)
-    assert asked == [True] * 3
-    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", 2)
-    fetched = model(random_state=0).fit(source)
-    assert asked == [True] * 3 + [False] * 3
-    assert pushed.coef_.tobytes() == fetched.coef_.tobytes()
-
-
-@pytest.mark.usefixtures("is_too_large_to_keep")
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_same_integers(loss):
-    targets, target = (Numbers(), "t") if loss == "squared" else (LABELS, "y")
-    objective = objective_of(LOSSES[loss])
-    found = both(stored, table(), objective, 0.3, targets, target)
-    assert np.array_equal(*found)
-    assert found[0].any()
-
-
-def holed():
-    """Single precision, with numbers that are none, and beyond whole ones."""
-    frame, _ = with_holes()
-    frame.loc[400, "a"], frame.loc[401, "b"] = 3e38, -3e38
-    return frame.astype(dict.fromkeys(FEATURES, np.float32))
-
-
-@pytest.mark.usefixtures("is_too_large_to_keep")
-def test_the_same_of_single_precision_and_of_conditions():
-    objective = objective_of(LOSSES["logistic"])
-    assert np.array_equal(*both(stored, holed(), objective, where="key > 20"))
-
-
-TWINS = {
-    "NaN for 0": {"floor": "floor({0})"},
-    "rounded, not cut": {"trunc": "CAST(round({}) AS BIGINT)"},
-}
-
-
-@pytest.mark.parametrize("twin", TWINS)
-@pytest.mark.usefixtures("is_too_large_to_keep")
-def test_twin_of_another_arithmetic_is_found(twin, monkeypatch):
-    twin = replace(Spark.dialect, **TWINS[twin])
-    monkeypatch.setattr(Spark, "dialect", twin)
-    frame = holed()
-    frame.loc[50:300, FEATURES] *= np.float32(7.0)
-    assert not np.array_equal(*both(stored, frame, objective_of(LOSSES["logistic"])))
-
-
-def total(here, dialect, value):
-    numbers = f"SELECT CAST({value} AS DOUBLE) AS v FROM range(5000)"
-    return here.sql(f"SELECT {dialect.total.format('v')} FROM ({numbers})").first()[0]
-
-
-@pytest.mark.parametrize("value", [2**52 + 1, -(2**52) - 1, -1, 1048577])
-def test_sums_do_not_wrap_around(value, here):
-    assert int(total(here, Spark.dialect, value)) == 5000 * value
-
-
-def test_twin_whose_sums_wrap_around_is_found(here):
-    here.conf.set("spark.sql.ansi.enabled", "false")
-    twin = replace(Spark.dialect, total="SUM(CAST({} AS BIGINT))")
-    try:
-        assert int(total(here, twin, 2**52 + 1)) != 5000 * (2**52 + 1)
-    finally:
-        here.conf.unset("spark.sql.ansi.enabled")
 
 
 # ------------------------------------------------------------------ what is read
@@ -297,11 +216,6 @@ class Meddled(SqlSource):
             self.happens()
             yield part
 
-    def gradient_sums(self, *asked):
-        found = super().gradient_sums(*asked)
-        self.happens()
-        return found
-
 
 class Updated(Meddled):
     def happens(self):
@@ -314,10 +228,8 @@ class Updated(Meddled):
         self._engine._session.sql(f"INSERT OVERWRITE records {made} FROM changed")
 
 
-@pytest.mark.parametrize("most_features", [200, 2])
 @pytest.mark.usefixtures("is_too_large_to_keep")
-def test_what_is_changed_meanwhile_is_not_seen(most_features, monkeypatch):
-    monkeypatch.setattr("skdp.io._sql.MOST_FEATURES", most_features)
+def test_what_is_changed_meanwhile_is_not_seen():
     frame = numbers()
     honest = model(random_state=0).fit(frame[FEATURES], frame["y"]).coef_
     source = Updated(stored(frame), "records", **FACTS, features=FEATURES)
@@ -327,7 +239,7 @@ def test_what_is_changed_meanwhile_is_not_seen(most_features, monkeypatch):
 @pytest.mark.usefixtures("is_too_large_to_keep")
 def test_twin_without_a_copy_is_found(monkeypatch):
     def count(self, relation):
-        return int(self.row(f"SELECT COUNT(*) FROM {relation}")[0])
+        return self._asked(f"SELECT COUNT(*) FROM {relation}").collect()[0][0]
 
     monkeypatch.setattr(Spark, "count", count)
     frame = numbers()

@@ -535,36 +535,6 @@ def shares_of_two_more(self, rows, codes):
 
 
 @quiet
-@every_adjacency
-def test_sums_of_a_database_do_not_know_users(adjacency, tmp_path, monkeypatch):
-    """A twin whose sums are those that a database adds up, of rows as of records."""
-    is_pushed = []
-    monkeypatch.setattr("skdp.queries._exact_gradient._MOST_KEPT", 0)
-    asked = SqlSource.gradient_sums
-
-    def spied(self, *given):
-        is_pushed.append(asked(self, *given))
-        return is_pushed[-1]
-
-    monkeypatch.setattr(SqlSource, "gradient_sums", spied)
-    (pair, *_) = pairs("zero_out")
-    assert told(by_database, pair, adjacency) <= 1 + ROUNDING
-    assert not is_pushed
-    sums = StreamSource.gradient_sums
-
-    def of_rows(self, query):
-        self.is_of_users = False
-        try:
-            return sums(self, query)
-        finally:
-            self.is_of_users = True
-
-    monkeypatch.setattr(StreamSource, "gradient_sums", of_rows)
-    assert told(by_database, pair, adjacency) > 1.2
-    assert is_pushed[-1] is not None
-
-
-@quiet
 def test_twin_by_places_in_a_database_is_found(monkeypatch):
     """There the order of one user's rows may follow from whether another is there."""
     along = np.array([0.7, -0.7, 0.7])
