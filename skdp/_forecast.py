@@ -42,7 +42,7 @@ class Signal:
     little_to, constant_from : float
         Noise over scale up to which models were close to those without privacy, and
         from which on they were hardly better than a constant one: of the default 0.3
-        and 15, or less with many labels, of named solvers 0.3 and 10, for delta = 0 0.3
+        and 12, or less with many labels, of named solvers 0.3 and 10, for delta = 0 0.3
         and 4, of sparse models 0.3 and 3, of factorisations 0.02 and 1.5, of boosted
         trees 0.01 and 1
         (``docs/how_to_choose.md``, ``benchmarks/dominating_noise.py``).
@@ -165,7 +165,7 @@ class Forecast(Signal):
         """The least epsilon at which a model is expected to reach a score.
 
         The strength is the number of records times mu, halved under replace_one. The
-        expected score is ``strength / (strength + 140)``, and 0 below a strength of 40,
+        expected score is ``strength / (strength + 140)``, and 0 below a strength of 50,
         where the model is the constant; with K > 2 labels both numbers are
         ``sqrt(K / 2)`` times as large. Only public facts count, and nothing is spent.
 

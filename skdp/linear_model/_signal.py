@@ -39,7 +39,7 @@ _ALIKE = 600.0
 # tables of the default (benchmarks/forecast_score.py): with 100 or 200 the mean error
 # of a score is .120 or .130, with 140 .116. A second constant, an exponent, lowers it
 # to .114, and the number of columns does not.
-_HALF = 3.5
+_HALF = 2.8
 
 
 def signal_of(objective: LinearObjective, budget: Budget) -> Signal:

@@ -7,7 +7,7 @@ Five releases in one Gaussian plan:
 2. to 5.: a descent over rows that are centred by the first answer and clipped to a
    common norm, from the base rate on, and its gate (`skdp.solvers._gated_descent`).
 
-Below a strength of 40 the constant model is taken in its place. Proofs:
+Below a strength of 50 the constant model is taken in its place. Proofs:
 ``docs/proofs/centred_descent.md``.
 """
 

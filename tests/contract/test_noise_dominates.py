@@ -48,7 +48,7 @@ USERS = STARS | {"privacy_unit": "user", "n_users": 40, "item_ids": list(range(1
 MODELS = {
     "logistic": (DPLogisticRegression, LABELS, 0.01, 3.0),
     "logistic, pure": (DPLogisticRegression, LABELS | {"delta": 0.0}, 0.03, 1.0),
-    "zero_out": (DPLogisticRegression, LABELS | {"adjacency": "zero_out"}, 0.01, 1.0),
+    "zero_out": (DPLogisticRegression, LABELS | {"adjacency": "zero_out"}, 0.01, 2.0),
     "svc": (DPLinearSVC, LABELS, 0.01, 3.0),
     "robust": (DPRobustClassifier, LABELS, 0.01, 3.0),
     "regression": (DPLinearRegression, BOUNDED, 0.03, 3.0),

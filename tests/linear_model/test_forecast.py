@@ -251,7 +251,7 @@ def test_a_score_is_reached_at_the_strength_that_the_formula_says(score, adjacen
     assert few == pytest.approx(many, rel=1e-5)
     assert type(few) is float
     strength = forecast(2000, 14, few, adjacency=adjacency).solver_params["strength"]
-    formula = max(140 * score / (1 - score), 40)
+    formula = max(140 * score / (1 - score), 50)
     assert strength == pytest.approx(formula, rel=2e-3)
 
 
