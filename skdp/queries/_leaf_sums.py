@@ -279,14 +279,14 @@ class LeafReader:
         """Sums of clipped gains by shares of the trees; see `ModelGains`."""
         from skdp.queries import _model_gains_kernel as kernel
 
-        loss_of = getattr(kernel, f"{loss}_loss")
+        place = kernel.LOSSES.index(loss)
         base, counts = self._base(start), self._counts_of(rows)
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros(len(shares), dtype=np.int64)
             records = raw, base, self._y, counts
             limits = shares, clip, unit, facts
-            kernel.add_gains(loss_of, *records, *limits, sums, first, last)
+            kernel.add_gains(place, *records, *limits, sums, first, last)
             return sums
 
         return self._added_up(of_run)

@@ -13,6 +13,11 @@ import numpy as np
 
 from skdp._compiled import compiled_exactly
 
+# Losses by their place. Numba keeps what it compiles by the types of the arguments, and
+# a function's type is another one in every process: passed as an argument it would be
+# compiled and kept anew each time, until the file of kept code can be read no more.
+LOSSES = ("logistic", "squared", "softmax", "poisson", "quantile")
+
 
 @compiled_exactly
 def logistic_loss(raw, y, facts):
@@ -56,16 +61,32 @@ def quantile_loss(raw, y, facts):
 
 
 @compiled_exactly
-def add_gains(loss, raw, base, y, counts, shares, clip, unit, facts, sums, first, last):
+def _lost(place, raw, y, facts):
+    """By the loss at this place."""
+    if place == 0:
+        return logistic_loss(raw, y, facts)
+    if place == 1:
+        return squared_loss(raw, y, facts)
+    if place == 2:
+        return softmax_loss(raw, y, facts)
+    if place == 3:
+        return poisson_loss(raw, y, facts)
+    return quantile_loss(raw, y, facts)
+
+
+@compiled_exactly
+def add_gains(
+    place, raw, base, y, counts, shares, clip, unit, facts, sums, first, last
+):
     """Add clipped gains by each share of what is above the base, in whole units."""
     part = np.empty(raw.shape[1])
     for i in range(first, last):
         if not counts[i]:
             continue
-        lost = loss(base[i], y[i], facts)
+        lost = _lost(place, base[i], y[i], facts)
         for j in range(len(shares)):
             for k in range(len(part)):
                 part[k] = base[i, k] + shares[j] * (raw[i, k] - base[i, k])
             limit = clip * shares[j]
-            gain = min(max(lost - loss(part, y[i], facts), -limit), limit)
+            gain = min(max(lost - _lost(place, part, y[i], facts), -limit), limit)
             sums[j] += np.int64(np.rint(counts[i] * gain * unit))

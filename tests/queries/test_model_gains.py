@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numba.core.types import Dispatcher
 from scipy.special import log_softmax
 
 from skdp.ensemble._trees import draw_trees
@@ -228,3 +229,13 @@ def test_weights_of_labels_multiply_gains_before_they_are_clipped(loss, n_output
     narrow = replace(heavy, clip=CLIP)
     for adjacency, distance in farthest(each(narrow, codes, y)).items():
         assert distance <= narrow.bound().under(adjacency) + narrow.slack(Layout(1))
+
+
+@every_loss
+def test_no_function_is_an_argument_of_what_is_kept_compiled(loss, n_outputs):
+    """Its type differs in every process: the file of kept code would only grow."""
+    codes, y = records(loss, n_outputs)
+    each(grown(loss, n_outputs, len(y), 40.0), codes, y)
+    assert kernel.add_gains.signatures
+    arguments = [kind for found in kernel.add_gains.signatures for kind in found]
+    assert not any(isinstance(kind, Dispatcher) for kind in arguments)
