@@ -82,6 +82,12 @@ class Descended:
 class GatedDescent:
     """The lines of a plan that follow what is asked of rows and targets.
 
+    Privacy
+    -------
+    Adaptive Gaussian answers: exactly mu-GDP for their squares together, under both
+    adjacencies and for users, whose rows have norm at most 1 in gradient sums
+    (``docs/proofs/centred_descent.md``, ``docs/proofs/linear_start.md``).
+
     Parameters
     ----------
     shares : Shares

@@ -229,6 +229,21 @@ def test_twins_with_half_the_noise_in_a_release_are_found(
         assert found.lines[line] > 1.99
 
 
+@every_adjacency
+def test_twin_with_half_the_noise_in_rates_of_several_labels_is_found(
+    adjacency, monkeypatch
+):
+    honest = ProbabilitySum.bound
+
+    def halved(self):
+        bound = honest(self)
+        return Bound(zero_out=bound.zero_out / 2, replace_one=bound.replace_one / 2)
+
+    assert Case("softmax", adjacency).found().lines[2, 2] > 0.5
+    monkeypatch.setattr(ProbabilitySum, "bound", halved)
+    assert Case("softmax", adjacency).found().lines[2, 2] > 1.0
+
+
 def test_twin_that_does_not_clip_centred_rows_is_found(monkeypatch):
     """Where a record is gone; opposite rows of one label hardly differ here."""
     adjacency = "zero_out"

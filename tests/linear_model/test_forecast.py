@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,10 @@ FACTS = [
 ]
 
 
+def _record_of(model, X, y, groups):
+    return model.fit(X, y, groups=groups).privacy_
+
+
 @pytest.mark.filterwarnings("ignore::skdp.exceptions.NoiseDominatesWarning")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("columns", [None, (-1, 1), DECLARED], ids=str)
@@ -96,9 +101,9 @@ def test_every_model_is_fitted_with_what_was_forecast(name, columns, delta):
         )
         y = np.arange(n) % len(getattr(model, "classes", None) or (0, 1, 2))
         groups = np.arange(n) // 2 if is_user else None
-        told = _facts(lambda: model.forecast(n // 2 if is_user else n, 3))  # noqa: B023
+        told = _facts(partial(model.forecast, n // 2 if is_user else n, 3))
         X = X.to_numpy() if columns is None else X
-        done = _facts(lambda: model.fit(X, y, groups=groups).privacy_)  # noqa: B023
+        done = _facts(partial(_record_of, model, X, y, groups))
         assert told == done
         found.add(done is not None and done[0])
     assert found - {False}, "some fit is not refused"

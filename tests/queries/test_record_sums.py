@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
-from skdp.data import CentredSource, MemorySource
+from skdp.data import CentredSource, CodeBasis, CodeSource, MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Layout
@@ -16,6 +17,7 @@ from skdp.queries._record_sums import (
     NoiseRatio,
     PredictionSum,
     ProbabilitySum,
+    RecordSum,
     TargetSum,
 )
 from tests.audit.centred_descent import states, truth_values
@@ -123,3 +125,68 @@ def test_ratios_are_those_of_the_rows():
     squares = np.sum((block.X.made() @ coef) ** 2, axis=1)
     expected = np.minimum(squares / own, 6.0).sum()
     assert total(query, rows, y) == pytest.approx(expected, rel=1e-6)
+
+
+# --------------------------------------------------------- probabilities of each label
+
+# Of three labels; a row of ones is certainly of the first, one of zeros of the second.
+CERTAIN = np.outer(np.ones(3), [40.0, -40.0, 0.0])
+
+
+def moved_probabilities():
+    """How far one record moves the sums, over all rows: gone, and exchanged."""
+    query = ProbabilitySum(N, SoftmaxLoss(3), CERTAIN, np.zeros(3), 1.0)
+    rows, y = np.ones((N, 3), dtype=int), np.zeros(N)
+    there = np.arange(N) < N - 1
+    found = {}
+    for row in np.ndindex(2, 2, 2):
+        rows[-1] = row
+        found[row] = query.total(source(rows, y), None)
+    gone = query.total(source(rows, y, there), None)
+    away = max(np.linalg.norm(each - gone) for each in found.values())
+    apart = max(np.linalg.norm(a - b) for a in found.values() for b in found.values())
+    return query, away, apart
+
+
+def test_bounds_of_probabilities_of_several_labels_are_attained_and_not_passed():
+    query, away, apart = moved_probabilities()
+    slack = query.slack(Layout(N))
+    assert 0.999 < away <= query.bound().zero_out + slack
+    assert 0.999 * np.sqrt(2) < apart <= query.bound().replace_one + slack
+    for relation in ("zero_out_user", "replace_user"):
+        of_records = relation.removesuffix("_user").replace("replace", "replace_one")
+        assert query.bound().under(relation) >= query.bound().under(of_records)
+
+
+def test_twin_that_bounds_one_probability_alone_is_passed(monkeypatch):
+    """As of two labels, whose sum is one number in an interval."""
+    monkeypatch.setattr(ProbabilitySum, "bound", RecordSum.bound)
+    query, _, apart = moved_probabilities()
+    assert apart > 1.4 * query.bound().replace_one
+
+
+def test_probabilities_of_several_labels_are_exact_in_any_order_and_of_shares():
+    rng = np.random.default_rng(0)
+    coef, constant = rng.normal(size=(3, 3)), rng.normal(size=3)
+    query = ProbabilitySum(N, SoftmaxLoss(3), coef, constant, 1.0)
+    rows, y = rng.integers(0, 2, size=(N, 3)), rng.integers(0, 3, N)
+    found, order = query.total(source(rows, y), None), rng.permutation(N)
+    assert np.array_equal(found, query.total(source(rows[order], y[order]), None))
+    (block,) = source(rows, y).blocks()
+    expected = softmax(block.X.made() @ coef + constant, axis=1).sum(axis=0)
+    assert found == pytest.approx(expected, rel=1e-6)
+    half = query.total(source(rows, y, np.full(N, 0.5)), None)
+    assert half == pytest.approx(found / 2, rel=1e-9)
+
+
+def test_ratios_of_codes_are_those_of_the_rows():
+    rng = np.random.default_rng(2)
+    basis = CodeBasis(tuple(rng.normal(size=(k, 2)) for k in (3, 4)))
+    codes = np.column_stack([rng.integers(0, k, N) for k in (3, 4)]).astype(np.uint8)
+    variance, coef = rng.uniform(0.1, 1.0, 7), rng.normal(size=(4, 1))
+    shown = CodeSource(MemorySource(codes, np.zeros(N)), basis)
+    found = NoiseRatio(N, coef, variance, 6.0).total(shown, None)
+    made = np.hstack([p[c] for p, c in zip(basis.parts, codes.T, strict=True)])
+    own = variance[codes + np.array([0, 3])].sum(axis=1)
+    expected = np.minimum((made @ coef)[:, 0] ** 2 / own, 6.0).sum()
+    assert float(found[0]) == pytest.approx(expected, rel=1e-6)

@@ -28,10 +28,12 @@ from skdp.objectives import LinearObjective
 from skdp.privacy import Budget, calibrate, epsilon_of
 from skdp.privacy._plan import Plan
 from skdp.privacy._query import Bound
+from skdp.queries._state_sums import StateSums
 from skdp.solvers import Progress
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from skdp.solvers._constant import AroundConstant, ConstantModel
 from skdp.solvers._steps import restarted
+from skdp.solvers._target_base import released_base
 
 CLASSES = {"classes": [0, 1]}
 MODELS = [
@@ -170,6 +172,29 @@ def test_a_histogram_and_a_mean_cost_what_is_charged(adjacency):
 
 def test_a_histogram_off_the_books_is_refuted():
     assert of_two_targets(HistogramForNothing, "replace_one").total > 1.1
+
+
+def test_a_clip_by_the_exact_histogram_is_refuted(monkeypatch):
+    """Paid for with noise, and used without it: the second query tells."""
+    honest = StateSums.total
+
+    def total(self, reader, rows):
+        total.seen = honest(self, reader, rows)
+        return total.seen
+
+    def exactly(loss, n_samples, ask, asked, *, is_alone):
+        def asked_exactly(name, query):
+            released = ask(name, query)
+            is_seen = name == "targets"
+            return replace(released, value=total.seen) if is_seen else released
+
+        return released_base(loss, n_samples, asked_exactly, asked, is_alone=is_alone)
+
+    monkeypatch.setattr(StateSums, "total", total)
+    monkeypatch.setattr("skdp.solvers._constant.released_base", exactly)
+    for adjacency in ("replace_one", "zero_out"):
+        with pytest.raises(AssertionError):
+            of_two_targets(ConstantModel, adjacency)
 
 
 def test_wide_bounds_cost_the_mean_little():
