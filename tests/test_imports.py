@@ -36,6 +36,28 @@ def test_no_room_leads_back_to_itself():
     assert circles(rooms) == set()
 
 
+ANNEX = "skdp.io.engines"
+
+
+def visitors(annex, arrows):
+    """Modules outside of an annex that import from it."""
+    return {
+        name
+        for name, targets in arrows.items()
+        if not _is_within(annex, name) and any(_is_within(annex, t) for t in targets)
+    }
+
+
+def _is_within(annex, name):
+    return f"{name}.".startswith(f"{annex}.")
+
+
+def test_nothing_imports_the_annex():
+    arrows = graph(sources(PACKAGE))
+    assert f"{ANNEX}._postgres" in arrows
+    assert visitors(ANNEX, arrows) == set()
+
+
 def test_nothing_outside_of_the_package_is_imported():
     modules = sources(PACKAGE)
     assert {"skdp", "skdp.solvers", "skdp.solvers._registry"} < modules.keys()
@@ -82,6 +104,18 @@ def test_broken_twin_with_a_circle_of_rooms_is_found():
     assert circles(of_rooms(graph(modules))) == {
         frozenset({"house.hall", "house.attic"})
     }
+
+
+def test_broken_twin_that_imports_the_annex_is_found():
+    modules = {
+        "house.shed": "",
+        "house.shed.tools": "from house.shed import spade",
+        "house.shed_key": "import math",
+        "house.hall": "",
+    }
+    assert visitors("house.shed", graph(modules)) == set()
+    modules["house.hall"] = "def f():\n    from house.shed.tools import saw"
+    assert visitors("house.shed", graph(modules)) == {"house.hall"}
 
 
 def test_a_circle_through_the_names_of_a_package_is_found():
