@@ -20,3 +20,7 @@ else:
         if name == "DaskSource":
             return importlib.import_module("skdp.io.engines._dask").DaskSource
         raise AttributeError(f"module 'skdp.io' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
