@@ -11,14 +11,10 @@ from skdp.model_selection._composition import Composition
 from skdp.model_selection._disjoint_splits import DisjointSplits
 from skdp.model_selection._grid_search import DPGridSearchCV, DPRandomizedSearchCV
 from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
-from skdp.model_selection._private_comparison import (
-    PrivateComparison,
-    private_comparison,
-)
+from skdp.model_selection._private_comparison import PrivateComparison
 from skdp.model_selection._private_evaluation import (
     PrivateConfusionMatrix,
     PrivateEvaluation,
-    private_confusion_matrix,
     private_evaluation,
 )
 from skdp.model_selection._private_score import PrivateScore, private_score
@@ -72,8 +68,6 @@ __all__ = [
     "SearchReport",
     "Sigmoid",
     "UserKFold",
-    "private_comparison",
-    "private_confusion_matrix",
     "private_evaluation",
     "private_score",
     "resolve_scoring",

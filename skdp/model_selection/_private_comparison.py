@@ -1,4 +1,4 @@
-"""`private_comparison`: which of two classifiers is right more often."""
+"""Which of two classifiers is right more often: what `private_evaluation` counts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
-from sklearn.utils.validation import check_is_fitted
 
 from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._rows import RowsForEach, rows_at
 from skdp._validation import check_real
-from skdp.model_selection._private_score import ScoreRelease, released_statistic
-from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._scoring_base import PrivateScoring, PublicFacts, column
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._record import PrivacyRecord
@@ -85,6 +82,9 @@ def _is_right(model: Any, X: Any, y: NDArray[Any]) -> NDArray[np.bool_]:
 class PrivateComparison:
     """A released comparison of two classifiers on the same records.
 
+    Of users each counts once in both counts together, and standard errors, which take a
+    record to be in one count, are upper bounds.
+
     Parameters
     ----------
     first_only, second_only : float
@@ -149,69 +149,3 @@ class PrivateComparison:
 
     def _repr_html_(self) -> str:
         return card(self._headline(), below=[self.privacy_._repr_html_()])
-
-
-def private_comparison(
-    first: Any,
-    second: Any,
-    X: Any,
-    y: Any = None,
-    *,
-    groups: Any = None,
-    epsilon: float,
-    delta: float = 1e-6,
-    adjacency: str = "replace_one",
-    privacy_unit: str = "record",
-    random_state: int | None = None,
-    ledger: Any = None,
-) -> PrivateComparison:
-    """Compare two fitted classifiers on the same records, with noise.
-
-    **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
-    `adjacency`, with the number of records public, or for all rows of one user, as in
-    `private_score`. Released are two counts in one event: of the records that only the
-    one, or only the other, labels right. A record is in one of them at most
-    (``docs/proofs/private_score.md``). Of users each counts once in both together, and
-    standard errors, which take a record to be in one count, are upper bounds.
-
-    Parameters
-    ----------
-    first, second : fitted classifiers
-        Public, or paid for; see `private_score`.
-    X : array-like, CSR or source of shape (n_samples, n_features)
-        A row of a source that one of the models cannot read counts for neither.
-    y : array-like of shape (n_samples,)
-        Left out with a source.
-    groups : array-like of shape (n_samples,) or None, default=None
-        Ids of users, with ``privacy_unit="user"``; left out with a source.
-    epsilon : float in [1e-6, 1e8] or inf
-    delta : 0 or float in [1e-50, 1), default=1e-6
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-    privacy_unit : {"record", "user"}, default="record"
-        As in `private_score`.
-    random_state : int or None, default=None
-    ledger : BudgetLedger or None, default=None
-
-    Returns
-    -------
-    PrivateComparison
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a parameter or input out of range. Nothing was spent.
-    BudgetExceeded
-        If the ledger's cap does not allow this. Nothing was read or spent.
-    """
-    release = ScoreRelease(
-        epsilon, delta, adjacency, random_state, ledger, privacy_unit
-    )
-    for each in (first, second):
-        check_is_fitted(each)
-        resolve_scoring("accuracy", each)
-    scoring, both, what = Disagreements(), (first, second), "private_comparison"
-    found = released_statistic(release, what, scoring, both, X, y, groups)
-    one, other = found.value.tolist()
-    return PrivateComparison(
-        one, other, found.deviation, found.record.n_samples, found.record
-    )

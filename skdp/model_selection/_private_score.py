@@ -176,7 +176,7 @@ def private_score(
 
     See Also
     --------
-    private_evaluation : Curves and several scores of two labels, at one cost.
+    private_evaluation : Curves, confusion matrices and comparisons, at one cost.
     sklearn.metrics.get_scorer : The scores without privacy.
 
     Examples
@@ -286,20 +286,17 @@ class ReleasedStatistic:
 
 def released_statistic(
     release: ScoreRelease,
-    what: str,
     scoring: PrivateScoring,
     estimator: Any,
     X: Any,
     y: Any,
     groups: Any,
 ) -> ReleasedStatistic:
-    """The statistic of a score, on the books under another name.
+    """The statistic of a score; the ledger calls it a private evaluation.
 
     Parameters
     ----------
     release : ScoreRelease
-    what : str
-        What the books call it.
     estimator : estimator, or tuple of estimators that are compared
         Fitted.
     groups : array-like or None
@@ -309,7 +306,8 @@ def released_statistic(
     users = users_of_release(release, X, groups, budget, _HOW)
     gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
     planned = replace(
-        _planned(estimator, scoring, budget, release.adjacency, gaussian), what=what
+        _planned(estimator, scoring, budget, release.adjacency, gaussian),
+        what="private_evaluation",
     )
     if not isinstance(X, TableSource):
         table = _accepted(estimator, scoring, X, y, users)

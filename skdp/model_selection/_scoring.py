@@ -49,7 +49,7 @@ _REFUSED = {
     "average_precision": "a record for which a model raises would not count as its "
     "worst. Use private_evaluation(...).average_precision, or 'roc_auc'.",
     "f1_": "only 'f1' and 'f1_macro' are offered. Read others off "
-    "private_confusion_matrix.",
+    "private_evaluation(..., response_method='predict').",
 }
 
 
