@@ -4,78 +4,56 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from skdp._card import card
-from skdp._floats import FloatArray
+from skdp._floats import FloatArray, IntArray
 from skdp._rows import RowsForEach, rows_at
 from skdp._validation import check_real
-from skdp.model_selection._scoring_base import PrivateScoring, PublicFacts, column
-from skdp.privacy._adjacency import Adjacency
+from skdp.model_selection._histogram_scoring import CountScoring, is_right
+from skdp.model_selection._scoring_base import PerRecord
 from skdp.privacy._record import PrivacyRecord
 
 
-@dataclass(frozen=True)
-class Disagreements(PrivateScoring):
+def _apart(estimators: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """1 where only the first of two models is right, -1 where only the second is."""
+    # Of a source models may take the same rows in different forms; of a table each
+    # has a copy that it may change.
+    tables = X.tables if isinstance(X, RowsForEach) else [X] * len(estimators)
+    first, second = (
+        is_right(each, rows_at(table, np.arange(len(y))), y)
+        for each, table in zip(estimators, tables, strict=True)
+    )
+    return first - second
+
+
+@dataclass(frozen=True, eq=False)
+class Disagreements(CountScoring):
     """Records that only the first of two classifiers labels right, or only the second.
 
     A record for which one of them raises counts for neither.
     """
 
-    name = "disagreements"
-    task = "classification"
-    is_single = False
-    _worst = 0.0
-
-    @classmethod
-    def of(cls, facts: PublicFacts) -> Self:
-        return cls()
+    name: str = "disagreements"
+    per_record: PerRecord = _apart
+    lowest: float = -1.0
+    highest: float = 1.0
+    task: str = "classification"
 
     @property
     def size(self) -> int:
         return 2
 
-    @property
-    def n_nonzero(self) -> int:
-        return 1
-
-    @property
-    def lowest(self) -> float:
-        return -1.0
-
-    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
-        return {
-            ("replace_one", 1): 2.0,
-            ("replace_one", 2): math.sqrt(2) * (1 + 1e-12),
-            ("zero_out", 1): 1.0,
-            ("zero_out", 2): 1.0,
-        }[adjacency, norm]
-
     def score(self, statistic: FloatArray, n_samples: int) -> float:
         first, second = statistic
         return float(np.clip((first - second) / n_samples, -1.0, 1.0))
 
-    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-        # Of a source models may take the same rows in different forms.
-        tables = X.tables if isinstance(X, RowsForEach) else [X] * len(estimator)
-        first, second = (
-            _is_right(each, table, y)
-            for each, table in zip(estimator, tables, strict=True)
-        )
-        return first.astype(np.float64) - second.astype(np.float64)
-
-    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
-        return np.column_stack([quality > 0, quality < 0]).astype(np.float64)
-
-
-def _is_right(model: Any, X: Any, y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which records a model labels right, from a copy that it may change."""
-    predicted = column(model.predict(rows_at(X, np.arange(len(y)))), len(y))
-    return np.broadcast_to(predicted == y, y.shape)
+    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+        return np.select([quality > 0, quality < 0], [0, 1], -1)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,7 @@ from skdp._floats import FloatArray
 from skdp._validation import check_choice, check_count, check_real
 from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
 from skdp.model_selection._histogram_scoring import (
-    EQUAL,
     CellScoring,
-    RocAuc,
     average_precision,
     f_scores,
     roc_auc,
@@ -494,12 +492,12 @@ def private_evaluation(
         one, other = found.value.tolist()
         return PrivateComparison(one, other, found.deviation, n_samples, found.record)
     counts = scoring.counts(found.value, n_samples)
-    if not isinstance(scoring, RocAuc):
+    if "thresholds" not in scoring.params:
         return PrivateConfusionMatrix(
             scoring.classes, counts, found.deviation, found.record
         )
     low, high = scoring.classes
-    ends = np.array(scoring.thresholds)
+    ends = np.array(scoring.params["thresholds"])
     return PrivateEvaluation((low, high), ends, counts, found.deviation, found.record)
 
 
@@ -512,21 +510,24 @@ def _counted(
         given = classes is not None or thresholds is not None
         return _compared(estimator, given or response_method == "predict_proba")
     check_is_fitted(estimator)
-    matrix: CellScoring = resolve_scoring("f1_macro", estimator, classes=classes)  # type: ignore[assignment]  # by its name
+    matrix = resolve_scoring("f1_macro", estimator, classes=classes)
+    assert isinstance(matrix, CellScoring)
     if response_method == "auto":
         has_curves = len(matrix.classes) == 2 and hasattr(estimator, "predict_proba")
         is_asked = has_curves or thresholds is not None
         response_method = "predict_proba" if is_asked else "predict"
     if response_method == "predict_proba":
-        resolve_scoring("roc_auc", estimator, classes=classes)
-        return RocAuc(matrix.classes, EQUAL if thresholds is None else thresholds)
+        params = None if thresholds is None else {"thresholds": thresholds}
+        curves = resolve_scoring("roc_auc", estimator, classes=classes, params=params)
+        assert isinstance(curves, CellScoring)
+        return curves
     if thresholds is not None:
         raise ValueError(
             "The 'thresholds' parameter must be None with response_method='predict', "
             "which has no probabilities. Got something else. Use "
             "response_method='predict_proba'."
         )
-    return matrix
+    return replace(matrix, name="confusion_matrix")
 
 
 def _compared(models: Any, has_other_facts: bool) -> Disagreements:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -364,7 +364,7 @@ class ScoreRelease(PrivateRelease):
                 f"{law.name} noise for an L{law.norm} sensitivity" if law else ""
             ),
             solver=law.name.lower() if law else "exact",
-            solver_params=asdict(release.scoring),
+            solver_params=dict(release.scoring.params),
             why_solver=release.why,
             sensitivity=release.query.bound().under(relation) if law else math.inf,
             noise_scale=answers.expected(release.query).deviation,
@@ -374,6 +374,7 @@ class ScoreRelease(PrivateRelease):
             assumed_public=(
                 *public_of_tables(relation),
                 "the estimator, which predicts each row by that row alone",
+                *release.scoring.assumed_public,
                 *getattr(table.X, "assumed_public", ()),
             ),
             warnings=notes,

@@ -14,7 +14,7 @@ from skdp._users import Users, UsersElsewhere, UsersToFit
 from skdp.data import LEAST_PART, Table, crowding, has_room
 from skdp.io._scores import SourceScores, SourceUsers
 from skdp.io._table_source import TableSource
-from skdp.model_selection._regression_scoring import R2
+from skdp.model_selection._scoring import R2
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._user_table import UserTable
 from skdp.pipeline._users import fitted_to_users

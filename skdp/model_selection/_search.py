@@ -242,7 +242,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             leaf for model in accepted.stand_ins for leaf in walk(model)
         )
         notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
-        assumed = public_of_tables(relation)
+        assumed = (*public_of_tables(relation), *facts.scorer.assumed_public)
         if isinstance(records.X, TableSource):
             assumed += records.X.assumed_public
         if accepted.takes_labels:
