@@ -57,11 +57,11 @@ class EvaluatedClassifier(PrivateSearch):
     @property
     @abstractmethod
     def _cut(self) -> float:
-        """From which probability on labels are positive."""
+        """The probability from which on labels are positive."""
 
     @abstractmethod
     def _score_of(self, confusion: FloatArray) -> float:
-        """What `score` says of a confusion matrix of true labels by predicted ones."""
+        """The score of a confusion matrix of true labels by predicted ones."""
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels by the threshold. Post-processing.

@@ -88,13 +88,13 @@ class PrivateComparison:
 
     @property
     def standard_error(self) -> float:
-        """Of the noise and of the records' being a sample, together."""
+        """Standard error of the noise and of the sample, together."""
         differ = max(self.first_only + self.second_only, 0.0)
         sampled = max(differ - self.n_samples * self.difference**2, 0.0)
         return math.sqrt(sampled + 2 * self.error**2) / self.n_samples
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Of the difference in the population, by the normal law.
+        """The interval of the difference in the population, by the normal law.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class PrivateComparison:
 
     @property
     def p_value(self) -> float:
-        """Of both being right as often: McNemar's test, with the noise counted."""
+        """McNemar's test of whether both are right as often, with the noise counted."""
         differ = max(self.first_only + self.second_only, 0.0)
         deviation = math.sqrt(differ + 2 * self.error**2)
         if deviation == 0:

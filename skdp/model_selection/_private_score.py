@@ -215,8 +215,8 @@ def private_score(
 class _Release:
     """How a score will be released: public facts, settled before the commit.
 
-    `law` is None for an infinite epsilon; `why` says why it is this law. `what` is
-    what the books call it.
+    `law` is None for an infinite epsilon, and `why` is the reason for the law. `what`
+    is the name of the release in the ledger.
     """
 
     scoring: PrivateScoring
@@ -232,7 +232,6 @@ class _Release:
         return None if self.law is None else Plan((Line(law=self.law),))
 
     def value(self, answers: Answers, table: Scored) -> float:
-        """The released score."""
         if answers.is_rehearsed:
             return self.scoring.lowest
         if self.law is None:
@@ -243,7 +242,7 @@ class _Release:
         return self.scoring.score(released, table.n_samples)
 
     def standard_error(self, deviation: float, n_samples: int) -> float | None:
-        """Of the noise in a score that is a multiple of one number."""
+        """Standard error of the noise in a score that follows from one number."""
         if self.law is not None and not self.scoring.is_single:
             return None
         unit = (self.scoring.highest - self.scoring.lowest) / n_samples
@@ -263,7 +262,7 @@ def _planned(
     adjacency: Any,
     gaussian: str,
 ) -> _Release:
-    """The release; `gaussian` says why its noise is that, if delta allows it."""
+    """The release; `gaussian` is the reason for Gaussian noise, if delta allows it."""
     if not budget.is_finite:
         query = Scores(scoring, (estimator,), norm=1)
         return _Release(scoring, query, budget, None, "epsilon=inf")
@@ -342,7 +341,7 @@ class ScoreRelease(PrivateRelease):
     def _commit(
         self, release: _Release, table: Scored
     ) -> tuple[Answers, tuple[str, ...]]:
-        """Put the release on the books; nothing was read before."""
+        """Commit the release to the ledger before anything is read."""
         door = self._door(release.budget)
         notes = self._warn_of_public_facts(release.budget, table.n_samples, door)
         label = f"{release.what}(scoring={release.scoring.name!r})"
@@ -384,7 +383,7 @@ class ScoreRelease(PrivateRelease):
 def _accepted(
     estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: UsersToFit | None
 ) -> Table | UserTable:
-    """X and y as passed, or refused; nothing else is learned of them."""
+    """X and y as passed, or an error; nothing else is learned from them."""
     if y is None:
         raise ValueError("The y argument must hold the true values. Got None.")
     if issparse(X) or not hasattr(X, "shape"):
@@ -439,7 +438,7 @@ def _labels(X: Any, y: Any) -> np.ndarray:
 
 
 def _check_first_step(estimator: Any, X: Any) -> None:
-    """Refuse what the estimator would refuse, as far as that is known of it."""
+    """Refuse rows that the estimator would refuse, as far as that is known."""
     first = estimator
     while hasattr(first, "steps") or hasattr(first, "best_estimator_"):
         is_search = hasattr(first, "best_estimator_")
