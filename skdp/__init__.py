@@ -49,7 +49,6 @@ _HOMES = {
     "forecast": "skdp.linear_model",
     "privacy_report": "skdp.pipeline",
     "set_budget": "skdp.pipeline",
-    "private_comparison": "skdp.model_selection",
     "private_evaluation": "skdp.model_selection",
     "private_score": "skdp.model_selection",
 }
@@ -94,7 +93,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPRandomizedSearchCV as DPRandomizedSearchCV,
         DPTunedThresholdClassifier as DPTunedThresholdClassifier,
         PrivateScore as PrivateScore,
-        private_comparison as private_comparison,
         private_evaluation as private_evaluation,
         private_score as private_score,
     )

@@ -44,9 +44,9 @@ _NOT_TUNABLE = tuple(
     "adjacency bounds classes columns data_norm delta epsilon item_ids ledger "
     "max_ratings n_users privacy_unit random_state rating_bounds target_bounds".split()
 )
-# Parameters of private steps on which it does not depend which rows they accept.
+# Parameters of private steps that do not decide which rows the steps accept.
 _IRRELEVANT = ("C", "alpha", "n_components", "n_steps", "quantiles", "solver")
-# Records on which a candidate is rehearsed whose like was rehearsed on all of them.
+# Records for the rehearsal of a candidate if one like it was rehearsed on all.
 _A_FEW = 64
 # Inner epsilons are set this much below what the search paid for, for rounding.
 _MARGIN = 1e-6
@@ -55,7 +55,7 @@ _MOST_REHEARSALS = 12
 
 @dataclass(frozen=True)
 class Need:
-    """A kind of fit that a method will make: of how many rows, at what cost."""
+    """A kind of fit that a method makes: its number of rows and its cost."""
 
     rows: int
     strength: Strength
@@ -187,8 +187,8 @@ def is_private_step(step: Any) -> bool:
 def _check_order(model: Any) -> None:
     """Refuse other libraries' steps behind private ones.
 
-    What they make of released numbers could be refused further on, for the sake of one
-    record and after the search is paid for.
+    A later step could refuse what they make of released numbers, because of one record
+    and after the search is paid for.
     """
     for pipeline in [model, *model.get_params(deep=True).values()]:
         if not isinstance(pipeline, Pipeline):
@@ -258,7 +258,7 @@ def accept(models: list[Any], records: Records, adjacency: Relation) -> Accepted
 def rehearse(
     model: Any, records: Records, adjacency: Relation
 ) -> tuple[Any, tuple[Event, ...]]:
-    """Go through a fit up to where data would be read: a fitted clone, its events."""
+    """Go through a fit without reading data: a fitted clone, and its events."""
     allowance = Allowance(adjacency, UNIT_OF[adjacency])
     rehearsed = clone(model)
     for step in steps_of(rehearsed):
@@ -271,12 +271,12 @@ def rehearse(
         problem = error
     # Outside of the handler, so that the first error is not carried along.
     if problem is not None:
-        _raise_told(problem)
+        _reraise(problem)
     return rehearsed, tuple(allowance.noted)
 
 
-def _raise_told(problem: Exception) -> NoReturn:
-    """Raise what skdp itself says; of others' messages, what quotes no entry."""
+def _reraise(problem: Exception) -> NoReturn:
+    """Raise an error of skdp as it is, and others without entries of the data."""
     frame = problem.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -305,17 +305,17 @@ def _check_alike(first: Any, other: Any) -> None:
 
 
 def _outline(model: Any) -> str:
-    """What decides which rows a model accepts: equal for candidates that are alike."""
-    params, told = model.get_params(deep=True), []
+    """A hash of all that decides which rows a model accepts."""
+    params, relevant = model.get_params(deep=True), []
     for name, value in sorted(params.items()):
         is_theirs = is_private_step(owner_of(model, params, name))
         if not (is_theirs and name.rpartition("__")[2] in _IRRELEVANT):
-            told.append((name, _plain(value)))
-    return str(joblib.hash([type(model), told]))
+            relevant.append((name, _plain(value)))
+    return str(joblib.hash([type(model), relevant]))
 
 
 def _plain(value: Any) -> Any:
-    """The value, with the class in place of an estimator: its parameters come apart."""
+    """The value, with its class in place of an estimator, whose parameters follow."""
     if hasattr(value, "get_params") and not isinstance(value, type):
         return type(value)
     if isinstance(value, (list, tuple)):
@@ -365,7 +365,7 @@ def sized(
 
 
 def _costs_what_it_says(step: Any) -> bool:
-    """Whether its epsilon is its cost, and no number of records makes it refuse."""
+    """Whether the cost is the epsilon, and any number of records is accepted."""
     solver = getattr(step, "solver", "noisy_gd")
     is_plain = solver == "noisy_gd" and not getattr(step, "solver_params", None)
     return is_plain and step.step_privacy().adds_in_squares

@@ -39,7 +39,7 @@ def _fraction(name: str, value: Any) -> float | None:
 
 
 def _power(facts: SearchFacts) -> float:
-    """Shares are of mu^2, or of epsilon."""
+    """The power of a share of the budget: shares are of mu^2, or of epsilon."""
     return 1.0 if facts.is_pure else 0.5
 
 
@@ -117,7 +117,7 @@ class Composition(Method):
         return _Parts(tuning * k**power, tuning, final)
 
     def _tuning_strength(self, facts: SearchFacts) -> float:
-        """What is spent on the choice over the whole, in mu or epsilon."""
+        """The part of mu, or of epsilon, that is spent on the choice."""
         if self.tuning_fraction is not None:
             return 1.0
         return float(self.tuning_share ** _power(facts))

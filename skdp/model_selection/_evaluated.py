@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +19,7 @@ from skdp.io._takes import refuse_targets
 from skdp.model_selection._held_out import HeldOut, Measured
 from skdp.model_selection._histogram_scoring import (
     N_INTERVALS,
-    RocAuc,
+    CellScoring,
     checked_thresholds,
 )
 from skdp.model_selection._method import Choice, SearchFacts
@@ -58,11 +57,11 @@ class EvaluatedClassifier(PrivateSearch):
     @property
     @abstractmethod
     def _cut(self) -> float:
-        """From which probability on labels are positive."""
+        """The probability from which on labels are positive."""
 
     @abstractmethod
     def _score_of(self, confusion: FloatArray) -> float:
-        """What `score` says of a confusion matrix of true labels by predicted ones."""
+        """The score of a confusion matrix of true labels by predicted ones."""
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels by the threshold. Post-processing.
@@ -113,9 +112,8 @@ class EvaluatedClassifier(PrivateSearch):
                 f"multiclass. Got a model of {n_classes} labels. Use its predictions "
                 "as they are, or one model for each label."
             )
-        found = resolve_scoring("roc_auc", stand_in)
-        assert isinstance(found, RocAuc)
-        return replace(found, thresholds=self._thresholds())
+        params = {"thresholds": self._thresholds()}
+        return resolve_scoring("roc_auc", stand_in, params=params)
 
     def _method(self, facts: SearchFacts) -> ChosenMethod:
         return ChosenMethod(HeldOut(), "no record is in both parts")
@@ -135,14 +133,15 @@ class EvaluatedClassifier(PrivateSearch):
         super()._keep(choice, plan, record)
         self.estimator_ = self.best_estimator_
         facts, scorer = plan.facts, plan.facts.scorer
-        assert isinstance(scorer, RocAuc)
+        assert isinstance(scorer, CellScoring)
         statistic, deviation = np.zeros(scorer.size), 0.0
         if isinstance(choice, Measured) and choice.statistic is not None:
             statistic, deviation = choice.statistic, choice.deviation
         (fitted,) = plan.chosen.method.needs(1.0, facts)
         counts = scorer.counts(statistic, facts.n_samples - fitted.rows)
         low, high = scorer.classes
+        ends = np.array(scorer.params["thresholds"])
         self.evaluation_ = PrivateEvaluation(
-            (low, high), np.array(scorer.thresholds), counts, deviation, record
+            (low, high), ends, counts, deviation, record
         )
         self._read_off(self.evaluation_)

@@ -1,4 +1,4 @@
-"""A model of some records, and one noisy statistic of it on the others."""
+"""A model that is fitted to some records, and one noisy statistic on the others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skdp.privacy._events import Event
 from skdp.privacy._plan import Line
 from skdp.privacy._search_events import ParallelEvent
 
-# Of the records, unless the user says otherwise.
+# Share of the records that is held out by default.
 _HELD_OUT = 0.2
 
 
@@ -35,7 +35,7 @@ class Measured(Choice):
     Parameters
     ----------
     statistic : ndarray of shape (size,) or None
-        Of the scorer; None in a rehearsal.
+        The statistic of the scorer; None in a rehearsal.
     deviation : float
         Standard deviation of its noise.
     """
@@ -50,10 +50,10 @@ class HeldOut(Method):
 
     Privacy
     -------
-    Which records are held out is drawn without regard to the data. A record is either
-    fitted to or asked about, so that each part gets the whole budget (parallel
-    composition, ``docs/proofs/private_score.md``): if it is fitted to, what is asked of
-    the others afterwards is post-processing of the model.
+    The held-out records are drawn without looking at the data. A record is either in
+    the fit or in the question, so that each part gets the whole budget (parallel
+    composition, ``docs/proofs/private_score.md``): for a record in the fit, the answer
+    about the other records is post-processing of the model.
     """
 
     key: ClassVar[str] = "held_out"

@@ -8,9 +8,10 @@ probability lies, or of its label and the predicted one. Derived in
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,9 @@ from scipy.interpolate import PchipInterpolator
 
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
-from skdp.model_selection._classification_scoring import _one_hot
 from skdp.model_selection._scoring_base import (
-    PrivateScoring,
-    PublicFacts,
+    NamedScoring,
+    Params,
     column,
     on_grid,
     row_by_row,
@@ -35,58 +35,19 @@ N_INTERVALS = 24
 # In few digits, since records show them.
 EQUAL = tuple(np.linspace(0.0, 1.0, N_INTERVALS + 1).round(4).tolist())
 _MOST_INTERVALS = 1000
-# What `_quality` says of a record for which the estimator raises.
+# The cell of a record for which an estimator has no answer, or raises.
 _FAILED = -1.0
 
 
-@dataclass(frozen=True)
-class CellScoring(PrivateScoring):
-    """Scores of the counts of cells, of which each record is in one.
+@dataclass(frozen=True, eq=False)
+class CountScoring(NamedScoring):
+    """A score of counts: a record adds 1 to one of them at most."""
 
-    Parameters
-    ----------
-    classes : tuple
-        The labels, each once; of two the second is the positive one. Public.
-    """
-
-    task = "classification"
     is_single = False
-    _worst = _FAILED
-
-    classes: tuple[Any, ...]
-
-    def __post_init__(self) -> None:
-        if not 2 <= len(set(self.classes)) == len(self.classes):
-            raise ValueError(
-                "The 'classes' parameter must hold at least two different labels. Got "
-                f"{list(self.classes)!r}. Declare each label once."
-            )
-
-    @classmethod
-    def of(cls, facts: PublicFacts) -> Self:
-        if facts.classes is None:
-            raise ValueError(
-                f"scoring={cls.name!r} needs the set of labels. Got none. Pass "
-                "classes=[...]."
-            )
-        return cls(facts.classes)
-
-    @property
-    @abstractmethod
-    def n_cells(self) -> int:
-        """Of each label."""
-
-    @property
-    def size(self) -> int:
-        return len(self.classes) * self.n_cells
 
     @property
     def n_nonzero(self) -> int:
         return 1
-
-    @property
-    def lowest(self) -> float:
-        return 0.0
 
     def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
         return {
@@ -95,6 +56,64 @@ class CellScoring(PrivateScoring):
             ("zero_out", 1): 1.0,
             ("zero_out", 2): 1.0,
         }[adjacency, norm]
+
+    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+        """The number that each record adds 1 to; -1 for none."""
+        raise NotImplementedError
+
+    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
+        vectors = np.zeros((len(y), self.size))
+        place = self._places(quality, y)
+        is_there = place >= 0
+        vectors[is_there, place[is_there]] = 1.0
+        return vectors
+
+    def statistic(
+        self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
+    ) -> FloatArray:
+        """The sum of `contributions`, counted without them. Private."""
+        y = np.asarray(y)
+        with no_warnings():
+            quality = row_by_row(self._quality, self._worst, estimator, X, y, shares)
+            place = self._places(quality, y)
+        is_there = place >= 0
+        weights = None if shares is None else on_grid(shares)[is_there]
+        counts = np.bincount(place[is_there], weights, minlength=self.size)
+        return counts.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellScoring(CountScoring):
+    """A score of the counts of cells: of each label, and of what is predicted.
+
+    `per_record` gives the cells of records within their labels, and -1 where it fails.
+
+    Parameters
+    ----------
+    n_cells : int
+        Of each label.
+    failed : tuple of int
+        Of each label the worst cell that a record can be in. Public.
+    of_counts : callable
+        The score of an array of shape (n_classes, n_cells).
+    """
+
+    n_cells: int
+    failed: tuple[int, ...]
+    of_counts: Callable[[FloatArray], float] = field(repr=False)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The labels, each once; of two the second is the positive one. Public."""
+        return tuple(self.params["classes"])
+
+    @property
+    def size(self) -> int:
+        return len(self.classes) * self.n_cells
+
+    @property
+    def _worst(self) -> float:
+        return _FAILED
 
     def counts(self, statistic: FloatArray, n_samples: int) -> FloatArray:
         """The nearest counts, at least 0 and of n_samples at the most.
@@ -109,87 +128,98 @@ class CellScoring(PrivateScoring):
             counts = consistent(cells, n_samples)
         return counts
 
-    @abstractmethod
-    def _failed_cell(self, label: IntArray) -> IntArray:
-        """The worst cell that a record of each label can be in."""
-
-    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
-        vectors = np.zeros((len(y), self.size))
-        place = self._places(quality, y)
-        is_there = place >= 0
-        vectors[is_there, place[is_there]] = 1.0
-        return vectors
-
-    def statistic(
-        self,
-        estimator: Any,
-        X: Any,
-        y: NDArray[Any],
-        shares: FloatArray | None = None,
-    ) -> FloatArray:
-        """The sum of `contributions`, counted without them. Private."""
-        with no_warnings():
-            quality = row_by_row(self._quality, self._worst, estimator, X, y, shares)
-            place = self._places(quality, y)
-        is_there = place >= 0
-        weights = None if shares is None else on_grid(shares)[is_there]
-        counts = np.bincount(place[is_there], weights, minlength=self.size)
-        return counts.astype(np.float64)
+    def score(self, statistic: FloatArray, n_samples: int) -> float:
+        return self.of_counts(self.counts(statistic, n_samples))
 
     def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
-        """The number that each record adds 1 to; -1 for a label that is no class."""
-        labels = _one_hot(y, self.classes)
-        label = labels.argmax(axis=1)
-        cell = np.where(quality < 0, self._failed_cell(label), quality.astype(np.int64))
-        return np.where(labels.any(axis=1), label * self.n_cells + cell, -1)
+        label = label_codes(y, self.classes)
+        failed = np.array(self.failed)[label]
+        cell = np.where(quality < 0, failed, quality.astype(np.int64))
+        return np.where(label < 0, -1, label * self.n_cells + cell)
 
 
-@dataclass(frozen=True)
-class RocAuc(CellScoring):
-    """Area under the ROC curve; records in one interval count as tied.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RecallScoring(CellScoring):
+    """A score of which records of each label are labelled right.
 
-    Parameters
-    ----------
-    classes : pair of labels
-        The second is the positive one.
-    thresholds : tuple of floats, default=24 intervals of equal width
-        Ends of the intervals of the predicted probability of the positive label:
-        rising, from 0 to 1. Public.
+    All counts of right ones come before those of wrong ones, and a total that noise
+    brought above the number of records stays: a recall is a ratio of two counts.
     """
 
-    name = "roc_auc"
-    method = "predict_proba"
+    def counts(self, statistic: FloatArray, n_samples: int) -> FloatArray:
+        return np.maximum(np.reshape(statistic, (2, -1)), 0.0).T
 
-    thresholds: tuple[float, ...] = EQUAL
+    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+        place = super()._places(quality, y)
+        return np.where(place < 0, -1, place % 2 * len(self.classes) + place // 2)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.classes) != 2:
+
+def _interval_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """In which interval the predicted probability of the positive label is."""
+    proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    known = list(estimator.classes_)
+    if proba.shape != (len(y), len(known)):
+        raise ValueError
+    positive = proba[:, known.index(params["classes"][1])]
+    # A record at a threshold is above it.
+    cell = np.searchsorted(params["thresholds"][1:-1], positive, side="right")
+    return np.where(np.isnan(positive), _FAILED, cell)
+
+
+def _label_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> IntArray:
+    """Which label is predicted."""
+    return label_codes(column(estimator.predict(X), len(y)), params["classes"])
+
+
+def is_right(estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """1 where the predicted label is the true one, else 0."""
+    predicted = column(estimator.predict(X), len(y))
+    return np.broadcast_to(predicted == y, y.shape).astype(np.float64)
+
+
+def _wrong_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """Whether the predicted label is the true one, 0, or not, 1."""
+    return 1.0 - is_right(estimator, X, y)
+
+
+def _cells(
+    kind: type[CellScoring],
+    cell_of: Callable[..., FloatArray | IntArray],
+    cells: Callable[[Params], tuple[int, ...]],
+    of_counts: Callable[[FloatArray], float],
+    *,
+    is_binary: bool = False,
+) -> Callable[[dict[str, Any]], CellScoring]:
+    """What makes a scorer of a name and public facts.
+
+    `cells` says how many cells a label has, then which is the worst of each label.
+    """
+
+    def build(facts: dict[str, Any]) -> CellScoring:
+        params, classes = facts["params"], facts["params"]["classes"]
+        if len(classes) < 2:
             raise ValueError(
-                f"scoring={self.name!r} needs two labels. Got {list(self.classes)!r}. "
-                "Use 'f1_macro' or 'neg_log_loss' for several."
+                "The 'classes' parameter must hold at least two different labels. Got "
+                f"{list(classes)!r}. Declare all labels."
             )
-        object.__setattr__(self, "thresholds", checked_thresholds(self.thresholds))
+        if is_binary and len(classes) != 2:
+            raise ValueError(
+                f"scoring={facts['name']!r} needs two labels, of which the second is "
+                f"the positive one. Got {list(classes)!r}. Use 'f1_macro' or "
+                "'neg_log_loss' for several."
+            )
+        n_cells, *failed = cells(params)
+        return kind(
+            **facts,
+            per_record=partial(cell_of, params),
+            lowest=0.0,
+            highest=1.0,
+            n_cells=n_cells,
+            failed=tuple(failed),
+            of_counts=of_counts,
+        )
 
-    @property
-    def n_cells(self) -> int:
-        return len(self.thresholds) - 1
-
-    def score(self, statistic: FloatArray, n_samples: int) -> float:
-        return roc_auc(self.counts(statistic, n_samples))
-
-    def _failed_cell(self, label: IntArray) -> IntArray:
-        return np.where(label == 1, 0, self.n_cells - 1)
-
-    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-        proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-        known = list(estimator.classes_)
-        if proba.shape != (len(y), len(known)):
-            raise ValueError
-        positive = proba[:, known.index(self.classes[1])]
-        # A record at a threshold is above it.
-        cell = np.searchsorted(self.thresholds[1:-1], positive, side="right")
-        return np.where(np.isnan(positive), _FAILED, cell)
+    return build
 
 
 def checked_thresholds(thresholds: Any) -> tuple[float, ...]:
@@ -209,60 +239,56 @@ def checked_thresholds(thresholds: Any) -> tuple[float, ...]:
     return found
 
 
-@dataclass(frozen=True)
-class _OfLabels(CellScoring):
-    """Scores of the confusion matrix: cells are predicted labels."""
+def label_codes(y: NDArray[Any], classes: tuple[Any, ...]) -> IntArray:
+    """Position of each record's label among the classes, -1 if it is none of them.
 
-    @property
-    def n_cells(self) -> int:
-        return len(self.classes)
-
-    def _failed_cell(self, label: IntArray) -> IntArray:
-        return np.asarray((label + 1) % self.n_cells)
-
-    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-        labels = _one_hot(column(estimator.predict(X), len(y)), self.classes)
-        return np.where(labels.any(axis=1), labels.argmax(axis=1), _FAILED)
-
-    def score(self, statistic: FloatArray, n_samples: int) -> float:
-        return self._of(self.counts(statistic, n_samples))
-
-    @abstractmethod
-    def _of(self, confusion: FloatArray) -> float:
-        """The score of a confusion matrix, true labels by predicted ones."""
+    The first that matches: different labels may be equal in the precision of `y`.
+    """
+    if y.dtype == object:  # whose comparison may raise, for one record
+        code_of = {label: code for code, label in enumerate(classes)}
+        return np.array([_code(code_of, label) for label in y], dtype=np.int64)
+    found = np.column_stack([np.broadcast_to(y == label, y.shape) for label in classes])
+    return np.where(found.any(axis=1), found.argmax(axis=1), -1)
 
 
-@dataclass(frozen=True)
-class F1(_OfLabels):
-    """Harmonic mean of precision and recall of the second of two labels."""
-
-    name = "f1"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.classes) != 2:
-            raise ValueError(
-                "scoring='f1' needs two labels, of which the second is the positive "
-                f"one. Got {list(self.classes)!r}. Use 'f1_macro'."
-            )
-
-    def _of(self, confusion: FloatArray) -> float:
-        return float(f_scores(confusion)[1])
+def _code(code_of: dict[Any, int], label: Any) -> int:
+    try:
+        return code_of.get(label, -1)
+    except Exception:
+        return -1
 
 
-@dataclass(frozen=True)
-class F1Macro(_OfLabels):
+def mean_recall(counts: FloatArray) -> float:
+    """Mean over the labels of the share of their records that are labelled right.
+
+    Labels with less than half a record are left out, as scikit-learn leaves out those
+    that do not occur.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_labels, 2)
+        Of each label, labelled right and labelled wrong.
+    """
+    right, wrong = counts.T
+    occurs = right + wrong >= 0.5
+    if not occurs.any():
+        return 0.0
+    return float(np.mean(right[occurs] / (right + wrong)[occurs]))
+
+
+def f1_of_positive(confusion: FloatArray) -> float:
+    """F1 score of the second of two labels."""
+    return float(f_scores(confusion)[1])
+
+
+def f1_macro(confusion: FloatArray) -> float:
     """Mean over the labels of the F1 score of each against the others.
 
     Labels with less than half a record, true or predicted, are left out, as
     scikit-learn leaves out those that do not occur.
     """
-
-    name = "f1_macro"
-
-    def _of(self, confusion: FloatArray) -> float:
-        occurs = confusion.sum(axis=0) + confusion.sum(axis=1) >= 0.5
-        return float(f_scores(confusion)[occurs].mean()) if occurs.any() else 0.0
+    occurs = confusion.sum(axis=0) + confusion.sum(axis=1) >= 0.5
+    return float(f_scores(confusion)[occurs].mean()) if occurs.any() else 0.0
 
 
 def f_scores(confusion: FloatArray, beta: float = 1.0) -> FloatArray:
@@ -342,3 +368,23 @@ def _precision_area(true: float, called: float, hits: float, more: float) -> flo
     if called <= 0:
         return hits * slope
     return hits * (slope + (true - slope * called) / more * math.log1p(more / called))
+
+
+RIGHT_OR_WRONG = _cells(
+    RecallScoring, _wrong_of, lambda p: (2, *[1] * len(p["classes"])), mean_recall
+)
+
+
+def _intervals(p: Params) -> tuple[int, ...]:
+    n = len(p["thresholds"]) - 1
+    return n, n - 1, 0
+
+
+def _predicted(p: Params) -> tuple[int, ...]:
+    n = len(p["classes"])  # the next label is as wrong as any other
+    return n, *[(label + 1) % n for label in range(n)]
+
+
+CURVE = _cells(CellScoring, _interval_of, _intervals, roc_auc, is_binary=True)
+F1 = _cells(CellScoring, _label_of, _predicted, f1_of_positive, is_binary=True)
+F1_MACRO = _cells(CellScoring, _label_of, _predicted, f1_macro)

@@ -45,12 +45,10 @@ class SearchFacts:
 
     @property
     def is_pure(self) -> bool:
-        """Whether pure epsilon is asked for."""
         return self.budget.delta == 0
 
     @property
     def law(self) -> NoiseLaw:
-        """The law of the noise in scores."""
         return Laplace() if self.is_pure else Gaussian()
 
 
@@ -58,9 +56,10 @@ class SearchFacts:
 class Choice:
     """What a search releases.
 
-    `index` is that of the chosen candidate and `estimator` its fitted model; without
-    one a fixed default takes its place. `score` is its released score, nan if none was;
-    `scores`, of shape (n_candidates,), those of all, if they were released.
+    `index` is the position of the chosen candidate and `estimator` its fitted model;
+    without a model, a fixed default takes its place. `score` is the released score of
+    the candidate, or nan. `scores`, of shape (n_candidates,), are the scores of all
+    candidates, if they were released.
     """
 
     index: int
@@ -71,7 +70,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Configured, ABC):
-    """A way to choose: public parameters, all decided; no state between searches."""
+    """How a search chooses: public parameters, and no state between searches."""
 
     # Whether all fits and scores are paid for as if they were released.
     pays_for_all: ClassVar[bool] = False
@@ -79,7 +78,7 @@ class Method(Configured, ABC):
     @classmethod
     @abstractmethod
     def planned(cls, given: Given, facts: SearchFacts) -> Self:
-        """What was not given decided by rule; from public facts only.
+        """Decide by rule what was not given, from public facts only.
 
         Parameters
         ----------
@@ -94,20 +93,20 @@ class Method(Configured, ABC):
 
     @abstractmethod
     def event(self, noise_multiplier: float, facts: SearchFacts) -> Event:
-        """Everything the search will release, the final model included."""
+        """The event of the whole search, with the final model."""
 
     @abstractmethod
     def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
-        """What `run` will ask of the scores. Fits are booked by their allowances."""
+        """The lines of the plan for the scores; allowances book the fits."""
 
     def plan(self, facts: SearchFacts) -> Plan:
-        """Everything that `run` will ask, at the cost of `event`."""
+        """The lines, at the cost of `event`."""
         event = partial(self.event, facts=facts)
         return Plan(self.lines(facts), event, self.pays_for_all)
 
     @abstractmethod
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
-        """The kinds of fits that `run` will make: of how many rows, at what cost."""
+        """The kinds of fits that `run` makes: their numbers of rows and costs."""
 
     @abstractmethod
     def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
@@ -132,9 +131,9 @@ def strength(noise_multiplier: float, facts: SearchFacts) -> Strength:
 
 
 def scores_of(trials: Sequence[Any], facts: SearchFacts) -> Scores:
-    """The statistics of some trials on the same records, for noise.
+    """The query for the statistics of some trials on the same records.
 
-    Trials are what the records know them by.
+    `trials` are the keys under which the records know the trials.
     """
     return Scores(facts.scorer, tuple(trials), facts.law.norm)
 
@@ -152,17 +151,17 @@ def best_of(
     scores: Sequence[float] | FloatArray,
     facts: SearchFacts,
 ) -> int:
-    """The first trial of the best score; of equal scores, of the best sum.
+    """The first trial with the best score; of equal scores, with the largest sum.
 
-    Scores are cut at the ends of their range: noise, or more users in a part than it
-    has room for, may bring several sums beyond.
+    Scores are clipped to their range. Noise can bring several sums beyond it, and so
+    can a part with more users than it has room for.
     """
     is_sum = facts.scorer.is_single
-    told = [
+    ranks = [
         (score, value[0] if is_sum else 0.0)
         for score, value in zip(scores, released, strict=True)
     ]
-    return max(range(len(told)), key=told.__getitem__)
+    return max(range(len(ranks)), key=ranks.__getitem__)
 
 
 def validation_size(facts: SearchFacts, n_samples: int, default: float) -> int:

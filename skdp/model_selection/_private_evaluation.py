@@ -1,9 +1,9 @@
-"""`private_evaluation`: curves and scores of a classifier from one noisy histogram."""
+"""`private_evaluation`: what one noisy histogram says of a classifier, or of two."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,13 @@ from skdp._floats import FloatArray
 from skdp._validation import check_choice, check_count, check_real
 from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
 from skdp.model_selection._histogram_scoring import (
-    EQUAL,
-    F1Macro,
-    RocAuc,
+    CellScoring,
     average_precision,
     f_scores,
     roc_auc,
     smooth_roc_auc,
 )
+from skdp.model_selection._private_comparison import Disagreements, PrivateComparison
 from skdp.model_selection._private_score import ScoreRelease, released_statistic
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.privacy._record import PrivacyRecord
@@ -31,6 +30,7 @@ from skdp.privacy._record import PrivacyRecord
 # Records in each interval that a calibration takes to be as predicted: a few. It was
 # not compared with other numbers by a benchmark that is kept.
 _AS_PREDICTED = 4.0
+_RESPONSE_METHODS = ("auto", "predict_proba", "predict")
 # The smallest and the largest double between 0 and 1, but for subnormal ones.
 _INSIDE = (np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg)
 
@@ -393,27 +393,33 @@ def private_evaluation(
     adjacency: str = "replace_one",
     privacy_unit: str = "record",
     classes: Any = None,
-    thresholds: Any = EQUAL,
+    response_method: str = "auto",
+    thresholds: Any = None,
     random_state: int | None = None,
     ledger: Any = None,
-) -> PrivateEvaluation:
-    """Curves and scores of a fitted classifier of two labels, at one cost.
+) -> Any:
+    """Evaluate a fitted classifier, or compare two of them, at the cost of one release.
 
-    ROC curve and AUC, precision and recall, calibration, and confusion matrices and F
-    scores at every threshold follow from one histogram: of records by label, and by
-    interval of the predicted probability. It is released once, with noise.
+    What is counted follows from public facts:
+
+    * of two labels, with `predict_proba`: records by label, and by interval of the
+      predicted probability. ROC curve and AUC, precision and recall, calibration, and
+      confusion matrices and F scores at every threshold follow from the counts;
+    * of any number of labels, by `predict`: records by true and predicted label;
+    * of two classifiers: records that only the one, or only the other, labels right.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
     `adjacency`, with the number of records public, or for all rows of one user, as in
-    `private_score`. Released is the histogram: a record is in one cell, so that one
-    exchanged moves it by the root of 2 and one that becomes the null record by 1
-    (``docs/proofs/private_score.md``). The intervals are public.
+    `private_score`. The counts are released once, with noise: a record is in one cell,
+    so that one exchanged moves them by the root of 2 and one that becomes the null
+    record by 1 (``docs/proofs/private_score.md``). Labels and intervals are public.
 
     Parameters
     ----------
-    estimator : fitted classifier of two labels, with predict_proba
+    estimator : fitted classifier, or a tuple or list of two that are compared
         Public, or paid for; see `private_score`.
     X : array-like, CSR or source of shape (n_samples, n_features)
+        A row of a source that one of two models cannot read counts for neither.
     y : array-like of shape (n_samples,)
         Left out with a source.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -425,19 +431,25 @@ def private_evaluation(
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
     privacy_unit : {"record", "user"}, default="record"
         As in `private_score`.
-    classes : pair of labels or None, default=None
-        Public. In any order: the second of the sorted ones is positive, as in the
-        estimator's, which None takes.
-    thresholds : sequence of floats, default=24 intervals of equal width
-        Ends of the intervals: rising, from 0 to 1. More of them tell ranks more finely,
-        and add more noise; of a rare label most should be near 0.
+    classes : array-like of labels or None, default=None
+        Public. In any order: of two the second of the sorted ones is positive, as in
+        the estimator's, which None takes. Left out with two models.
+    response_method : {"auto", "predict_proba", "predict"}, default="auto"
+        What is asked of the estimator. "auto": "predict_proba" if it has that and two
+        labels, else "predict". For the confusion matrix alone "predict" has less noise.
+        Left out with two models.
+    thresholds : sequence of floats or None, default=None
+        Ends of the intervals of the probability: rising, from 0 to 1. More of them tell
+        ranks more finely, and add more noise; of a rare label most should be near 0.
+        None: 24 intervals of equal width.
     random_state : int or None, default=None
         None: private noise. An integer makes it reproducible and **not private**.
     ledger : BudgetLedger or None, default=None
 
     Returns
     -------
-    PrivateEvaluation
+    PrivateEvaluation, PrivateConfusionMatrix or PrivateComparison
+        Of probabilities, of predicted labels, or of two classifiers.
 
     Raises
     ------
@@ -450,90 +462,88 @@ def private_evaluation(
     --------
     >>> from sklearn.datasets import make_classification
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from skdp.model_selection import private_evaluation
+    >>> from skdp import private_evaluation
     >>> X, y = make_classification(4000, random_state=0)
     >>> model = LogisticRegression().fit(X[:2000], y[:2000])
     >>> found = private_evaluation(model, X[2000:], y[2000:], epsilon=1.0)
     >>> 0.8 < found.roc_auc <= 1.0, found.privacy_.epsilon
     (True, 1.0)
+
+    The confusion matrix alone, and a comparison with another model:
+
+    >>> labels = private_evaluation(
+    ...     model, X[2000:], y[2000:], epsilon=1.0, response_method="predict"
+    ... )
+    >>> labels.counts.shape
+    (2, 2)
+    >>> other = LogisticRegression(C=1e-4).fit(X[:200], y[:200])
+    >>> both = private_evaluation((model, other), X[2000:], y[2000:], epsilon=1.0)
+    >>> -1 <= both.difference <= 1
+    True
     """
     release = ScoreRelease(
         epsilon, delta, adjacency, random_state, ledger, privacy_unit
     )
-    check_is_fitted(estimator)
-    named = resolve_scoring("roc_auc", estimator, classes=classes)
-    scoring = RocAuc(named.classes, thresholds)  # type: ignore[attr-defined]  # a RocAuc, by its name
-    what = "private_evaluation"
-    found = released_statistic(release, what, scoring, estimator, X, y, groups)
+    scoring = _counted(estimator, classes, response_method, thresholds)
+    models = tuple(estimator) if isinstance(estimator, list) else estimator
+    found = released_statistic(release, scoring, models, X, y, groups)
     n_samples = found.record.n_samples
+    if isinstance(scoring, Disagreements):
+        one, other = found.value.tolist()
+        return PrivateComparison(one, other, found.deviation, n_samples, found.record)
     counts = scoring.counts(found.value, n_samples)
+    if "thresholds" not in scoring.params:
+        return PrivateConfusionMatrix(
+            scoring.classes, counts, found.deviation, found.record
+        )
     low, high = scoring.classes
-    return PrivateEvaluation(
-        (low, high),
-        np.array(scoring.thresholds),
-        counts,
-        found.deviation,
-        found.record,
-    )
+    ends = np.array(scoring.params["thresholds"])
+    return PrivateEvaluation((low, high), ends, counts, found.deviation, found.record)
 
 
-def private_confusion_matrix(
-    estimator: Any,
-    X: Any,
-    y: Any = None,
-    *,
-    groups: Any = None,
-    epsilon: float,
-    delta: float = 1e-6,
-    adjacency: str = "replace_one",
-    privacy_unit: str = "record",
-    classes: Any = None,
-    random_state: int | None = None,
-    ledger: Any = None,
-) -> PrivateConfusionMatrix:
-    """Count true and predicted labels of a fitted classifier, with noise.
-
-    **Privacy.** As `private_evaluation`: a record is in one cell of the matrix.
-
-    Parameters
-    ----------
-    estimator : fitted classifier
-        Public, or paid for; see `private_score`.
-    X : array-like, CSR or source of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
-        Left out with a source.
-    groups : array-like of shape (n_samples,) or None, default=None
-        Ids of users, with ``privacy_unit="user"``; left out with a source.
-    epsilon : float in [1e-6, 1e8] or inf
-    delta : 0 or float in [1e-50, 1), default=1e-6
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-    privacy_unit : {"record", "user"}, default="record"
-        As in `private_score`.
-    classes : array-like of labels or None, default=None
-        Public. None: the estimator's.
-    random_state : int or None, default=None
-    ledger : BudgetLedger or None, default=None
-
-    Returns
-    -------
-    PrivateConfusionMatrix
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a parameter or input out of range. Nothing was spent.
-    BudgetExceeded
-        If the ledger's cap does not allow this. Nothing was read or spent.
-    """
-    release = ScoreRelease(
-        epsilon, delta, adjacency, random_state, ledger, privacy_unit
-    )
+def _counted(
+    estimator: Any, classes: Any, response_method: str, thresholds: Any
+) -> CellScoring | Disagreements:
+    """What is counted, by public facts."""
+    check_choice("response_method", response_method, _RESPONSE_METHODS)
+    if isinstance(estimator, (tuple, list)):
+        given = classes is not None or thresholds is not None
+        return _compared(estimator, given or response_method == "predict_proba")
     check_is_fitted(estimator)
-    scoring = resolve_scoring("f1_macro", estimator, classes=classes)
-    assert isinstance(scoring, F1Macro)
-    what = "private_confusion_matrix"
-    found = released_statistic(release, what, scoring, estimator, X, y, groups)
-    counts = scoring.counts(found.value, found.record.n_samples)
-    return PrivateConfusionMatrix(
-        scoring.classes, counts, found.deviation, found.record
-    )
+    matrix = resolve_scoring("f1_macro", estimator, classes=classes)
+    assert isinstance(matrix, CellScoring)
+    if response_method == "auto":
+        has_curves = len(matrix.classes) == 2 and hasattr(estimator, "predict_proba")
+        is_asked = has_curves or thresholds is not None
+        response_method = "predict_proba" if is_asked else "predict"
+    if response_method == "predict_proba":
+        params = None if thresholds is None else {"thresholds": thresholds}
+        curves = resolve_scoring("roc_auc", estimator, classes=classes, params=params)
+        assert isinstance(curves, CellScoring)
+        return curves
+    if thresholds is not None:
+        raise ValueError(
+            "The 'thresholds' parameter must be None with response_method='predict', "
+            "which has no probabilities. Got something else. Use "
+            "response_method='predict_proba'."
+        )
+    return replace(matrix, name="confusion_matrix")
+
+
+def _compared(models: Any, has_other_facts: bool) -> Disagreements:
+    """The question about two classifiers."""
+    if len(models) != 2:
+        raise ValueError(
+            "The 'estimator' argument must be a fitted classifier, or two of them. Got "
+            f"{len(models)}. Compare two at a time."
+        )
+    if has_other_facts:
+        raise ValueError(
+            "The 'classes', 'response_method' and 'thresholds' parameters must be left "
+            "out with two classifiers, of which predicted labels are compared. Got one "
+            "of them. Evaluate each classifier by itself for probabilities."
+        )
+    for each in models:
+        check_is_fitted(each)
+        resolve_scoring("accuracy", each)
+    return Disagreements()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -176,7 +176,7 @@ def private_score(
 
     See Also
     --------
-    private_evaluation : Curves and several scores of two labels, at one cost.
+    private_evaluation : Curves, confusion matrices and comparisons, at one cost.
     sklearn.metrics.get_scorer : The scores without privacy.
 
     Examples
@@ -215,8 +215,8 @@ def private_score(
 class _Release:
     """How a score will be released: public facts, settled before the commit.
 
-    `law` is None for an infinite epsilon; `why` says why it is this law. `what` is
-    what the books call it.
+    `law` is None for an infinite epsilon, and `why` is the reason for the law. `what`
+    is the name of the release in the ledger.
     """
 
     scoring: PrivateScoring
@@ -232,7 +232,6 @@ class _Release:
         return None if self.law is None else Plan((Line(law=self.law),))
 
     def value(self, answers: Answers, table: Scored) -> float:
-        """The released score."""
         if answers.is_rehearsed:
             return self.scoring.lowest
         if self.law is None:
@@ -243,7 +242,7 @@ class _Release:
         return self.scoring.score(released, table.n_samples)
 
     def standard_error(self, deviation: float, n_samples: int) -> float | None:
-        """Of the noise in a score that is a multiple of one number."""
+        """Standard error of the noise in a score that follows from one number."""
         if self.law is not None and not self.scoring.is_single:
             return None
         unit = (self.scoring.highest - self.scoring.lowest) / n_samples
@@ -263,7 +262,7 @@ def _planned(
     adjacency: Any,
     gaussian: str,
 ) -> _Release:
-    """The release; `gaussian` says why its noise is that, if delta allows it."""
+    """The release; `gaussian` is the reason for Gaussian noise, if delta allows it."""
     if not budget.is_finite:
         query = Scores(scoring, (estimator,), norm=1)
         return _Release(scoring, query, budget, None, "epsilon=inf")
@@ -286,20 +285,17 @@ class ReleasedStatistic:
 
 def released_statistic(
     release: ScoreRelease,
-    what: str,
     scoring: PrivateScoring,
     estimator: Any,
     X: Any,
     y: Any,
     groups: Any,
 ) -> ReleasedStatistic:
-    """The statistic of a score, on the books under another name.
+    """The statistic of a score; the ledger calls it a private evaluation.
 
     Parameters
     ----------
     release : ScoreRelease
-    what : str
-        What the books call it.
     estimator : estimator, or tuple of estimators that are compared
         Fitted.
     groups : array-like or None
@@ -309,7 +305,8 @@ def released_statistic(
     users = users_of_release(release, X, groups, budget, _HOW)
     gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
     planned = replace(
-        _planned(estimator, scoring, budget, release.adjacency, gaussian), what=what
+        _planned(estimator, scoring, budget, release.adjacency, gaussian),
+        what="private_evaluation",
     )
     if not isinstance(X, TableSource):
         table = _accepted(estimator, scoring, X, y, users)
@@ -344,7 +341,7 @@ class ScoreRelease(PrivateRelease):
     def _commit(
         self, release: _Release, table: Scored
     ) -> tuple[Answers, tuple[str, ...]]:
-        """Put the release on the books; nothing was read before."""
+        """Commit the release to the ledger before anything is read."""
         door = self._door(release.budget)
         notes = self._warn_of_public_facts(release.budget, table.n_samples, door)
         label = f"{release.what}(scoring={release.scoring.name!r})"
@@ -366,7 +363,7 @@ class ScoreRelease(PrivateRelease):
                 f"{law.name} noise for an L{law.norm} sensitivity" if law else ""
             ),
             solver=law.name.lower() if law else "exact",
-            solver_params=asdict(release.scoring),
+            solver_params=dict(release.scoring.params),
             why_solver=release.why,
             sensitivity=release.query.bound().under(relation) if law else math.inf,
             noise_scale=answers.expected(release.query).deviation,
@@ -376,6 +373,7 @@ class ScoreRelease(PrivateRelease):
             assumed_public=(
                 *public_of_tables(relation),
                 "the estimator, which predicts each row by that row alone",
+                *release.scoring.assumed_public,
                 *getattr(table.X, "assumed_public", ()),
             ),
             warnings=notes,
@@ -385,7 +383,7 @@ class ScoreRelease(PrivateRelease):
 def _accepted(
     estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: UsersToFit | None
 ) -> Table | UserTable:
-    """X and y as passed, or refused; nothing else is learned of them."""
+    """X and y as passed, or an error; nothing else is learned from them."""
     if y is None:
         raise ValueError("The y argument must hold the true values. Got None.")
     if issparse(X) or not hasattr(X, "shape"):
@@ -440,7 +438,7 @@ def _labels(X: Any, y: Any) -> np.ndarray:
 
 
 def _check_first_step(estimator: Any, X: Any) -> None:
-    """Refuse what the estimator would refuse, as far as that is known of it."""
+    """Refuse rows that the estimator would refuse, as far as that is known."""
     first = estimator
     while hasattr(first, "steps") or hasattr(first, "best_estimator_"):
         is_search = hasattr(first, "best_estimator_")

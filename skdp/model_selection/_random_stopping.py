@@ -112,7 +112,7 @@ class RandomStopping(Method):
 
     @property
     def trials(self) -> TrialCount:
-        """The law of the number of trials."""
+        """The distribution of the number of trials."""
         return TrialCount(self.family, self.mean_trials, self.max_trials, self.shape)
 
     def event(self, noise_multiplier: float, facts: SearchFacts) -> Event:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Folds(BaseCrossValidator):
-    """Splits by a fold of each row, drawn without regard to ratings."""
+    """Splits by folds of rows that are drawn without looking at ratings."""
 
     def __init__(self, n_splits: int = 5, *, random_state: Any = None) -> None:
         self.n_splits = n_splits
@@ -51,14 +51,14 @@ class _Folds(BaseCrossValidator):
             yield np.flatnonzero(~is_test), np.flatnonzero(is_test)
 
     def _ids(self, X: Any, groups: Any) -> Any:
-        """Of each row the id of its user."""
+        """The id of the user of each row."""
         from skdp.decomposition._ids import split_pairs
 
         return split_pairs(X)[0]
 
     @abstractmethod
     def _folds(self, users: Ids, codes: IntArray, n_splits: int) -> IntArray:
-        """The fold of each row, of users with these codes."""
+        """The fold of each row, from the codes of its user."""
 
     def __repr__(self) -> str:
         return (

@@ -14,7 +14,7 @@ from skdp._users import Users, UsersElsewhere, UsersToFit
 from skdp.data import LEAST_PART, Table, crowding, has_room
 from skdp.io._scores import SourceScores, SourceUsers
 from skdp.io._table_source import TableSource
-from skdp.model_selection._regression_scoring import R2
+from skdp.model_selection._scoring import R2
 from skdp.model_selection._scoring_base import PrivateScoring
 from skdp.model_selection._user_table import UserTable
 from skdp.pipeline._users import fitted_to_users
@@ -30,7 +30,7 @@ class Records:
     X : array-like, CSR, data frame or source
     y : array-like, or None with a source
     users : UsersToFit or None, default=None
-        Whose the rows are, if users are what is counted and divided.
+        The user of each row, if users are counted and divided.
     """
 
     X: Any
@@ -39,32 +39,32 @@ class Records:
 
     @property
     def n_samples(self) -> int:
-        """Of records, or of users; public."""
+        """The number of records, or of users; public."""
         return count_rows(self.X) if self.users is None else self.users.n_users
 
     def at(self, numbers: IntArray) -> Records:
-        """Some records, by numbers that were drawn without regard to them.
+        """The records with these numbers, which were drawn without looking at them.
 
-        Rows of users stay in the order of the table. Of a source numbers are slots,
-        which have any number of users (`skdp.io._slots`).
+        Rows of users stay in the order of the table. The numbers of a source are slots,
+        and a slot has any number of users (`skdp.io._slots`).
         """
         if isinstance(self.users, Users):
             return self._rows(*self.users.part(numbers))
         return self._rows(numbers, self._as_many(len(numbers)))
 
     def some(self, size: int) -> Records:
-        """What stands for `size` records in a rehearsal, which reads none.
+        """Stand-ins for `size` records in a rehearsal, which reads no record.
 
-        Rows are as far apart as can be: of ratings sorted by user, the first few would
-        be one user's. In a rehearsal of users each row stands for one.
+        The rows are spread over the table: the first rows of ratings that are sorted by
+        user would all be of one user. In a rehearsal of users each row is one user.
         """
         return self._shown(size, min(size, count_rows(self.X)))
 
     def part(self, size: int) -> Records:
-        """What stands for a part of `size` records in a rehearsal.
+        """Stand-ins for a part of `size` records in a rehearsal.
 
-        Of users no more rows than such a part may have, however they are divided: what
-        a step refuses for want of rows is refused before anything is paid for.
+        A part of users has as few rows as the smallest part can have, so that a step
+        that needs more rows refuses them before anything is paid for.
         """
         if isinstance(self.users, Users):
             return self._shown(size, min(size, self._fewest_rows(self.users, size)))
@@ -82,14 +82,12 @@ class Records:
         return None if self.users is None else UsersElsewhere(size)
 
     def check_parts(self, smallest: int) -> None:
-        """Raise if a part of so many records might be without rows.
-
-        Or, of users of a source, if it has room for too few of them.
+        """Raise if a part might have no rows, or too little room for users of a source.
 
         Parameters
         ----------
         smallest : int
-            Of the parts that candidates are fitted to.
+            Records in the smallest part that a candidate is fitted to.
         """
         users = self.users
         if isinstance(users, Users) and not self._fewest_rows(users, smallest):
@@ -108,7 +106,7 @@ class Records:
             )
 
     def check_scored(self, scorer: PrivateScoring) -> None:
-        """Raise if a score takes a number of users that nobody knows."""
+        """Raise if a score needs a number of users that nobody knows."""
         if isinstance(self.users, UsersElsewhere) and isinstance(scorer, R2):
             raise ValueError(
                 "The 'scoring' parameter must be a score that does not follow from how "
@@ -117,7 +115,7 @@ class Records:
             )
 
     def fitted(self, model: Any) -> Any:
-        """An unfitted model, fitted; to a copy if its steps may change their rows."""
+        """Fit a model, to a copy of the rows if a step may change them."""
         X, y = self.X, self.y
         if not says_its_privacy(model):  # no estimator of skdp does
             X, y = copied(X), copied(y)
@@ -126,7 +124,7 @@ class Records:
         return fitted_to_users(model, X, y, self.users.ids)
 
     def scored(self) -> Table | UserTable | SourceScores:
-        """What says what models are worth on these records."""
+        """The object that scores models on these records."""
         if isinstance(self.users, Users):
             return UserTable(self.X, self.y, self.users)
         if self.users is not None:
@@ -137,7 +135,7 @@ class Records:
 
     @staticmethod
     def _fewest_rows(users: Users, size: int) -> int:
-        """Of any so many users together. Private."""
+        """The fewest rows that any `size` users have together. Private."""
         counts = np.bincount(users.codes, minlength=users.n_users)
         return int(np.sort(counts)[:size].sum())
 

@@ -1,4 +1,4 @@
-"""What scorers for private release share: bounded vectors, summed exactly.
+"""Scores for private release: a bounded vector for each record, summed exactly.
 
 A score follows from a *statistic*: a sum over the records of one bounded vector each.
 Every scorer states how far one record can move the statistic, in L1 and in L2, under
@@ -9,18 +9,18 @@ bounds and the others keep theirs.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, mean_pinball_loss
 
 from skdp._floats import FloatArray
 from skdp._quiet import no_warnings, silence
 from skdp._rows import rows_at, rows_in_places
+from skdp._validation import check_choice, check_real
 from skdp.privacy._adjacency import Adjacency
 from skdp.queries._scores import QUANTUM
 
@@ -29,47 +29,95 @@ from skdp.queries._scores import QUANTUM
 ROWS_ASKED = 4096
 
 
-@dataclass(frozen=True)
-class PublicFacts:
-    """What a scorer may know without looking at data.
-
-    Labels, or the lowest and the highest target, and which quantile is predicted.
-    """
-
-    classes: tuple[Any, ...] | None = None
-    target_bounds: tuple[float, float] | None = None
-    quantile: float | None = None
+PerRecord = Callable[[Any, Any, NDArray[Any]], Any]
+Params = Mapping[str, Any]
+RESPONSE_METHODS = ("predict", "predict_proba", "decision_function")
 
 
-@dataclass(frozen=True)
-class PrivateScoring(ABC):
-    """A score that is computed from a sum of bounded vectors.
+@dataclass(frozen=True, eq=False)
+class PrivateScoring:
+    """A score of your own: the mean over the records of one bounded number each.
 
-    Subclasses are frozen dataclasses of public facts.
+    Greater must be better. What one record can change follows from the range, and the
+    noise from that, so that a narrow range costs little.
+
+    Parameters
+    ----------
+    name : str
+        What privacy records and ledgers call it.
+    per_record : callable
+        ``per_record(estimator, X, y)`` is the score of each row, an array of shape
+        (n_samples,). The score of a row must follow from that row, its label or target
+        and the estimator alone. A row for which the function raises, or gives NaN,
+        counts as `lowest`.
+    lowest, highest : float
+        The range of the scores of records, known without looking at the data: scores
+        beyond are clipped to it. A null record, and a user without rows, counts as
+        `highest` if that is at most 0, and as `lowest` otherwise.
+    task : {"classification", "regression"}
+        Whether y is labels of any kind or finite numbers.
+    response_method : {"predict", "predict_proba", "decision_function"}, \
+            default="predict"
+        Which method an estimator must have.
 
     Attributes
     ----------
-    name : str
-        scikit-learn's.
-    task : {"classification", "regression"}
-    method : str
-        What is asked of the estimator.
-    is_single : bool
-        Whether the statistic is one number of which the score is a multiple, greater
-        is better, so that selection mechanisms may compare statistics.
+    params : mapping of str
+        Public facts that privacy records show: the range.
+
+    See Also
+    --------
+    resolve_scoring : The scores that have names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skdp import private_score
+    >>> from skdp.model_selection import PrivateScoring
+    >>> def is_near(model, X, y):
+    ...     return np.abs(model.predict(X) - y) < 10
+    >>> near = PrivateScoring("near", is_near, 0.0, 1.0, task="regression")
+    >>> X = np.arange(4000.0)[:, None]
+    >>> model = LinearRegression().fit(X, X[:, 0])
+    >>> score = private_score(model, X, X[:, 0], scoring=near, epsilon=1.0)
+    >>> score.scoring, round(float(score), 1)
+    ('near', 1.0)
     """
 
-    name: ClassVar[str]
-    task: ClassVar[str]
-    method: ClassVar[str] = "predict"
-    is_single: ClassVar[bool]
-    # Quality of a record for which the estimator raises.
-    _worst: ClassVar[float]
+    name: str
+    per_record: PerRecord = field(repr=False)
+    lowest: float
+    highest: float
+    task: str
+    response_method: str = "predict"
+    params: Params = field(init=False)
 
-    @classmethod
-    @abstractmethod
-    def of(cls, facts: PublicFacts) -> Self:
-        """The scorer for these facts, or a ValueError that says what is missing."""
+    assumed_public: ClassVar[tuple[str, ...]] = (
+        "the score of a record, which follows from that record and the model alone",
+    )
+    # Whether the statistic is one number of which the score is a rising function, so
+    # that selection mechanisms may compare statistics.
+    is_single: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not callable(self.per_record):
+            raise TypeError(
+                "The 'per_record' parameter must be a function of an estimator, X and "
+                f"y. Got {type(self.per_record).__name__}."
+            )
+        for end in ("lowest", "highest"):
+            number = check_real(end, getattr(self, end), low=-1e100, high=1e100)
+            object.__setattr__(self, end, number)
+        if self.lowest >= self.highest:
+            raise ValueError(
+                "The 'lowest' parameter must be below 'highest'. Got "
+                f"{self.lowest!r} and {self.highest!r}."
+            )
+        check_choice("task", self.task, ("classification", "regression"))
+        check_choice("response_method", self.response_method, RESPONSE_METHODS)
+        ends = {"lowest": self.lowest, "highest": self.highest}
+        object.__setattr__(self, "params", ends)
 
     @property
     def size(self) -> int:
@@ -82,20 +130,14 @@ class PrivateScoring(ABC):
         return self.size
 
     @property
-    @abstractmethod
-    def lowest(self) -> float:
-        """The public minimum of the score."""
+    def _worst(self) -> float:
+        """Quality of a record for which the estimator raises."""
+        return -1.0 if self.highest <= 0 else 0.0
 
-    @property
-    def highest(self) -> float:
-        """The public maximum of the score."""
-        return 1.0
-
-    @abstractmethod
     def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
         """How far one record can move the statistic: L1 for norm 1, L2 for norm 2."""
+        return {"replace_one": 1.0, "zero_out": 1.0}[adjacency]
 
-    @abstractmethod
     def score(self, statistic: FloatArray, n_samples: int) -> float:
         """The score of an exact or released statistic, in [lowest, highest].
 
@@ -105,6 +147,14 @@ class PrivateScoring(ABC):
         n_samples : int
             Public.
         """
+        mean = np.clip(statistic[0] / n_samples, self._worst, self._worst + 1.0)
+        found = self._of_null + (self.highest - self.lowest) * float(mean)
+        return float(np.clip(found, self.lowest, self.highest))
+
+    @property
+    def _of_null(self) -> float:
+        """The score of a record that adds 0."""
+        return self.highest if self.highest <= 0 else self.lowest
 
     def contributions(
         self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
@@ -143,33 +193,44 @@ class PrivateScoring(ABC):
         return np.asarray(added.sum(axis=0))
 
     def of_raw_data(self, estimator: Any, X: Any, y: Any) -> float:
-        """scikit-learn's score, without bounds: **not** private."""
-        return float(get_scorer(self.name)(estimator, X, y))
+        """The mean without bounds: **not** private."""
+        return float(np.mean(self.per_record(estimator, X, np.asarray(y))))
 
-    @abstractmethod
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
         """One bounded number for each record: how good its prediction is."""
+        values = column(self.per_record(estimator, X, y), len(y)).astype(np.float64)
+        inside = (values - self._of_null) / (self.highest - self.lowest)
+        found = np.clip(inside, self._worst, self._worst + 1.0)
+        return np.where(np.isnan(found), self._worst, found)
 
     def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
         """The records' vectors, of shape (n_samples, size)."""
         return quality[:, None]
 
 
-class MeanLoss(PrivateScoring):
-    """Minus a mean of losses; the statistic is minus their sum, the largest being 1."""
+@dataclass(frozen=True, eq=False)
+class NamedScoring(PrivateScoring):
+    """A score of scikit-learn, whose `per_record` gives bounded numbers in their unit.
 
-    is_single = True
-    _worst = -1.0
+    The range follows from checked facts; by rounding alone it may have no width.
+    """
 
-    @property
-    def highest(self) -> float:
-        return 0.0
+    params: Params = field(default_factory=dict)
 
-    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
-        return {"replace_one": 1.0, "zero_out": 1.0}[adjacency]
+    assumed_public = ()
 
-    def score(self, statistic: FloatArray, n_samples: int) -> float:
-        return -self.lowest * float(np.clip(statistic[0] / n_samples, -1.0, 0.0))
+    def __post_init__(self) -> None:
+        pass
+
+    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+        return np.asarray(self.per_record(estimator, X, y))
+
+    def of_raw_data(self, estimator: Any, X: Any, y: Any) -> float:
+        """scikit-learn's score, without bounds: **not** private."""
+        if "quantile" in self.params:
+            predicted, alpha = estimator.predict(X), self.params["quantile"]
+            return -float(mean_pinball_loss(y, predicted, alpha=alpha))
+        return float(get_scorer(self.name)(estimator, X, y))
 
 
 def on_grid(values: FloatArray) -> FloatArray:
@@ -185,11 +246,8 @@ def column(values: Any, n_samples: int) -> NDArray[Any]:
     return array.ravel()
 
 
-Quality = Callable[[Any, Any, NDArray[Any]], FloatArray]
-
-
 def row_by_row(
-    quality: Quality,
+    quality: PerRecord,
     worst: float,
     estimator: Any,
     X: Any,
@@ -216,7 +274,7 @@ def row_by_row(
             try:
                 some = rows_in_places(rows_at(X, rows), places)
                 with silence():
-                    return quality(estimator, some, y[rows][places])
+                    return np.asarray(quality(estimator, some, y[rows][places]))
             except KeyboardInterrupt:
                 raise
             except BaseException:  # models raise more than exceptions

@@ -57,7 +57,7 @@ _NOISY_SCORES = 0.01
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything about a search that is settled before it is paid for: public facts.
+    """The public facts of a search, all settled before it is paid for.
 
     `stand_ins` are fitted models of the candidates whose private outputs are constants.
     """
@@ -72,7 +72,7 @@ class _Plan:
 
 
 def _if_best_has(name: str) -> Callable[[_Method], _Method]:
-    """A method that is there if the best estimator, or the one to be tuned, has it."""
+    """A method that exists if the best estimator, or the one to tune, has it."""
 
     def check(search: PrivateSearch) -> bool:
         getattr(getattr(search, "best_estimator_", search.estimator), name)
@@ -182,7 +182,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             seed=self.random_state,
             n_jobs=n_jobs,
             verbose=bool(self.verbose),
-            # What several owners see is divided as all of them know.
+            # Several owners must know the order by which records are divided.
             order_seed=None if owners_now() is None else door.public_seed(),
         )
         answers = door.commit(
@@ -195,7 +195,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         if not answers.is_rehearsed:
             choice = method.run(job, answers, plan.candidates, facts)
         self.privacy_ = self._record(plan, answers)
-        # What parts of one release have in common; random, and nothing else.
+        # A random name that the parts of one release have in common.
         words = "".join(f"{int(word):08x}" for word in door.draws.integers(2**32, 4))
         release = f"{type(self).__name__} {words}"
         self._keep(choice, plan, replace(self.privacy_, release=release))
@@ -242,7 +242,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             leaf for model in accepted.stand_ins for leaf in walk(model)
         )
         notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
-        assumed = public_of_tables(relation)
+        assumed = (*public_of_tables(relation), *facts.scorer.assumed_public)
         if isinstance(records.X, TableSource):
             assumed += records.X.assumed_public
         if accepted.takes_labels:
@@ -252,11 +252,10 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
 
     def _scorer(self, stand_in: Any) -> PrivateScoring:
-        """What models are scored by, with public facts of one of them."""
+        """The scorer, with public facts of one of the models."""
         return resolve_scoring(self.scoring, stand_in)
 
     def _method(self, facts: SearchFacts) -> ChosenMethod:
-        """How to choose."""
         return choose_method(self.method, self.method_params, facts)
 
     def _warn_of_labels(self) -> str:
@@ -297,7 +296,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _warn_of_cost(
         self, chosen: ChosenMethod, multiplier: float, facts: SearchFacts
     ) -> tuple[str, ...]:
-        """Say so if scores will be too noisy to choose by; from public facts."""
+        """Warn if scores will be too noisy to choose by; from public facts."""
         deviation = chosen.method.score_deviation(multiplier, facts)
         is_choice = self.method == "auto" and facts.n_candidates > 1
         if not is_choice or deviation <= _NOISY_SCORES:

@@ -17,12 +17,12 @@ _REMEDIES = ("a larger epsilon", "fewer candidates", "fewer columns")
 def warn_of_search_noise(
     candidates: Iterable[Candidate], stand_ins: Iterable[Any], needs: Sequence[Need]
 ) -> tuple[str, ...]:
-    """Warn if not even the best candidate would do; what stays on the record.
+    """Warn if noise dominates even the best candidate; the text for the record.
 
     Parameters
     ----------
     stand_ins : iterable of estimators
-        Of each candidate, as it was rehearsed.
+        The rehearsed model of each candidate.
     needs : sequence of Need
         The kinds of fits that each candidate is prepared for.
     """
@@ -39,7 +39,7 @@ def warn_of_search_noise(
 
 
 def _signals(model: Any, stand_in: Any, n_rows: int) -> list[Signal]:
-    """Of the steps that learn a model, in fits to so many rows."""
+    """The signals of the steps that learn a model, in fits to `n_rows` rows."""
     pairs = zip(steps_of(model), steps_of(stand_in), strict=True)
     found = (
         step._signal(n_rows, rehearsed)

@@ -1,8 +1,7 @@
 """Fits and scores within a search, after its event is on the books.
 
-Whatever happens in here stays in here: an exception, a warning or a line of output
-could depend on the data. A fit that fails ends the search with the one error that every
-failed read ends with.
+Exceptions, warnings and output could depend on the data, so that none of them leaves
+this module. A fit that fails ends the search with the same error as a failed read.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Split:
-    """Numbers of records, or of users, drawn without regard to the data."""
+    """Numbers of records, or of users, drawn without looking at the data."""
 
     train: IntArray
     validation: IntArray
@@ -55,25 +54,25 @@ class Trial:
     model: Any
 
 
-class _Told(Parallel):
-    """Fits side by side that tell how many are done; joblib would tell times too."""
+class _ParallelFits(Parallel):
+    """Parallel fits that show how many are done; joblib would show times too."""
 
     def __init__(self, progress: Progress, total: int, n_jobs: int | None) -> None:
         super().__init__(n_jobs=n_jobs)
-        self._teller, self._total, self._n_told = progress, total, 0
+        self._progress, self._total, self._n_shown = progress, total, 0
 
     def print_progress(self) -> None:
         """Called by joblib after every fit, and once more at the end."""
-        if self.n_completed_tasks > self._n_told:
-            self._n_told = self.n_completed_tasks
-            self._teller.step(self._n_told, self._total)
+        if self.n_completed_tasks > self._n_shown:
+            self._n_shown = self.n_completed_tasks
+            self._progress.step(self._n_shown, self._total)
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
     """The records of one search and how to work on them; the source of its answers.
 
-    Exact scores of its trials stay here: answers tell of them with noise.
+    Exact scores of its trials stay here; answers give them with noise.
 
     `records` are private. Without a `seed` the noise is private; with one every fit
     takes a seed from `draws`. With an `order_seed` the order of records is public.
@@ -106,14 +105,14 @@ class Job:
         return self.records.users is not None
 
     def order(self) -> IntArray:
-        """A uniform order of all records, which no record changes."""
+        """A uniform random order of all records, which no record changes."""
         if self.order_seed is None:
             return self.draws.permutation(self.n_samples)
         draws = check_random_state(self.order_seed)
         return np.asarray(draws.permutation(self.n_samples))
 
     def known(self, trials: Sequence[Trial]) -> list[Any]:
-        """What the records know trials by: their numbers, or elsewhere the models."""
+        """The keys of trials: numbers, or models where several owners score them."""
         if _is_shared(self.records.X):
             return [trial.model for trial in trials]
         return [trial.number for trial in trials]
@@ -135,9 +134,9 @@ class Job:
     def fit_and_score(
         self, prepared: Sequence[Prepared], splits: Sequence[Split], *, say: bool
     ) -> list[Trial]:
-        """Fit and score; models are those of their trials, exact scores stay here.
+        """Fit and score; a trial has its model, and its exact score stays here.
 
-        `say` whether the number of fits is public, so that progress may be shown.
+        `say` states that the number of fits is public, so that progress may be shown.
         """
         # Trials on one split share one copy of its records.
         taken = {
@@ -148,9 +147,9 @@ class Job:
             for split in splits
         }
         progress = Progress("search", say and self.verbose)
-        run = _Told(progress, len(prepared), self.n_jobs)
+        run = _ParallelFits(progress, len(prepared), self.n_jobs)
         seeds = self._seeds(len(prepared))
-        # A worker that dies, or the traceback of one, might tell of a record too.
+        # The death of a worker, or its traceback, could depend on a record, too.
         done = _ended_in_one_way(
             lambda: run(
                 delayed(_trial)(
@@ -165,16 +164,16 @@ class Job:
         return [Trial(first + i, model) for i, (model, _) in enumerate(done)]
 
     def fit(self, ready: Prepared, rows: IntArray | None = None) -> Any:
-        """One model fitted on some rows or on all."""
+        """Fit one model on some rows or on all."""
         records = self.records if rows is None else self.records.at(rows)
         return _fitted(ready, records, self._seeds(1)[0], self.adjacency)
 
     def fit_one(
         self, prepared: Sequence[Prepared], best: int, rows: IntArray | None
     ) -> Any:
-        """One of several models, on some rows or on all.
+        """Fit one of several models on some rows or on all.
 
-        Several owners must know its rounds before it is known which one it is.
+        Several owners must know its rounds before they know which model it is.
         """
         owners = owners_now()
         if owners is not None and is_rehearsing():
@@ -192,7 +191,7 @@ def _is_shared(X: Any) -> bool:
 
 
 def _ended_in_one_way(work: Callable[[], T]) -> T:
-    """The result of work on records; a rehearsal reads none and may fail as it is."""
+    """Work on records, all of whose errors are one; rehearsals show their errors."""
     return work() if is_rehearsing() else answered(work)
 
 

@@ -40,7 +40,6 @@ from skdp import (
     RowNormClipper,
     TableEncoder,
     describe,
-    private_comparison,
     private_evaluation,
     private_score,
 )
@@ -291,7 +290,7 @@ def _scores(drawn: Drawn) -> Task:
     asked = [private_score]
     if drawn.shape.is_class:
         scoring = drawn.one_of("accuracy", "neg_log_loss", "roc_auc", "f1_macro")
-        asked += [private_evaluation, private_comparison]
+        asked += [private_evaluation, _comparison]
     else:
         scoring = drawn.one_of("r2", "neg_mean_squared_error")
     ask = drawn.one_of(*asked)
@@ -302,11 +301,14 @@ def _scores(drawn: Drawn) -> Task:
         if ask is private_score:
             facts["scoring"] = scoring
             return ask(model, *where, **facts, **_score_facts(drawn))
-        if ask is private_comparison:
-            return ask(model, model, *where, **facts)
         return ask(model, *where, **facts)
 
     return task
+
+
+def _comparison(model: Any, *where: Any, **facts: Any) -> Any:
+    """Of a model with itself."""
+    return private_evaluation((model, model), *where, **facts)
 
 
 def _score_facts(drawn: Drawn) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from skdp import (
     DPSparseLogisticRegression,
     DPStandardScaler,
     TableEncoder,
-    private_comparison,
+    private_evaluation,
     private_score,
 )
 from skdp.neural_network import Convolution
@@ -201,6 +201,6 @@ def test_scores_are_equal_bit_for_bit(layout, source_in):
         one = private_score(model, frame[FEATURES], frame["y"], **given)
         assert one.value == private_score(model, source, **given).value
     other = DPLogisticRegression(0.1, **LABELS).fit(frame[FEATURES], frame["y"])
-    here = private_comparison(model, other, frame[FEATURES], frame["y"], **COMPARED)
-    there = private_comparison(model, other, source, **COMPARED)
+    here = private_evaluation((model, other), frame[FEATURES], frame["y"], **COMPARED)
+    there = private_evaluation((model, other), source, **COMPARED)
     assert (here.first_only, here.second_only) == (there.first_only, there.second_only)

@@ -23,7 +23,6 @@ from skdp import (
     DPLinearRegression,
     DPLogisticRegression,
     describe,
-    private_comparison,
     private_evaluation,
     private_score,
 )
@@ -34,7 +33,6 @@ from skdp.io._passes import _Taking
 from skdp.io._rows import StreamSource
 from skdp.io._scores import SourceUsers, _passed, _read, scores_of
 from skdp.io._users import FirstRows, LeastRows, Rows, Shares, SharesOfPasses, UserIds
-from skdp.model_selection import private_confusion_matrix
 from skdp.model_selection._private_comparison import Disagreements
 from skdp.model_selection._scoring import resolve_scoring
 from skdp.model_selection._user_table import UserTable
@@ -189,9 +187,9 @@ RELEASES = {
         *given, scoring="neg_log_loss", **facts
     ),
     "private_evaluation": private_evaluation,
-    "private_confusion_matrix": private_confusion_matrix,
-    "private_comparison": lambda model, *given, **facts: private_comparison(
-        *MODELS["compared"][0], *given, **facts
+    "confusion matrix": partial(private_evaluation, response_method="predict"),
+    "comparison": lambda model, *given, **facts: private_evaluation(
+        MODELS["compared"][0], *given, **facts
     ),
     "describe": lambda model, X, y=None, **facts: describe(
         pd.DataFrame(X, columns=FEATURES) if isinstance(X, np.ndarray) else X,
@@ -321,14 +319,14 @@ def test_columns_that_models_take_otherwise_are_compared_in_large_blocks(tmp_pat
     one = MODELS["declared"][0]
     other = DPLogisticRegression(columns={"b": (-2, 2)}, classes=[0, 1], random_state=0)
     other.fit(frame[["b"]], frame["y"])
-    found = private_comparison(one, other, source, epsilon=1e3, random_state=0)
+    found = private_evaluation((one, other), source, epsilon=1e3, random_state=0)
     told = one.predict(frame[FEATURES]), other.predict(frame[["b"]])
     right = [labels == frame["y"] for labels in told]
     assert found.first_only == pytest.approx(sum(right[0] & ~right[1]), abs=1)
     assert found.second_only == pytest.approx(sum(right[1] & ~right[0]), abs=1)
     ids = frame.assign(id=np.arange(len(frame)) // 2)
     source = places.in_files(ids, tmp_path / "u", groups="id", n_samples=4500)
-    found = private_comparison(one, other, source, **SEEDED | {"epsilon": 1e3})
+    found = private_evaluation((one, other), source, **SEEDED | {"epsilon": 1e3})
     assert found.first_only == pytest.approx(sum(right[0] & ~right[1]) / 2, abs=1)
 
 

@@ -30,8 +30,7 @@ from skdp.io._passes import rows_of
 from skdp.io._places import Places
 from skdp.io._scores import SourceScores
 from skdp.io._session import Session
-from skdp.model_selection import _trial
-from skdp.model_selection._classification_scoring import Accuracy
+from skdp.model_selection import _trial, resolve_scoring
 from tests.io.places import (
     COLUMNS,
     FEATURES,
@@ -408,14 +407,14 @@ class Shaped(ClassifierMixin, BaseEstimator):
 
 
 def moved_by_a_null_record(kind, tmp_path):
-    totals = []
+    totals, accuracy = [], resolve_scoring("accuracy", Shaped())
     for i, first in enumerate([0.5, np.nan]):
         frame = numbers(7)
         frame["y"] = np.array([0, 0, 0, 0, 1, 1, 1])
         frame.loc[0, "a"] = first
         source = in_files(frame, tmp_path / f"{kind.__name__}{i}")
         scores = kind(source)
-        statistic = source.during(lambda s=scores: s.statistic(Accuracy(), Shaped()))
+        statistic = source.during(lambda s=scores: s.statistic(accuracy, Shaped()))
         totals.append(statistic[0])
     return abs(totals[0] - totals[1])
 

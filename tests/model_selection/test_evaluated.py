@@ -27,7 +27,7 @@ from skdp import (
 )
 from skdp.audit._replay import replayed, told_apart
 from skdp.model_selection import _held_out, _search
-from skdp.model_selection._histogram_scoring import RocAuc
+from skdp.model_selection._histogram_scoring import CellScoring
 from skdp.privacy import _door, epsilon_of
 from tests.audit.linear import BUDGETS
 from tests.audit.searches import _calibrated_once
@@ -227,7 +227,7 @@ def test_records_in_both_parts_are_caught(kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_histogram_that_is_charged_for_one_cell_is_caught(kind, monkeypatch):
-    monkeypatch.setattr(RocAuc, "sensitivity", lambda self, adjacency, norm: 1.0)
+    monkeypatch.setattr(CellScoring, "sensitivity", lambda self, adjacency, norm: 1.0)
     assert audited(kind, "replace_one").max() > 1.4
 
 
@@ -243,7 +243,7 @@ def read_off(kind, counts_of, monkeypatch):
             for module in (_door, _search):
                 patch.setattr(module, "calibrate", _calibrated_once)
             if counts_of is not None:
-                patch.setattr(RocAuc, "counts", counts_of(noise))
+                patch.setattr(CellScoring, "counts", counts_of(noise))
             found.append(READ_OFF[kind](model.fit(*table)))
 
     for at in range(N):

@@ -13,11 +13,9 @@ from sklearn.metrics import (
     roc_auc_score,
 )
 
+from skdp.model_selection import resolve_scoring
 from skdp.model_selection._histogram_scoring import (
     EQUAL,
-    F1,
-    F1Macro,
-    RocAuc,
     average_precision,
     f_scores,
     roc_auc,
@@ -37,6 +35,18 @@ class Says(BaseEstimator):
         return X[:, 0]
 
 
+class Anything(BaseEstimator):
+    """An estimator without public facts."""
+
+    predict = predict_proba = None
+
+
+def named(name, classes=(0, 1), thresholds=EQUAL):
+    """The scorer of a name."""
+    params = {"thresholds": thresholds} if name == "roc_auc" else None
+    return resolve_scoring(name, Anything(), classes=classes, params=params)
+
+
 def scored(n=4000, seed=0):
     """Labels, and scores in the middle of an interval."""
     rng = np.random.default_rng(seed)
@@ -47,7 +57,7 @@ def scored(n=4000, seed=0):
 
 def test_roc_auc_of_tied_scores_is_scikit_learn_s():
     y, p = scored()
-    scorer = RocAuc((0, 1))
+    scorer = named("roc_auc")
     found = scorer.score(scorer.statistic(Says(), p[:, None], y), len(y))
     assert found == pytest.approx(roc_auc_score(y, p), abs=1e-12)
 
@@ -57,7 +67,7 @@ def test_average_precision_of_many_intervals_is_scikit_learn_s():
     y = (rng.random(20_000) < 0.3).astype(int)
     p = np.clip(rng.normal(0.35 + 0.25 * y, 0.2), 0, 1)
     for count, wrong in ((24, 3e-3), (500, 1e-3)):
-        scorer = RocAuc((0, 1), tuple(np.linspace(0, 1, count + 1)))
+        scorer = named("roc_auc", (0, 1), tuple(np.linspace(0, 1, count + 1)))
         cells = scorer.statistic(Says(), p[:, None], y).reshape(2, -1)
         expected = average_precision_score(y, p)
         assert average_precision(cells) == pytest.approx(expected, abs=wrong)
@@ -66,12 +76,12 @@ def test_average_precision_of_many_intervals_is_scikit_learn_s():
 def test_f_scores_are_scikit_learn_s():
     rng = np.random.default_rng(0)
     y, said = rng.integers(0, 3, (2, 500))
-    scorer = F1Macro((0, 1, 2))
+    scorer = named("f1_macro", (0, 1, 2))
     statistic = scorer.statistic(Says(), said[:, None], y)
     assert scorer.score(statistic, 500) == pytest.approx(
         f1_score(y, said, average="macro")
     )
-    two = F1((0, 1))
+    two = named("f1")
     y, said = np.minimum(y, 1), np.minimum(said, 1)
     statistic = two.statistic(Says(), said[:, None], y)
     assert two.score(statistic, 500) == pytest.approx(f1_score(y, said))
@@ -79,37 +89,39 @@ def test_f_scores_are_scikit_learn_s():
 
 def test_a_record_at_a_threshold_is_above_it():
     y, p = np.ones(3, dtype=int), np.array([0.5, math.nextafter(0.5, 0), 1.0])
-    scorer = RocAuc((0, 1), (0.0, 0.5, 1.0))
+    scorer = named("roc_auc", (0, 1), (0.0, 0.5, 1.0))
     found = scorer.contributions(Says(), p[:, None], y).reshape(3, 2, 2)
     assert found[:, 1].tolist() == [[0, 1], [1, 0], [0, 1]]
 
 
 def test_a_record_that_fails_is_the_worst_of_its_label():
     y, p = np.array([0, 1]), np.full(2, math.nan)
-    found = RocAuc((0, 1)).contributions(Says(), p[:, None], y).reshape(2, 2, -1)
+    found = named("roc_auc").contributions(Says(), p[:, None], y).reshape(2, 2, -1)
     assert found[0, 0, -1] == found[1, 1, 0] == 1
-    wrong = F1((0, 1)).contributions(Says(), p[:, None], y).reshape(2, 2, 2)
+    wrong = named("f1").contributions(Says(), p[:, None], y).reshape(2, 2, 2)
     assert wrong[0, 0, 1] == wrong[1, 1, 0] == 1
 
 
 def test_other_labels_are_in_no_cell():
-    found = RocAuc((0, 1)).contributions(Says(), np.full((2, 1), 0.5), np.array([7, 1]))
+    found = named("roc_auc").contributions(
+        Says(), np.full((2, 1), 0.5), np.array([7, 1])
+    )
     assert found.sum(axis=1).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("kind", [RocAuc, F1])
+@pytest.mark.parametrize("kind", ["roc_auc", "f1"])
 def test_counts_are_the_sums_of_contributions(kind):
     y, p = scored(500)
     y[:5], p[5:8] = 7, math.nan
-    said = p[:, None] if kind is RocAuc else np.rint(p)[:, None]
-    scorer = kind((0, 1))
+    said = p[:, None] if kind == "roc_auc" else np.rint(p)[:, None]
+    scorer = named(kind)
     added = scorer.contributions(Says(), said, y).sum(axis=0)
     assert np.array_equal(scorer.statistic(Says(), said, y), added)
     assert added.sum() == 495
 
 
 def test_hostile_counts():
-    for scorer in (RocAuc((0, 1)), F1((0, 1)), F1Macro((0, 1, 2))):
+    for scorer in (named("roc_auc"), named("f1"), named("f1_macro", (0, 1, 2))):
         for value in (-1e9, 0.0, 1e9):
             found = scorer.score(np.full(scorer.size, value), 100)
             assert scorer.lowest <= found <= scorer.highest
@@ -135,16 +147,16 @@ BAD = [
 @pytest.mark.parametrize("thresholds", BAD, ids=lambda x: str(x)[:20])
 def test_thresholds_that_are_none(thresholds):
     with pytest.raises(ValueError, match="rise from 0 to 1"):
-        RocAuc((0, 1), thresholds)
+        named("roc_auc", (0, 1), thresholds)
 
 
 def test_labels_that_are_not_two():
-    for kind in (RocAuc, F1):
+    for kind in ("roc_auc", "f1"):
         with pytest.raises(ValueError, match="two labels"):
-            kind((0, 1, 2))
-    for classes in ((), (0,), (0, 0)):
+            named(kind, (0, 1, 2))
+    for classes in ((0,), (0, 0)):
         with pytest.raises(ValueError, match="two different labels"):
-            F1Macro(classes)
+            named("f1_macro", classes)
 
 
 def test_equal_intervals():

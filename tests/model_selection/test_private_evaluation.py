@@ -18,15 +18,20 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 
 import skdp
-from skdp import BudgetExceeded, BudgetLedger, private_comparison, private_evaluation
+from skdp import BudgetExceeded, BudgetLedger, private_evaluation
 from skdp.audit._replay import replayed, verdict
-from skdp.model_selection import PrivateEvaluation, private_confusion_matrix
-from skdp.model_selection._histogram_scoring import CellScoring
-from skdp.model_selection._private_comparison import Disagreements
+from skdp.model_selection import (
+    PrivateComparison,
+    PrivateConfusionMatrix,
+    PrivateEvaluation,
+)
+from skdp.model_selection._histogram_scoring import CountScoring
 from skdp.privacy import _door
 from tests.audit.tables import answered_by
 from tests.spies import SpyNoise
 
+# Of predicted labels alone.
+confusion = partial(private_evaluation, response_method="predict")
 ADJACENCIES = ("replace_one", "zero_out")
 
 
@@ -124,9 +129,9 @@ def test_one_event_is_charged(tmp_path):
     assert found.privacy_.epsilon == 0.9
     assert found.privacy_.solver == "gaussian"  # which adds up in squares
     with pytest.raises(BudgetExceeded):
-        private_confusion_matrix(MODEL, X, Y, epsilon=0.9, ledger=ledger)
+        confusion(MODEL, X, Y, epsilon=0.9, ledger=ledger)
     with pytest.raises(BudgetExceeded):
-        private_comparison(MODEL, OTHER, X, Y, epsilon=0.9, ledger=ledger)
+        private_evaluation((MODEL, OTHER), X, Y, epsilon=0.9, ledger=ledger)
     assert len(ledger.spends()) == 1
 
 
@@ -152,7 +157,7 @@ def test_shown():
 def test_refusals():
     three = LogisticRegression().fit(*classified(n_labels=3))
     with pytest.raises(ValueError, match="two labels"):
-        private_evaluation(three, X, Y, epsilon=1.0)
+        private_evaluation(three, X, Y, epsilon=1.0, response_method="predict_proba")
     with pytest.raises(ValueError, match="labels of the estimator"):
         evaluated(1.0, classes=[0, 7])
     with pytest.raises(ValueError, match="rise from 0 to 1"):
@@ -233,13 +238,13 @@ def test_models_of_different_columns_are_compared_on_a_source(
     pytest.importorskip("pyarrow")
     frame, source = mixed(tmp_path, features)
     models = [READERS[name](frame, Y) for name in (first, second)]
-    found = private_comparison(*models, source, epsilon=1e6)
+    found = private_evaluation(models, source, epsilon=1e6)
     exact = disagree(*models, TAKES[first](frame), TAKES[second](frame), Y)
     assert [found.first_only, found.second_only] == pytest.approx(exact, abs=0.1)
     assert max(exact) > 10
     assert found.n_samples == len(Y)
     with pytest.raises(ValueError, match="left out with a source"):
-        private_comparison(*models, source, Y, epsilon=1.0)
+        private_evaluation(models, source, Y, epsilon=1.0)
 
 
 def test_rows_that_one_model_cannot_read_count_for_neither(tmp_path):
@@ -249,7 +254,7 @@ def test_rows_that_one_model_cannot_read_count_for_neither(tmp_path):
     first, second = (
         READERS[name](frame[~is_cut], Y[~is_cut]) for name in ("ranges", "trees")
     )
-    found = private_comparison(second, first, source, epsilon=1e6)
+    found = private_evaluation((second, first), source, epsilon=1e6)
     kept = frame[~is_cut]
     exact = disagree(second, first, kept[["d"]], kept[["a", "d"]], Y[~is_cut])
     assert [found.first_only, found.second_only] == pytest.approx(exact, abs=0.1)
@@ -283,9 +288,9 @@ def source_of(tmp_path, **columns):
 ASKED = {
     "score": skdp.private_score,
     "evaluation": private_evaluation,
-    "confusion": private_confusion_matrix,
-    "comparison": lambda model, *rest, **params: private_comparison(
-        model, model, *rest, **params
+    "confusion": confusion,
+    "comparison": lambda model, *rest, **params: private_evaluation(
+        (model, model), *rest, **params
     ),
 }
 TAKE_NUMBERS = {
@@ -350,10 +355,10 @@ def test_models_within_a_search_read_a_source_as_they_do_alone(asked, kind, tmp_
 def test_confusion_matrix_of_several_labels():
     rows, y = classified(n_labels=3)
     model = LogisticRegression().fit(rows, y)
-    found = private_confusion_matrix(model, rows, y, epsilon=math.inf)
+    found = confusion(model, rows, y, epsilon=math.inf)
     expected = confusion_matrix(y, model.predict(rows))
     assert np.array_equal(found.counts, expected)
-    noisy = private_confusion_matrix(model, rows, y, epsilon=1.0)
+    noisy = confusion(model, rows, y, epsilon=1.0)
     assert np.abs(noisy.counts - expected).max() < 30 * noisy.error
     assert noisy.counts.min() >= 0
 
@@ -362,7 +367,7 @@ def test_confusion_matrix_of_several_labels():
 
 
 def test_comparison_without_noise_is_mcnemar_s():
-    found = private_comparison(MODEL, OTHER, X, Y, epsilon=math.inf)
+    found = private_evaluation((MODEL, OTHER), X, Y, epsilon=math.inf)
     first, second = (model.predict(X) == Y for model in (MODEL, OTHER))
     assert found.first_only == (first & ~second).sum()
     assert found.second_only == (second & ~first).sum()
@@ -370,7 +375,7 @@ def test_comparison_without_noise_is_mcnemar_s():
     apart = first.astype(float) - second
     assert found.standard_error == pytest.approx(apart.std() / math.sqrt(len(Y)))
     assert found.p_value < 1e-6
-    same = private_comparison(MODEL, MODEL, X, Y, epsilon=math.inf)
+    same = private_evaluation((MODEL, MODEL), X, Y, epsilon=math.inf)
     assert (same.difference, same.p_value) == (0.0, 1.0)
 
 
@@ -380,7 +385,7 @@ def test_a_model_that_changes_its_rows_changes_nothing_for_the_other(as_table):
     changing.fit(10 * X, Y)[0].set_params(copy=False)
     counts = []
     for models in [(changing, MODEL), (MODEL, changing)]:
-        found = private_comparison(*models, as_table(X), Y, epsilon=math.inf)
+        found = private_evaluation(models, as_table(X), Y, epsilon=math.inf)
         counts.append((found.first_only, found.second_only))
     assert counts[0] == counts[1][::-1]
 
@@ -388,17 +393,18 @@ def test_a_model_that_changes_its_rows_changes_nothing_for_the_other(as_table):
 def test_equal_models_are_rarely_called_different():
     # Fresh noise 400 times: the p-value of equal models is nearly uniform.
     found = [
-        private_comparison(MODEL, MODEL, X, Y, epsilon=1.0).p_value for _ in range(400)
+        private_evaluation((MODEL, MODEL), X, Y, epsilon=1.0).p_value
+        for _ in range(400)
     ]
     assert 0 < np.mean(np.array(found) < 0.05) < 0.15
     assert "accuracy of the first" in repr(
-        private_comparison(MODEL, OTHER, X, Y, epsilon=1.0)
+        private_evaluation((MODEL, OTHER), X, Y, epsilon=1.0)
     )
 
 
 def test_an_interval_covers():
-    exact = private_comparison(MODEL, OTHER, X, Y, epsilon=math.inf).difference
-    found = private_comparison(MODEL, OTHER, X, Y, epsilon=1.0)
+    exact = private_evaluation((MODEL, OTHER), X, Y, epsilon=math.inf).difference
+    found = private_evaluation((MODEL, OTHER), X, Y, epsilon=1.0)
     low, high = found.confidence_interval(1 - 1e-9)
     assert low < exact < high
 
@@ -406,7 +412,7 @@ def test_an_interval_covers():
 def test_comparison_refuses_what_is_no_classifier():
     numbers = LinearRegression().fit(X, Y)
     with pytest.raises(ValueError, match="is for classification"):
-        private_comparison(MODEL, numbers, X, Y, epsilon=1.0)
+        private_evaluation((MODEL, numbers), X, Y, epsilon=1.0)
 
 
 # ----------------------------------------------------------------------- exact audits
@@ -437,11 +443,11 @@ RESTS = np.array([[1, 0, 0], [0, 1, 1]])
 # The first record of two neighbours, what both models say and the label; who asks.
 CASES = {
     "evaluation": ((1, 0, 1), (0, 0, 1), partial(private_evaluation, Says(0))),
-    "confusion": ((1, 0, 1), (0, 0, 1), partial(private_confusion_matrix, Says(0))),
+    "confusion": ((1, 0, 1), (0, 0, 1), partial(confusion, Says(0))),
     "comparison": (
         (1, 0, 1),
         (0, 1, 1),
-        partial(private_comparison, Says(0), Says(1)),
+        partial(private_evaluation, (Says(0), Says(1))),
     ),
 }
 
@@ -485,8 +491,7 @@ def test_half_the_noise_is_caught(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_histogram_that_is_charged_once_for_two_cells_is_caught(name, monkeypatch):
-    for kind in (CellScoring, Disagreements):
-        monkeypatch.setattr(kind, "sensitivity", lambda self, adjacency, norm: 1.0)
+    monkeypatch.setattr(CountScoring, "sensitivity", lambda self, adjacency, norm: 1.0)
     assert audited(name, "replace_one").largest > 1.4
 
 
@@ -497,3 +502,67 @@ def test_what_is_shown_follows_from_what_was_released():
     )
     assert again.roc_auc == found.roc_auc
     assert repr(again) == repr(found)
+
+
+# --------------------------------------------------------------- what is counted
+
+
+LABELS = skdp.DPLinearSVC(data_norm=3.0, classes=[0, 1]).fit(X, Y)  # no probabilities
+
+
+def test_public_facts_say_what_is_counted():
+    several = LogisticRegression().fit(*classified(n_labels=3))
+    for model, kind in (
+        (MODEL, PrivateEvaluation),
+        (make_pipeline(StandardScaler(), MODEL).fit(X, Y), PrivateEvaluation),
+        (several, PrivateConfusionMatrix),
+        (LABELS, PrivateConfusionMatrix),
+        ((MODEL, LABELS), PrivateComparison),
+        ([MODEL, several], PrivateComparison),
+    ):
+        assert isinstance(private_evaluation(model, X, Y, epsilon=9.0), kind)
+
+
+def test_labels_alone_have_less_noise_than_the_same_matrix_of_intervals():
+    found = confusion(MODEL, X, Y, epsilon=1.0)
+    assert np.array_equal(
+        confusion(MODEL, X, Y, epsilon=math.inf).counts,
+        evaluated().confusion_matrix().counts,
+    )
+    assert found.counts.shape == (2, 2)
+    assert found.error < evaluated(1.0).confusion_matrix().error / 3
+
+
+REFUSED = {
+    "three models": ((MODEL, MODEL, MODEL), {}, "Got 3. Compare two"),
+    "no model": ([], {}, "Got 0"),
+    "two and labels": ((MODEL, OTHER), {"classes": [0, 1]}, "left out with two"),
+    "two and ends": ((MODEL, OTHER), {"thresholds": [0, 0.5, 1]}, "left out with two"),
+    "two and probabilities": (
+        (MODEL, OTHER),
+        {"response_method": "predict_proba"},
+        "left out with two",
+    ),
+    "ends of labels": (
+        MODEL,
+        {"response_method": "predict", "thresholds": [0, 0.5, 1]},
+        "'thresholds' parameter must be None",
+    ),
+    "no such method": (MODEL, {"response_method": "score"}, "response_method"),
+    "no probabilities": (LABELS, {"response_method": "predict_proba"}, "needs"),
+    "ends without probabilities": (LABELS, {"thresholds": [0, 0.5, 1]}, "needs"),
+    "three labels": (
+        MODEL,
+        {"response_method": "predict_proba", "classes": [0, 1, 2]},
+        "two labels",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_counted_is_refused_before_it_is_paid_for(case, tmp_path):
+    model, params, reason = REFUSED[case]
+    ledger = BudgetLedger(tmp_path / "x.db", epsilon=5.0, delta=1e-5)
+    with pytest.raises(ValueError, match=reason):
+        private_evaluation(model, X, Y, epsilon=1.0, ledger=ledger, **params)
+    assert not len(ledger.spends())

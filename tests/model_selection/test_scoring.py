@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+import pickle
 import warnings
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, mean_pinball_loss, mean_tweedie_deviance
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -21,32 +21,22 @@ from skdp import (
     BoundedScaler,
     DPGammaRegressor,
     DPGradientBoostingRegressor,
+    DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
     DPPoissonRegressor,
     DPQuantileRegressor,
+    private_score,
 )
 from skdp.model_selection import (
+    METHODS,
     SCORINGS,
-    _classification_scoring,
-    _regression_scoring,
+    PrivateScoring,
+    _histogram_scoring,
+    _scoring,
     _scoring_base,
     resolve_scoring,
-)
-from skdp.model_selection._classification_scoring import (
-    Accuracy,
-    BalancedAccuracy,
-    NegLogLoss,
-)
-from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
-from skdp.model_selection._regression_scoring import (
-    R2,
-    NegMeanAbsoluteError,
-    NegMeanGammaDeviance,
-    NegMeanPinballLoss,
-    NegMeanPoissonDeviance,
-    NegMeanSquaredError,
 )
 from skdp.queries._scores import QUANTUM
 
@@ -54,20 +44,49 @@ from skdp.queries._scores import QUANTUM
 pytestmark = pytest.mark.filterwarnings("ignore:.*L-BFGS-B solver:DeprecationWarning")
 
 LOW, HIGH = -2.0, 8.0
+
+
+class Anything(BaseEstimator):
+    """No classifier and no regressor, without public facts."""
+
+    predict = predict_proba = decision_function = None
+
+
+def named(name, **params):
+    """The scorer of a name, with public facts and settings."""
+    facts = {key: params.pop(key, None) for key in ("classes", "target_bounds")}
+    return resolve_scoring(name, Anything(), **facts, params=params or None)
+
+
+def of_targets(name, low=LOW, high=HIGH, **params):
+    return named(name, target_bounds=(low, high), **params)
+
+
+def is_near(model, X, y):
+    """A score of one's own, in [-4, 2]: -1 where a prediction is near."""
+    apart = np.abs(model.predict(X) - y)
+    return np.where(apart == 0, 1.0, 0.5 * (apart < 2)) * 6 - 4
+
+
 SCORERS = {
-    "accuracy": Accuracy(),
-    "balanced_accuracy": BalancedAccuracy((0, 1, 2)),
-    "neg_log_loss": NegLogLoss(),
-    "roc_auc": RocAuc((0, 1)),
-    "f1": F1((0, 1)),
-    "f1_macro": F1Macro((0, 1, 2)),
-    "neg_mean_squared_error": NegMeanSquaredError(LOW, HIGH),
-    "neg_mean_absolute_error": NegMeanAbsoluteError(LOW, HIGH),
-    "neg_mean_pinball_loss": NegMeanPinballLoss(LOW, HIGH, quantile=0.9),
-    "neg_mean_poisson_deviance": NegMeanPoissonDeviance(0.0, HIGH),
-    "neg_mean_gamma_deviance": NegMeanGammaDeviance(0.5, HIGH),
-    "r2": R2(LOW, HIGH),
+    "accuracy": named("accuracy"),
+    "balanced_accuracy": named("balanced_accuracy", classes=[0, 1, 2]),
+    "neg_log_loss": named("neg_log_loss"),
+    "roc_auc": named("roc_auc", classes=[0, 1]),
+    "f1": named("f1", classes=[0, 1]),
+    "f1_macro": named("f1_macro", classes=[0, 1, 2]),
+    "neg_mean_squared_error": of_targets("neg_mean_squared_error"),
+    "neg_mean_absolute_error": of_targets("neg_mean_absolute_error"),
+    "neg_mean_pinball_loss": of_targets("neg_mean_pinball_loss", quantile=0.9),
+    "neg_mean_poisson_deviance": of_targets("neg_mean_poisson_deviance", 0.0),
+    "neg_mean_gamma_deviance": of_targets("neg_mean_gamma_deviance", 0.5),
+    "r2": of_targets("r2"),
 }
+NAMES = tuple(SCORERS)
+SCORERS["own"] = PrivateScoring("own", is_near, -4.0, 2.0, task="regression")
+SCORERS["own_loss"] = PrivateScoring(
+    "own_loss", lambda *rows: is_near(*rows) - 3, -7.0, -1.0, task="regression"
+)
 every_scorer = pytest.mark.parametrize("name", SCORERS)
 ADJACENCIES = ("replace_one", "zero_out")
 RAISES = 12345.0
@@ -138,38 +157,46 @@ def test_no_record_moves_the_statistic_further_and_some_come_near(
 
 
 @pytest.mark.parametrize("name", ["neg_mean_squared_error", "r2"])
-def test_twin_that_does_not_clip_is_caught(name):
-    kind = type(SCORERS[name])
+def test_twin_that_does_not_clip_is_caught(name, monkeypatch):
+    def unclipped(params, estimator, X, y):
+        return estimator.predict(X), y.astype(float)
 
-    class Unclipped(kind):
-        def _residuals(self, estimator, X, y):
-            return np.abs(estimator.predict(X) - y) / (self.high - self.low)
+    scorer, X, y = SCORERS[name], np.array([[LOW], [20.0]]), np.array([LOW, LOW])
 
-    X, y = np.array([[LOW], [20.0]]), np.array([LOW, LOW])
-    for twin, is_caught in ((kind(LOW, HIGH), False), (Unclipped(LOW, HIGH), True)):
-        first, second = (twin.statistic(Says(), X[i : i + 1], y[:1]) for i in (0, 1))
-        change = np.abs(first - second).sum()
-        assert bool(change > twin.sensitivity("replace_one", 1)) == is_caught
+    def is_caught():
+        first, second = (scorer.statistic(Says(), X[i : i + 1], y[:1]) for i in (0, 1))
+        return np.abs(first - second).sum() > scorer.sensitivity("replace_one", 1)
+
+    assert not is_caught()
+    monkeypatch.setattr(_scoring, "_clipped", unclipped)
+    monkeypatch.setattr(_scoring, "_or_worst", lambda losses: losses)
+    assert is_caught()
 
 
+PINBALL, POISSON, GAMMA = (
+    "neg_mean_pinball_loss",
+    "neg_mean_poisson_deviance",
+    "neg_mean_gamma_deviance",
+)
 LOSSES = [
-    *(NegMeanPinballLoss(LOW, HIGH, q) for q in (0.01, 0.5, 0.9)),
-    *(NegMeanPoissonDeviance(low, HIGH) for low in (0.0, 0.01, 2.0, 7.9)),
-    NegMeanPoissonDeviance(0.0, HIGH, floor=0.5),
-    NegMeanPoissonDeviance(0.0, 1e100, floor=1e-6),
-    *(NegMeanGammaDeviance(low, HIGH) for low in (0.0, 0.5, 7.9)),
-    NegMeanGammaDeviance(0.0, HIGH, floor=0.5, most=1e100),
-    NegMeanGammaDeviance(1e-100, HIGH, most=1.5),
+    *(of_targets(PINBALL, quantile=q) for q in (0.01, 0.5, 0.9)),
+    *(of_targets(POISSON, low) for low in (0.0, 0.01, 2.0, 7.9)),
+    of_targets(POISSON, 0.0, floor=0.5),
+    of_targets(POISSON, 0.0, 1e100, floor=1e-6),
+    *(of_targets(GAMMA, low) for low in (0.0, 0.5, 7.9)),
+    of_targets(GAMMA, 0.0, floor=0.5, most=1e100),
+    of_targets(GAMMA, 1e-100, most=1.5),
 ]
 
 
 @pytest.mark.parametrize("scorer", LOSSES, ids=repr)
 def test_ranges_of_losses_are_those_of_the_formulas(scorer, monkeypatch):
     """Without the clip to the range, which hides a range that is too small."""
-    monkeypatch.setattr(_regression_scoring, "_or_worst", lambda losses: losses)
-    ends = np.linspace(scorer.low, scorer.high, 201)
-    if not isinstance(scorer, NegMeanPinballLoss):
-        ends = np.append(ends, [scorer.least_mean, scorer.least_mean * 4])
+    monkeypatch.setattr(_scoring, "_or_worst", lambda losses: losses)
+    ends = np.linspace(scorer.params["low"], scorer.params["high"], 201)
+    if scorer.name != PINBALL:
+        least = _scoring._least_mean(scorer.params)
+        ends = np.append(ends, [least, least * 4])
     said, true = (grid.ravel() for grid in np.meshgrid(ends, ends))
     added = scorer._quality(Says(), said[:, None], true)
     assert added.min() == pytest.approx(-1.0, abs=1e-12)
@@ -178,7 +205,7 @@ def test_ranges_of_losses_are_those_of_the_formulas(scorer, monkeypatch):
 
 @pytest.mark.parametrize("scorer", LOSSES[:-1], ids=repr)
 def test_twin_that_does_not_clip_a_loss_is_caught(scorer, monkeypatch):
-    high, stated = scorer.high, scorer.lowest
+    high, stated = scorer.params["high"], -scorer.lowest
     said = np.array([high, -1e9 * high, 1e-9 * high, 1e9 * high])
     true = np.array([high, high, 1e9 * high, 1e-9 * high])
 
@@ -188,38 +215,39 @@ def test_twin_that_does_not_clip_a_loss_is_caught(scorer, monkeypatch):
 
     assert moved() <= scorer.sensitivity("replace_one", 1)
 
-    def unclipped(self, estimator, X, y):
+    def unclipped(params, estimator, X, y):
         return np.maximum(estimator.predict(X), 1e-9), y.astype(float)
 
-    monkeypatch.setattr(_regression_scoring, "_or_worst", lambda losses: losses)
-    monkeypatch.setattr(type(scorer), "_clipped", unclipped)
-    if not isinstance(scorer, NegMeanPinballLoss):
-        monkeypatch.setattr(type(scorer), "least_mean", 1e-9)
-    monkeypatch.setattr(type(scorer), "lowest", stated)
+    monkeypatch.setattr(_scoring, "_or_worst", lambda losses: losses)
+    monkeypatch.setattr(_scoring, "_clipped", unclipped)
+    monkeypatch.setattr(_scoring, "_least_mean", lambda params: 1e-9)
+    for largest in ("_largest_poisson", "_largest_gamma"):
+        monkeypatch.setattr(_scoring, largest, lambda params: stated)
     assert moved() > 1.5 * scorer.sensitivity("replace_one", 1)
 
 
 @pytest.mark.parametrize(
     "scorer",
     [
-        kind(low, high)
-        for kind in (NegMeanPinballLoss, NegMeanPoissonDeviance, NegMeanGammaDeviance)
+        of_targets(name, low, high)
+        for name in (PINBALL, POISSON, GAMMA)
         for low, high in [(3.0, 3.0 + 1e-9), (5.0, 5.0 + 1e-7), (7.0, 7.0 + 1e-8)]
     ],
     ids=repr,
 )
 def test_no_loss_is_out_of_range_where_the_range_is_that_of_rounding(scorer):
-    said, true = np.random.default_rng(0).uniform(scorer.low, scorer.high, (2, 4000))
+    ends = scorer.params["low"], scorer.params["high"]
+    said, true = np.random.default_rng(0).uniform(*ends, (2, 4000))
     added = scorer.contributions(Says(), said[:, None], true)
     assert added.min() >= -1
     assert added.max() <= 0
 
 
-@pytest.mark.parametrize("name", [n for n in SCORERS if n.startswith("neg_mean")])
+@pytest.mark.parametrize("name", [n for n in NAMES if n.startswith("neg_mean")])
 def test_what_is_no_number_is_the_worst_there_is(name):
     scorer = SCORERS[name]
     said = np.array([math.nan, math.inf, -math.inf, HIGH, 3.0])
-    true = np.array([HIGH, HIGH, scorer.low, math.nan, 3.0])
+    true = np.array([HIGH, HIGH, scorer.params["low"], math.nan, 3.0])
     added = scorer.contributions(Says(), said[:, None], true)[:, 0]
     assert added.tolist() == [-1, -1, -1, -1, 0]
 
@@ -246,17 +274,22 @@ def far_apart(scorer):
 
 
 def test_labels_that_are_one_count_once(monkeypatch):
-    for repeated in (("a", "a", "b"), (1, 1.0, 2), (True, 1)):
-        with pytest.raises(ValueError, match="different labels"):
-            BalancedAccuracy(repeated)
-    scorer = BalancedAccuracy(NEAR)
+    for repeated in (("a", "a", "b"), (1, 1.0, 2)):
+        assert len(named("balanced_accuracy", classes=repeated).classes) == 2
+    for alone in ((True, 1), ["a"]):
+        with pytest.raises(ValueError, match="two different labels"):
+            named("balanced_accuracy", classes=alone)
+    scorer = named("balanced_accuracy", classes=NEAR)
     stated = [scorer.sensitivity("replace_one", norm) for norm in (1, 2)]
     assert (np.array(far_apart(scorer)) <= stated).all()
 
-    def of_all_that_match(y, classes):
-        return np.column_stack([y == label for label in classes]).astype(float)
+    # The twin counts it for each label that matches, right.
+    def of_all_that_match(scorer, quality, y):
+        right = np.column_stack([y == label for label in scorer.classes])
+        return np.hstack([right, np.zeros_like(right)]).astype(float)
 
-    monkeypatch.setattr(_classification_scoring, "_one_hot", of_all_that_match)
+    kind = _histogram_scoring.RecallScoring
+    monkeypatch.setattr(kind, "_spread", of_all_that_match)
     assert (np.array(far_apart(scorer)) > stated).all()
 
 
@@ -282,17 +315,19 @@ def test_whatever_a_record_is_the_others_keep_their_contributions(name):
 def test_twin_that_gives_up_on_all_records_is_caught():
     """One record that raises would change the whole statistic."""
 
-    class GivesUp(Accuracy):
+    class GivesUp(_scoring_base.NamedScoring):
         def contributions(self, estimator, X, y, shares=None):
             try:
                 return self._quality(estimator, X, y)[:, None]
             except ValueError:
                 return np.zeros((len(y), 1))
 
+    accuracy = SCORERS["accuracy"]
+    gives_up = GivesUp("accuracy", accuracy.per_record, 0, 1, "classification")
     X, y = np.ones((10, 1)), np.ones(10)
     Z = X.copy()
     Z[3] = RAISES
-    for scorer, change in ((Accuracy(), 1.0), (GivesUp(), 10.0)):
+    for scorer, change in ((accuracy, 1.0), (gives_up, 10.0)):
         moved = scorer.statistic(Says(), X, y) - scorer.statistic(Says(), Z, y)
         assert abs(moved[0]) == change
 
@@ -322,7 +357,9 @@ def moved_by_one_that_raises(estimator):
     X, y = np.ones((10, 1)), np.ones(10)
     Z = X.copy()
     Z[3] = RAISES
-    before, after = (Accuracy().statistic(estimator, rows, y) for rows in (X, Z))
+    before, after = (
+        SCORERS["accuracy"].statistic(estimator, rows, y) for rows in (X, Z)
+    )
     return abs(before - after)[0]
 
 
@@ -387,7 +424,9 @@ def test_labels_of_rows_are_in_no_table_twice(monkeypatch):
     refused.iloc[3] = RAISES
 
     def moved():
-        before, after = (Accuracy().statistic(Joins(), t, y) for t in (X, refused))
+        before, after = (
+            SCORERS["accuracy"].statistic(Joins(), t, y) for t in (X, refused)
+        )
         return abs(before - after)[0]
 
     assert moved() == 1.0
@@ -408,7 +447,7 @@ def test_only_arrays_of_the_public_shape_are_asked_for():
 
     X = np.full((13, 1), RAISES)
     X[[2, 3, 11]] = 1.0
-    added = Accuracy().contributions(Notes(), X, np.ones(13))
+    added = SCORERS["accuracy"].contributions(Notes(), X, np.ones(13))
     assert np.flatnonzero(added).tolist() == [2, 3, 11]
     assert asked == {(13, 1)}
 
@@ -418,7 +457,7 @@ def test_every_digit_of_the_others_is_kept_where_a_row_is_refused():
     rng = np.random.default_rng(2)
     X, y = rng.uniform(-1, 1, (501, 7)), rng.uniform(-3, 3, 501)
     model = DPLinearRegression(target_bounds=(-3, 3), random_state=0).fit(X, y)
-    scorer = NegMeanAbsoluteError(-3, 3)
+    scorer = of_targets("neg_mean_absolute_error", -3, 3)
     before = scorer.contributions(model, X, y)
     X[100, 3] = math.nan
     after = scorer.contributions(model, X, y)
@@ -534,7 +573,8 @@ def test_classification_scores_are_those_of_scikit_learn(name, labels, kind):
     model = LogisticRegression(max_iter=500).fit(X, y)
     scorer = resolve_scoring(name, model)
     if name == "neg_log_loss":
-        scorer = NegLogLoss(floor=1e-12)  # nothing is clipped
+        # Nothing is clipped.
+        scorer = resolve_scoring(name, model, params={"floor": 1e-12})
     found = scorer.score(scorer.statistic(model, X, y), len(y))
     assert found == pytest.approx(get_scorer(name)(model, X, y), abs=1e-6)
 
@@ -569,13 +609,13 @@ def test_deviances_and_pinball_losses_are_those_of_scikit_learn(power):
     rng = np.random.default_rng(7)
     X = rng.uniform(10, 90, (300, 1))
     y = X[:, 0] * rng.uniform(0.5, 2, 300)
-    kind = {1: NegMeanPoissonDeviance, 2: NegMeanGammaDeviance}[power]
-    scorer, model = kind(1.0, 200.0), Says()
+    name = {1: POISSON, 2: GAMMA}[power]
+    scorer, model = of_targets(name, 1.0, 200.0), Says()
     found = scorer.score(scorer.statistic(model, X, y), len(y))
     expected = mean_tweedie_deviance(y, X[:, 0], power=power)
     assert found == pytest.approx(-expected, rel=1e-5)
     for quantile in (0.1, 0.8):
-        pinball = NegMeanPinballLoss(1.0, 200.0, quantile)
+        pinball = of_targets(PINBALL, 1.0, 200.0, quantile=quantile)
         found = pinball.score(pinball.statistic(model, X, y), len(y))
         expected = mean_pinball_loss(y, X[:, 0], alpha=quantile)
         assert found == pytest.approx(-expected, rel=1e-6)
@@ -584,8 +624,8 @@ def test_deviances_and_pinball_losses_are_those_of_scikit_learn(power):
 def test_deviances_are_least_near_the_mean_though_they_are_bounded():
     y = np.random.default_rng(9).exponential(size=100_000)
     means = np.linspace(0.8, 1.2, 41)
-    for scorer in (NegMeanPoissonDeviance(0.0, 20.0), NegMeanGammaDeviance(0.0, 1e3)):
-        scorer = replace(scorer, floor=1e-6)
+    for name, high in ((POISSON, 20.0), (GAMMA, 1e3)):
+        scorer = of_targets(name, 0.0, high, floor=1e-6)
         added = [scorer._quality(Says(), np.full((y.size, 1), m), y) for m in means]
         best = means[np.argmax([each.mean() for each in added])]
         assert best == pytest.approx(1.0, abs=0.03)
@@ -594,56 +634,68 @@ def test_deviances_are_least_near_the_mean_though_they_are_bounded():
 def test_a_pinball_loss_is_least_at_its_quantile():
     y = np.random.default_rng(8).exponential(size=4000)
     for quantile in (0.2, 0.5, 0.9):
-        scorer = NegMeanPinballLoss(0.0, 20.0, quantile)
+        scorer = of_targets(PINBALL, 0.0, 20.0, quantile=quantile)
         at = np.quantile(y, [0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.97])
         scores = [scorer.statistic(Says(), np.full((4000, 1), z), y)[0] for z in at]
         assert at[np.argmax(scores)] == np.quantile(y, quantile)
 
 
 def test_a_target_without_spread_has_the_lowest_r2():
-    scorer = R2(0, 1, least=-3.0)
+    scorer = of_targets("r2", 0, 1, least=-3.0)
     assert scorer.score(np.array([0.1, 5.0, 5.0]), 5) == -3.0
     assert scorer.score(np.array([-5.0, 0.0, 5.0]), 5) == 1.0
 
 
 def test_floor_of_a_probability_bounds_the_loss():
     X, y = np.array([[0.0], [10.0], [5.0]]), np.array([0, 0, 0])
-    added = NegLogLoss(floor=0.1).contributions(Says(), X, y)[:, 0]
+    added = named("neg_log_loss", floor=0.1).contributions(Says(), X, y)[:, 0]
     assert added[:2].tolist() == [-1, 0]
     assert added[2] == pytest.approx(math.log(0.5) / math.log(10), abs=QUANTUM)
-    assert NegLogLoss().lowest == pytest.approx(-math.log(100))
+    assert named("neg_log_loss").lowest == pytest.approx(-math.log(100))
 
 
 # Which score for which estimator ------------------------------------------------
 
 
 def test_defaults_and_public_facts_come_from_the_estimator():
+    def found(scoring, model, **facts):
+        scorer = resolve_scoring(scoring, model, **facts)
+        return scorer.name, dict(scorer.params)
+
     scaler = BoundedScaler(bounds=(0, 1))
     classifier = make_pipeline(scaler, DPLogisticRegression(classes=["b", "a"]))
     regressor = make_pipeline(scaler, DPLinearRegression(target_bounds=(0, 9)))
-    assert resolve_scoring(None, classifier) == Accuracy()
-    assert resolve_scoring(None, regressor) == NegMeanSquaredError(0.0, 9.0)
-    balanced = resolve_scoring("balanced_accuracy", classifier)
-    assert balanced == BalancedAccuracy(("a", "b"))
+    squared = ("neg_mean_squared_error", {"low": 0.0, "high": 9.0})
+    assert found(None, classifier) == ("accuracy", {})
+    assert found(None, regressor) == squared
+    balanced = ("balanced_accuracy", {"classes": ("a", "b")})
+    assert found("balanced_accuracy", classifier) == balanced
     quantiles = DPQuantileRegressor(quantile=0.9, target_bounds=(0, 9))
-    pinball = NegMeanPinballLoss(0.0, 9.0, quantile=0.9)
-    assert resolve_scoring(None, make_pipeline(scaler, quantiles)) == pinball
+    pinball = (PINBALL, {"low": 0.0, "high": 9.0, "quantile": 0.9})
+    assert found(None, make_pipeline(scaler, quantiles)) == pinball
+    median = found(PINBALL, quantiles, params={"quantile": 0.5})
+    assert median == (PINBALL, pinball[1] | {"quantile": 0.5})
+    assert found(PINBALL, regressor) == median
     counts = DPPoissonRegressor(target_bounds=(0, 9))
-    assert resolve_scoring(None, counts) == NegMeanPoissonDeviance(0.0, 9.0)
+    poisson = (POISSON, {"low": 0.0, "high": 9.0, "floor": 0.01})
+    assert found(None, counts) == poisson
     amounts = DPGammaRegressor(target_bounds=(1, 9))
-    assert resolve_scoring(None, amounts) == NegMeanGammaDeviance(1.0, 9.0)
-    for loss, quantile, found in (
-        ("squared_error", None, NegMeanSquaredError(0.0, 9.0)),
+    gamma = (GAMMA, {"low": 1.0, "high": 9.0, "floor": 0.01, "most": 8.0})
+    assert found(None, amounts) == gamma
+    for loss, quantile, expected in (
+        ("squared_error", None, squared),
         ("quantile", 0.9, pinball),
-        ("poisson", None, NegMeanPoissonDeviance(0.0, 9.0)),
+        ("poisson", None, poisson),
     ):
         trees = DPGradientBoostingRegressor(
             loss=loss, quantile=quantile, target_bounds=(0, 9)
         )
-        assert resolve_scoring(None, trees) == found
-    declared = resolve_scoring("r2", regressor, target_bounds=(-1, 1))
-    assert declared == R2(-1.0, 1.0)
-    assert resolve_scoring(NegLogLoss(floor=0.05), classifier).floor == 0.05
+        assert found(None, trees) == expected
+    declared = ("r2", {"low": -1.0, "high": 1.0, "least": -1.0})
+    assert found("r2", regressor, target_bounds=(-1, 1)) == declared
+    finer = resolve_scoring("neg_log_loss", classifier, params={"floor": 0.05})
+    assert resolve_scoring(finer, classifier) is finer
+    assert finer.lowest == pytest.approx(math.log(0.05))
     fitted = LogisticRegression().fit(*blobs())
     assert resolve_scoring("balanced_accuracy", fitted).classes == (0, 1, 2)
 
@@ -663,7 +715,12 @@ REFUSED = {
     "mapping": ({"a": "r2"}, DPLogisticRegression(), TypeError, "one name"),
     "regressor": ("accuracy", Ridge(), ValueError, "for classification"),
     "classifier": ("r2", DPLogisticRegression(), ValueError, "is for regression"),
-    "instance": (R2(0, 1), DPLogisticRegression(), ValueError, "is for regression"),
+    "instance": (
+        SCORERS["r2"],
+        DPLogisticRegression(),
+        ValueError,
+        "is for regression",
+    ),
     "bounds": ("r2", Ridge(), ValueError, "Pass target_bounds"),
     "below 0": (
         "neg_mean_poisson_deviance",
@@ -685,27 +742,162 @@ def test_what_cannot_be_released_is_refused_with_the_reason(case):
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields"),
+    ("name", "params"),
     [
-        (NegLogLoss, {"floor": 0.0}),
-        (NegLogLoss, {"floor": math.nan}),
-        (R2, {"low": 1.0, "high": 1.0}),
-        (R2, {"low": 0.0, "high": 1.0, "least": 2.0}),
-        (NegMeanSquaredError, {"low": 0.0, "high": math.inf}),
-        (NegMeanPinballLoss, {"low": 0.0, "high": 1.0, "quantile": 1.0}),
-        (NegMeanPoissonDeviance, {"low": 0.0, "high": 1.0, "floor": 0.0}),
-        (NegMeanGammaDeviance, {"low": 0.0, "high": 1.0, "most": 1.0}),
+        ("neg_log_loss", {"floor": 0.0}),
+        ("neg_log_loss", {"floor": math.nan}),
+        ("r2", {"low": 1.0, "high": 1.0}),
+        ("r2", {"low": 0.0, "high": 1.0, "least": 2.0}),
+        ("neg_mean_squared_error", {"low": 0.0, "high": math.inf}),
+        (PINBALL, {"low": 0.0, "high": 1.0, "quantile": 1.0}),
+        (POISSON, {"low": 0.0, "high": 1.0, "floor": 0.0}),
+        (GAMMA, {"low": 0.0, "high": 1.0, "most": 1.0}),
+        ("accuracy", {"floor": 0.1}),
+        (GAMMA, {"low": 0.0, "high": 1.0, "least": -1.0}),
     ],
 )
-def test_public_facts_out_of_range_are_refused(kind, fields):
+def test_public_facts_out_of_range_are_refused(name, params):
     with pytest.raises(ValueError, match="must be"):
-        kind(**fields)
+        named(name, **params) if "low" not in params else of_targets(name, **params)
+
+
+def test_settings_are_a_mapping_and_of_names_alone():
+    with pytest.raises(TypeError, match="None or a mapping"):
+        resolve_scoring("neg_log_loss", Anything(), params=[0.1])
+    with pytest.raises(ValueError, match="None with a PrivateScoring"):
+        resolve_scoring(SCORERS["own"], Anything(), params={"floor": 0.1})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scorers_reach_other_processes(name):
+    scorer = pickle.loads(pickle.dumps(SCORERS[name]))
+    X, y = pool(scorer, np.random.default_rng(6), 20)
+    before = SCORERS[name].contributions(Says(), X, y)
+    assert np.array_equal(scorer.contributions(Says(), X, y), before)
 
 
 def test_the_registry_names_every_scorer():
-    assert {name: type(scorer) for name, scorer in SCORERS.items()} == SCORINGS
-    assert all(name == kind.name for name, kind in SCORINGS.items())
-    singles = {name for name, kind in SCORINGS.items() if kind.is_single}
+    assert set(NAMES) == set(SCORINGS)
+    assert all(name == scorer.name for name, scorer in SCORERS.items())
+    assert all(SCORINGS[name].task == SCORERS[name].task for name in NAMES)
+    singles = {name for name in NAMES if SCORERS[name].is_single}
     several = {"balanced_accuracy", "f1", "f1_macro", "r2", "roc_auc"}
-    assert singles == set(SCORINGS) - several
-    assert all(scorer.size == 1 for n, scorer in SCORERS.items() if n in singles)
+    assert singles == set(NAMES) - several
+    assert all(SCORERS[name].size == 1 for name in singles)
+
+
+# Scores of one's own ------------------------------------------------------------
+
+
+class Near(BaseEstimator):
+    """Predicts the first column."""
+
+    def fit(self, X, y):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict(self, X):
+        return X[:, 0]
+
+
+@pytest.mark.parametrize("name", ["own", "own_loss"])
+def test_a_score_of_ones_own_is_its_mean(name):
+    rng, scorer = np.random.default_rng(0), SCORERS[name]
+    X = rng.integers(0, 5, (200, 1)).astype(float)
+    y = X[:, 0] + rng.integers(0, 4, 200)
+    exact = np.mean(scorer.per_record(Near(), X, y))
+    assert scorer.of_raw_data(Near(), X, y) == exact
+    found = scorer.score(scorer.statistic(Near(), X, y), 200)
+    assert found == pytest.approx(exact, abs=1e-6)
+    # A null record counts as the end of the range that is nearer to 0.
+    assert scorer.score(np.zeros(1), 200) == {"own": -4.0, "own_loss": -1.0}[name]
+
+
+def test_a_score_of_ones_own_is_released_with_the_noise_of_its_range(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(0, 5, (4000, 1))
+    y, scorer = X[:, 0] + rng.uniform(-4, 4, 4000), SCORERS["own"]
+    released = private_score(Near(), X, y, scoring=scorer, epsilon=1.0)
+    assert released.scoring == "own"
+    assert released.privacy.solver_params == {"lowest": -4.0, "highest": 2.0}
+    assert set(scorer.assumed_public) <= set(released.privacy.assumed_public)
+    # Laplace noise of scale width / n.
+    expected = math.sqrt(2) * 6 / 4000
+    assert released.standard_error == pytest.approx(expected, rel=1e-3)
+    exact = float(private_score(Near(), X, y, scoring=scorer, epsilon=math.inf))
+    assert abs(float(released) - exact) < 30 * expected
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_search_takes_a_score_of_ones_own(method):
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-1, 1, (3000, 2))
+    near = PrivateScoring("near", is_near, -4.0, 2.0, task="regression")
+    search = DPGridSearchCV(
+        DPLinearRegression(target_bounds=(-9, 9)),
+        {"alpha": [1e-3, 1.0]},
+        scoring=near,
+        method=method,
+        epsilon=20.0,
+    )
+    clone(search).fit(X, 4 * X[:, 0])
+    search.fit(X, 4 * X[:, 0])
+    assert search.scoring_ == "near"
+    assert set(near.assumed_public) <= set(search.privacy_.assumed_public)
+    assert method == "disjoint_splits" or -4 <= search.best_score_ <= 2
+    raw = near.of_raw_data(search.best_estimator_, X, 4 * X[:, 0])
+    assert search.score(X, 4 * X[:, 0]) == raw
+
+
+def test_users_count_once_in_a_score_of_ones_own():
+    X, scorer = np.zeros((60, 1)), SCORERS["own"]
+    y, ids = (
+        np.r_[np.zeros(30), np.full(30, 9.0)],
+        np.r_[np.zeros(30, int), 1 + np.arange(30)],
+    )
+    score = private_score(
+        Near(), X, y, groups=ids, privacy_unit="user", scoring=scorer, epsilon=1e6
+    )
+    # One user is always right, thirty are never.
+    assert float(score) == pytest.approx(-4 + 6 / 31, abs=1e-3)
+
+
+def test_twin_that_does_not_clip_a_score_of_ones_own_is_caught(monkeypatch):
+    scorer = PrivateScoring("far", lambda m, X, y: m.predict(X), 0, 1, "regression")
+    X = np.array([[-50.0], [50.0], [math.inf], [math.nan]])
+    bound = scorer.sensitivity("replace_one", 1)
+
+    def moved():
+        return np.ptp(scorer.contributions(Near(), X, np.zeros(4)))
+
+    assert moved() == bound
+    monkeypatch.setattr(np, "clip", lambda values, low, high: values)
+    assert moved() > 10 * bound
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "reason"),
+    [
+        ({"per_record": 0.5}, TypeError, "must be a function"),
+        ({"lowest": 2.0}, ValueError, "below 'highest'"),
+        ({"highest": 0.0}, ValueError, "below 'highest'"),
+        ({"highest": math.inf}, ValueError, "'highest'"),
+        ({"lowest": "0"}, TypeError, "'lowest'"),
+        ({"task": "ranking"}, ValueError, "'task'"),
+        ({"response_method": "fit"}, ValueError, "'response_method'"),
+    ],
+)
+def test_a_score_of_ones_own_must_state_its_range(fields, kind, reason):
+    given = {"per_record": is_near, "lowest": 0.0, "highest": 1.0, "task": "regression"}
+    with pytest.raises(kind, match=reason):
+        PrivateScoring("own", **given | fields)
+
+
+def test_a_score_of_ones_own_is_of_estimators_that_it_suits():
+    with pytest.raises(ValueError, match="is for regression"):
+        resolve_scoring(SCORERS["own"], DPLogisticRegression())
+    needs = PrivateScoring("p", is_near, 0, 1, "regression", "predict_proba")
+    with pytest.raises(ValueError, match="needs an estimator with predict_proba"):
+        resolve_scoring(needs, Near())

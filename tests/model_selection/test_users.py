@@ -40,7 +40,6 @@ from skdp import (
     DPTunedThresholdClassifier,
     TableEncoder,
     privacy_report,
-    private_comparison,
     private_evaluation,
     private_score,
 )
@@ -50,7 +49,7 @@ from skdp.columns import Range
 from skdp.data import Table
 from skdp.exceptions import UnaccountedStepError
 from skdp.linear_model import _base as base_module
-from skdp.model_selection import SCORINGS, UserKFold, private_confusion_matrix
+from skdp.model_selection import SCORINGS, UserKFold
 from skdp.model_selection import _scoring_base as scoring_base
 from skdp.model_selection import _search as search_module
 from skdp.model_selection._private_comparison import Disagreements
@@ -362,9 +361,9 @@ BY_USER = {"groups": IDS, "privacy_unit": "user"}
 RELEASES = {
     "private_score": private_score,
     "private_evaluation": private_evaluation,
-    "private_confusion_matrix": private_confusion_matrix,
-    "private_comparison": lambda model, *args, **facts: private_comparison(
-        model, model, *args, **facts
+    "confusion matrix": partial(private_evaluation, response_method="predict"),
+    "comparison": lambda model, *args, **facts: private_evaluation(
+        (model, model), *args, **facts
     ),
 }
 
