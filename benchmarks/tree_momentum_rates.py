@@ -39,7 +39,6 @@ SIZES = (2048, 16384, 65536)
 TUNING_RUNS = 2
 
 
-
 @dataclass(frozen=True, eq=False)
 class Task:
     """Rows of norm 1, and labels of 0 and 1."""

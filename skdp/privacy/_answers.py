@@ -311,7 +311,9 @@ class Answers(ABC):
 
     def _check_bound(self, query: Query, line: Line) -> None:
         """Raise for a public reason before anything is read."""
-        if not isinstance(line.sample, Correlated):  # whose answers have bounds of their own
+        if not isinstance(
+            line.sample, Correlated
+        ):  # whose answers have bounds of their own
             self._bound(query, line)
 
     def _slack(self, query: Query, layout: Layout) -> float:

@@ -60,7 +60,7 @@ class Correlation(ABC):
     @property
     @abstractmethod
     def norm(self) -> float:
-        """L2 norm of what one record adds to all sums, 1 at most to each of its answers.
+        """L2 norm of what one record adds to all sums, and at most 1 to each answer.
 
         Exact for these weights, and rounded up.
         """
@@ -73,7 +73,7 @@ class Correlation(ABC):
     @property
     @abstractmethod
     def prefix_spread(self) -> float:
-        """The same of the sum that the matrix is made for, over all answers of a pass."""
+        """The same of the sum that the matrix is made for, of all answers of a pass."""
 
     def slack(self, size: int) -> float:
         """What floating point adds to `norm`, for sums over `size` records.
@@ -168,7 +168,7 @@ class Trees(Correlation):
 
     @property
     def answer_spread(self) -> float:
-        # An answer is its row less those of its children, which end 1, 2, 4, ... before.
+        # An answer is its row less those within it, which end 1, 2, 4, ... before.
         weights = self.largest
         ends = 2 ** np.arange(len(weights).bit_length() - 1)
         return float(np.sqrt(1 + np.sum(weights[ends - 1] ** 2) * self.momentum**2))

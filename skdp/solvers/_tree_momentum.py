@@ -1,8 +1,8 @@
 r"""Normalised steps along a momentum that is released through trees, repaired.
 
 Algorithm 1 of [1]_: the records are cut, by position, into ``n_leaves`` batches of at
-most m records, and an epoch goes through all of them in the same order. With ``g_t`` the
-gradient sum at ``W_t`` over the batch of step t,
+most m records, and an epoch goes through all of them in the same order. With ``g_t``
+the gradient sum at ``W_t`` over the batch of step t,
 
     M_t = momentum * M_{t-1} + (1 - momentum) * (g_t + N_t) / m
     W_{t+1} = W_t - step_length * D_t / |D_t|,   D_t = M_t + alpha * W_t.
@@ -15,7 +15,7 @@ Algorithm 2, by differences: with A_e the weights that epoch e begins with, and
 ``(1 - momentum) * (S_t + R_t) / m``, where
 
     G_t = [gradient sums at A_e]_t,  C_t = [their changes from A_{e-1} to A_e]_t,
-    H_t = (1 - refresh) * (H_{t-n} + C_t) + refresh * G_t,   G_t in the first two epochs,
+    H_t = (1 - refresh) * (H_{t-n} + C_t) + refresh * G_t  (G_t in two epochs),
     S_t = H_t + momentum^n * S_{t-n},
     R_t = momentum * R_{t-1} + (the change from A_e to W_t).
 
@@ -186,7 +186,7 @@ class TreeMomentum(Solver):
         return "Gaussian noise on the nodes of trees over batches of records"
 
     def leaf_size(self, objective: LinearObjective) -> int:
-        """Records of a batch, by which its sums are divided; the last may have fewer."""
+        """Records of a batch, by which sums are divided; the last may have fewer."""
         return -(-objective.n_samples // self.n_leaves)
 
     def plan(self, objective: LinearObjective) -> Plan:

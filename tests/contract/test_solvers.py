@@ -256,7 +256,10 @@ def test_noise_drawn_equals_noise_declared(case):
         of_queries = noise.draws[:1]
     # On a hidden path rounding is part of the sensitivity of every step.
     slack = 2.0**-11 if case.mode == "last" else 1e-9
-    if case.key in ("ftrl", "tree_momentum"):  # the noise's grid, once for each sum that a record is in
+    if case.key in (
+        "ftrl",
+        "tree_momentum",
+    ):  # the noise's grid, once for each sum that a record is in
         slack = 2.0**-8
     worst = case.solver.sensitivity(case.objective) * (1 + slack)
     assert all(draw.sensitivity <= worst for draw in of_queries)

@@ -15,8 +15,7 @@ from skdp.audit._replay import marked, replayed, verdict
 from skdp.data import Arriving, MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
-from skdp.privacy import Budget, GaussianEvent
-from skdp.privacy import _correlated
+from skdp.privacy import Budget, GaussianEvent, _correlated
 from skdp.privacy import _plan as plan_module
 from skdp.privacy._correlated import (
     SquareRoot,
@@ -139,7 +138,7 @@ def test_all_answers_cost_one_with_the_joint_bound():
 
 def test_more_answers_than_a_matrix_has_rows_are_refused():
     """They would be in sums that nobody counted."""
-    with pytest.raises(ValueError, match="as its matrix has rows, 6. Got 7"):
+    with pytest.raises(ValueError, match=r"as its matrix has rows, 6\. Got 7"):
         Line(7, sample=parts_of(5, 3, 2, 500))
 
 
