@@ -259,7 +259,8 @@ class Line:
         if isinstance(self.sample, Correlated) and self.times > self.sample.times:
             raise ValueError(
                 "A line with correlated noise must have at most as many answers as its "
-                f"matrix has rows, {self.sample.times}. Got {self.times}."
+                f"matrix has rows, {self.sample.times}. Got {self.times}. Declare "
+                "more passes."
             )
         if not self.sample.takes(self.law):
             raise TypeError(
