@@ -59,6 +59,7 @@ SOLVER_PARAMS = {
     "output_perturbation": {},
     "peeling": {"n_steps": 4},
     "srm": {"n_steps": 4, "batch_size": 10, "step_size": 0.5},
+    "tree_momentum": {"n_leaves": 3, "n_epochs": 2},
     "two_stage": {
         "refit": "noisy_gd",
         "refit_params": {"n_steps": 4, "step_size": 0.5},
@@ -120,13 +121,14 @@ TO_THE_END = {
         "change_clip": np.inf,
         "tail": 0.1,
     },
+    "tree_momentum": {"n_leaves": 4, "n_epochs": 500, "step_length": 2e-3, "tail": 0.1},
     "two_stage": {"refit": "noisy_gd", "refit_params": LONG_RUN | {"n_steps": 600}},
 }
 # Other modes that are put through the contract beside the usual one.
 LAST = {"release": "last", "step_size": 0.15}
 # A solver that reads every record once gets each of them that often, once in every
 # bucket: the same objective, the same optimum.
-COPIES = {"ftrl": 10, "online": 500}
+COPIES = {"ftrl": 10, "online": 500, "tree_momentum": 4}
 BUDGET = Budget(1.0, 1e-6)
 PURE = Budget(1.0, 0.0)
 

@@ -31,10 +31,10 @@ from skdp.privacy._part_sums import PartSums
 from skdp.privacy._plan import (
     Batch,
     Buckets,
+    Correlated,
     Everyone,
     Line,
     Part,
-    Parts,
     Plan,
     Poisson,
 )
@@ -311,7 +311,9 @@ class Answers(ABC):
 
     def _check_bound(self, query: Query, line: Line) -> None:
         """Raise for a public reason before anything is read."""
-        if not isinstance(line.sample, Parts):  # whose answers have bounds of their own
+        if not isinstance(
+            line.sample, Correlated
+        ):  # whose answers have bounds of their own
             self._bound(query, line)
 
     def _slack(self, query: Query, layout: Layout) -> float:
@@ -322,7 +324,7 @@ class Answers(ABC):
         self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
     ) -> Released:
         """A released value with what is public of its noise."""
-        if isinstance(line.sample, Parts):
+        if isinstance(line.sample, Correlated):
             bound *= line.sample.spread
         multiplier = line.multiplier(self.noise_multiplier)
         scale = law.scale(bound, multiplier, value.size, line.is_fine)
@@ -352,39 +354,40 @@ class LocalAnswers(Answers):
         # What the last query's family keeps of the rows.
         self._reader: tuple[Any, Any] = (None, None)
         self._buckets: Iterator[Any] | None = None
-        self._part_sums: PartSums | None = None
+        self._part_sums: dict[int, PartSums] = {}  # by line
 
     def ask(self, query: Query, line: int = 0) -> Released:
         asked, law = self._of_noise(line)
         self._check_bound(query, asked)
         # Counted before the read: an error on the way may have seen records.
         self._take(line)
+        if isinstance(asked.sample, Correlated):
+            if line not in self._part_sums:
+                self._part_sums[line] = PartSums(asked.sample, self._source)
+            sums = self._part_sums[line]
+            return answered(lambda: self._of_part(query, asked, sums, law))
         return answered(lambda: self._answer(query, asked, law))
 
     def _answer(self, query: Query, line: Line, law: NoiseLaw) -> Released:
-        if isinstance(line.sample, Parts):
-            return self._of_part(query, line, line.sample, law)
         exact, bound = self._total(query, line)
         return self._scaled(self._noisy(exact, line, bound), line, law, bound)
 
     def _of_part(
-        self, query: Query, line: Line, sample: Parts, law: NoiseLaw
+        self, query: Query, line: Line, sums: PartSums, law: NoiseLaw
     ) -> Released:
         """The answer about a part, by a release of its weighted sum with others.
 
         Each answer counts in units of its own bound, which follows from releases.
         """
-        if self._part_sums is None:
-            self._part_sums = PartSums(sample, self._source)
-        part = self._part_sums.part()
+        part = sums.part()
         layout = _layout_of(part, self.relation)
         # Each part has a room of its own.
         bound = self._bound(query, line) + crowding(part) * query.slack(layout)
-        exact = self._part_sums.weighted(query, bound)
+        exact = sums.weighted(query, bound)
         multiplier = line.multiplier(self.noise_multiplier)
-        joint = sample.on_grid(law, multiplier, exact.size)
+        joint = sums.sample.on_grid(law, multiplier, exact.size)
         noisy = self._noisy(exact, line, joint)
-        released = bound * self._part_sums.unweighted(noisy)
+        released = bound * sums.unweighted(noisy)
         return self._scaled(released, line, law, bound)
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:

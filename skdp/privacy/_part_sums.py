@@ -1,4 +1,4 @@
-"""What answers about the parts of a stream still need of the parts before. Private."""
+"""What answers with correlated noise still need of the answers before. Private."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from skdp._floats import FloatArray
 from skdp.data import parts_of
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._elsewhere import exact_answer
-from skdp.privacy._plan import Parts
+from skdp.privacy._plan import Correlated
 from skdp.privacy._query import Query
-from skdp.privacy._square_root import root_weights
 
 
 class PartSums:
@@ -23,30 +22,36 @@ class PartSums:
 
     Parameters
     ----------
-    sample : Parts
+    sample : Correlated
     source : Source
         Of a table, which is cut; or of a stream, whose parts arrive.
     """
 
-    def __init__(self, sample: Parts, source: Any) -> None:
-        self._sample = sample
+    def __init__(self, sample: Correlated, source: Any) -> None:
+        self.sample, self._source = sample, source
         self._parts = parts_of(source, sample.size)
         self._asked = 0
-        self._weights = root_weights(sample.times, sample.band)
+        self._weights: FloatArray = np.ones(1)
         # The newest first: exact answers over their bounds, and what leaves of them.
-        self._exact: deque[FloatArray] = deque(maxlen=len(self._weights))
-        self._released: deque[FloatArray] = deque(maxlen=len(self._weights))
+        most = len(sample.matrix.largest)
+        self._exact: deque[FloatArray] = deque(maxlen=most)
+        self._released: deque[FloatArray] = deque(maxlen=most)
         self._reader: tuple[Any, Any] = (None, None)
 
     def part(self) -> Any:
         """The part that the next answer is about."""
-        if self._asked % self._sample.asks == 0:
+        matrix = self.sample.matrix
+        begun, asked = divmod(self._asked, matrix.asks)
+        if asked == 0:
+            if begun and begun % matrix.n_parts == 0:  # another pass
+                self._parts = parts_of(self._source, self.sample.size)
             self._part, self._reader = next(self._parts, None), (None, None)
             if self._part is None:
                 raise PlanUsedUpError(
                     "A plan must have no more answers about parts than there are. Got "
                     "more. Declare fewer."
                 )
+        self._weights = matrix.weights(self._asked)
         self._asked += 1
         return self._part
 
@@ -54,7 +59,7 @@ class PartSums:
         """The weighted sum that the answer to a query leaves by. Private."""
         exact = exact_answer(query, self._part, self._opened, None)
         self._exact.appendleft(np.asarray(exact) / bound)
-        if self._asked % self._sample.asks == 0:
+        if self._asked % self.sample.matrix.asks == 0:
             # Its sums are needed on, its records are not.
             self._part, self._reader = None, (None, None)
         return self._sum(self._exact, 0)

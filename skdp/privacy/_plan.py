@@ -3,6 +3,7 @@
 Plan((Line(100),))                                  a hundred Gaussian answers
 Plan((Line(9), Line(11, multiple=5.0)))             nine, and eleven of more noise
 Plan((Line(300, sample=Poisson(0.01)),))            each from a fresh secret sample
+Plan((Line(80, sample=Correlated(99, Trees(4, 20, 0.75))),))   one Gaussian vector
 Plan((Line(10, law=Choices(2.0)), Part(other, 1.4)))   ten choices, then another plan
 """
 
@@ -15,6 +16,7 @@ from typing import ClassVar, Protocol
 
 from skdp.privacy._adjacency import Relation, check_adjacency, is_of_users
 from skdp.privacy._amplification import batch_epsilon
+from skdp.privacy._correlated import Correlation
 from skdp.privacy._events import (
     ComposedEvent,
     Event,
@@ -22,12 +24,6 @@ from skdp.privacy._events import (
     PureEvent,
 )
 from skdp.privacy._laws import Choices, Gaussian, NoiseLaw
-from skdp.privacy._square_root import (
-    answer_spread,
-    joint_norm,
-    prefix_spread,
-    root_slack,
-)
 
 
 class Sample(Protocol):
@@ -147,47 +143,38 @@ def _check_of_rows(relation: Relation) -> None:
 
 
 @dataclass(frozen=True)
-class Parts(Buckets):
-    """Buckets that are asked several times in a row, with noise for running sums.
+class Correlated(Buckets):
+    """Buckets whose answers leave as weighted sums of them, with noise in each sum.
 
-    What leaves with noise are weighted sums of the answers so far, by the square root
-    of "the sum of all so far"; all that are about one record cost what one answer
-    costs whose bound is `joint` (``docs/proofs/ftrl.md``).
+    All sums together are one Gaussian vector: what they tell of one record costs what
+    one answer costs whose bound is `joint` (``docs/proofs/correlated_noise.md``).
 
     Parameters
     ----------
     size : int
         Records of a part; the last one may have fewer, and so may each of a stream.
-    n_parts : int
-    asks : int
-        Answers about each part.
-    band : int
-        Weights that are not 0.
+    matrix : Correlation
+        Weights of the sums, and how often which part is asked.
     """
 
-    n_parts: int
-    asks: int
-    band: int
+    matrix: Correlation
 
     @property
     def times(self) -> int:
         """Answers in all."""
-        return self.n_parts * self.asks
+        return self.matrix.times
 
     @property
     def joint(self) -> float:
         """Bound of all weighted sums together, of answers bounded by 1."""
-        found = joint_norm(self.times, self.asks, self.band)
-        # Roundings of the weights, of their sums and of the norm (docs/proofs/ftrl.md).
-        exact = found * (1 + (3 * self.band + self.asks + self.times) * 2.0**-52)
-        return exact + root_slack(self.times, self.band, self.size)
+        return self.matrix.norm + self.matrix.slack(self.size)
 
     def on_grid(self, law: NoiseLaw, multiplier: float, size: int) -> float:
         """`joint`, and what putting sums of `size` numbers on the noise's grid adds.
 
         Every sum that a record is in may be moved apart by the grid; laws charge one.
         """
-        moved = min(self.times, self.band + self.asks - 1)
+        moved = self.matrix.n_sums
         more = (math.sqrt(moved) - 1) * math.sqrt(size) * (1 + 1e-12)
         exact = bound = self.joint
         # The grid may grow with the bound.
@@ -199,16 +186,16 @@ class Parts(Buckets):
 
     @property
     def spread(self) -> float:
-        """Standard deviation in the last answer over that of the noise that is drawn.
+        """Standard deviation in one answer over that of the noise that is drawn.
 
-        Of one answer; in sums of all answers the noise mostly cancels.
+        In the sums that the matrix is made for the noise mostly cancels.
         """
-        return self.joint * answer_spread(self.times, self.band)
+        return self.joint * self.matrix.answer_spread
 
     @property
     def excess(self) -> float:
-        """Noise in a sum of all answers over what one look at all records has."""
-        return self.joint * prefix_spread(self.times, self.band) / self.asks
+        """Noise in the sum of a pass over what one look at all records has."""
+        return self.joint * self.matrix.prefix_spread / self.matrix.asks
 
     def event(
         self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
@@ -246,7 +233,8 @@ class Line:
     Raises
     ------
     ValueError
-        If the noise would have no positive, finite size.
+        If the noise would have no positive, finite size, or if there are more answers
+        than a matrix of correlated noise has rows.
     TypeError
         If it is not known what such answers cost.
     """
@@ -267,6 +255,12 @@ class Line:
             raise ValueError(
                 "A line of a plan must have a number of answers of at least 0, and "
                 "noise of a positive, finite size. Got another. Leave the line out."
+            )
+        if isinstance(self.sample, Correlated) and self.times > self.sample.times:
+            raise ValueError(
+                "A line with correlated noise must have at most as many answers as its "
+                f"matrix has rows, {self.sample.times}. Got {self.times}. Declare "
+                "more passes."
             )
         if not self.sample.takes(self.law):
             raise TypeError(
@@ -324,7 +318,7 @@ class Plan:
     Raises
     ------
     TypeError
-        If several lines are about buckets.
+        If several lines are about buckets without correlated noise.
     """
 
     lines: tuple[Line | Part, ...]
@@ -335,12 +329,15 @@ class Plan:
         cut = [
             line
             for line in self.lines
-            if isinstance(line, Line) and isinstance(line.sample, Buckets)
+            if isinstance(line, Line)
+            and isinstance(line.sample, Buckets)
+            and not isinstance(line.sample, Correlated)
         ]
-        # Answers go through the records once, for all lines together.
+        # Answers go through the records once, for all lines together; those with
+        # correlated noise once and by themselves for each line.
         if len(cut) > 1:
             raise TypeError(
-                "A plan must have at most one line about buckets or parts. Got "
+                "A plan must have at most one line about buckets. Got "
                 f"{len(cut)}. Declare the others as a Part, with a plan of its own."
             )
 

@@ -23,6 +23,7 @@ from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._online import OnlineGD
 from skdp.solvers._output_perturbation import OutputPerturbation
 from skdp.solvers._srm import SRM
+from skdp.solvers._tree_momentum import TreeMomentum
 
 DENSE: dict[str, type[Solver]] = {
     "adassp": AdaSSP,
@@ -42,4 +43,5 @@ DENSE: dict[str, type[Solver]] = {
     "online": OnlineGD,
     "output_perturbation": OutputPerturbation,
     "srm": SRM,
+    "tree_momentum": TreeMomentum,
 }

@@ -21,7 +21,7 @@ from skdp.queries._gradient_sum import sensitivity_for_rules
 # Standard deviation of the noise in the raw prediction of a unit row at which the
 # default stops, in the loss's units of raw predictions, chosen once on public data sets
 # (docs/solvers/noisy_gd.md) and flat around its optimum.
-_MARGIN_NOISE = 2.0
+MARGIN_NOISE = 2.0
 # Relaxation times, of momentum or of a regularised optimum, that a run is given.
 RELAXATIONS = 10
 
@@ -61,7 +61,7 @@ class FlowTime:
         sensitivity = sensitivity_for_rules(
             self.objective, residual_clip, intercept_weight=intercept_weight
         )
-        tolerated = _MARGIN_NOISE * objective.loss.raw_unit
+        tolerated = MARGIN_NOISE * objective.loss.raw_unit
         flow = self._admitted(
             tolerated
             * objective.n_samples

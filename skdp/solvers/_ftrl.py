@@ -24,8 +24,9 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
+from skdp.privacy._correlated import SquareRoot
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._plan import Line, Parts, Plan
+from skdp.privacy._plan import Correlated, Line, Plan
 from skdp.solvers._base import Solution
 from skdp.solvers._descent import Descent
 from skdp.solvers._flow_time import FlowTime
@@ -121,7 +122,7 @@ class FTRL(Descent):
         mu = gaussian_mu(budget.epsilon, budget.delta)
 
         def rule(asks: int) -> FlowTime:
-            parts = Parts(part_size, n_parts, asks, band)
+            parts = Correlated(part_size, SquareRoot(n_parts, asks, band))
             return FlowTime(objective, mu / parts.excess)
 
         asks = given.get("steps_per_part")
@@ -148,14 +149,15 @@ class FTRL(Descent):
             f"that no {unit} is in two parts",
         )
 
-    def parts(self, objective: LinearObjective) -> Parts:
+    def parts(self, objective: LinearObjective) -> Correlated:
         """What answers are about."""
         size = -(-objective.n_samples // self.n_parts)
-        return Parts(size, self.n_parts, self.steps_per_part, self.band)
+        root = SquareRoot(self.n_parts, self.steps_per_part, self.band)
+        return Correlated(size, root)
 
     def sensitivity(self, objective: LinearObjective) -> float:
         # Of all weighted sums, in which each answer counts in units of its own bound;
-        # the grid of the noise adds to it (`Parts.on_grid`).
+        # the grid of the noise adds to it (`Correlated.on_grid`).
         return self.parts(objective).joint
 
     def plan(self, objective: LinearObjective) -> Plan:

@@ -68,6 +68,8 @@ FLOORS = {
     ("peeling", "pure", "zero_out"): 0.986,
     ("srm", "gaussian", "replace_one"): 0.999,
     ("srm", "gaussian", "zero_out"): 0.999,
+    ("tree_momentum", "gaussian", "replace_one"): 0.999,
+    ("tree_momentum", "gaussian", "zero_out"): 0.999,
     ("two_stage", "gaussian", "replace_one"): 0.844,
     ("two_stage", "gaussian", "zero_out"): 0.986,
     ("two_stage", "pure", "replace_one"): 0.787,

@@ -62,6 +62,7 @@ PARAMS = {
     "output_perturbation": {"strength": 50.0},
     "peeling": {"n_steps": 3, "step_size": 1e-6, "shortening": math.inf},
     "srm": DESCENT,
+    "tree_momentum": {"n_leaves": 3, "n_epochs": 2, "step_length": 1e-6},
     "two_stage": {"refit": "noisy_gd", "refit_params": DESCENT},
 }
 # At delta = 0 another solver has to fit the columns selected.
@@ -78,7 +79,7 @@ PURE_PARAMS = {
 # Solvers whose steps are left to the rule as well, so that the weights go somewhere.
 LONG_LOSSES = ("logistic", "squared")
 # Of which the first record is in most of what is released.
-FIRST = ("ftrl",)
+FIRST = ("ftrl", "tree_momentum")
 SHORT = ("diff_gd", "heavy_ball", "multistage", "nesterov", "noisy_gd", "noisy_newton")
 SHORT += ("online", "srm")
 

@@ -66,7 +66,7 @@ def test_solvers_fit_or_refuse_for_nothing(key, place, tmp_path):
     if key == "knowledge_transfer":
         model.set_params(solver_params={"teacher": "noisy_gd"})
     source = source_in(place, tmp_path, target)
-    unordered = place == "database" and key in ("ftrl", "online")
+    unordered = place == "database" and key in ("ftrl", "online", "tree_momentum")
     if key in NEED_ROWS or unordered or key == "bolt_on":
         with pytest.raises(Refused, match="can be done by"):
             model.fit(source)

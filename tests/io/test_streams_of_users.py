@@ -14,8 +14,9 @@ from skdp.exceptions import BudgetExceeded, Refused, StreamOverError
 from skdp.io import _session as session_module
 from skdp.io._users import Shares
 from skdp.privacy._audited import audited_by
+from skdp.privacy._correlated import SquareRoot
 from skdp.privacy._part_sums import PartSums
-from skdp.privacy._plan import Parts
+from skdp.privacy._plan import Correlated
 from skdp.queries._gradient import Gradient
 from skdp.solvers._stream import stream_of
 from tests.io import places
@@ -201,7 +202,7 @@ def test_a_user_in_every_part_is_found(adjacency, tmp_path):
 def test_noise_for_one_answer_of_many_is_found(adjacency, tmp_path, monkeypatch):
     pair = pair_of(0, [])
     pair[0][0][-1] = [OTHER] * 5
-    monkeypatch.setattr(Parts, "joint", property(lambda self: 1.0))
+    monkeypatch.setattr(Correlated, "joint", property(lambda self: 1.0))
     assert told(pair, "memory", adjacency, tmp_path) > 1.2
 
 
@@ -216,7 +217,7 @@ def test_a_table_of_users_is_not_cut_by_position(tmp_path):
     shares = equal_shares(codes, N_USERS)
     users = UserSource(frame[FEATURES].to_numpy(), codes * 0.0, shares, N_USERS)
     with pytest.raises(TypeError, match="must arrive one by one"):
-        PartSums(Parts(5, 3, 1, 1), users)
+        PartSums(Correlated(5, SquareRoot(3, 1, 1)), users)
 
 
 # ------------------------------------------------------------------------------ errors

@@ -37,6 +37,7 @@ DENSE = (
     "online",
     "output_perturbation",
     "srm",
+    "tree_momentum",
 )
 SPARSE = ("frank_wolfe", "iht", "knowledge_transfer", "peeling", "two_stage")
 # Not at delta = 0, whatever the rest.
@@ -51,6 +52,7 @@ GAUSSIAN = (
     "noisy_newton",
     "noisy_sgd",
     "srm",
+    "tree_momentum",
 )
 # Number of classes by loss; None: targets are numbers.
 N_CLASSES = {

@@ -130,6 +130,15 @@ VARIANTS: dict[str, list[Variant]] = {
         Variant("csr", {"n_parts": 4}, "csr"),
         Variant("regularised", {"n_parts": 4}, more=REGULARISED),
     ],
+    "tree_momentum": [
+        Variant("one_leaf", {"n_leaves": 1, "n_epochs": 4}),
+        Variant("many_leaves", {"n_leaves": 40, "n_epochs": 2}),
+        Variant("momentum", {"momentum": 0.3, "n_epochs": 3}),
+        Variant("step_length", {"step_length": 0.1, "tail": 1e-9, "n_epochs": 3}),
+        Variant("differences", {"by_differences": True, "n_epochs": 4}),
+        Variant("csr", {"n_epochs": 3}, "csr"),
+        Variant("regularised", {"n_epochs": 3}, more=REGULARISED),
+    ],
     "graduated_gd": [
         *_STEPS,
         Variant("none", {"convex_share": 0.0, "n_steps": 4}),

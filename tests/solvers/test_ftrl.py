@@ -15,20 +15,20 @@ from skdp.audit._replay import marked, replayed, verdict
 from skdp.data import Arriving, MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
-from skdp.privacy import Budget, GaussianEvent
+from skdp.privacy import Budget, GaussianEvent, _correlated
 from skdp.privacy import _plan as plan_module
-from skdp.privacy._laws import Gaussian, Spherical
-from skdp.privacy._noise import NoiseSource, gaussian_scale
-from skdp.privacy._plan import Line, Parts, Plan
-from skdp.privacy._query import Bound
-from skdp.privacy._square_root import (
+from skdp.privacy._correlated import (
+    SquareRoot,
     answer_spread,
     joint_norm,
     prefix_spread,
     root_inverse,
-    root_slack,
     root_weights,
 )
+from skdp.privacy._laws import Gaussian, Spherical
+from skdp.privacy._noise import NoiseSource, gaussian_scale
+from skdp.privacy._plan import Correlated, Line, Plan
+from skdp.privacy._query import Bound
 from skdp.queries._gradient import Gradients
 from skdp.solvers._ftrl import FTRL
 from skdp.solvers._progress import Progress
@@ -44,6 +44,11 @@ OBJECTIVE = LinearObjective(
     data_norm=1.0,
     adjacency="replace_one",
 )
+
+
+def parts_of(size, n_parts, asks, band):
+    """What answers of a line are about."""
+    return Correlated(size, SquareRoot(n_parts, asks, band))
 
 
 def root(times, band):
@@ -101,7 +106,7 @@ def test_spreads_are_those_of_the_matrices(n_parts, asks, band):
 
 
 def test_running_sums_have_less_noise_than_with_independent_noise():
-    found = {band: Parts(10, 20, 10, band).excess for band in (1, 500)}
+    found = {band: parts_of(10, 20, 10, band).excess for band in (1, 500)}
     assert found[1] == pytest.approx(math.sqrt(20), rel=1e-6)
     assert found[500] == pytest.approx(2.267, abs=1e-3)
 
@@ -119,28 +124,42 @@ def test_the_slack_covers_the_rounding_of_weighted_sums():
     # In extended precision.
     long = root(times, band).astype(np.longdouble) @ exact.astype(np.longdouble)
     error = float(np.linalg.norm((found - long).astype(float)))
-    assert 0 < 2 * error < root_slack(times, band, size)
+    assert 0 < 2 * error < SquareRoot(times, 1, band).slack(size)
 
 
 # Plans -------------------------------------------------------------------------------
 
 
 def test_all_answers_cost_one_with_the_joint_bound():
-    parts = Parts(5, 4, 3, 500)
+    parts = parts_of(5, 4, 3, 500)
     plan = Plan((Line(parts.times, sample=parts),))
     assert plan.event(2.0, "zero_out") == GaussianEvent(2.0)
 
 
-def test_two_lines_of_parts_would_mix_their_weights_and_are_refused():
-    line = Line(6, sample=Parts(5, 3, 2, 500))
-    with pytest.raises(TypeError, match="at most one line about buckets or parts"):
-        Plan((line, line))
-    Plan((line, plan_module.Part(Plan((line,)))))
+def test_more_answers_than_a_matrix_has_rows_are_refused():
+    """They would be in sums that nobody counted."""
+    with pytest.raises(ValueError, match=r"as its matrix has rows, 6\. Got 7"):
+        Line(7, sample=parts_of(5, 3, 2, 500))
+
+
+def test_two_lines_do_not_mix_their_weights():
+    """Each has sums, and readings of the parts, of its own."""
+    data, query = source(0), Gradients(OBJECTIVE).at(np.ones(OBJECTIVE.shape))
+    lines = [Line(6, sample=parts_of(4, 3, 2, band)) for band in (500, 3)]
+    plan = Plan((*lines, plan_module.Part(Plan((lines[0],)))))
+    answers = door.answers_for(plan, data, 1.0, "replace_one", NoNoise())
+    alone = [asked(line.sample, NoNoise(), data) for line in lines]
+    inner = answers.part(2)
+    for _ in range(6):
+        for number, other in enumerate(alone):
+            wanted = other.ask(query).value
+            assert np.array_equal(answers.ask(query, number).value, wanted)
+        assert inner.ask(query).value == pytest.approx(wanted, abs=1e-12)
 
 
 def test_other_noise_is_refused():
     with pytest.raises(TypeError, match="law whose cost is known"):
-        Line(6, law=Spherical(), sample=Parts(5, 3, 2, 500))
+        Line(6, law=Spherical(), sample=parts_of(5, 3, 2, 500))
 
 
 @pytest.mark.parametrize("n_samples", [1, 7, 12, 40])
@@ -173,7 +192,7 @@ def asked(parts, noise, data, multiplier=1.0):
 @pytest.mark.parametrize("band", [1, 2, 500])
 def test_without_noise_an_answer_is_the_sum_over_its_part(band):
     data, sums = source(0), Gradients(OBJECTIVE)
-    answers = asked(Parts(4, 3, 2, band), NoNoise(), data)
+    answers = asked(parts_of(4, 3, 2, band), NoNoise(), data)
     rng = np.random.default_rng(1)
     for t in range(6):
         query = sums.at(rng.normal(size=OBJECTIVE.shape))
@@ -242,7 +261,7 @@ class Adverse:
 
 def on_grid_apart(parts, grid):
     """What is on the grid of neighbours, together, and with what noise at least."""
-    weights, told = root_weights(parts.times, parts.band), []
+    weights, told = parts.matrix.largest, []
     for t in range(parts.times):
         # Rounded down by itself, and up if it is moved by its weight.
         wanted = (0.5 - (weights[t] / grid % 1.0) / 2) * grid
@@ -262,14 +281,14 @@ def on_grid_apart(parts, grid):
 
 
 def test_the_noise_covers_that_every_weighted_sum_is_put_on_a_grid(monkeypatch):
-    parts = Parts(1, 400, 1, 500)
+    parts = parts_of(1, 400, 1, 500)
     grid = gaussian_scale(
         sensitivity=parts.on_grid(Gaussian(), 1.0, 1), noise_multiplier=1.0, size=1
     ).grid
     apart, sigma = on_grid_apart(parts, grid)
     assert parts.joint < apart <= sigma
     # The broken twin, with the grid of one answer.
-    monkeypatch.setattr(Parts, "on_grid", lambda parts, *facts: parts.joint)
+    monkeypatch.setattr(Correlated, "on_grid", lambda parts, *facts: parts.joint)
     apart, sigma = on_grid_apart(parts, grid)
     assert apart > sigma
 
@@ -280,7 +299,7 @@ def test_the_noise_covers_that_every_weighted_sum_is_put_on_a_grid(monkeypatch):
 def test_the_grid_is_charged_for_each_sum_a_record_is_in(
     n_parts, asks, band, size, multiplier
 ):
-    parts = Parts(100, n_parts, asks, band)
+    parts = parts_of(100, n_parts, asks, band)
     bound = parts.on_grid(Gaussian(), multiplier, size)
     scale = gaussian_scale(sensitivity=bound, noise_multiplier=multiplier, size=size)
     moved = min(parts.times, band + asks - 1)
@@ -290,7 +309,7 @@ def test_the_grid_is_charged_for_each_sum_a_record_is_in(
 
 def test_records_are_forgotten_when_a_part_has_been_answered_about():
     arriving = Arriving(source(0, n=4), 3)
-    answers = asked(Parts(4, 3, 2, 500), NoiseSource(0), arriving)
+    answers = asked(parts_of(4, 3, 2, 500), NoiseSource(0), arriving)
     query = Gradients(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
     arriving.give(part := source(1, n=4))
     held = weakref.ref(part)
@@ -311,13 +330,13 @@ def test_broken_twins_of_the_joint_bound_are_caught(name, monkeypatch):
         "one weighted sum": lambda times, asks, band: 1.0,
         "independent noise": lambda times, asks, band: math.sqrt(asks),
     }
-    monkeypatch.setattr(plan_module, "joint_norm", wrong[name])
+    monkeypatch.setattr(_correlated, "joint_norm", wrong[name])
     assert max(audited(seed=s) for s in range(5)) > 1.1
 
 
 def test_a_stream_gives_parts_of_any_smaller_size():
     arriving = Arriving(source(0, n=4), 3)
-    answers = asked(Parts(4, 3, 1, 500), NoiseSource(0), arriving)
+    answers = asked(parts_of(4, 3, 1, 500), NoiseSource(0), arriving)
     query = Gradients(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
     for n in (4, 1, 3):
         arriving.give(source(n, n=n))
