@@ -8,7 +8,6 @@ from skdp.model_selection._classification_scoring import (
     NegLogLoss,
 )
 from skdp.model_selection._composition import Composition
-from skdp.model_selection._disjoint_splits import DisjointSplits
 from skdp.model_selection._grid_search import DPGridSearchCV, DPRandomizedSearchCV
 from skdp.model_selection._histogram_scoring import F1, F1Macro, RocAuc
 from skdp.model_selection._private_comparison import (
@@ -51,7 +50,6 @@ __all__ = [
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
     "DPTunedThresholdClassifier",
-    "DisjointSplits",
     "F1Macro",
     "Isotonic",
     "NegLogLoss",

@@ -6,12 +6,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from skdp.solvers._dense_registry import DENSE
 
 from skdp.ensemble import BOOSTERS
 from skdp.neural_network import NETWORK_SOLVERS
+from skdp.papers._dense_part import SELECTING
 from skdp.solvers import SOLVERS
-from skdp.solvers._dense_part import SELECTING
-from skdp.solvers._dense_registry import DENSE
 from skdp.solvers._registry import SPARSE
 from tests.problems import SOLVER_PARAMS
 

@@ -7,8 +7,8 @@ import pytest
 
 from skdp.decomposition._factors import width
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._gradient import Objective
 from skdp.decomposition.plain._ridge_halves import centred
+from skdp.papers._gradient import Objective
 from tests.decomposition.matrices import (
     objective_of,
     ratings_of,

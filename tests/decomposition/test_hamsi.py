@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._hamsi import HAMSI, MinibatchGD
-from skdp.decomposition.plain._incremental import Run
-from skdp.decomposition.plain._lbfgs import LBFGS
-from skdp.decomposition.plain._partition import PARTITIONS
+from skdp.papers._hamsi import HAMSI, MinibatchGD
+from skdp.papers._incremental import Run
+from skdp.papers._lbfgs import LBFGS
+from skdp.papers._partition import PARTITIONS
 from tests.decomposition.matrices import objective_of, ratings_of, task_of
 from tests.decomposition.small import planned
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain import _inverse_hessian
-from skdp.decomposition.plain._inverse_hessian import InverseHessian
+from skdp.papers import _inverse_hessian
+from skdp.papers._inverse_hessian import InverseHessian
 
 THREADS = Threads(1)
 

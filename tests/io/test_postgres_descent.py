@@ -16,12 +16,12 @@ from skdp.exceptions import SourceError
 from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
 from skdp.io._postgres import PostgreSQL
-from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_within
 from skdp.io._targets import Labels
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss, WeightedLoss
 from skdp.objectives import LinearObjective
-from skdp.queries._plain_descent import PlainDescent
-from skdp.solvers._permuted_descent import State
+from skdp.papers._permuted_descent import State
+from skdp.papers._plain_descent import PlainDescent
+from skdp.papers._postgres_descent import CAN_TRAIN, DescentText, is_within
 from tests.io.places import FEATURES, numbers
 from tests.io.postgres_cluster import uri
 from tests.io.test_permuted import order_of, source_of

@@ -13,11 +13,11 @@ from skdp.data import UserSource, equal_shares
 from skdp.exceptions import BudgetExceeded, Refused, StreamOverError
 from skdp.io import _session as session_module
 from skdp.io._users import Shares
+from skdp.papers._stream import stream_of
 from skdp.privacy._audited import audited_by
 from skdp.privacy._part_sums import PartSums
 from skdp.privacy._plan import Parts
 from skdp.queries._gradient import Gradient
-from skdp.solvers._stream import stream_of
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
 

@@ -31,10 +31,10 @@ from skdp import (
 from skdp.audit._replay import Replay, told_apart
 from skdp.exceptions import BudgetExceeded, Refused, SourceError, StreamOverError
 from skdp.linear_model import _regressor as regressor_module
+from skdp.papers._stream import Stream, stream_of
 from skdp.privacy._answers import Answers
 from skdp.privacy._audited import audited_by
 from skdp.privacy._part_sums import PartSums
-from skdp.solvers._stream import Stream, stream_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning"),

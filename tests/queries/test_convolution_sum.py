@@ -22,16 +22,16 @@ from skdp.losses import (
     SquaredLoss,
 )
 from skdp.objectives import ACTIVATIONS, Convolution, NetworkObjective
-from skdp.objectives._convolution import ConvolutionLayer
-from skdp.privacy._query import Layout
-from skdp.queries import _convolution_sum
-from skdp.queries._convolution_sum import (
+from skdp.papers import _convolution_sum
+from skdp.papers._convolution import ConvolutionLayer
+from skdp.papers._convolution_sum import (
     ConvolutionSum,
     ExactConvolutionSum,
     FilterGradients,
     PassedFilters,
     _Seen,
 )
+from skdp.privacy._query import Layout
 from skdp.queries._network_gradient import NetworkGradients
 
 LOSSES = [

@@ -13,8 +13,8 @@ import numpy as np
 
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._bolt_on import BoltOn
 from skdp.privacy import Budget
-from skdp.solvers._bolt_on import BoltOn
 from tests import door
 
 LOSS = LogisticLoss()

@@ -19,12 +19,12 @@ from skdp import DPLogisticRegression, privacy_report
 from skdp.data import MemorySource
 from skdp.losses import SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._bolt_on import BoltOn
+from skdp.papers._schedules import AVERAGES, SCHEDULES
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import Progress, choose_solver, named_solver
-from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._schedules import AVERAGES, SCHEDULES
 from tests import door
 from tests.problems import LOSSES
 from tests.solvers.permutation import (

@@ -11,10 +11,10 @@ from skdp.data import MemorySource
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SigmoidLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._diff_gd import DiffGD
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._answers import Released
 from skdp.solvers import Progress
-from skdp.solvers._diff_gd import DiffGD
 from tests import door
 from tests.spies import NoNoise, SpyNoise
 

@@ -15,6 +15,7 @@ from skdp.audit._replay import marked, replayed, verdict
 from skdp.data import Arriving, MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._ftrl import FTRL
 from skdp.privacy import Budget, GaussianEvent
 from skdp.privacy import _plan as plan_module
 from skdp.privacy._laws import Gaussian, Spherical
@@ -30,7 +31,6 @@ from skdp.privacy._square_root import (
     root_weights,
 )
 from skdp.queries._gradient import Gradients
-from skdp.solvers._ftrl import FTRL
 from skdp.solvers._progress import Progress
 from tests import door
 from tests.spies import NoNoise, SpyNoise

@@ -10,10 +10,10 @@ import pytest
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._heavy_ball import HeavyBall
 from skdp.privacy import Budget
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import named_solver
-from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._noisy_gd import NoisyGD
 from tests import door
 

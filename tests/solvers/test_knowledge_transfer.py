@@ -16,10 +16,10 @@ from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._knowledge_transfer import KnowledgeTransfer
+from skdp.papers._public_rows import PublicRows
 from skdp.privacy import Budget, epsilon_of
 from skdp.solvers import SOLVERS, named_solver
-from skdp.solvers._knowledge_transfer import KnowledgeTransfer
-from skdp.solvers._public_rows import PublicRows
 from tests import door
 from tests.door import event_of, planned, refusal
 from tests.solvers.deaf import DeafNoise

@@ -11,8 +11,8 @@ from scipy.linalg import circulant
 from skdp.data import MemorySource
 from skdp.losses import SoftmaxLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._laplacian_smoothing import LaplacianSmoothing, smoothed
 from skdp.privacy import Budget, calibrate
-from skdp.solvers._laplacian_smoothing import LaplacianSmoothing, smoothed
 from skdp.solvers._noisy_sgd import NoisySGD
 from tests import door
 from tests.spies import SpyNoise

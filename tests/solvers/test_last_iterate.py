@@ -12,11 +12,11 @@ from scipy.optimize import minimize
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._last_iterate import HiddenDescent
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource, gaussian_scale
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import Progress, choose_solver
-from skdp.solvers._last_iterate import HiddenDescent
 from tests import door
 from tests.spies import SpyNoise
 

@@ -10,10 +10,10 @@ import pytest
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._multistage import Multistage
 from skdp.privacy import Budget
 from skdp.solvers import _accelerated as module
 from skdp.solvers import multistage_steps, named_solver
-from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
 from tests import door
 from tests.solvers.test_nesterov import reference

@@ -12,16 +12,16 @@ import pytest
 from skdp.data import MemorySource
 from skdp.losses import HuberHingeLoss
 from skdp.objectives import LinearObjective
-from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers import Progress, choose_solver
-from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._permutation_sensitivity import (
+from skdp.papers._bolt_on import BoltOn
+from skdp.papers._permutation_sensitivity import (
     Updates,
     exact_sensitivity,
     farthest_iterate,
     rounding_of,
 )
-from skdp.solvers._schedules import AVERAGES, SCHEDULES
+from skdp.papers._schedules import AVERAGES, SCHEDULES
+from skdp.queries._gradient_sum import query_sensitivity
+from skdp.solvers import Progress, choose_solver
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.permutation import (
@@ -397,8 +397,8 @@ def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
 
 
 def test_plain_and_compiled_recursion_agree():
-    from skdp.solvers._permutation_kernel import compiled_what_is_left
-    from skdp.solvers._permutation_recursion import what_is_left
+    from skdp.papers._permutation_kernel import compiled_what_is_left
+    from skdp.papers._permutation_recursion import what_is_left
 
     steps = np.random.default_rng(0).uniform(0.1, 2.0, 500)
     arguments = (steps, np.full(500, 1 / 500), 1.0, 0.1)

@@ -19,13 +19,13 @@ from skdp.losses import (
     SquaredLoss,
 )
 from skdp.objectives import LinearObjective
+from skdp.papers._moved_gradient import MovedGradients
+from skdp.papers._srm import SRM
 from skdp.privacy import Budget
 from skdp.privacy._plan import Line, Poisson
 from skdp.privacy._query import Layout
 from skdp.queries._grid import on_grid
-from skdp.queries._moved_gradient import MovedGradients
 from skdp.solvers._noisy_sgd import NoisySGD
-from skdp.solvers._srm import SRM
 from tests import door
 from tests.solvers.neighbours import random_targets
 from tests.spies import NoNoise, SpyNoise

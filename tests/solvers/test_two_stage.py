@@ -15,6 +15,8 @@ from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
+from skdp.papers import _two_stage as module
+from skdp.papers._two_stage import TwoStage
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._events import BoundedRangeEvent, ComposedEvent, PureEvent
 from skdp.privacy._gaussian import gaussian_mu
@@ -22,8 +24,6 @@ from skdp.privacy._plan import Line, Plan
 from skdp.queries._features import rows_bound
 from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import Progress, Solution, named_solver, solve
-from skdp.solvers import _two_stage as module
-from skdp.solvers._two_stage import TwoStage
 from tests.door import OpenDoor, event_of, planned, refusal, run
 from tests.problems import Outcome
 from tests.solvers.deaf import DeafNoise

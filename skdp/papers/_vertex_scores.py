@@ -18,8 +18,8 @@ from skdp._floats import FloatArray
 from skdp._rows import clip_rows
 from skdp.data import Source, nothing
 from skdp.objectives import LinearObjective
+from skdp.papers._vertex_walk import VertexWalk
 from skdp.privacy._selection import Ranking
-from skdp.solvers._vertex_walk import VertexWalk
 
 # An entry of the bound's magnitude is this power of two.
 ENTRY_BITS = 20
@@ -110,7 +110,7 @@ class VertexScores:
         self, rows: IntegerRows, objective: LinearObjective, per_unit: float
     ) -> None:
         # Imported here, because numba takes half a second to import.
-        from skdp.solvers import _vertex_kernel
+        from skdp.papers import _vertex_kernel
 
         self._kernel = _vertex_kernel
         self._rows, self._objective = rows, objective

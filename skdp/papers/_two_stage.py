@@ -34,6 +34,15 @@ from skdp.data import (
 )
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
+from skdp.papers._budget_parts import cost_of, part_of
+from skdp.papers._dense_part import (
+    check_dense_key,
+    check_params,
+    named_part,
+    needs_another,
+    planned_part,
+    shown,
+)
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._answers import Answers
 from skdp.privacy._laws import Choices
@@ -42,16 +51,7 @@ from skdp.queries._features import BoundedFeatures, Scores, rows_bound
 from skdp.queries._split_gradient import SplitGradients
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
-from skdp.solvers._budget_parts import cost_of, part_of
 from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._dense_part import (
-    check_dense_key,
-    check_params,
-    named_part,
-    needs_another,
-    planned_part,
-    shown,
-)
 from skdp.solvers._feature_selection import favours_selection
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._progress import Progress

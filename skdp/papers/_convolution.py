@@ -8,7 +8,7 @@ itself and every sum in one order.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -16,15 +16,18 @@ from numpy.typing import NDArray
 
 from skdp._floats import FloatArray
 from skdp._validation import check_count
+from skdp.objectives._activations import Activation
+from skdp.objectives._layer import Layer, PlacedLayer, Shape
+from skdp.papers._convolution_sum import ConvolutionSum, ExactConvolutionSum
+from skdp.papers._convolved import convolved_raw
 
 # Weights of one filter, and inputs of a layer of units, so that sums of their products
 # are exact; and positions of a filter, for sums over these.
 MOST_INPUTS, MOST_POSITIONS = 4096, 8192
-Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Convolution:
+class Convolution(Layer):
     """Filters that are moved over an image, and the largest values of windows of them.
 
     Every filter is a square of `kernel` x `kernel` pixels of all channels, moved by
@@ -74,6 +77,11 @@ class Convolution:
             checked = check_count(field.name, value, low=low, high=high)
             object.__setattr__(self, field.name, checked)
 
+    def over(self, image: Shape) -> ConvolutionLayer:
+        layer = ConvolutionLayer(self, image)
+        layer.check()
+        return layer
+
 
 @dataclass(frozen=True)
 class ConvolutionLayer:
@@ -89,23 +97,8 @@ class ConvolutionLayer:
     own: Convolution
     image: Shape
 
-    @classmethod
-    def chain(cls, convolutions: tuple[Convolution, ...], image: Shape) -> list[Self]:
-        """Layers, each of the images that come out of the one before.
-
-        Raises
-        ------
-        ValueError
-            If a filter or a window does not fit.
-        """
-        layers: list[Self] = []
-        for own in convolutions:
-            layers.append(cls(own, image))
-            layers[-1]._check()
-            image = layers[-1].out
-        return layers
-
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise `ValueError` if a filter or a window does not fit."""
         if min(self.positions) < 1 or min(self.out) < 1:
             raise ValueError(
                 f"The 'convolutions' parameter has a filter or a window that does not "
@@ -120,6 +113,11 @@ class ConvolutionLayer:
                 f"{self.n_inputs} at {n_positions}: {self.own} over an image of shape "
                 f"{self.image}. Use a smaller kernel, or a longer stride."
             )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the matrix of filters, one a column, biases included."""
+        return self.n_inputs + 1, self.own.n_filters
 
     @property
     def n_inputs(self) -> int:
@@ -152,6 +150,19 @@ class ConvolutionLayer:
         """
         down, across = self.positions
         return (self.own.kernel / self.own.stride) ** 2 / (down * across)
+
+    def sums(self, *, is_exact: bool) -> Any:
+        return ExactConvolutionSum if is_exact else ConvolutionSum
+
+    def raw(
+        self,
+        X: Any,
+        norm: float,
+        placed: list[PlacedLayer],
+        layers: list[tuple[Any, Any]],
+        activation: Activation,
+    ) -> FloatArray:
+        return convolved_raw(X, norm, placed, layers, activation)
 
     def patches(self, values: FloatArray) -> FloatArray:
         """What filters see, of shape (n_rows, n_positions, n_inputs).

@@ -15,27 +15,31 @@ from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._auto import first_that_can
 from skdp.solvers._base import Solver
-from skdp.solvers._dense_registry import DENSE
 from skdp.solvers._named import Named, willing
+from skdp.solvers._registry import SOLVERS
 
 # Names and values of parameters in the order of their names.
 Pairs = tuple[tuple[str, Any], ...]
-# Not taken from the table of all solvers, which imports who asks here.
-SELECTING = ("frank_wolfe", "iht", "knowledge_transfer", "peeling", "two_stage")
+
+
+def dense_solvers() -> dict[str, type[Solver]]:
+    """The solvers that give every feature a weight, by key."""
+    return {key: kind for key, kind in SOLVERS.items() if not kind.is_sparse}
 
 
 def check_dense_key(name: str, value: Any) -> str:
     """Return the key of a private solver of all features, or raise."""
-    if isinstance(value, str) and value in DENSE:
+    dense = dense_solvers()
+    if isinstance(value, str) and value in dense:
         return value
-    text = f"The {name!r} parameter must be one of {list(DENSE)}."
+    text = f"The {name!r} parameter must be one of {list(dense)}."
     if not isinstance(value, str):
         raise TypeError(
             f"{text} Got an instance of {type(value).__name__}. What is computed of a "
             "model that is not private is not private; a fitted or unfitted estimator "
             "cannot vouch for itself here. Use a key, and solver_params for the rest."
         )
-    if value in SELECTING:
+    if value in SOLVERS:
         raise ValueError(
             f"{text} Got {value!r}, which selects features. Use it as the solver."
         )
@@ -75,11 +79,11 @@ def named_part(name: str, given: Given) -> Named | None:
     params = dict(given.get(f"{name}_params", ()))
     key = given.get(name)
     if key is not None:
-        return Named(DENSE[key], given_params(DENSE[key], key, params))
+        return Named(SOLVERS[key], given_params(SOLVERS[key], key, params))
     if params:
         raise ValueError(
             f"The '{name}_params' parameter must be None with {name}=None. "
-            f"Got a mapping. Name the solver: one of {list(DENSE)}."
+            f"Got a mapping. Name the solver: one of {list(dense_solvers())}."
         )
     return None
 
@@ -104,7 +108,7 @@ def needs_another(
     budget: Budget,
 ) -> Refused:
     """What a solver says that cannot do with its part, whose problem this is."""
-    can = willing(DENSE, objective, budget)
+    can = willing(dense_solvers(), objective, budget)
     return Refused(
         f"solver={kind.key!r} needs another {name}. {reason.args[0]} "
         f"Use solver_params={{{name!r}: key}} with a key of {can}."

@@ -13,7 +13,7 @@ import numpy as np
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp.objectives import LinearObjective
-from skdp.solvers._permutation_recursion import what_is_left
+from skdp.papers._permutation_recursion import what_is_left
 
 # How far a computed projection, or an average of such, may be outside of the ball.
 _PROJECTION = 1 + 1e-7
@@ -86,7 +86,7 @@ def exact_sensitivity(
     steps, loop = updates.steps, what_is_left
     if steps.size >= _WORTH_COMPILING:
         # Imported here, because numba takes half a second to import.
-        from skdp.solvers._permutation_kernel import compiled_what_is_left as loop
+        from skdp.papers._permutation_kernel import compiled_what_is_left as loop
     with np.errstate(over="ignore", invalid="ignore"):  # refused steps
         left = loop(steps.ravel(), updates.shares.ravel(), smoothness, strength)
     left = left.reshape(steps.shape)

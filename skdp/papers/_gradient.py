@@ -93,7 +93,7 @@ class Objective:
         The gradient is 0 in constant columns and in the padding. Both arrays are as in
         `Factors`, and the result does not depend on the number of threads.
         """
-        from skdp.decomposition.plain._gradient_kernel import first_pass, second_pass
+        from skdp.papers._gradient_kernel import first_pass, second_pass
 
         task = self._task
         cut = task.n_users * width(task)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from skdp._floats import FloatArray
 from skdp.losses._base import Form
@@ -51,11 +50,3 @@ class PlainDescent:
     def n_columns(self) -> int:
         """Weights, the intercept's included."""
         return self.n_features + (self.intercept is not None)
-
-
-class Trains(Protocol):
-    """A source that can go through its records itself."""
-
-    def descended(self, asked: PlainDescent) -> FloatArray | None:
-        """Averaged weights of shape (n_columns,), private; None if it cannot."""
-        ...

@@ -22,6 +22,13 @@ from skdp._validation import check_count, check_real
 from skdp.data import Source
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
+from skdp.papers._vertex_scores import (
+    ENTRY_BITS,
+    SUM_BITS,
+    IntegerRows,
+    VertexScores,
+)
+from skdp.papers._vertex_walk import VertexWalk
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
@@ -34,13 +41,6 @@ from skdp.privacy._selection import Ranking
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._progress import Progress
 from skdp.solvers._thresholding import keep_rows, largest_rows
-from skdp.solvers._vertex_scores import (
-    ENTRY_BITS,
-    SUM_BITS,
-    IntegerRows,
-    VertexScores,
-)
-from skdp.solvers._vertex_walk import VertexWalk
 
 # A candidate and the sign of its vertex.
 Choice = tuple[int, int]

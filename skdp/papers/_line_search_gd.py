@@ -25,11 +25,11 @@ from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.objectives import LinearObjective
+from skdp.papers._step_gains import StepGains, Trial
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient import Gradients
-from skdp.queries._step_gains import StepGains, Trial
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._flow_time import FlowTime

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
 from skdp.data import Block, counted
-from skdp.objectives import Activation
-from skdp.objectives._convolution import ConvolutionLayer
+from skdp.objectives import Activation, NetworkObjective
 from skdp.queries._backprop import (
     UNIT_BITS,
     OwnGrid,
@@ -38,6 +37,9 @@ from skdp.queries._network_sum import (
     residual_of,
 )
 from skdp.queries._summed import Sums
+
+if TYPE_CHECKING:
+    from skdp.papers._convolution import ConvolutionLayer
 
 # Of a record's numbers over the clip; added up in words of 64 bits.
 _BITS = 30
@@ -85,6 +87,10 @@ class _Seen:
         found[:, :-1] *= self.unit * unit
         found[:, -1] = sent.sum(axis=1) * unit[:, 0]
         return found
+
+
+def _convolved(objective: NetworkObjective) -> list[ConvolutionLayer]:
+    return cast("list[ConvolutionLayer]", objective.convolved)
 
 
 def _filtered(patches: FloatArray, filters: FloatArray) -> FloatArray:
@@ -146,7 +152,7 @@ class ExactConvolutionSum(ExactNetworkSum):
     def _rows_at_once(self) -> int:
         widest = max(
             own.n_inputs * own.positions[0] * own.positions[1]
-            for own in self._objective.convolved
+            for own in _convolved(self._objective)
         )
         return min(max(_NUMBERS // widest, 1), _MOST_ROWS)
 
@@ -180,7 +186,7 @@ class ExactConvolutionSum(ExactNetworkSum):
         unit = np.full(len(units), rows.unit * self._objective.input_factor)
         seen: list[_Seen] = []
         inputs: list[OwnGrid] = []
-        for own, layer in zip(self._objective.convolved, layers, strict=False):
+        for own, layer in zip(_convolved(self._objective), layers, strict=False):
             nothing = np.empty(0, np.int16)
             given = _Seen(own.patches(units), unit[:, None, None], nothing)
             values, chosen = own.largest(given.raw(layer))
@@ -199,7 +205,7 @@ class ExactConvolutionSum(ExactNetworkSum):
         """Gradients of all convolutions, from what is sent back to the last one."""
         found: list[FilterGradients] = []
         for i in reversed(range(len(seen))):
-            layer, filters = self._objective.convolved[i], layers[i]
+            layer, filters = _convolved(self._objective)[i], layers[i]
             back = layer.send_back(sent, seen[i].chosen)
             delta = own_grid(back.reshape(len(back), -1))
             units, unit = delta.units.reshape(back.shape), delta.unit[:, None, None]
@@ -283,7 +289,7 @@ class ConvolutionSum(NetworkSum):
         X = block.X.toarray() if issparse(block.X) else block.X
         given = X.astype(np.float64) * objective.input_factor
         seen: list[tuple[ConvolutionLayer, FloatArray, FloatArray, Any]] = []
-        for own, layer in zip(objective.convolved, layers, strict=False):
+        for own, layer in zip(_convolved(objective), layers, strict=False):
             patches = own.patches(given)
             largest, chosen = own.largest(patches @ layer[:-1] + layer[-1])
             given = activation.value(largest)

@@ -12,10 +12,11 @@ from scipy.sparse import issparse
 from skdp._floats import FloatArray, IntArray
 from skdp.data import Block, Order, Source, drawn_order, holds_rows, in_memory, in_order
 from skdp.objectives import LinearObjective
+from skdp.papers._permutation_sensitivity import Updates
+from skdp.papers._plain_descent import PlainDescent
+from skdp.papers._training_source import descended
 from skdp.privacy._draws import Draws
 from skdp.queries._gradient_sum import GradientSum
-from skdp.queries._plain_descent import PlainDescent
-from skdp.solvers._permutation_sensitivity import Updates
 from skdp.solvers._progress import Progress
 
 
@@ -92,7 +93,7 @@ class PermutedDescent:
     def _descended(self, source: Any, keys: tuple[str, ...]) -> FloatArray | None:
         """Averaged weights of a source that trains where its records are."""
         objective, updates = self.objective, self.updates
-        if objective.loss.n_outputs > 1 or not hasattr(source, "descended"):
+        if objective.loss.n_outputs > 1:
             return None
         asked = PlainDescent(
             updates.steps,
@@ -108,7 +109,7 @@ class PermutedDescent:
             objective.loss.form,
             objective.loss.form_constants,
         )
-        weights: FloatArray | None = source.descended(asked)
+        weights = descended(source, asked)
         return None if weights is None else weights[:, None]
 
 
@@ -132,7 +133,7 @@ class State:
     def transition(self, block: Block, order: IntArray) -> None:
         """Go on by these rows of a block; passes follow upon each other."""
         # Imported here, because numba takes half a second to import.
-        from skdp.solvers._permutation_kernel import dense_pass, sparse_pass
+        from skdp.papers._permutation_kernel import dense_pass, sparse_pass
 
         objective, updates = self._objective, self._updates
         X: Any = block.X if issparse(block.X) else np.ascontiguousarray(block.X)

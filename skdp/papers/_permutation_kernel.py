@@ -14,7 +14,7 @@ import numpy as np
 from skdp._compiled import compiled
 from skdp._rows import HUGE
 from skdp.losses._kernel import residual
-from skdp.solvers._permutation_recursion import what_is_left
+from skdp.papers._permutation_recursion import what_is_left
 
 _HUGE_SQUARE = HUGE**2  # rows whose squares might overflow
 

@@ -1,6 +1,6 @@
 """Permuted descent as an aggregate of PostgreSQL: initialise, transition, terminate.
 
-The reference is `skdp.solvers._permuted_descent.State`. Nothing may raise, whatever the
+The reference is `skdp.papers._permuted_descent.State`. Nothing may raise, whatever the
 records, and PostgreSQL raises where a double overflows or becomes zero: numbers are
 rounded to a grid so fine that no result knows it (proof page, "In the database"), far
 ones are divided first, and exponents are bounded.
@@ -18,7 +18,7 @@ import numpy as np
 
 from skdp._floats import FloatArray
 from skdp.losses._base import Form
-from skdp.queries._plain_descent import PlainDescent
+from skdp.papers._plain_descent import PlainDescent
 
 # From which on a text is longer than an engine should be given.
 MOST_FEATURES = 200
@@ -59,33 +59,6 @@ CAN_TRAIN = (
     "AND EXISTS (SELECT FROM pg_catalog.pg_language WHERE lanname = 'plpgsql' "
     "AND has_language_privilege(oid, 'USAGE')) AND NOT pg_is_in_recovery()"
 )
-
-
-def is_key(table: str, column: str) -> str:
-    """A query of whether a column is unique at every moment, and never missing.
-
-    Parameters
-    ----------
-    table, column : str
-        Names, as literals.
-    """
-    return (
-        "SELECT count(*) > 0 FROM pg_catalog.pg_index AS i "
-        "JOIN pg_catalog.pg_attribute AS a "
-        "ON a.attrelid = i.indrelid AND i.indkey[0] = a.attnum "
-        f"WHERE i.indrelid = to_regclass({table}) AND a.attname = {column} "
-        "AND a.attnotnull AND a.attgenerated = '' AND i.indisunique "
-        "AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1 "
-        "AND i.indpred IS NULL AND i.indexprs IS NULL "
-        # Tables that inherit from it are read with it, and have indexes of their own.
-        "AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h "
-        "JOIN pg_catalog.pg_class AS t ON t.oid = h.inhparent "
-        "WHERE t.oid = i.indrelid AND t.relkind <> 'p') "
-        # From version 18 on a column may be declared so without having been looked at.
-        "AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint AS c "
-        "WHERE c.conrelid = i.indrelid AND c.contype = 'n' "
-        "AND a.attnum = ANY (c.conkey) AND NOT c.convalidated)"
-    )
 
 
 @dataclass(frozen=True)

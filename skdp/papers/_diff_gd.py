@@ -26,11 +26,11 @@ from skdp._configured import Checks, Given
 from skdp._validation import check_count, check_real
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
+from skdp.papers._moved_gradient import MovedGradients
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient import Gradients
-from skdp.queries._moved_gradient import MovedGradients
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._flow_time import PlainFlowTime

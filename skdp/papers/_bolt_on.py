@@ -25,6 +25,14 @@ from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.exceptions import Refused
 from skdp.losses._weighted import typical_weight
 from skdp.objectives import LinearObjective
+from skdp.papers._permutation_sensitivity import (
+    Updates,
+    exact_sensitivity,
+    farthest_iterate,
+    rounding_of,
+)
+from skdp.papers._permuted_descent import PermutedDescent
+from skdp.papers._schedules import AVERAGES, SCHEDULES
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._laws import LAWS, deviation_once
@@ -33,15 +41,7 @@ from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers._base import Solution
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._flow_time import RELAXATIONS
-from skdp.solvers._permutation_sensitivity import (
-    Updates,
-    exact_sensitivity,
-    farthest_iterate,
-    rounding_of,
-)
-from skdp.solvers._permuted_descent import PermutedDescent
 from skdp.solvers._progress import Progress
-from skdp.solvers._schedules import AVERAGES, SCHEDULES
 
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
 _WEIGHTS_NORM = 5.0

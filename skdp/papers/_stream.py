@@ -17,6 +17,7 @@ import numpy as np
 from skdp.data import Arriving
 from skdp.exceptions import Refused, StreamOverError
 from skdp.objectives import LinearObjective
+from skdp.papers._ftrl import FTRL
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
@@ -25,7 +26,6 @@ from skdp.privacy._door import Door, Ledger
 from skdp.privacy._events import ComposedEvent
 from skdp.privacy._owners import owners_now
 from skdp.solvers._base import Solution
-from skdp.solvers._ftrl import FTRL
 
 # What later parts cost: the first one has paid for all.
 PAID = ComposedEvent(())
@@ -186,20 +186,16 @@ def begun(
     return Stream(answers, arriving, walking, objective, solver, begun_with)
 
 
-# Not attributes of their estimators, which are copied, stored and shown.
-_LIVE: WeakKeyDictionary[Any, Stream] = WeakKeyDictionary()
+# Streams, and the records of the fits that began them. Not attributes of their
+# estimators, which are copied, stored and shown.
+_LIVE: WeakKeyDictionary[Any, tuple[Stream, Any]] = WeakKeyDictionary()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_LIVE.clear)
 
 
 def keep(estimator: Any, stream: Stream) -> None:
-    """Let an estimator go on with a stream."""
-    _LIVE[estimator] = stream
-
-
-def leave(estimator: Any) -> None:
-    """Let an estimator go on with none."""
-    _LIVE.pop(estimator, None)
+    """Let an estimator go on with a stream, until it has the record of another fit."""
+    _LIVE[estimator] = stream, estimator.privacy_
 
 
 @contextmanager
@@ -217,10 +213,11 @@ def one_part(estimator: Any) -> Iterator[None]:
         except BaseException:
             now = stream_of(estimator)
             if now is not before or (now is not None and now.n_taken > n_taken):
-                leave(estimator)
+                _LIVE.pop(estimator, None)
             raise
 
 
 def stream_of(estimator: Any) -> Stream | None:
     """The stream that an estimator can go on with."""
-    return _LIVE.get(estimator)
+    stream, record = _LIVE.get(estimator, (None, None))
+    return stream if getattr(estimator, "privacy_", None) is record else None

@@ -11,7 +11,6 @@ from scipy.sparse import issparse
 from skdp._floats import FloatArray
 from skdp._rows import clip_rows
 from skdp.objectives import Activation
-from skdp.objectives._convolution import ConvolutionLayer
 
 # So few that their patches are no burden to memory.
 _ROWS = 256
@@ -20,7 +19,7 @@ _ROWS = 256
 def convolved_raw(
     X: Any,
     norm: float,
-    convolved: list[ConvolutionLayer],
+    convolved: list[Any],
     layers: list[tuple[Any, Any]],
     activation: Activation,
 ) -> np.ndarray:
@@ -51,7 +50,7 @@ def convolved_raw(
 def _of_some(
     X: Any,
     norm: float,
-    convolved: list[ConvolutionLayer],
+    convolved: list[Any],
     layers: list[tuple[Any, Any]],
     activation: Activation,
 ) -> FloatArray:

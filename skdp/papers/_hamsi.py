@@ -12,8 +12,8 @@ import numpy as np
 from skdp._configured import Checks
 from skdp._validation import check_bool, check_count
 from skdp.decomposition._factorizer import Draws
-from skdp.decomposition.plain._incremental import Incremental
-from skdp.decomposition.plain._inverse_hessian import InverseHessian
+from skdp.papers._incremental import Incremental
+from skdp.papers._inverse_hessian import InverseHessian
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,12 +21,17 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
+from skdp._configured import Given
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp.data import Source
+from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers
 from skdp.privacy._draws import Draws
 from skdp.privacy._events import GaussianEvent
@@ -39,6 +44,8 @@ from skdp.queries._gradient_sum import (
 )
 from skdp.solvers._base import Solution
 from skdp.solvers._boxed import boxed
+from skdp.solvers._flow_time import PlainFlowTime
+from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._progress import Progress
 
 # Hidden weights are kept in a box of this half side, in units of the loss's raw
@@ -152,3 +159,65 @@ class HiddenPath:
             noisy = yield weights - descent.step_size * mean
             weights = boxed(noisy, descent.farthest)
             self.progress.step(t + 1, descent.n_steps)
+
+
+# What a hidden path needs for contractive steps with noise of one size.
+_NEEDED: dict[str, Any] = {
+    "momentum": 0.0,
+    "residual_clip": math.inf,
+    "intercept_weight": 1.0,
+    "tail": 1e-9,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastIterateGD(NoisyGD):
+    """`NoisyGD` with ``release="last"``."""
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        needs = f"solver={cls.key!r} with release='last' needs"
+        if not objective.holds_rows:
+            raise Refused(f"{needs} all rows in memory. Use release='path'.")
+        if is_of_users(objective.adjacency):
+            raise Refused(f"{needs} privacy_unit='record'. Use release='path'.")
+        for name, value in _NEEDED.items():
+            if given.get(name, value) != value:
+                raise Refused(
+                    f"{needs} {name}={value:g}. Use {name}=None or release='path'."
+                )
+        if given.get("keeps_path", False):
+            raise Refused(f"{needs} keeps_path=False: no other iterate is released.")
+        if not objective.loss.is_convex:
+            raise Refused(f"{needs} a convex loss. Use release='path'.")
+        if objective.alpha == 0:
+            raise Refused(
+                f"{needs} regularisation. Set C or alpha, or use release='path'."
+            )
+        rule = PlainFlowTime.of(objective, budget)
+        flow = rule.flow(math.inf)
+        n_steps = given.get("n_steps", rule.steps(flow))
+        step_size = given.get("step_size", rule.step_size(flow, n_steps, 0.0))
+        if HiddenDescent(objective, step_size, n_steps).gap <= 0:
+            raise Refused(
+                f"{needs} contractive steps, of a 'step_size' below 2 / L, which is "
+                f"{2 / objective.smoothness:.3g}. Got {given.get('step_size')}. "
+                "Use step_size=None."
+            )
+        return cls(n_steps=n_steps, step_size=step_size, release="last", **_NEEDED)
+
+    def hidden(self, objective: LinearObjective) -> HiddenDescent:
+        """The descent of which only the last iterate is released."""
+        return HiddenDescent(objective, self.step_size, self.n_steps)
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        return self.hidden(objective).plan
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Of the next iterate, but for rounding."""
+        return self.hidden(objective).sensitivity
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        return self.hidden(objective).run(answers, progress)

@@ -17,12 +17,7 @@ from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
-from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers
-from skdp.privacy._plan import Plan
-from skdp.solvers._base import Solution, Solver
-from skdp.solvers._boxed import boxed, farthest_weight
-from skdp.solvers._dense_part import (
+from skdp.papers._dense_part import (
     check_dense_key,
     check_params,
     named_part,
@@ -30,10 +25,15 @@ from skdp.solvers._dense_part import (
     planned_part,
     shown,
 )
+from skdp.papers._public_rows import PublicRows
+from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers
+from skdp.privacy._plan import Plan
+from skdp.solvers._base import Solution, Solver
+from skdp.solvers._boxed import boxed, farthest_weight
 from skdp.solvers._named import Named
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._progress import Progress
-from skdp.solvers._public_rows import PublicRows
 from skdp.solvers._thresholding import keep_rows, largest_rows
 
 _ISOTROPIC: Literal["isotropic"] = "isotropic"

@@ -166,7 +166,7 @@ def most_subsets(method: str, pattern: Pattern) -> int:
 
 
 def _colors(pattern: Pattern, seed: int) -> IntArray:
-    from skdp.decomposition.plain._partition_kernel import colors_of
+    from skdp.papers._partition_kernel import colors_of
 
     order = pattern.by_user
     # An item's pairs have at most as many colours as conflict with any of them.

@@ -18,21 +18,21 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._gradient import Objective
-from skdp.decomposition.plain._inverse_hessian import InverseHessian, inner, quiet
-from skdp.decomposition.plain._partition import (
+from skdp.papers._gradient import Objective
+from skdp.papers._inverse_hessian import InverseHessian, inner, quiet
+from skdp.papers._partition import (
     PARTITIONS,
     Partition,
     merged,
     most_subsets,
     partition,
 )
-from skdp.decomposition.plain._random_start import (
+from skdp.papers._random_start import (
     check_start_scale,
     finite_start,
     random_start,
 )
-from skdp.decomposition.plain._schedule import SCHEDULES
+from skdp.papers._schedule import SCHEDULES
 
 check_positive_rate = partial(check_real, low=0.0, high=1e6, low_open=True)
 

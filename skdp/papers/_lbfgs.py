@@ -17,9 +17,9 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._gradient import Objective
-from skdp.decomposition.plain._inverse_hessian import InverseHessian, inner, quiet
-from skdp.decomposition.plain._random_start import (
+from skdp.papers._gradient import Objective
+from skdp.papers._inverse_hessian import InverseHessian, inner, quiet
+from skdp.papers._random_start import (
     check_start_scale,
     finite_start,
     random_start,

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._input import check_rows, declared_labels
+from skdp._input import check_rows
+from skdp._users import users_to_fit
+from skdp.data import Source
 from skdp.exceptions import StreamOverError
 from skdp.io._table_source import TableSource
 from skdp.io._takes import shown
+from skdp.linear_model._base import source_of
 from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
     to_read,
 )
+from skdp.objectives import LinearObjective
+from skdp.papers._ftrl import FTRL
+from skdp.papers._stream import Books, Stream, begun, keep, one_part, stream_of
 from skdp.privacy._accounting import Budget
-from skdp.solvers._ftrl import FTRL
+from skdp.privacy._answers import Answers
+from skdp.privacy._door import Door
+from skdp.solvers import Progress, Solution, Solver
 from skdp.solvers._registry import named_solver
-from skdp.solvers._stream import Stream, stream_of
-
-
-def takes_parts(model: Any) -> bool:
-    """Whether a model's solver answers about parts one by one, or an error."""
-    if model.solver == FTRL.key:
-        return True
-    raise AttributeError(
-        f"{type(model).__name__} has partial_fit with solver={FTRL.key!r} only. Got "
-        f"solver={model.solver!r}. Every other fit is a release of all its records."
-    )
 
 
 def n_parts_of(model: Any, budget: Budget) -> int:
@@ -98,23 +96,6 @@ def check_unchanged(model: Any, begun_with: dict[str, Any]) -> None:
             )
 
 
-def check_same_labels(model: Any) -> None:
-    """Refuse other labels than a stream was begun with: its noise hides no others.
-
-    Raises
-    ------
-    ValueError
-    """
-    given = model.classes
-    if given is None or np.array_equal(declared_labels(given), model.classes_):
-        return
-    raise ValueError(
-        "The labels of a stream must be those declared at its first part, "
-        f"{model.classes_.tolist()}. Got others in 'classes'. Leave it out. Nothing "
-        "was read."
-    )
-
-
 def rows_of_part(model: Any, X: Any) -> Any:
     """Checked rows of a later part, in the form of those of the first one."""
     if not hasattr(model, "encoder_"):
@@ -125,3 +106,75 @@ def rows_of_part(model: Any, X: Any) -> Any:
     if isinstance(X, TableSource):
         return DeclaredStream(encoding, encoder, X)
     return DeclaredRows(encoding, encoding.states(cells))
+
+
+class PartialFit:
+    """`partial_fit` with ``solver="ftrl"``."""
+
+    one_part = staticmethod(one_part)
+
+    @staticmethod
+    def next_part(model: Any, X: Any, y: Any, groups: Any) -> None:
+        """Begin a stream, or go on with it by one part.
+
+        Raises
+        ------
+        StreamOverError, ValueError
+        """
+        budget = model._check_privacy_params()
+        stream = open_stream(model)
+        if stream is None:
+            first = FirstPart(model, n_parts_of(model, budget), budget)
+            model._begin(X, y, groups, first)
+            (stream,) = first.begun
+            keep(model, stream)
+            return
+        check_unchanged(model, stream.begun_with)
+        users = users_to_fit(model, X, groups, budget)
+        X = rows_of_part(model, X)
+        y = model._targets_of_part(X, y)
+        is_declared = isinstance(X, (DeclaredRows, DeclaredStream))
+        dtype, X = X.dtype, X.encoded() if is_declared else X
+        solution = after(model, stream, source_of(X, y, users, budget), budget)
+        model._keep_weights(solution, stream.objective, dtype)
+
+
+@dataclass(frozen=True)
+class FirstPart:
+    """The part with which a stream begins.
+
+    Parameters
+    ----------
+    model : estimator
+    n_parts : int
+    budget : Budget
+    begun : list of Stream
+        The stream, when the part has been read.
+    """
+
+    model: Any
+    n_parts: int
+    budget: Budget
+    begun: list[Stream] = field(default_factory=list)
+
+    def released(
+        self, solver: Solver, source: Source, objective: LinearObjective, door: Door
+    ) -> tuple[Solution, Answers]:
+        """Commit the stream, and what is released after this part of it."""
+        assert isinstance(solver, FTRL)  # whose key has led here
+        name, begun_with = type(self.model).__name__, params_of(self.model)
+        stream = begun(
+            solver, source, objective, door, name=name, begun_with=begun_with
+        )
+        solution = after(self.model, stream, source, self.budget)
+        self.begun.append(stream)
+        return solution, stream.answers
+
+
+def after(model: Any, stream: Stream, part: Source, budget: Budget) -> Solution:
+    """What is released after another part of a stream."""
+    name = type(model).__name__
+    books = Books(model.ledger, model._relation(), budget, name)
+    solution = stream.take(part, books)
+    Progress(name, bool(model.verbose)).step(stream.n_taken, stream.n_parts)
+    return solution

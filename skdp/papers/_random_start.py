@@ -14,8 +14,8 @@ from skdp.decomposition._factors import Factors
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._gradient import Objective
 from skdp.decomposition.plain._ridge_halves import centred
+from skdp.papers._gradient import Objective
 
 # Standard deviation of a start's predictions, in units of the ratings' own.
 _SHARE = 0.5
