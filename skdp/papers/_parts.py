@@ -137,6 +137,7 @@ class PartialFit:
         dtype, X = X.dtype, X.encoded() if is_declared else X
         solution = after(model, stream, source_of(X, y, users, budget), budget)
         model._keep_weights(solution, stream.objective, dtype)
+        keep(model, stream)
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def begun(
     return Stream(answers, arriving, walking, objective, solver, begun_with)
 
 
-# Streams, and the records of the fits that began them. Not attributes of their
+# Streams, with the weights that their last parts have released. Not attributes of their
 # estimators, which are copied, stored and shown.
 _LIVE: WeakKeyDictionary[Any, tuple[Stream, Any]] = WeakKeyDictionary()
 if hasattr(os, "register_at_fork"):
@@ -194,8 +194,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def keep(estimator: Any, stream: Stream) -> None:
-    """Let an estimator go on with a stream, until it has the record of another fit."""
-    _LIVE[estimator] = stream, estimator.privacy_
+    """Let an estimator go on with a stream, until another fit gives it weights."""
+    _LIVE[estimator] = stream, estimator.coef_
 
 
 @contextmanager
@@ -219,5 +219,5 @@ def one_part(estimator: Any) -> Iterator[None]:
 
 def stream_of(estimator: Any) -> Stream | None:
     """The stream that an estimator can go on with."""
-    stream, record = _LIVE.get(estimator, (None, None))
-    return stream if getattr(estimator, "privacy_", None) is record else None
+    stream, weights = _LIVE.get(estimator, (None, None))
+    return stream if getattr(estimator, "coef_", None) is weights else None

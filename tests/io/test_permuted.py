@@ -25,7 +25,7 @@ from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import Progress
 from tests import door
 from tests.io.places import FEATURES, numbers, with_holes
-from tests.solvers.permutation import resolved
+from tests.papers.permutation import resolved
 from tests.spies import NoNoise, SpyNoise
 
 N = 211  # no multiple of a batch

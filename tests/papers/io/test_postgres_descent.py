@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import replace
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,18 +13,20 @@ from skdp import BudgetLedger, DPLogisticRegression
 from skdp.data import Block
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource
-from skdp.io._duckdb import DuckDB
-from skdp.io._postgres import PostgreSQL
 from skdp.io._targets import Labels
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss, WeightedLoss
 from skdp.objectives import LinearObjective
+from skdp.papers import TrainingSource, _training_source
 from skdp.papers._permuted_descent import State
 from skdp.papers._plain_descent import PlainDescent
 from skdp.papers._postgres_descent import CAN_TRAIN, DescentText, is_within
+from skdp.papers._training_source import aggregated, target_text
+from tests.io import postgres_cluster
 from tests.io.places import FEATURES, numbers
 from tests.io.postgres_cluster import uri
-from tests.io.test_permuted import order_of, source_of
-from tests.solvers.permutation import resolved
+from tests.io.test_permuted import order_of, source_of, table_of
+from tests.io.test_postgres import connected, run
+from tests.papers.permutation import resolved
 
 N = 151
 LOSSES = {
@@ -408,10 +409,9 @@ def model_of(**params):
     )
 
 
-def source_in(study, **facts):
+def source_in(study, kind=TrainingSource, **facts):
     given = {"target": "y", "n_samples": N, "record_id": "key"}
-    given |= {"trains_inside": True} | facts
-    return SqlSource(study.connection, "study", **given)
+    return kind(study.connection, "study", **(given | facts))
 
 
 @pytest.mark.parametrize("where", [None, "b < 0.5"])
@@ -419,15 +419,15 @@ def source_in(study, **facts):
 def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
     reshuffle, where, study, monkeypatch
 ):
-    model, asked, descend = model_of(reshuffle=reshuffle), [], PostgreSQL.descended
+    model, asked, descend = model_of(reshuffle=reshuffle), [], aggregated
     monkeypatch.setattr(
-        PostgreSQL,
-        "descended",
-        lambda self, *given: asked.append(given) or descend(self, *given),
+        _training_source,
+        "aggregated",
+        lambda *given: asked.append(given) or descend(*given),
     )
     inside = model.fit(source_in(study, where=where)).coef_
     assert len(asked) == 1
-    read = model.fit(source_in(study, where=where, trains_inside=False)).coef_
+    read = model.fit(source_in(study, SqlSource, where=where)).coef_
     assert len(asked) == 1
     frame = numbers(N)
     frame.loc[3, "a"], frame.loc[4, "b"] = np.nan, np.inf
@@ -437,7 +437,7 @@ def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
 
 
 def test_labels_with_quotation_marks_are_written():
-    assert "'it''s'" in Labels(np.array(["it's", "so"])).text("cell")
+    assert "'it''s'" in target_text(Labels(np.array(["it's", "so"])), "cell")
 
 
 def test_who_may_make_nothing_is_told_so_and_reads_the_same(study):
@@ -451,8 +451,8 @@ def test_who_may_make_nothing_is_told_so_and_reads_the_same(study):
         where = uri().replace("postgres@", "weak@")
         with dbapi.connect(where, autocommit=True) as weak:
             facts = {"target": "y", "n_samples": N, "record_id": "key"}
-            with pytest.raises(ValueError, match="'trains_inside'"):
-                SqlSource(weak, "study", **facts, trains_inside=True)
+            with pytest.raises(ValueError, match="A TrainingSource must be"):
+                TrainingSource(weak, "study", **facts)
             read = model_of().fit(SqlSource(weak, "study", **facts)).coef_
     finally:
         study.execute("DROP OWNED BY weak")
@@ -464,14 +464,14 @@ def test_who_may_make_nothing_is_told_so_and_reads_the_same(study):
 def test_training_sees_the_snapshot_and_leaves_nothing(study, monkeypatch):
     """What others commit between the first count and the training is not seen."""
     before = model_of().fit(source_in(study)).coef_
-    descend = PostgreSQL.descended
+    descend = aggregated
 
     def disturbed(self, *given):
         with Link(autocommit=True) as other:
             other.execute("UPDATE study SET a = -a")
         return descend(self, *given)
 
-    monkeypatch.setattr(PostgreSQL, "descended", disturbed)
+    monkeypatch.setattr(_training_source, "aggregated", disturbed)
     assert np.array_equal(before, model_of().fit(source_in(study)).coef_)
     assert not np.array_equal(before, model_of().fit(source_in(study)).coef_)
     left = study.execute("SELECT count(*) FROM pg_proc WHERE proname LIKE 'skdp%'")
@@ -499,15 +499,62 @@ def test_a_training_that_fails_is_one_constant_message(study, monkeypatch, tmp_p
 def test_more_outputs_are_read(study, monkeypatch):
     study.execute("UPDATE study SET y = key % 3")
 
-    def refuses(self, asked, records):
+    def refuses(engine, text):
         raise AssertionError
 
-    monkeypatch.setattr(PostgreSQL, "descended", refuses)
+    monkeypatch.setattr(_training_source, "aggregated", refuses)
     model = model_of().set_params(classes=[0, 1, 2])
     assert model.fit(source_in(study)).coef_.shape == (3, len(FEATURES))
 
 
 def test_duckdb_is_read_and_needs_no_aggregate():
-    assert not DuckDB(duckdb.connect()).trains
-    with pytest.raises(ValueError, match="'trains_inside'"):
-        source_of(numbers(N), trains_inside=True)
+    facts = {"target": "y", "n_samples": N, "record_id": "key"}
+    with pytest.raises(ValueError, match="A TrainingSource must be"):
+        TrainingSource(table_of(numbers(N)), "records", **facts)
+
+
+LATIN1 = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+
+
+@pytest.fixture
+def in_latin1():
+    """A connection to a database in which not all labels can be written."""
+    uri = postgres_cluster.uri()
+    with connected(uri) as own:
+        run(own, f"CREATE DATABASE latin {LATIN1}")
+        with connected(uri.replace("/postgres?", "/latin?")) as other:
+            run(
+                other,
+                "CREATE TABLE records AS SELECT i AS key, CAST(i AS REAL) / 100 AS a, "
+                "chr(97 + i % 2) AS y FROM generate_series(0, 99) AS t(i)",
+                "ALTER TABLE records ADD PRIMARY KEY (key)",
+            )
+            yield other
+        run(own, "DROP DATABASE latin WITH (FORCE)")
+
+
+def fitted_inside(connection, label, books):
+    """By the server, which is told the labels."""
+    facts = {"target": "y", "n_samples": 100, "record_id": "key"}
+    source = TrainingSource(connection, "records", **facts)
+    given = {"solver": "bolt_on", "solver_params": {"n_passes": 2, "batch_size": 10}}
+    asked = DPLogisticRegression(5.0, classes=["a", label], ledger=books, **given)
+    return asked.fit(source)
+
+
+@pytest.mark.parametrize("label", ["\u0141\u00f3d\u017a", "a\0b", "b"])
+def test_labels_that_a_database_cannot_write_are_in_no_row(label, in_latin1, tmp_path):
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+    fitted = fitted_inside(in_latin1, label, books)
+    assert set(fitted.classes_) == {"a", label}
+    assert len(books.spends()) == 1
+
+
+def test_broken_twin_that_writes_any_label_ends_after_the_commit(
+    in_latin1, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(_training_source, "_can_write", lambda text, encoding: True)
+    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
+    with pytest.raises(SourceError):
+        fitted_inside(in_latin1, "\u0141", books)
+    assert len(books.spends()) == 1

@@ -23,8 +23,7 @@ from skdp.papers._schedules import AVERAGES, SCHEDULES
 from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import Progress, choose_solver
 from tests import door
-from tests.problems import ADJACENCIES, LOSSES
-from tests.solvers.permutation import (
+from tests.papers.permutation import (
     BUDGET,
     LOSS,
     OBJECTIVE,
@@ -37,6 +36,7 @@ from tests.solvers.permutation import (
     lone_records,
     resolved,
 )
+from tests.problems import ADJACENCIES, LOSSES
 from tests.spies import NoNoise
 
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)

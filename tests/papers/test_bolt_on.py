@@ -26,8 +26,7 @@ from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import Progress, choose_solver, named_solver
 from tests import door
-from tests.problems import LOSSES
-from tests.solvers.permutation import (
+from tests.papers.permutation import (
     BUDGET,
     OBJECTIVE,
     Plan,
@@ -36,6 +35,7 @@ from tests.solvers.permutation import (
     resolved,
     targets,
 )
+from tests.problems import LOSSES
 from tests.spies import NoNoise, SpyNoise
 
 PURE = Budget(1.0, 0.0)
