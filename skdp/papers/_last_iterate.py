@@ -21,12 +21,14 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from skdp._configured import Given
+from skdp._configured import Checks, Given
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
+from skdp._validation import check_choice
 from skdp.data import Source
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
@@ -174,6 +176,13 @@ _NEEDED: dict[str, Any] = {
 class LastIterateGD(NoisyGD):
     """`NoisyGD` with ``release="last"``."""
 
+    checks: ClassVar[Checks] = {
+        **NoisyGD.checks,
+        "release": partial(check_choice, allowed=("last",)),
+    }
+
+    release: Literal["path", "last"] = "last"
+
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         needs = f"solver={cls.key!r} with release='last' needs"
@@ -204,7 +213,7 @@ class LastIterateGD(NoisyGD):
                 f"{2 / objective.smoothness:.3g}. Got {given.get('step_size')}. "
                 "Use step_size=None."
             )
-        return cls(n_steps=n_steps, step_size=step_size, release="last", **_NEEDED)
+        return cls(n_steps=n_steps, step_size=step_size, **_NEEDED)
 
     def hidden(self, objective: LinearObjective) -> HiddenDescent:
         """The descent of which only the last iterate is released."""

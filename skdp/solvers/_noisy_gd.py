@@ -137,8 +137,11 @@ class NoisyGD(Descent):
     checks: ClassVar[Checks] = {
         **Descent.checks,
         "n_steps": partial(check_count, high=10**6),
-        "release": partial(check_choice, allowed=("last", "path")),
+        "release": partial(check_choice, allowed=("path",)),
         "user_clip": _check_user_clip,
+    }
+    given_checks: ClassVar[Checks] = {
+        "release": partial(check_choice, allowed=("last", "path"))
     }
 
     n_steps: int

@@ -726,10 +726,10 @@ def test_twin_that_overlooks_heirs_orders_by_storage(own, monkeypatch):
         "CREATE TABLE child () INHERITS (made)",
         f"INSERT INTO child SELECT 1, i, i % 2 {FROM}",
     )
-    text = _postgres.is_key
+    text = _postgres._is_key
     monkeypatch.setattr(
         _postgres,
-        "is_key",
+        "_is_key",
         lambda *names: text(*names).replace("AND NOT EXISTS", "OR EXISTS", 1),
     )
     given = {"target": "y", "n_samples": 200, "record_id": "key"}

@@ -21,8 +21,8 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives import ACTIVATIONS, Convolution, NetworkObjective
-from skdp.papers import _convolution_sum
+from skdp.objectives import ACTIVATIONS, NetworkObjective
+from skdp.papers import Convolution, _convolution_sum
 from skdp.papers._convolution import ConvolutionLayer
 from skdp.papers._convolution_sum import (
     ConvolutionSum,
@@ -406,7 +406,7 @@ class _Single(ExactConvolutionSum):
 
 @pytest.mark.parametrize("twin", [_Unshared, _WithoutBiases, _WithoutFilters, _Single])
 def test_broken_twins_of_the_clip_are_found(twin, monkeypatch):
-    monkeypatch.setattr("skdp.queries._network_gradient.ExactConvolutionSum", twin)
+    monkeypatch.setattr("skdp.papers._convolution.ExactConvolutionSum", twin)
 
     def uncut(units, factors, bits):
         return units * (factors * 2.0**bits)[:, None]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from skdp import DPGridSearchCV, DPLogisticRegression
-from skdp.model_selection import DisjointSplits
 from skdp.model_selection._trial import Job
+from skdp.papers import DisjointSplits
 from tests.model_selection.toys import NoisySum
 
 

@@ -17,6 +17,7 @@ from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource, gaussian_scale
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers import Progress, choose_solver
+from skdp.solvers._noisy_gd import NoisyGD
 from tests import door
 from tests.spies import SpyNoise
 
@@ -294,7 +295,7 @@ def test_event_is_one_release_of_less_noise_than_the_path_needs(adjacency):
     factor = solver.hidden(objective).factor
     assert door.event_of(solver, 5.0, objective) == GaussianEvent(5.0 / factor)
     z = calibrate(lambda z: door.event_of(solver, z, objective), BUDGET)
-    path = replace(solver, release="path")
+    path = NoisyGD(**solver.params | {"release": "path"})
     assert z < 0.5 * calibrate(lambda z: door.event_of(path, z, objective), BUDGET)
 
 

@@ -30,7 +30,8 @@ from skdp import (
 )
 from skdp.audit._replay import Replay, told_apart
 from skdp.exceptions import BudgetExceeded, Refused, SourceError, StreamOverError
-from skdp.linear_model import _regressor as regressor_module
+from skdp.papers import _parts, _stream
+from skdp.papers._parts import PartialFit
 from skdp.papers._stream import Stream, stream_of
 from skdp.privacy._answers import Answers
 from skdp.privacy._audited import audited_by
@@ -378,12 +379,14 @@ def test_a_first_part_whose_answer_is_lost_begins_no_stream(monkeypatch, tmp_pat
 
 
 def test_broken_twin_that_takes_a_lost_part_again_is_caught(monkeypatch, tmp_path):
-    monkeypatch.setattr(regressor_module, "one_part", lambda model: nullcontext())
+    alive = _stream._LIVE
+    monkeypatch.setattr(PartialFit, "one_part", staticmethod(nullcontext))
+    monkeypatch.setattr(_parts, "stream_of", lambda model: alive.get(model, [None])[0])
     X, y = table()
     first = pd.DataFrame(X[:SIZE], columns=list("abc"))
     model = stream(DPLinearRegression).partial_fit(first, y[:SIZE])
     model.partial_fit(spoiled(monkeypatch, tmp_path / "part.parquet", model))
-    assert stream_of(model).n_taken == 3
+    assert alive[model][0].n_taken == 3
 
 
 def test_a_bad_part_beside_good_ones_loses_nothing():
