@@ -32,7 +32,7 @@ class Registry(Mapping[str, Kind]):
     """
 
     def __init__(self, group: str, house: Mapping[str, Kind]) -> None:
-        self._group, self._kinds = group, dict(house)
+        self.group, self._kinds = group, dict(house)
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
@@ -40,10 +40,10 @@ class Registry(Mapping[str, Kind]):
         annex = ConfigParser(delimiters="=", interpolation=None)
         annex.optionxform = str  # type: ignore[assignment, method-assign]
         annex.read(_OF_ANNEX, encoding="utf-8")
-        points = {point.name: point for point in entry_points(group=self._group)}
-        if self._group in annex:
-            for key, value in annex[self._group].items():
-                points[key] = EntryPoint(key, value, self._group)
+        points = {point.name: point for point in entry_points(group=self.group)}
+        if self.group in annex:
+            for key, value in annex[self.group].items():
+                points[key] = EntryPoint(key, value, self.group)
         return {key: points[key] for key in sorted(points) if key not in self._kinds}
 
     def register(self, key: str, kind: Kind) -> None:
