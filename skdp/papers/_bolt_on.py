@@ -46,7 +46,7 @@ from skdp.solvers._progress import Progress
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
 _WEIGHTS_NORM = 5.0
 # Full gradients that the default takes rather than batches, and the passes it takes
-# otherwise (docs/solvers/bolt_on.md).
+# otherwise (docs/papers/bolt_on.md).
 _MOST_FULL, _PASSES = 200, 10
 _MOST_PASSES, _MOST_UPDATES = 10**6, 2 * 10**7
 # Beyond these the rounding bounds of the proof page, or the range of doubles, end.

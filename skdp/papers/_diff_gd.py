@@ -46,7 +46,7 @@ class DiffGD(Solver):
     r"""Noisy gradient descent by gradients and their differences (DIFF-GD).
 
     An experiment, kept for study: it can help only where steps are many and short
-    (``docs/solvers/diff_gd.md``).
+    (``docs/papers/diff_gd.md``).
 
     Privacy
     -------

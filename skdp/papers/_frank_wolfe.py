@@ -46,7 +46,7 @@ from skdp.solvers._thresholding import keep_rows, largest_rows
 Choice = tuple[int, int]
 
 # The rules below, chosen once on designs and training data of which no figure is
-# reported (docs/solvers/frank_wolfe.md).
+# reported (docs/papers/frank_wolfe.md).
 _STEPS_PER_SIGNAL, _FEWEST_STEPS, _MOST_STEPS = 1.2, 10, 500
 _SIGNAL_PER_REACH, _SHORTEST, _FARTHEST = 12.0, 0.5, 10.0
 _FEWEST_RESIDUAL_STEPS, _MOST_RESIDUAL_STEPS = 16, 2**12

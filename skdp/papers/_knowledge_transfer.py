@@ -37,7 +37,7 @@ from skdp.solvers._progress import Progress
 from skdp.solvers._thresholding import keep_rows, largest_rows
 
 _ISOTROPIC: Literal["isotropic"] = "isotropic"
-# The best default solver of those measured (docs/solvers/knowledge_transfer.md).
+# The best default solver of those measured (docs/papers/knowledge_transfer.md).
 _TEACHER = Named(Nesterov, {})
 
 

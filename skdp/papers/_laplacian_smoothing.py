@@ -50,7 +50,7 @@ def smoothed(gradient: FloatArray, strength: float, axis: int) -> FloatArray:
 class LaplacianSmoothing(NoisySGD):
     r"""Noisy gradient descent on samples with smoothed gradients (DP-LSSGD).
 
-    Kept for replication and study (``docs/solvers/laplacian_smoothing.md``). Smoothing
+    Kept for replication and study (``docs/papers/laplacian_smoothing.md``). Smoothing
     helps where neighbouring features should have similar weights, such as pixels, and
     a run has too much noise; it is a smaller step in rough directions. Where columns
     have no order it mixes what does not belong together.

@@ -44,7 +44,7 @@ _STEPS, _LONGEST = 50, 4.0
 class LineSearchGD(Solver):
     r"""Noisy gradient descent with a noisy line search (DP-AGD, with a fixed budget).
 
-    Kept for study (``docs/solvers/line_search_gd.md``): no step size has to be known,
+    Kept for study (``docs/papers/line_search_gd.md``): no step size has to be known,
     and what that costs has not been worth it.
 
     Privacy

@@ -51,7 +51,7 @@ class OutputPerturbation(CertifiedSolver):
     strength : float in [1e-250, 1e250] or None, default=None
         L2 regularisation of the sum of the losses. None: ``1 / C`` if C is given;
         otherwise the value that balances noise and bias for weights of norm
-        ``5 / data_norm`` (docs/solvers/output_perturbation.md).
+        ``5 / data_norm`` (docs/papers/output_perturbation.md).
     law : {"gaussian", "spherical"} or None, default=None
         Law of the noise. None: spherical if delta is 0, which is what it needs,
         Gaussian otherwise.

@@ -46,7 +46,7 @@ class SRM(Solver):
     r"""Noisy stochastic recursive momentum (DP-SRM).
 
     Kept for replication and study: at equal privacy it has not been better than
-    `noisy_sgd` without momentum (``docs/solvers/srm.md``).
+    `noisy_sgd` without momentum (``docs/papers/srm.md``).
 
     Privacy
     -------

@@ -133,11 +133,12 @@ PAPERS = {"hamsi", "lbfgs"}
 def test_one_key_five_places(key):
     assert FACTORIZERS[key].key == key
     room = "papers" if key in PAPERS else "decomposition.plain"
+    pages = "papers" if key in PAPERS else "factorizers"
     assert FACTORIZERS[key].__module__ == f"skdp.{room}._{key}"
     for place in (
         f"skdp/{room.replace('.', '/')}/_{key}.py",
         f"tests/{room.partition('.')[0]}/test_{key}.py",
-        f"docs/factorizers/{key}.md",
+        f"docs/{pages}/{key}.md",
         f"benchmarks/configs/factorizers/{key}.toml",
     ):
         assert (ROOT / place).is_file(), place

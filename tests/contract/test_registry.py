@@ -34,7 +34,7 @@ def test_one_key_five_places(key):
     for place in (
         f"skdp/{room}/_{key}.py",
         f"tests/{room}/test_{key}.py",
-        f"docs/solvers/{key}.md",
+        f"docs/{room}/{key}.md",
         f"docs/proofs/{key}.md",
         f"benchmarks/configs/{key}.toml",
     ):
