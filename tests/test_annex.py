@@ -170,7 +170,7 @@ def test_layers_are_found_in_the_room_of_networks():
 
     assert found is Convolution
     with pytest.raises(AttributeError, match="no attribute 'Pooling'"):
-        skdp.neural_network.Pooling
+        _ = skdp.neural_network.Pooling
 
 
 def test_kinds_are_what_their_registry_is_of():
