@@ -564,7 +564,7 @@ def test_twin_of_dask_whose_workers_add_up_rows_as_records_is_found(tmp_path):
 
     assert told(make, pair, "zero_out") <= 1 + ROUNDING
     with pytest.MonkeyPatch.context() as patch:
-        there = property(lambda self: self._rows.table.elsewhere)
+        there = property(lambda self: self.rows.table.elsewhere)
         patch.setattr(StreamSource, "elsewhere", there)
         assert told(make, pair, "zero_out") > 1.5
 
