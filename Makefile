@@ -22,7 +22,7 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-engines test-wide test-benchmarks test-all test-oldest bench docs build smoke lint clean python
+.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-wide test-benchmarks test-all test-oldest bench docs build smoke lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
@@ -40,6 +40,7 @@ help:
 	@echo "make demo-users   install, then promise privacy to persons with several rows (1 minute)"
 	@echo "make test         install, then run the tests (12 minutes on 2 cores)"
 	@echo "make test-engines  the tests of PostgreSQL, Spark and Dask"
+	@echo "make test-papers  the tests of skdp/papers (3 minutes on 2 cores)"
 	@echo "make test-wide    the rest of cross products, of which make test runs a covering part"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-all     all of these and the long statistical ones"
@@ -107,10 +108,13 @@ demo-users: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_13_several_rows_a_person.py
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -m "not slow and not bench and not wide and not engines"
+	$(PYTEST) -m "not slow and not bench and not wide and not engines" --ignore=tests/papers --ignore=skdp/papers
 
 test-engines: $(VENV)/.installed-test
 	$(PYTEST) -m "engines and not slow and not wide" tests/io
+
+test-papers: $(VENV)/.installed-test
+	$(PYTEST) -m "not slow and not bench and not wide" tests/papers skdp/papers
 
 test-wide: $(VENV)/.installed-test
 	$(PYTEST) -m "wide and not slow" tests

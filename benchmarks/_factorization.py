@@ -30,12 +30,12 @@ from skdp.decomposition._factors import Factors, width
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._gradient import Objective
-from skdp.decomposition.plain._hamsi import HAMSI, MinibatchGD
-from skdp.decomposition.plain._incremental import Run
-from skdp.decomposition.plain._lbfgs import LBFGS
-from skdp.decomposition.plain._partition import PARTITIONS, partition
-from skdp.decomposition.plain._random_start import random_start
+from skdp.papers._gradient import Objective
+from skdp.papers._hamsi import HAMSI, MinibatchGD
+from skdp.papers._incremental import Run
+from skdp.papers._lbfgs import LBFGS
+from skdp.papers._partition import PARTITIONS, partition
+from skdp.papers._random_start import random_start
 
 _CONFIG = tomllib.loads((CONFIGS / "factorizers" / "hamsi.toml").read_text())
 _METHODS: dict[str, type[Factorizer]] = {

@@ -32,7 +32,7 @@ from skdp.decomposition._ratings import Pattern
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 from skdp.decomposition._value_als import ValueALS
-from skdp.decomposition.plain._inverse_hessian import InverseHessian
+from skdp.papers._inverse_hessian import InverseHessian
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 from skdp.privacy._answers import Answers

@@ -26,6 +26,8 @@ from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 from skdp.losses import LogisticLoss
 from skdp.model_selection import DPGridSearchCV
 from skdp.objectives import LinearObjective
+from skdp.papers._bolt_on import BoltOn
+from skdp.papers._frank_wolfe import FrankWolfe
 from skdp.privacy import (
     Budget,
     BudgetLedger,
@@ -43,8 +45,6 @@ from skdp.privacy._noise import NoiseSource
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid import on_grid
 from skdp.solvers import Progress, Solver, solve
-from skdp.solvers._bolt_on import BoltOn
-from skdp.solvers._frank_wolfe import FrankWolfe
 
 ROUNDS = 7
 

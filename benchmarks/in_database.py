@@ -29,6 +29,7 @@ from benchmarks._in_database import (
     run,
 )
 from skdp import DPLogisticRegression, SqlSource
+from skdp.papers import TrainingSource
 
 _KEY = "00000001"
 
@@ -123,7 +124,7 @@ def grows_in_postgres(rows: list[int], postgres: str) -> None:
             fill_postgres(link, n)
             facts = {"target": "y", "n_samples": n, "record_id": "id"}
             name = "bolt_on_records"
-            inside, _ = fitted(SqlSource(link, name, **facts, trains_inside=True))
+            inside, _ = fitted(TrainingSource(link, name, **facts))
             source = SqlSource(link, name, **facts)
             fitted(source)  # compiles
             read, _ = fitted(source)

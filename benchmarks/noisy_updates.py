@@ -40,10 +40,10 @@ from skdp.io._rows import StreamRows
 from skdp.io._targets import Labels
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._permutation_sensitivity import Updates
+from skdp.papers._permuted_descent import State
+from skdp.papers._plain_descent import PlainDescent
 from skdp.privacy._noise import NoiseSource
-from skdp.queries._plain_descent import PlainDescent
-from skdp.solvers._permutation_sensitivity import Updates
-from skdp.solvers._permuted_descent import State
 
 _RUNS, _KEY = 4, "00000001"
 # Epochs and batch sizes of the figure, and rows (those of MNIST).

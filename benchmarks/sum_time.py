@@ -30,7 +30,7 @@ from skdp.objectives import LinearObjective
 from skdp.queries._moments import MomentSums, MomentWeights
 from skdp.queries._pair_sums import SQUARES, PairSums
 from skdp.queries._state_sums import StateSums, even_knots
-from skdp.queries._step_gains import StepGains, Trial
+from skdp.papers._step_gains import StepGains, Trial
 
 name, out = sys.argv[1:]
 rng = np.random.default_rng(0)

@@ -12,6 +12,7 @@ MODULES = {
     "Looking and checking": ("statistics", "audit"),
     "Data elsewhere": ("io", "federated", "datasets"),
     "Privacy": ("privacy", "exceptions"),
+    "What papers describe": ("papers",),
 }
 INTRODUCTION = """Reference
 =========

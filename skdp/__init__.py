@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from skdp._moved import find_moved
 from skdp._version import __version__ as __version__
+
+find_moved()
 
 # Public name -> module. Loaded on first use: `import skdp` costs next to nothing.
 _HOMES = {

@@ -134,7 +134,7 @@ def check_choice(
     if isinstance(value, str) and str(value) in allowed:
         return str(value)
     raise ValueError(
-        f"The {name!r} parameter must be one of {sorted(allowed)}. Got {value!r}."
+        f"The {name!r} parameter must be one of {list(allowed)}. Got {value!r}."
         + _remedy(remedy)
     )
 

@@ -25,7 +25,7 @@ from skdp.preprocessing import _table_blocks
 from skdp.preprocessing._table_cells import Cells
 from tests.kernels import JOBS
 
-ROOMS = ("decomposition", "decomposition.plain", "queries", "solvers")
+ROOMS = ("decomposition", "decomposition.plain", "papers", "queries")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -108,13 +108,13 @@ KERNELS = {
         "add_products": {"n": PUBLIC},
         "solve_rows": {"others": IDS, "starts": MADE},
     },
-    "decomposition.plain._gradient_kernel": {
+    "papers._gradient_kernel": {
         "_add_penalty": {"row": PUBLIC},
         # In the compiler's own terms, which the walk below does not read.
         "first_pass": {"others": IDS, "starts": MADE, "places": MADE},
         "second_pass": {"others": IDS, "starts": MADE},
     },
-    "decomposition.plain._partition_kernel": {
+    "papers._partition_kernel": {
         "_first_free": {"start": PUBLIC},
         "_is_free": {"color": MADE},
         "colors_of": {"items": IDS, "starts": MADE, "room": MADE, "seed": PUBLIC},
@@ -125,7 +125,7 @@ KERNELS = {
         "sum_rows": {"others": IDS, "starts": MADE},
         "solve_rows": {"others": IDS, "starts": MADE, "biases": PUBLIC},
     },
-    "solvers._permutation_kernel": {
+    "papers._permutation_kernel": {
         "dense_pass": dict.fromkeys(("batch_size", "order", "span"), PUBLIC),
         "sparse_pass": {
             "columns": SPARSE,
@@ -133,7 +133,7 @@ KERNELS = {
             **dict.fromkeys(("batch_size", "order", "span"), PUBLIC),
         },
     },
-    "solvers._vertex_kernel": {
+    "papers._vertex_kernel": {
         "move_candidate": {
             "j": SPARSE,
             **dict.fromkeys(("before", "first", "order", "place", "starts"), MADE),

@@ -73,7 +73,7 @@ def named_factorizer(
             raise ValueError(
                 "The 'solver_params' parameter, and those of a solver's own, must be "
                 f"None with solver='auto'. Got {sorted(map(str, params))}. Name the "
-                f"solver: one of {sorted(FACTORIZERS)}."
+                f"solver: one of {list(FACTORIZERS)}."
             )
     if not budget.is_finite:
         plain = FACTORIZERS[key]

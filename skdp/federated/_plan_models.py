@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
 from skdp import columns as declarations
 from skdp.exceptions import Refused
-from skdp.neural_network import Convolution
+from skdp.objectives._layer import LAYERS, Layer
 from skdp.pipeline._walk import private_steps
 
 # What may be fitted, alone or as a step, and where it is.
@@ -110,8 +109,8 @@ def _plain(name: str, value: Any) -> Any:
     if hasattr(value, "get_params") and not isinstance(value, type):
         _check_kind(value)
         return {"model": {type(value).__name__: _own_params(value)}}
-    if isinstance(value, Convolution):
-        return {"convolution": asdict(value)}
+    if isinstance(value, Layer):
+        return {"layer": {type(value).__name__: vars(value)}}
     if name == "columns" and value is not None:
         return {"columns": declarations.to_json(value)}
     if isinstance(value, list):
@@ -152,9 +151,14 @@ def _model_back(content: dict[str, Any]) -> Any:
     return _made(name, params)
 
 
+def _layer_back(content: dict[str, Any]) -> Layer:
+    ((name, fields),) = content.items()
+    return LAYERS[name](**fields)
+
+
 _BACK: dict[str, Callable[[Any], Any]] = {
     "columns": declarations.from_json,
-    "convolution": lambda content: Convolution(**content),
+    "layer": _layer_back,
     "mapping": lambda content: {key: _back(one) for key, one in content.items()},
     "model": _model_back,
     "pairs": lambda content: dict(_back(content)),

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._engine import Cell, Dialect, quoted
 from skdp.io._row_wise import check_row_wise
-from skdp.queries._plain_descent import PlainDescent
 
 # Leaves of a plan that are tables which the database stores.
 _STORED = {"SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}
@@ -29,7 +27,6 @@ class DuckDB:
     connection : DuckDBPyConnection
     """
 
-    trains = False  # it is in this process, which its rows need not leave
     # In words, for the record of a fit.
     snapshot = "the number of one transaction of DuckDB before each reading and after"
     assumed = ()
@@ -157,10 +154,6 @@ class DuckDB:
         """Record batches of several queries."""
         for query in queries:
             yield from self.batches(query, size)
-
-    def descended(self, asked: PlainDescent, records: str) -> FloatArray:
-        """What an engine gives that trains inside."""
-        raise NotImplementedError  # never asked, since `trains` is False
 
     def is_stored(self, query: str) -> bool:
         """Whether all that a query reads is within the transaction."""

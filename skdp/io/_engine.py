@@ -7,9 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from skdp._floats import FloatArray
-from skdp.queries._plain_descent import PlainDescent
-
 # Characters of a text that are read where a longer one could end a query.
 LONGEST_TEXT = 1 << 16
 
@@ -35,21 +32,11 @@ class Dialect:
 
     Parameters
     ----------
-    encoding : str
-        Of Python's names, that of a database which cannot be told of other characters.
     longest_name : int
         Bytes of a column's name beyond which it would be cut.
     """
 
-    encoding: str = "utf-8"
     longest_name: int = 1 << 16
-
-    def can_write(self, text: str) -> bool:
-        """Whether a query may hold a text."""
-        try:
-            return b"\0" not in text.encode(self.encoding)
-        except UnicodeEncodeError:
-            return False
 
 
 class Engine(Protocol):
@@ -68,11 +55,6 @@ class Engine(Protocol):
     @property
     def dialect(self) -> Dialect:
         """How it writes what not all engines write alike."""
-        ...
-
-    @property
-    def trains(self) -> bool:
-        """Whether it can go through records itself, by `descended`."""
         ...
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -138,10 +120,6 @@ class Engine(Protocol):
 
     def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
         """Record batches of several queries at once, in no order."""
-        ...
-
-    def descended(self, asked: PlainDescent, records: str) -> FloatArray:
-        """Averaged weights of a descent over the records that a query gives."""
         ...
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from skdp._floats import FloatArray, IntArray
+from skdp._floats import IntArray
 from skdp._input import canonical_csr
 from skdp._users import UsersToFit
 from skdp.data import Block, Elsewhere, MemorySource, Source, crowding, elsewhere
@@ -21,7 +21,6 @@ from skdp.io._table_source import TableSource
 from skdp.io._targets import Labels, Targets
 from skdp.io._users import Passed, Rows, SharesOfPasses
 from skdp.privacy._accounting import Budget
-from skdp.queries._plain_descent import PlainDescent
 
 # How rows of a table without surprises become those of a solver.
 Encode = Callable[[Any], Any]
@@ -111,7 +110,7 @@ class StreamSource:
     holds_rows = False
 
     def __init__(self, rows: StreamRows, targets: Targets | None) -> None:
-        self._rows, self._targets = rows, targets
+        self.rows, self.targets = rows, targets
         self.n_samples, self.n_features = rows.shape
         self.is_of_users = rows.table.groups is not None
         self.crowding = crowding(rows.table)
@@ -125,7 +124,7 @@ class StreamSource:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The number of records is that of the table where it arrives.
-        return type(self), (self._rows, self._targets)
+        return type(self), (self.rows, self.targets)
 
     @property
     def elsewhere(self) -> Elsewhere | None:
@@ -133,40 +132,33 @@ class StreamSource:
 
         Rows of users do: only here it is known with which shares they count.
         """
-        return None if self.is_of_users else self._rows.table.elsewhere
+        return None if self.is_of_users else self.rows.table.elsewhere
 
     @property
     def n_places(self) -> int:
         """In how many places lies what is kept of the rows."""
-        return 1 if self.is_of_users else self._rows.table.n_places
+        return 1 if self.is_of_users else self.rows.table.n_places
 
     @property
     def most_entries(self) -> int:
         """How many numbers are stored of a row at most."""
-        known = self._rows.most_entries
+        known = self.rows.most_entries
         return self.n_features if known is None else known
 
     def nothing(self) -> Block:
         """A block of no records."""
-        shape, dtype = (0, self.n_features), self._rows.dtype
-        kind = csr_array if self._rows.is_sparse else np.empty
+        shape, dtype = (0, self.n_features), self.rows.dtype
+        kind = csr_array if self.rows.is_sparse else np.empty
         return Block(kind(shape, dtype=dtype), np.empty(0))
-
-    def descended(self, asked: PlainDescent) -> FloatArray | None:
-        """Weights that are found where the records are; None where they are not."""
-        rows, targets = self._rows, self._targets
-        if targets is None or self.is_of_users or not rows.is_as_read:
-            return None
-        return rows.table.descended(asked, rows.reading, targets)
 
     def permuted(self, key: str) -> StreamSource:
         """The same records in the order of a keyed permutation of their ids."""
-        table = self._rows.table.permuted(key)
-        return StreamSource(replace(self._rows, table=table), self._targets)
+        table = self.rows.table.permuted(key)
+        return StreamSource(replace(self.rows, table=table), self.targets)
 
     def blocks(self) -> Iterator[Block]:
         """One pass over the records."""
-        table, targets = self._rows.table, self._targets
+        table, targets = self.rows.table, self.targets
         shares = None if table.groups is None else self._of_users(table.groups).anew()
         for found, is_present, columns in self._read():
             present: NDArray[Any] | None = None
@@ -176,9 +168,9 @@ class StreamSource:
                 users = shares.codes(rows)
                 present = shares.of(rows, users)
             made, is_present = applied(
-                self._rows.encoded, found, is_present, self._rows.shown
+                self.rows.encoded, found, is_present, self.rows.shown
             )
-            X = as_rows(made, self._rows.dtype)
+            X = as_rows(made, self.rows.dtype)
             y = np.zeros(len(is_present))
             if targets is not None:
                 y, is_known = targets(columns.column(table.target))
@@ -191,15 +183,15 @@ class StreamSource:
 
     def _read(self) -> Passed:
         """One pass over rows as the table gives them."""
-        table, targets = self._rows.table, self._targets
+        table, targets = self.rows.table, self.targets
         also = [table.target] if targets is not None else []
         named = tuple(name for name in (*also, table.groups) if name is not None)
-        return table.rows(self._rows.reading, named)
+        return table.rows(self.rows.reading, named)
 
     def _of_users(self, groups: str) -> SharesOfPasses:
         """With which shares rows of users count."""
         if self._shares is None:
-            table = self._rows.table
+            table = self.rows.table
             self._shares = SharesOfPasses(
                 table.users, groups, table.has_fixed_order, self._read
             )

@@ -11,17 +11,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_count
-from skdp.io._arrow import arrow, is_exact, kind_of
+from skdp.io._arrow import arrow, is_exact
 from skdp.io._duckdb import DuckDB
 from skdp.io._engine import Cell, Engine, quoted
 from skdp.io._parquet import BATCH_SIZE
-from skdp.io._postgres_descent import MOST_FEATURES, is_within, records_of
-from skdp.io._reading import Reading
 from skdp.io._session import Session, Snapshot, refused
 from skdp.io._table_source import FETCHED, TableSource
-from skdp.queries._plain_descent import PlainDescent
 
 # Modules of engines, by the package that a connection is of; loaded when one is given.
 _ENGINES = {
@@ -40,7 +36,7 @@ _OWN_ROWS = (
     "other user, and that no record makes the query fail"
 )
 _OWN_ID = "that the id of a record depends on nothing else of any record"
-_UNREADABLE = (
+UNREADABLE = (
     "The table or query must be one that the database can read. Got another. Check "
     "the names; temporary and registered tables are seen by their own connection only: "
     "store them."
@@ -103,11 +99,6 @@ class SqlSource(TableSource):
         Connections that read shares of a table of PostgreSQL at once, all of one
         snapshot. Changes no result. Readings in an order have one reader; DuckDB and
         Spark read with threads or workers of their own.
-    trains_inside : bool, default=False
-        Whether `bolt_on` of one output goes through the records of a table of
-        PostgreSQL within the server, by an aggregate: five to seven times slower than
-        reading them, and the user must be allowed to make temporary functions. Models
-        of several outputs or features that are no numbers are read all the same.
 
     Examples
     --------
@@ -148,20 +139,17 @@ class SqlSource(TableSource):
         one_record_per_row: bool = False,
         batch_size: int = BATCH_SIZE,
         n_readers: int = 1,
-        trains_inside: bool = False,
     ) -> None:
         arrow()
         self._n_readers = check_count("n_readers", n_readers, high=_MOST_READERS)
         self._engine = _engine_of(connection)
         self._order = order_by
         self._id, self._id_text, self._order_text = record_id, "", ""
-        self._trains_inside = check_bool("trains_inside", trains_inside)
         self._is_declared = check_bool("one_record_per_row", one_record_per_row)
         with self._engine.transaction():
             self._relation = self._checked_relation(table)
-            self._check_readers()
-            self._check_training()
-            self._cells = refused(self._own, _UNREADABLE)
+            self._check_engine()
+            self._cells = refused(self._own, UNREADABLE)
             self._condition = None if where is None else self._checked(where)
             if record_id is not None:
                 _check_of_records(groups)
@@ -208,9 +196,9 @@ class SqlSource(TableSource):
         is_id = (
             known is not None
             and is_exact(known.dtype)
-            and self._relation == refused(lambda: engine.table(table), _UNREADABLE)
-            and refused(lambda: engine.is_stored_table(self._relation), _UNREADABLE)
-            and refused(lambda: engine.is_key(self._relation, name), _UNREADABLE)
+            and self._relation == refused(lambda: engine.table(table), UNREADABLE)
+            and refused(lambda: engine.is_stored_table(self._relation), UNREADABLE)
+            and refused(lambda: engine.is_key(self._relation, name), UNREADABLE)
         )
         if not is_id:
             raise ValueError(
@@ -234,10 +222,10 @@ class SqlSource(TableSource):
     def _checked_relation(self, table: str) -> str:
         """A table as it stands, or a query in parentheses."""
         engine = self._engine
-        named = refused(lambda: engine.table(table), _UNREADABLE)
+        named = refused(lambda: engine.table(table), UNREADABLE)
         relation = named or f"({table.strip().rstrip(';')}) AS records"
         query = f"SELECT * FROM {relation}"
-        if not refused(lambda: engine.is_stored(query), _UNREADABLE):
+        if not refused(lambda: engine.is_stored(query), UNREADABLE):
             raise ValueError(
                 "The table or query must read tables that the database stores, so that "
                 "a transaction holds them still. Got files, functions, tables of other "
@@ -245,7 +233,7 @@ class SqlSource(TableSource):
                 "ParquetSource for files."
             )
         is_plain = named is not None and refused(
-            lambda: engine.is_stored_table(named), _UNREADABLE
+            lambda: engine.is_stored_table(named), UNREADABLE
         )
         if not is_plain and not self._is_declared:
             raise ValueError(
@@ -258,29 +246,18 @@ class SqlSource(TableSource):
             )
         return relation
 
-    def _check_readers(self) -> None:
-        """Refuse shares of what cannot be divided, before anything is read."""
+    def _check_engine(self) -> None:
+        """Refuse what the engine cannot do, before anything is read."""
         if self._n_readers == 1:
             return
         engine, relation = self._engine, self._relation
-        is_table = refused(lambda: engine.is_stored_table(relation), _UNREADABLE)
+        is_table = refused(lambda: engine.is_stored_table(relation), UNREADABLE)
         if not is_table or len(engine.shares(relation, self._n_readers)) == 1:
             raise ValueError(
                 "The 'n_readers' argument must be 1 but for a table that PostgreSQL "
                 f"stores. Got {self._n_readers}. Leave it out: other engines read with "
                 "threads or workers of their own, and views and queries are read by "
                 "one connection."
-            )
-
-    def _check_training(self) -> None:
-        """Refuse what cannot go through the records itself."""
-        if self._trains_inside and not refused(
-            lambda: self._engine.trains, _UNREADABLE
-        ):
-            raise ValueError(
-                "The 'trains_inside' argument must be False but for PostgreSQL, no "
-                "standby, as a user who may make temporary functions in PL/pgSQL. Got "
-                "True. Leave it out, or ask for GRANT TEMPORARY on the database."
             )
 
     def _own(self) -> dict[str, Cell]:
@@ -294,7 +271,7 @@ class SqlSource(TableSource):
         found = engine.condition(where, "The 'where' argument", self._cells)
         refused(
             lambda: engine.schema(f"SELECT {found} AS r FROM {self._relation}"),
-            _UNREADABLE,
+            UNREADABLE,
         )
         return found
 
@@ -315,7 +292,7 @@ class SqlSource(TableSource):
             for name, text in made.items()
         }
         if texts:
-            cells = refused(lambda: engine.cells(self._relation, texts), _UNREADABLE)
+            cells = refused(lambda: engine.cells(self._relation, texts), UNREADABLE)
             kept = {name: cell for name, cell in own.items() if name not in cells}
             self._cells = kept | cells
         return target
@@ -359,44 +336,6 @@ class SqlSource(TableSource):
         shares = engine.shares(self._relation, self._n_readers)
         return engine.gathered([self._query(names, share) for share in shares], size)
 
-    def descended(
-        self, asked: PlainDescent, reading: Reading, targets: Any
-    ) -> FloatArray | None:
-        """Weights of an engine that trains inside; None where rows are read instead."""
-        if not self._trains_inside:
-            return None
-        engine, plain = self._engine, self._plain_cells(reading, targets)
-        if plain is None or not is_within(asked):
-            return None
-        cells, y = plain
-        own = quoted(str(self._id))
-        # All rows keep their places.
-        target = f"CASE WHEN {self._is_record()} THEN {y} END"
-        records = records_of(own, cells, target, self._relation)
-        (session,) = self._reads
-
-        def ask() -> tuple[int, FloatArray]:
-            found = engine.descended(asked, records)
-            return self._count(), found
-
-        found: FloatArray | None = session.answered(ask)
-        return found
-
-    def _plain_cells(
-        self, reading: Reading, targets: Any
-    ) -> tuple[list[str], str] | None:
-        """Features and target as SQL expressions of numbers; None if some are none."""
-        is_all = self._places is None and not self._steps
-        if self.target is None or not is_all or not reading.is_numeric:
-            return None
-        y = targets.text(self._number(self.target))
-        if y is None or len(reading.names) > MOST_FEATURES:
-            return None
-        # Labels in other characters are in no row; rows are read, and nothing is said.
-        if not self._engine.dialect.can_write(y):
-            return None
-        return [self._number(name) for name in reading.names], y
-
     def _is_record(self) -> str:
         """Which rows are records, as a condition."""
         if self._condition is None:
@@ -413,12 +352,6 @@ class SqlSource(TableSource):
         order = order and f" ORDER BY {order}"
         some = share and f" WHERE {share}"
         return f"SELECT {', '.join(shown)} FROM {self._relation}{some}{order}"
-
-    def _number(self, name: str) -> str:
-        """What is read of a column as a number; engines make no doubles of booleans."""
-        cell = self._cells[name]
-        is_boolean = kind_of(cell.dtype) == "boolean"
-        return f"CAST({cell.text} AS INTEGER)" if is_boolean else cell.text
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._floats import FloatArray
 from skdp._validation import check_count
 from skdp.columns import as_declared
 from skdp.data import Elsewhere
@@ -25,7 +24,6 @@ from skdp.io._session import Session, Snapshot, refused
 from skdp.io._slots import Slots
 from skdp.io._steps import Step, of_step
 from skdp.io._users import UserIds, check_groups
-from skdp.queries._plain_descent import PlainDescent
 
 # Of an order by ids; places in it are drawn apart.
 _ANY_KEY = "0"
@@ -367,12 +365,6 @@ class TableSource(ABC):
     def n_places(self) -> int:
         """In how many places lies what is kept of the rows."""
         return 1
-
-    def descended(
-        self, asked: PlainDescent, reading: Reading, targets: Any
-    ) -> FloatArray | None:
-        """Weights that are found where the records are; None where they are not."""
-        return None
 
     def during(self, call: Callable[[], Any], label: str = "") -> Any:
         """The result of a call that reads the source; see `Session`.

@@ -19,10 +19,6 @@ _KINDS = {"i": "number", "u": "number", "f": "number", "b": "boolean"}
 class Targets(Protocol):
     """What becomes of the target of a record, by that record alone."""
 
-    def text(self, cell: str) -> str | None:
-        """The same as an SQL expression, if there is one."""
-        ...
-
     def __call__(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Targets as doubles, and which of them could be read."""
         ...
@@ -44,20 +40,6 @@ class Labels:
     def kind(self) -> str:
         """What labels are: number, boolean or string."""
         return _KINDS.get(self.classes.dtype.kind, "string")
-
-    def text(self, cell: str) -> str:
-        """The same as an SQL expression of the target; NULL for a null record."""
-        cases = " ".join(
-            f"WHEN {self._literal(label)} THEN {code}"
-            for code, label in enumerate(self.classes)
-        )
-        dtype = "VARCHAR" if self.kind == "string" else "DOUBLE PRECISION"
-        return f"CASE CAST({cell} AS {dtype}) {cases} END"
-
-    def _literal(self, label: Any) -> str:
-        if self.kind == "string":
-            return "'" + str(label).replace("'", "''") + "'"
-        return f"CAST('{float(label)!r}' AS DOUBLE PRECISION)"
 
     def __call__(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
         if self.kind == "string":
@@ -91,10 +73,6 @@ class Numbers:
 
     then: Callable[[FloatArray], FloatArray] | None = None
     kind = "number"
-
-    def text(self, cell: str) -> str | None:
-        """The same as an SQL expression of the target; None where there is none."""
-        return cell if self.then is None else None
 
     def __call__(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
         values = _arrow.numbers(array).astype(np.float64)

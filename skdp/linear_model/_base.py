@@ -18,19 +18,12 @@ from skdp._floats import FloatArray
 from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._output import in_dtype
 from skdp._rows import clip_rows
-from skdp._users import UsersToFit, users_to_fit
+from skdp._users import UsersToFit
 from skdp._validation import check_count, check_data_norm, check_real
 from skdp.data import Centring, Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
 from skdp.linear_model._forecast import constant_if_dominated, forecast_of
-from skdp.linear_model._parts import (
-    check_unchanged,
-    n_parts_of,
-    open_stream,
-    params_of,
-    rows_of_part,
-)
 from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
@@ -41,6 +34,7 @@ from skdp.linear_model._rows import (
     states_of,
 )
 from skdp.linear_model._signal import signal_of, signal_of_centred
+from skdp.linear_model._streams import FirstPart
 from skdp.losses import Loss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
@@ -56,11 +50,9 @@ from skdp.solvers import (
     named_solver,
     solve,
 )
+from skdp.solvers._auto import planned_solver
 from skdp.solvers._centred_descent import CentredSolution
 from skdp.solvers._centred_rows import States
-from skdp.solvers._ftrl import FTRL
-from skdp.solvers._registry import planned_solver
-from skdp.solvers._stream import Books, Stream, begun, keep, leave
 
 _DECLARED = (DeclaredRows, DeclaredStream)
 
@@ -76,7 +68,8 @@ def n_units(X: Any, users: UsersToFit | None, n_parts: int | None = None) -> int
     return n_at_hand * (n_parts or 1)
 
 
-def _source(X: Any, y: Any, users: UsersToFit | None, budget: Budget) -> Source:
+def source_of(X: Any, y: Any, users: UsersToFit | None, budget: Budget) -> Source:
+    """Rows with their targets as a solver sees them."""
     return records(X, y, is_private=budget.is_finite, users=users)
 
 
@@ -310,12 +303,13 @@ class DPEstimator(TakesSources, PrivateEstimator):
         budget: Budget,
         assumed_public: tuple[str, ...],
         users: UsersToFit | None = None,
-        n_parts: int | None = None,
+        part: FirstPart | None = None,
     ) -> tuple[Solution, LinearObjective, PrivacyRecord]:
         """Plan, commit, ask: everything about privacy in one place.
 
-        `n_parts` of a stream whose first part is X; None: X is all there is.
+        X is the first `part` of a stream; None: X is all there is.
         """
+        n_parts = None if part is None else part.n_parts
         n_samples, n_features = n_units(X, users, n_parts), X.shape[1]
         objective = self._objective(loss, n_samples, n_features, alpha, budget)
         if isinstance(X, (StreamRows, DeclaredStream)):
@@ -341,8 +335,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
         door = self._door(budget)
         notes = self._warn_of_public_facts(budget, n_samples, door)
         notes += self._warn_of_noise(objective, budget)
-        source = _source(X, y, users, budget)
-        if n_parts is None:
+        source = source_of(X, y, users, budget)
+        if part is None:
             solution, answers = solve(
                 solver,
                 source,
@@ -351,14 +345,9 @@ class DPEstimator(TakesSources, PrivateEstimator):
                 label=f"{name}(solver={named!r})",
                 progress=Progress(name, bool(self.verbose)),
             )
-            leave(self)
         else:
-            assert isinstance(solver, FTRL)  # what has partial_fit
-            stream = begun(
-                solver, source, objective, door, name=name, begun_with=params_of(self)
-            )
-            solution, answers = self._after(stream, source, budget), stream.answers
-            keep(self, stream)
+            assert solver is not None  # epsilon is finite
+            solution, answers = part.released(solver, source, objective, door)
         self._keep_released(solution)
         return (
             solution,
@@ -368,29 +357,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             ),
         )
 
-    def _after(self, stream: Stream, part: Any, budget: Budget) -> Solution:
-        """What is released after another part of a stream."""
-        name = type(self).__name__
-        solution = stream.take(part, Books(self.ledger, self._relation(), budget, name))
-        Progress(name, bool(self.verbose)).step(stream.n_taken, stream.n_parts)
-        return solution
-
-    def _next_part(self, X: Any, y: Any, groups: Any) -> None:
-        """Begin a stream, or go on with it by one part."""
-        budget = self._check_privacy_params()
-        stream = open_stream(self)
-        if stream is None:
-            self._begin(X, y, groups, n_parts_of(self, budget))
-            return
-        check_unchanged(self, stream.begun_with)
-        users = users_to_fit(self, X, groups, budget)
-        X = rows_of_part(self, X)
-        y = self._targets_of_part(X, y)
-        dtype, X = X.dtype, X.encoded() if isinstance(X, _DECLARED) else X
-        solution = self._after(stream, _source(X, y, users, budget), budget)
-        self._keep_weights(solution, stream.objective, dtype)
-
-    def _begin(self, X: Any, y: Any, groups: Any, n_parts: int) -> None:
+    def _begin(self, X: Any, y: Any, groups: Any, part: FirstPart) -> None:
         """Fit to the first part of a stream."""
         raise NotImplementedError  # a sparse model has no solver that takes parts
 

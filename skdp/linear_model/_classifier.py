@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._input import declared_labels
 from skdp._label_weights import expected_labels, label_weights, largest_weight
 from skdp._labels import encode_labels
 from skdp._output import in_dtype
@@ -19,14 +20,13 @@ from skdp._users import users_to_fit
 from skdp._validation import check_bool, check_count, check_real
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator, n_units
-from skdp.linear_model._parts import check_same_labels, takes_parts
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
+from skdp.linear_model._streams import STREAMS, FirstPart, takes_parts
 from skdp.losses import Loss
 from skdp.losses._weighted import weighted
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import Solution
-from skdp.solvers._stream import one_part
 
 
 class LinearClassifier(ClassifierMixin, DPEstimator):
@@ -120,19 +120,26 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         BudgetExceeded
             From the ledger, at the first part. Nothing was read or spent.
         """
-        with one_part(self), self._all_or_nothing(), self._labelled(classes):
-            return fit_through(self, X, y, lambda: self._next_part(X, y, groups))
+        stream = STREAMS[self.solver]
+        with stream.one_part(self), self._all_or_nothing(), self._labelled(classes):
+            return fit_through(self, X, y, lambda: stream.next_part(self, X, y, groups))
 
-    def _begin(self, X: Any, y: Any, groups: Any, n_parts: int) -> None:
+    def _begin(self, X: Any, y: Any, groups: Any, part: FirstPart) -> None:
         if self.classes is None:
             raise ValueError(
                 "The 'classes' parameter must be declared for a stream: a later part "
                 "may have other labels than the first one. Got None. Pass all labels."
             )
-        self._fit(X, y, groups=groups, n_parts=n_parts)
+        self._fit(X, y, groups=groups, part=part)
 
     def _targets_of_part(self, X: Any, y: Any) -> Any:
-        check_same_labels(self)
+        given = self.classes
+        if not (given is None or np.array_equal(declared_labels(given), self.classes_)):
+            raise ValueError(
+                "The labels of a stream must be those declared at its first part, "
+                f"{self.classes_.tolist()}. Got others in 'classes'. Leave it out. "
+                "Nothing was read."
+            )
         with self._labelled(self.classes_):
             return self._encode_labels(X, y)[1]
 
@@ -147,14 +154,15 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
             self.classes = own
 
     def _fit(
-        self, X: Any, y: Any, *, groups: Any = None, n_parts: int | None = None
+        self, X: Any, y: Any, *, groups: Any = None, part: FirstPart | None = None
     ) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         self._check_strength()
         users = users_to_fit(self, X, groups, budget)
         is_centred = self._will_centre()
-        X = rows_to_fit(self, X, budget, users, n_parts or 1, is_centred=is_centred)
+        n_parts = 1 if part is None else part.n_parts
+        X = rows_to_fit(self, X, budget, users, n_parts, is_centred=is_centred)
         classes, codes = self._encode_labels(X, y)
         weights = label_weights(self.class_weight, classes)
         loss = weighted(self._loss(len(classes)), weights)
@@ -165,7 +173,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         if weights:
             assumed += ("weights of labels (declared)",)
         solution, objective, record = self._solve(
-            X, codes, loss, alpha, budget, assumed, users, n_parts
+            X, codes, loss, alpha, budget, assumed, users, part
         )
         self._keep_weights(solution, objective, X.dtype)
         self.classes_, self._label_weights = classes, weights

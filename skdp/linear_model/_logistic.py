@@ -11,6 +11,7 @@ from skdp._label_weights import unweighted
 from skdp._validation import check_bool
 from skdp.linear_model._classifier import LinearClassifier
 from skdp.linear_model._estimates import HasEstimates
+from skdp.linear_model._streams import FirstPart
 from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
 
 
@@ -23,10 +24,10 @@ class LogisticModel(LinearClassifier):
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
     def _fit(
-        self, X: Any, y: Any, *, groups: Any = None, n_parts: int | None = None
+        self, X: Any, y: Any, *, groups: Any = None, part: FirstPart | None = None
     ) -> Self:
         check_bool("correct_prior", self.correct_prior)
-        return super()._fit(X, y, groups=groups, n_parts=n_parts)
+        return super()._fit(X, y, groups=groups, part=part)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the labels, of shape (n_samples, n_classes).

@@ -19,13 +19,12 @@ from skdp._users import users_to_fit
 from skdp._validation import check_alpha, check_bool, check_target_bounds
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
-from skdp.linear_model._parts import takes_parts
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
+from skdp.linear_model._streams import STREAMS, FirstPart, takes_parts
 from skdp.losses import Loss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import Solution
-from skdp.solvers._stream import one_part
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
 _RESIDUAL_BOUND = 2.0
@@ -108,24 +107,26 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         BudgetExceeded
             From the ledger, at the first part. Nothing was read or spent.
         """
-        with one_part(self), self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._next_part(X, y, groups))
+        stream = STREAMS[self.solver]
+        with stream.one_part(self), self._all_or_nothing():
+            return fit_through(self, X, y, lambda: stream.next_part(self, X, y, groups))
 
-    def _begin(self, X: Any, y: Any, groups: Any, n_parts: int) -> None:
-        self._fit(X, y, groups=groups, n_parts=n_parts)
+    def _begin(self, X: Any, y: Any, groups: Any, part: FirstPart) -> None:
+        self._fit(X, y, groups=groups, part=part)
 
     def _fit(
-        self, X: Any, y: Any, *, groups: Any = None, n_parts: int | None = None
+        self, X: Any, y: Any, *, groups: Any = None, part: FirstPart | None = None
     ) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         loss, alpha = self._loss(budget), self._penalty()
         users = users_to_fit(self, X, groups, budget)
         is_centred = self._will_centre()
-        X = rows_to_fit(self, X, budget, users, n_parts or 1, is_centred=is_centred)
+        n_parts = 1 if part is None else part.n_parts
+        X = rows_to_fit(self, X, budget, users, n_parts, is_centred=is_centred)
         y = self._targets_of_part(X, y)
         solution, objective, record = self._solve(
-            X, y, loss, alpha, budget, public_facts(self.columns, users), users, n_parts
+            X, y, loss, alpha, budget, public_facts(self.columns, users), users, part
         )
         self._keep_weights(solution, objective, X.dtype)
         self.privacy_ = record

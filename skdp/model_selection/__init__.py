@@ -3,7 +3,6 @@
 from skdp.model_selection._calibrated import DPCalibratedClassifier
 from skdp.model_selection._calibrators import Isotonic, Sigmoid
 from skdp.model_selection._composition import Composition
-from skdp.model_selection._disjoint_splits import DisjointSplits
 from skdp.model_selection._grid_search import DPGridSearchCV, DPRandomizedSearchCV
 from skdp.model_selection._private_comparison import PrivateComparison
 from skdp.model_selection._private_evaluation import (
@@ -29,7 +28,6 @@ __all__ = [
     "DPGridSearchCV",
     "DPRandomizedSearchCV",
     "DPTunedThresholdClassifier",
-    "DisjointSplits",
     "Isotonic",
     "PrivacyUtilityDisplay",
     "PrivateComparison",

@@ -63,7 +63,7 @@ default="auto"
         How to choose. "auto" decides from public facts and says why in ``privacy_``.
     method_params : mapping or None, default=None
         Public choices of a named method, for example ``{"fixed_duration": True}``; see
-        `Composition`, `RandomStopping` and `DisjointSplits`.
+        `Composition`, `RandomStopping` and `skdp.papers.DisjointSplits`.
     validation_fraction : float in (0, 1) or None, default=None
         Share of the records, or users, that candidates are scored on, chosen at random
         without regard to labels. None: 0.3 with "composition", 0.1 with

@@ -12,17 +12,16 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from skdp._configured import Given, checked_params
+from skdp._registry import Registry
 from skdp._validation import check_choice
 from skdp.model_selection._composition import Composition
-from skdp.model_selection._disjoint_splits import DisjointSplits
 from skdp.model_selection._method import Method, SearchFacts
 from skdp.model_selection._random_stopping import RandomStopping
 
-METHODS: dict[str, type[Method]] = {
-    "composition": Composition,
-    "disjoint_splits": DisjointSplits,
-    "random_stopping": RandomStopping,
-}
+METHODS: Registry[type[Method]] = Registry(
+    "skdp.search_methods",
+    {"composition": Composition, "random_stopping": RandomStopping},
+)
 # Up to here a fit of a candidate keeps a tenth of the final fit's mu.
 _FEW_CANDIDATES = 36
 
@@ -48,7 +47,7 @@ def choose_method(
         if params:
             raise ValueError(
                 "The 'method_params' parameter must be None with method='auto'. Got a "
-                f"mapping. Name the method: one of {sorted(METHODS)}."
+                f"mapping. Name the method: one of {list(METHODS)}."
             )
         return _automatic(facts)
     given = _given(key, params)

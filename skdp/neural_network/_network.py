@@ -37,18 +37,16 @@ from skdp.linear_model._rows import (
 from skdp.linear_model._signal import signal_of_centred
 from skdp.losses import Loss
 from skdp.neural_network._constant import ConstantNetwork
-from skdp.neural_network._convolved import convolved_raw
 from skdp.neural_network._descent import NetworkDescent
 from skdp.neural_network._registry import NamedDescent, named_descent
 from skdp.neural_network._rules import INPUT_NORM
 from skdp.neural_network._train import Trained, train
 from skdp.objectives import (
     ACTIVATIONS,
-    Convolution,
     LinearObjective,
     NetworkObjective,
 )
-from skdp.objectives._convolution import Shape
+from skdp.objectives._layer import Layer, Shape
 from skdp.objectives._network import MOST_LAYERS, MOST_UNITS
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import relation_for
@@ -106,11 +104,11 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
             check_count("hidden_layer_sizes", size, high=MOST_UNITS) for size in sizes
         )
 
-    def _convolutions(self) -> tuple[Convolution, ...]:
+    def _convolutions(self) -> tuple[Layer, ...]:
         """What is declared before the layers of units."""
         given = self.convolutions
         several = tuple(given) if isinstance(given, Iterable) else (given,)
-        if not all(isinstance(own, Convolution) for own in several):
+        if not all(isinstance(own, Layer) for own in several):
             raise TypeError(
                 "The 'convolutions' parameter must be a sequence of "
                 f"skdp.neural_network.Convolution. Got {given!r}. Use for example "
@@ -342,13 +340,14 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         check_is_fitted(self)
         X = rows_to_predict(self, X)
         if self._convolved:
-            return convolved_raw(
+            raw: np.ndarray = self._convolved[0].raw(
                 X,
                 self._row_norm,
                 self._convolved,
                 list(zip(self.coefs_, self.intercepts_, strict=True)),
                 ACTIVATIONS[self._activation],
             )
+            return raw
         raw = clipped_products(X, self.coefs_[0], self._row_norm) + self.intercepts_[0]
         layers = zip(self.coefs_[1:], self.intercepts_[1:], strict=True)
         for coef, intercept in layers:

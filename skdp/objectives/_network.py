@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from skdp._floats import FloatArray
 from skdp.losses import Loss
 from skdp.objectives._activations import ACTIVATIONS, Activation
-from skdp.objectives._convolution import Convolution, ConvolutionLayer, Shape
+from skdp.objectives._layer import Layer, PlacedLayer, Shape
 from skdp.privacy._adjacency import TableRelation, check_table_relation
 
 # Released weights are kept in a box of this half side, far beyond any useful model and
@@ -52,7 +52,7 @@ class NetworkObjective:
     adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
     alpha : float in [0, inf), default=0.0
         L2 regularisation of the mean loss.
-    convolutions : tuple of Convolution, default=()
+    convolutions : tuple of Layer, default=()
         Before the fully connected layers.
     image : tuple of three int, default=(0, 0, 0)
         Height, width and channels of a row, of which n_features is the product. Not
@@ -69,7 +69,7 @@ class NetworkObjective:
     input_norm: float
     adjacency: TableRelation
     alpha: float = 0.0
-    convolutions: tuple[Convolution, ...] = ()
+    convolutions: tuple[Layer, ...] = ()
     image: Shape = (0, 0, 0)
 
     def __post_init__(self) -> None:
@@ -102,12 +102,12 @@ class NetworkObjective:
     @cached_property
     def shapes(self) -> tuple[tuple[int, int], ...]:
         """Of the layers' matrices, biases included."""
-        filters = [(own.n_inputs + 1, own.own.n_filters) for own in self.convolved]
+        filters = [own.shape for own in self.convolved]
         sizes = (self.n_flat, *self.hidden, self.loss.n_outputs)
         return (*filters, *((n_in + 1, n_out) for n_in, n_out in pairwise(sizes)))
 
     @cached_property
-    def convolved(self) -> list[ConvolutionLayer]:
+    def convolved(self) -> list[PlacedLayer]:
         """The convolutions, each over the image of the one before.
 
         Raises
@@ -115,7 +115,11 @@ class NetworkObjective:
         ValueError
             If a filter or a window does not fit.
         """
-        return ConvolutionLayer.chain(self.convolutions, self.image)
+        placed, image = [], self.image
+        for own in self.convolutions:
+            placed.append(own.over(image))
+            image = placed[-1].out
+        return placed
 
     @property
     def n_flat(self) -> int:

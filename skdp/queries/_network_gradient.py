@@ -17,7 +17,6 @@ from skdp.data import Source
 from skdp.objectives import NetworkObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._backprop import HIDDEN_WEIGHT_BITS
-from skdp.queries._convolution_sum import ConvolutionSum, ExactConvolutionSum
 from skdp.queries._grid import on_grid
 from skdp.queries._network_sum import ExactNetworkSum, NetworkSum
 from skdp.queries._summed import Summed, Sums
@@ -86,12 +85,16 @@ class NetworkGradient(Summed):
         objective, clip = self.family.objective, self.family.gradient_clip
         if self.family.is_exact:
             return self._exact(source)
-        floating = ConvolutionSum if objective.convolutions else NetworkSum
+        floating = NetworkSum
+        if objective.convolved:
+            floating = objective.convolved[0].sums(is_exact=False)
         return floating(source, objective, clip)
 
     def _exact(self, source: Source) -> ExactNetworkSum:
         objective, clip = self.family.objective, self.family.gradient_clip
-        kind = ExactConvolutionSum if objective.convolutions else ExactNetworkSum
+        kind = ExactNetworkSum
+        if objective.convolved:
+            kind = objective.convolved[0].sums(is_exact=True)
         return kind(source, objective, clip)
 
     def whole_sums(self, reader: ExactNetworkSum, rows: IntArray | None) -> Sums:

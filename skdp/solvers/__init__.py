@@ -1,6 +1,6 @@
 """Private solvers: one file and one proof page each, one door to the data."""
 
-from skdp.solvers._auto import Chosen
+from skdp.solvers._auto import Chosen, choose_solver
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._noise_division import (
     best_step_count,
@@ -11,7 +11,7 @@ from skdp.solvers._noise_division import (
     multistage_steps,
 )
 from skdp.solvers._progress import Progress
-from skdp.solvers._registry import SOLVERS, choose_solver, named_solver
+from skdp.solvers._registry import SOLVERS, named_solver
 from skdp.solvers._solve import solve
 
 __all__ = [

@@ -6,27 +6,23 @@ candidates, of which the first is taken that does not refuse.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from skdp._validation import check_choice
 from skdp.exceptions import Refused
 from skdp.losses import SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.privacy._accounting import Budget
-from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Solver
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._centred_rows import CentredRows, Numbers
 from skdp.solvers._constant import NO_WEIGHTS, AroundConstant, ConstantModel
 from skdp.solvers._feature_selection import favours_selection
 from skdp.solvers._flow_time import wanted_steps
-from skdp.solvers._graduated_gd import GraduatedGD
-from skdp.solvers._iht import IHT
-from skdp.solvers._nesterov import Nesterov
-from skdp.solvers._noisy_gd import NoisyGD
-from skdp.solvers._objective_perturbation import ObjectivePerturbation
-from skdp.solvers._online import OnlineGD
-from skdp.solvers._output_perturbation import OutputPerturbation
-from skdp.solvers._peeling import Peeling
+from skdp.solvers._named import Named, willing
+from skdp.solvers._registry import SOLVERS, named_solver
 
 # Features up to which second moments, whose noise grows with their square, are better
 # than one minimisation with delta = 0: of tables of 4, 9, 11 and 26 numbers that of 4
@@ -39,9 +35,9 @@ FEW_STEPS = 100
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kind of solver that would do, and why it is preferred."""
+    """The key of a solver that would do, and why it is preferred."""
 
-    kind: type[Solver]
+    key: str
     reason: str
 
 
@@ -112,7 +108,7 @@ def first_that_can(objective: LinearObjective, budget: Budget) -> Chosen:
     refusals = []
     for candidate in auto_candidates(objective, budget):
         try:
-            solver = candidate.kind.planned({}, objective, budget)
+            solver = SOLVERS[candidate.key].planned({}, objective, budget)
         except Refused as refused:
             # Without its remedy, which is solver="auto" as a rule.
             refusals.append(refused.args[0].partition(" Use ")[0])
@@ -131,30 +127,32 @@ def auto_candidates(objective: LinearObjective, budget: Budget) -> list[Candidat
     if budget.delta == 0:
         return _pure(objective)
     if not objective.loss.is_convex:
-        return [Candidate(GraduatedGD, "a loss that is not convex: from a convex one")]
+        return [
+            Candidate("graduated_gd", "a loss that is not convex: from a convex one")
+        ]
     if isinstance(objective.loss, SquaredLoss):
         reason = "clipped residuals need far less noise than moments"
-        return [Candidate(NoisyGD, reason)]
+        return [Candidate("noisy_gd", reason)]
     few = wanted_steps(objective, budget) < FEW_STEPS
     if objective.loss.n_outputs == 1 and few:
         reason = "noise limits the fit: few accelerated steps with divided noise"
-        return [Candidate(Nesterov, reason)]
-    return [Candidate(NoisyGD, "averaged noisy descent of rows as they are")]
+        return [Candidate("nesterov", reason)]
+    return [Candidate("noisy_gd", "averaged noisy descent of rows as they are")]
 
 
 def _pure(objective: LinearObjective) -> list[Candidate]:
     """Candidates for delta = 0."""
     if not objective.loss.is_convex:
-        return [Candidate(OnlineGD, "delta=0, and a loss that is not convex")]
+        return [Candidate("online", "delta=0, and a loss that is not convex")]
     if isinstance(objective.loss, SquaredLoss):
-        moments = Candidate(AdaSSP, "delta=0: second moments in one pure release")
-        once = Candidate(ObjectivePerturbation, "delta=0: one pure minimisation")
+        moments = Candidate("adassp", "delta=0: second moments in one pure release")
+        once = Candidate("objective_perturbation", "delta=0: one pure minimisation")
         is_few = objective.n_features <= FEW_MOMENTS
         return [moments, once] if is_few else [once, moments]
     return [
-        Candidate(ObjectivePerturbation, "delta=0: the most accurate pure solver"),
-        Candidate(OutputPerturbation, "delta=0, and objective_perturbation refuses"),
-        Candidate(OnlineGD, "delta=0, and rows that are not held"),
+        Candidate("objective_perturbation", "delta=0: the most accurate pure solver"),
+        Candidate("output_perturbation", "delta=0, and objective_perturbation refuses"),
+        Candidate("online", "delta=0, and rows that are not held"),
     ]
 
 
@@ -163,6 +161,53 @@ def _for_few_features(objective: LinearObjective) -> list[Candidate]:
     selected = "few features of small bound: selected first, noise on theirs only"
     thresholded = "few features: noisy gradients, thresholded for free"
     if favours_selection(objective):
-        return [Candidate(Peeling, selected), Candidate(IHT, thresholded)]
+        return [Candidate("peeling", selected), Candidate("iht", thresholded)]
     pure = "few features, and iht refuses: selected first, noise on theirs only"
-    return [Candidate(IHT, thresholded), Candidate(Peeling, pure)]
+    return [Candidate("iht", thresholded), Candidate("peeling", pure)]
+
+
+def choose_solver(
+    key: str,
+    params: Mapping[str, Any] | None,
+    objective: LinearObjective,
+    budget: Budget,
+    rows: CentredRows | None = None,
+) -> Chosen | None:
+    """The first solver that does not refuse, planned, with why; from public facts.
+
+    `rows` are what is declared of them; None: they are numbers.
+
+    Returns
+    -------
+    Chosen or None
+        None if epsilon is inf: the optimum is computed instead.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the key or a parameter is wrong, or every solver refuses the job; the
+        message gives the reasons.
+    """
+    if key not in ("auto", *SOLVERS) and budget.is_finite:
+        check_choice("solver", key, ["auto", *willing(SOLVERS, objective, budget)])
+    named = named_solver(key, params)
+    if not budget.is_finite and (rows is None or named is not None):
+        return None
+    return planned_solver(named, objective, budget, rows)
+
+
+def planned_solver(
+    named: Named | None,
+    objective: LinearObjective,
+    budget: Budget,
+    rows: CentredRows | None = None,
+) -> Chosen:
+    """The named solver, or the default, for a finite epsilon or declared rows."""
+    try:
+        if named is None:
+            return default_solver(objective, budget, rows)
+        return Chosen(named.planned(objective, budget), "named by the user")
+    except Refused as refused:
+        told = refused.args[0]
+    can = willing(SOLVERS, objective, budget)
+    raise Refused(f"{told} This fit can be done by {can}.")

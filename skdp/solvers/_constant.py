@@ -29,8 +29,8 @@ from skdp.solvers._base import Solution, Solver
 from skdp.solvers._centred_descent_rules import pure_share, share_of_histogram
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
-from skdp.solvers._output_perturbation import OutputPerturbation
 from skdp.solvers._progress import Progress
+from skdp.solvers._registry import SOLVERS
 from skdp.solvers._strength import strength_of
 from skdp.solvers._target_base import (
     count_query,
@@ -151,7 +151,8 @@ class AroundConstant(Around):
 
     Parameters
     ----------
-    inner : ObjectivePerturbation or OutputPerturbation
+    inner : Solver
+        One of a single minimisation.
     share : float in (0, 1)
         Of epsilon, for the constant.
     """
@@ -171,7 +172,7 @@ class AroundConstant(Around):
         try:
             inner: Solver = ObjectivePerturbation.planned({}, objective, left)
         except Refused:
-            inner = OutputPerturbation.planned({}, objective, left)
+            inner = SOLVERS["output_perturbation"].planned({}, objective, left)
         constant = ConstantModel.planned({}, objective, budget)
         size = math.prod(constant.query(objective).shape)
         constant.check_noise(constant.law, budget, size, 1 / share)

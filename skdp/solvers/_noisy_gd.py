@@ -13,17 +13,17 @@ S: under replace_one the first query of a logistic regression needs half the noi
 the worst case. The multiplier, and with it the event, is the same in every step.
 
 With ``release="last"`` the path stays hidden and only the last iterate is paid for
-(`skdp.solvers._last_iterate`).
+(`skdp.papers._last_iterate`).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 from skdp._configured import Checks, Given
+from skdp._registry import Registry
 from skdp._validation import check_choice, check_count, check_real
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
@@ -35,20 +35,14 @@ from skdp.queries._gradient import Gradients
 from skdp.queries._user_gradients import UserGradients
 from skdp.solvers._base import Solution
 from skdp.solvers._descent import Descent
-from skdp.solvers._flow_time import FlowTime, PlainFlowTime
-from skdp.solvers._last_iterate import HiddenDescent
+from skdp.solvers._flow_time import FlowTime
 from skdp.solvers._progress import Progress
 from skdp.solvers._steps import descend
 
 # Numbers of all users' parts, which are held: half a gibibyte.
 _MOST_NUMBERS = 2**26
-# What a hidden path needs for contractive steps with noise of one size.
-_HIDDEN: dict[str, Any] = {
-    "momentum": 0.0,
-    "residual_clip": math.inf,
-    "intercept_weight": 1.0,
-    "tail": 1e-9,
-}
+# Other forms of this solver, by what they release.
+_RELEASES: Registry[Any] = Registry("skdp.releases", {})
 
 
 def _check_user_clip(name: str, value: Any) -> float | None:
@@ -143,8 +137,11 @@ class NoisyGD(Descent):
     checks: ClassVar[Checks] = {
         **Descent.checks,
         "n_steps": partial(check_count, high=10**6),
-        "release": partial(check_choice, allowed=("last", "path")),
+        "release": partial(check_choice, allowed=("path",)),
         "user_clip": _check_user_clip,
+    }
+    given_checks: ClassVar[Checks] = {
+        "release": partial(check_choice, allowed=("last", "path"))
     }
 
     n_steps: int
@@ -155,18 +152,15 @@ class NoisyGD(Descent):
     def adds_in_squares(cls, given: Given) -> bool:
         return True
 
-    @property
-    def is_hidden(self) -> bool:
-        """Whether only the last iterate is released."""
-        return self.release == "last"
-
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         cls.check(objective, budget)
         if given.get("user_clip") is not None:
             cls._check_users(objective)
-        if given.get("release") == "last":
-            return cls._planned_hidden(given, objective, budget)
+        release = given.get("release", cls.release)
+        if release != "path":
+            planned: Self = _RELEASES[release].planned(given, objective, budget)
+            return planned
         n_steps, rest = cls.rest_by_rule(given, FlowTime.of(objective, budget))
         return cls(n_steps=n_steps, user_clip=given.get("user_clip"), **rest)
 
@@ -193,63 +187,15 @@ class NoisyGD(Descent):
             objective, self.residual_clip, self.intercept_weight, self.user_clip
         )
 
-    @classmethod
-    def _planned_hidden(
-        cls, given: Given, objective: LinearObjective, budget: Budget
-    ) -> Self:
-        needs = f"solver={cls.key!r} with release='last' needs"
-        if not objective.holds_rows:
-            raise Refused(f"{needs} all rows in memory. Use release='path'.")
-        if is_of_users(objective.adjacency):
-            raise Refused(f"{needs} privacy_unit='record'. Use release='path'.")
-        for name, value in _HIDDEN.items():
-            if given.get(name, value) != value:
-                raise Refused(
-                    f"{needs} {name}={value:g}. Use {name}=None or release='path'."
-                )
-        if given.get("keeps_path", False):
-            raise Refused(f"{needs} keeps_path=False: no other iterate is released.")
-        if not objective.loss.is_convex:
-            raise Refused(f"{needs} a convex loss. Use release='path'.")
-        if objective.alpha == 0:
-            raise Refused(
-                f"{needs} regularisation. Set C or alpha, or use release='path'."
-            )
-        rule = PlainFlowTime.of(objective, budget)
-        flow = rule.flow(math.inf)
-        n_steps = given.get("n_steps", rule.steps(flow))
-        step_size = given.get("step_size", rule.step_size(flow, n_steps, 0.0))
-        if HiddenDescent(objective, step_size, n_steps).gap <= 0:
-            raise Refused(
-                f"{needs} contractive steps, of a 'step_size' below 2 / L, which is "
-                f"{2 / objective.smoothness:.3g}. Got {given.get('step_size')}. "
-                "Use step_size=None."
-            )
-        return cls(n_steps=n_steps, step_size=step_size, release="last", **_HIDDEN)
-
-    def hidden(self, objective: LinearObjective) -> HiddenDescent:
-        """The descent of which only the last iterate is released."""
-        return HiddenDescent(objective, self.step_size, self.n_steps)
-
     @property
     def mechanism(self) -> str:
         return "Gaussian noise, calibrated exactly"
 
     def plan(self, objective: LinearObjective) -> Plan:
-        if self.is_hidden:
-            return self.hidden(objective).plan
         return Plan((Line(self.n_steps),))
-
-    def sensitivity(self, objective: LinearObjective) -> float:
-        """Of a gradient sum; of the next iterate, but for rounding, if it is hidden."""
-        if self.is_hidden:
-            return self.hidden(objective).sensitivity
-        return super().sensitivity(objective)
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        if self.is_hidden:
-            return self.hidden(objective).run(answers, progress)
         sums, walk = self.gradients(objective), self.walk(objective, self.n_steps)
         return descend(answers, sums, walk, objective.n_samples, progress)

@@ -16,10 +16,11 @@ from skdp.audit._replay import marked, replayed, verdict
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.neural_network import NETWORK_SOLVERS
-from skdp.objectives import Convolution, NetworkObjective
+from skdp.objectives import NetworkObjective
+from skdp.papers import Convolution
+from skdp.papers._convolution_sum import FilterGradients, _Seen
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._query import Bound
-from skdp.queries._convolution_sum import FilterGradients, _Seen
 from skdp.queries._network_gradient import NetworkGradient
 from skdp.solvers import Progress
 from skdp.solvers._steps import descend

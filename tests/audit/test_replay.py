@@ -22,12 +22,13 @@ from skdp.model_selection import SCORINGS, Composition, RandomStopping
 from skdp.model_selection._method import strength
 from skdp.model_selection._registry import METHODS
 from skdp.model_selection._trial import Job
+from skdp.papers import _frank_wolfe
+from skdp.papers import _output_perturbation as moved
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy._plan import Batch, Poisson
 from skdp.privacy._query import Bound
-from skdp.solvers import SOLVERS, _frank_wolfe
+from skdp.solvers import SOLVERS
 from skdp.solvers import _objective_perturbation as tilted
-from skdp.solvers import _output_perturbation as moved
 from tests.audit import exact_laws, searches, table, tables
 from tests.audit.floors import FLOORS, REASONS
 from tests.wide import covering

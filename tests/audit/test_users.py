@@ -55,7 +55,7 @@ def as_tables(pair, **facts):
 
 
 def test_these_solvers_take_users():
-    # Of streams alone; audited part by part in tests/io/test_streams_of_users.py.
+    # Of streams alone; tests/papers/io/test_streams_of_users.py audits them by part.
     others = ("adassp", "ftrl")
     assert sorted(TAKES_USERS) == sorted([*OF_GRADIENTS, *OF_FEATURES, *others])
 

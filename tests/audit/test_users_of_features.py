@@ -15,9 +15,9 @@ from scipy.sparse import csr_array
 
 from skdp import DPSparseLogisticRegression
 from skdp.data import EntriesClipped, UserSource, equal_shares
+from skdp.papers._frank_wolfe import VertexPath
 from skdp.queries import _moments
 from skdp.queries._moments import MomentSums, MomentWeights
-from skdp.solvers._frank_wolfe import VertexPath
 from tests.audit import linear
 from tests.audit.linear_pairs import N, pairs
 from tests.audit.test_users import (

@@ -10,12 +10,10 @@ import pytest
 from skdp.ensemble import BOOSTERS
 from skdp.neural_network import NETWORK_SOLVERS
 from skdp.solvers import SOLVERS
-from skdp.solvers._dense_part import SELECTING
-from skdp.solvers._dense_registry import DENSE
-from skdp.solvers._registry import SPARSE
 from tests.problems import SOLVER_PARAMS
 
 ROOT = Path(__file__).parents[2]
+PAPERS = {key for key in SOLVERS if SOLVERS[key].__module__.startswith("skdp.papers.")}
 FORBIDDEN = (
     "sigma",
     "noise",
@@ -31,11 +29,12 @@ FORBIDDEN = (
 @pytest.mark.parametrize("key", SOLVERS)
 def test_one_key_five_places(key):
     assert SOLVERS[key].key == key
-    assert SOLVERS[key].__module__ == f"skdp.solvers._{key}"
+    room = "papers" if key in PAPERS else "solvers"
+    assert SOLVERS[key].__module__ == f"skdp.{room}._{key}"
     for place in (
-        f"skdp/solvers/_{key}.py",
-        f"tests/solvers/test_{key}.py",
-        f"docs/solvers/{key}.md",
+        f"skdp/{room}/_{key}.py",
+        f"tests/{room}/test_{key}.py",
+        f"docs/{room}/{key}.md",
         f"docs/proofs/{key}.md",
         f"benchmarks/configs/{key}.toml",
     ):
@@ -82,9 +81,8 @@ def test_no_parameter_touches_noise_or_randomness(kind):
         assert not any(word in name for word in FORBIDDEN)
 
 
-def test_registry_is_sorted_and_literal():
-    for table in (SOLVERS, DENSE, SPARSE, BOOSTERS, NETWORK_SOLVERS):
+def test_registry_is_sorted_the_annex_last():
+    for table in (BOOSTERS, NETWORK_SOLVERS):
         assert list(table) == sorted(table)
-    assert {key for key, kind in SOLVERS.items() if kind.is_sparse} == set(SPARSE)
-    assert SOLVERS.keys() - SPARSE.keys() == set(DENSE)
-    assert tuple(SPARSE) == SELECTING
+    house = [key for key in SOLVERS if key not in PAPERS]
+    assert list(SOLVERS) == [*sorted(house), *sorted(PAPERS)]

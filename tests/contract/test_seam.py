@@ -66,16 +66,16 @@ NOISE = {
 AUDIT = {"skdp.audit._replay"}
 # Who computes within the walls, and why it cannot ask for sums.
 INSIDE = {
-    "skdp.solvers._bolt_on": "visits records one by one in a secret order",
-    "skdp.solvers._frank_wolfe": "integer scores that follow from all records at once",
-    "skdp.solvers._last_iterate": "a path of which only the end is released",
+    "skdp.papers._bolt_on": "visits records one by one in a secret order",
+    "skdp.papers._frank_wolfe": "integer scores that follow from all records at once",
+    "skdp.papers._last_iterate": "a path of which only the end is released",
     "skdp.solvers._objective_perturbation": "a minimiser with a certificate",
-    "skdp.solvers._output_perturbation": "a minimiser with a certificate",
+    "skdp.papers._output_perturbation": "a minimiser with a certificate",
 }
 # Whose plans declare a cost of their own, and why lines may cost less than alone.
 DECLARED = {
     "skdp.model_selection._method": "scores and fits of a search, charged together",
-    "skdp.solvers._last_iterate": "a path of which only the end is released",
+    "skdp.papers._last_iterate": "a path of which only the end is released",
     "skdp.solvers._objective_perturbation": "a tilt that leaves within a minimiser",
 }
 # Where the seam keeps records, entropy and its count: no one else's business.

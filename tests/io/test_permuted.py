@@ -19,13 +19,13 @@ from skdp.io._rows import StreamRows
 from skdp.io._targets import Labels, Numbers
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._permutation_sensitivity import Updates, exact_sensitivity
+from skdp.papers._permuted_descent import PermutedDescent, State
 from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers import Progress
-from skdp.solvers._permutation_sensitivity import Updates, exact_sensitivity
-from skdp.solvers._permuted_descent import PermutedDescent, State
 from tests import door
 from tests.io.places import FEATURES, numbers, with_holes
-from tests.solvers.permutation import resolved
+from tests.papers.permutation import resolved
 from tests.spies import NoNoise, SpyNoise
 
 N = 211  # no multiple of a batch

@@ -350,7 +350,7 @@ def test_null_records_are_among_the_rows_of_their_user(column, value, layout, tm
     source = users_of_memory(frame, np.where(bad, 0.0, shares))
     here = clone(MODEL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skdp.linear_model._base._source", lambda *given: source)
+        patch.setattr("skdp.linear_model._base.source_of", lambda *given: source)
         here.fit(frame[FEATURES], frame["y"], groups=frame["id"])
     assert released(here).tobytes() == released(there).tobytes()
 
@@ -569,7 +569,7 @@ def test_twin_of_dask_whose_workers_add_up_rows_as_records_is_found(tmp_path):
 
     assert told(make, pair, "zero_out") <= 1 + ROUNDING
     with pytest.MonkeyPatch.context() as patch:
-        there = property(lambda self: self._rows.table.elsewhere)
+        there = property(lambda self: self.rows.table.elsewhere)
         patch.setattr(StreamSource, "elsewhere", there)
         assert told(make, pair, "zero_out") > 1.5
 

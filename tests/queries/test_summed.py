@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from skdp.data import Block, MemorySource, nothing
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
+from skdp.papers._step_gains import StepGains, Trial
 from skdp.privacy._elsewhere import exact_answer
 from skdp.queries._code_counts import CodeCounts
 from skdp.queries._counts import Counts
@@ -22,7 +23,6 @@ from skdp.queries._moments import MomentSums, MomentWeights
 from skdp.queries._pair_sums import SQUARES, PairSums
 from skdp.queries._split_gradient import SplitGradients
 from skdp.queries._state_sums import StateSums, even_knots
-from skdp.queries._step_gains import StepGains, Trial
 from skdp.queries._summed import added
 
 N, D = 20_000, 4

@@ -6,19 +6,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
-from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_key
 from skdp.io.engines._conditions import column_of, condition_of
 from skdp.io.engines._postgres_readers import Readers, pages_from
-from skdp.queries._plain_descent import PlainDescent
 
 # Leaves of a plan that are tables which the database stores. Other leaves are tables of
 # other servers, functions, and samples.
@@ -33,7 +27,7 @@ _STORED = {
 }
 # Encodings of which every text can be shown in UTF8, and Python's names of them; of
 # others some end the query.
-_ENCODINGS = {"UTF8": "utf-8", "LATIN1": "latin-1"}
+ENCODINGS = {"UTF8": "utf-8", "LATIN1": "latin-1"}
 _NAME = re.compile(
     r'(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*)(?:\.(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*))?'
 )
@@ -162,13 +156,12 @@ class PostgreSQL:
                 "ADBC takes texts for bytes. Got it. Reset it for the user or the "
                 "database, or connect with options=-cquote_all_identifiers=off."
             )
-        if encoding not in _ENCODINGS:
+        if encoding not in ENCODINGS:
             raise ValueError(
                 "The database must be encoded as UTF8 or LATIN1, whose texts can all "
                 f"be read. Got {encoding}. Copy the table into a database with "
                 "ENCODING 'UTF8'."
             )
-        self.dialect = replace(self.dialect, encoding=_ENCODINGS[encoding])
 
     def check(self) -> None:
         """Raise if another transaction goes on than at first."""
@@ -212,7 +205,7 @@ class PostgreSQL:
 
     def is_key(self, table: str, column: str) -> bool:
         """Whether a table declares one of its columns unique and not missing."""
-        (found,) = self.row(is_key(_literal(table), _literal(column)))
+        (found,) = self.row(_is_key(_literal(table), _literal(column)))
         return bool(found)
 
     def is_stored(self, query: str) -> bool:
@@ -300,29 +293,6 @@ class PostgreSQL:
         ):
             yield from reader
 
-    # ---------------------------------------------------------------------- training
-
-    @property
-    def trains(self) -> bool:
-        """Whether the user may make what an aggregate needs."""
-        return bool(self.row(CAN_TRAIN)[0])
-
-    def descended(self, asked: PlainDescent, records: str) -> FloatArray:
-        """Averaged weights, by an aggregate that ends with a connection of its own.
-
-        The transaction of the readings must not write, and functions are written: they
-        are made in another one, of the same snapshot, which is rolled back.
-        """
-        text = DescentText(asked, records)
-        other = self._joined("READ WRITE")
-        try:
-            for statement in text.statements:
-                other._run(statement)
-            (found,) = other.row(text.call)
-        finally:
-            other.leave()
-        return np.array(found, dtype=np.float64)
-
     # ----------------------------------------------------- connections beside this one
 
     def shares(self, table: str, n: int) -> list[str]:
@@ -374,6 +344,33 @@ class PostgreSQL:
                 )
             cursor.execute(query)
             yield cursor
+
+
+def _is_key(table: str, column: str) -> str:
+    """A query of whether a column is unique at every moment, and never missing.
+
+    Parameters
+    ----------
+    table, column : str
+        Names, as literals.
+    """
+    return (
+        "SELECT count(*) > 0 FROM pg_catalog.pg_index AS i "
+        "JOIN pg_catalog.pg_attribute AS a "
+        "ON a.attrelid = i.indrelid AND i.indkey[0] = a.attnum "
+        f"WHERE i.indrelid = to_regclass({table}) AND a.attname = {column} "
+        "AND a.attnotnull AND a.attgenerated = '' AND i.indisunique "
+        "AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1 "
+        "AND i.indpred IS NULL AND i.indexprs IS NULL "
+        # Tables that inherit from it are read with it, and have indexes of their own.
+        "AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h "
+        "JOIN pg_catalog.pg_class AS t ON t.oid = h.inhparent "
+        "WHERE t.oid = i.indrelid AND t.relkind <> 'p') "
+        # From version 18 on a column may be declared so without having been looked at.
+        "AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint AS c "
+        "WHERE c.conrelid = i.indrelid AND c.contype = 'n' "
+        "AND a.attnum = ANY (c.conkey) AND NOT c.convalidated)"
+    )
 
 
 def _cell(text: str, field: Any) -> Cell:

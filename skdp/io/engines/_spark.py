@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, kind_of
 from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
 from skdp.io.engines._conditions import column_of, condition_of
-from skdp.queries._plain_descent import PlainDescent
 
 # What is read goes by this name in a session of its own.
 _RECORDS = "records_of_skdp"
@@ -64,7 +62,6 @@ class Spark:
         A classic one.
     """
 
-    trains = False
     # In words, for the record of a fit.
     snapshot = (
         "a copy that Spark makes once before the fit, and computes no part of again"
@@ -199,10 +196,6 @@ class Spark:
         """Record batches of several queries."""
         for query in queries:
             yield from self.batches(query, size)
-
-    def descended(self, asked: PlainDescent, records: str) -> FloatArray:
-        """What an engine gives that trains inside."""
-        raise NotImplementedError  # never asked, since `trains` is False
 
     def _asked(self, query: str) -> Any:
         return self._own.sql(_spelled(query))

@@ -13,7 +13,7 @@ from skdp import BudgetLedger, DPLogisticRegression
 from skdp.columns import Dates, as_declared
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
-from skdp.io._engine import Cell, Dialect
+from skdp.io._engine import Cell
 from skdp.io.engines import _postgres
 from skdp.io.engines._conditions import condition_of
 from skdp.queries import _exact_gradient
@@ -541,53 +541,6 @@ def test_text_that_the_clients_encoding_lacks():
         ask(connection, "SELECT max(word) FROM records WHERE key = 5")
 
 
-LATIN1 = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
-
-
-@pytest.fixture
-def in_latin1():
-    """A connection to a database in which not all labels can be written."""
-    uri = postgres_cluster.uri()
-    with connected(uri) as own:
-        run(own, f"CREATE DATABASE latin {LATIN1}")
-        with connected(uri.replace("/postgres?", "/latin?")) as other:
-            run(
-                other,
-                "CREATE TABLE records AS SELECT i AS key, CAST(i AS REAL) / 100 AS a, "
-                "chr(97 + i % 2) AS y FROM generate_series(0, 99) AS t(i)",
-                "ALTER TABLE records ADD PRIMARY KEY (key)",
-            )
-            yield other
-        run(own, "DROP DATABASE latin WITH (FORCE)")
-
-
-def fitted_inside(connection, label, books):
-    """By the server, which is told the labels."""
-    facts = {"target": "y", "n_samples": 100, "record_id": "key"}
-    source = SqlSource(connection, "records", **facts, trains_inside=True)
-    given = {"solver": "bolt_on", "solver_params": {"n_passes": 2, "batch_size": 10}}
-    asked = DPLogisticRegression(5.0, classes=["a", label], ledger=books, **given)
-    return asked.fit(source)
-
-
-@pytest.mark.parametrize("label", ["\u0141\u00f3d\u017a", "a\0b", "b"])
-def test_labels_that_a_database_cannot_write_are_in_no_row(label, in_latin1, tmp_path):
-    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
-    fitted = fitted_inside(in_latin1, label, books)
-    assert set(fitted.classes_) == {"a", label}
-    assert len(books.spends()) == 1
-
-
-def test_broken_twin_that_writes_any_label_ends_after_the_commit(
-    in_latin1, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(Dialect, "can_write", lambda self, text: True)
-    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
-    with pytest.raises(SourceError):
-        fitted_inside(in_latin1, "\u0141", books)
-    assert len(books.spends()) == 1
-
-
 def test_long_names_of_expressions_are_refused(study):
     long = "a" * 64
     with pytest.raises(ValueError, match="at most 63 bytes"):
@@ -774,10 +727,10 @@ def test_twin_that_overlooks_heirs_orders_by_storage(own, monkeypatch):
         "CREATE TABLE child () INHERITS (made)",
         f"INSERT INTO child SELECT 1, i, i % 2 {FROM}",
     )
-    text = _postgres.is_key
+    text = _postgres._is_key
     monkeypatch.setattr(
         _postgres,
-        "is_key",
+        "_is_key",
         lambda *names: text(*names).replace("AND NOT EXISTS", "OR EXISTS", 1),
     )
     given = {"target": "y", "n_samples": 200, "record_id": "key"}

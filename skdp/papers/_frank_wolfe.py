@@ -1,0 +1,316 @@
+r"""Frank-Wolfe over an L1 ball with a private choice of the vertex in every step.
+
+    j_t, s_t = exponential mechanism over  -s * (gradient_j + alpha * w_j),
+    w <- (1 - g_t) * w + g_t * l1_radius * s_t * e_{j_t},      g_t = 2 / (t + 2).
+
+Nothing is released but the vertices; the weights follow from them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Self
+
+import numpy as np
+
+from skdp._configured import Checks, Given
+from skdp._floats import FloatArray
+from skdp._validation import check_count, check_real
+from skdp.data import Source
+from skdp.exceptions import Refused
+from skdp.objectives import LinearObjective
+from skdp.papers._vertex_scores import (
+    ENTRY_BITS,
+    SUM_BITS,
+    IntegerRows,
+    VertexScores,
+)
+from skdp.papers._vertex_walk import VertexWalk
+from skdp.privacy._accounting import Budget
+from skdp.privacy._adjacency import is_of_users
+from skdp.privacy._answers import Answers
+from skdp.privacy._draws import Draws
+from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy._laws import Choices
+from skdp.privacy._noise import choice_shift
+from skdp.privacy._plan import Line, Plan
+from skdp.privacy._selection import Ranking
+from skdp.solvers._base import Solution, Solver
+from skdp.solvers._progress import Progress
+from skdp.solvers._thresholding import keep_rows, largest_rows
+
+# A candidate and the sign of its vertex.
+Choice = tuple[int, int]
+
+# The rules below, chosen once on designs and training data of which no figure is
+# reported (docs/papers/frank_wolfe.md).
+_STEPS_PER_SIGNAL, _FEWEST_STEPS, _MOST_STEPS = 1.2, 10, 500
+_SIGNAL_PER_REACH, _SHORTEST, _FARTHEST = 12.0, 0.5, 10.0
+_FEWEST_RESIDUAL_STEPS, _MOST_RESIDUAL_STEPS = 16, 2**12
+# Steps more for rows of users, of whom most have few.
+_FINER_SHARES = 64
+# Relations in which what was there is gone, and nothing stands in its place.
+_GONE = ("zero_out", "zero_out_user")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrankWolfe(Solver):
+    r"""Frank-Wolfe with the exponential mechanism over the vertices of an L1 ball.
+
+    Privacy
+    -------
+    ``n_steps`` adaptive selections, each of bounded range, composed numerically; with
+    delta = 0 they add up to pure epsilon. A vertex's score has a sensitivity of
+    ``entry_bound`` times the residual's bound under zero_out and twice that under
+    replace_one. Entries and residuals are integers, so that sums are exact and nothing
+    is charged for rounding (``docs/proofs/frank_wolfe.md``). All vertices may be
+    published. Unit of privacy: one record, or all rows of a user
+    (``docs/proofs/users.md``).
+
+    Utility
+    -------
+    The noise in a step costs about ``2 * l1_radius * S * log(2 d) / (n * epsilon_t)``
+    in the mean loss, the optimisation error decays like ``1 / n_steps``: a small
+    ball and few steps cost accuracy, a large one and many cost noise.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of vertices chosen, at most so many weights are not zero. None:
+        ``1.2 * (n mu / log(2 d))^(2/3)``, between 10 and 500, for a budget of mu-GDP;
+        the same trade-off for delta = 0.
+    l1_radius : float in [1e-150, 1e150] or None, default=None
+        Radius of the ball, in the units of the weights; the intercept counts as the
+        weight of a column that holds `entry_bound`. None: what lets raw predictions
+        reach 0.5 to 10 times the loss's `raw_unit`, the more the stronger the signal.
+    residual_clip : float in [1e-6, inf] or None, default=None
+        Bound to which every record's residual is clipped. None: half of the loss's
+        `noisy_clip`.
+    residual_steps : int in [1, 2**20] or None, default=None
+        Steps into which the range of a residual is divided; residuals are rounded to
+        them. Few of them make fast steps, since only the records with another rounded
+        residual are touched. None: as many as the noise hides, between 16 and 4096; of
+        users 64 times as many; fewer if n is so large that sums would not be whole.
+
+    References
+    ----------
+    .. [1] Talwar, Thakurta and Zhang (2015). Nearly optimal private LASSO. NeurIPS,
+       Algorithm 1.
+    .. [2] Raff, Khanna and Lu (2023). Scaling up differentially private LASSO
+       regularized logistic regression via faster Frank-Wolfe iterations. NeurIPS.
+       https://arxiv.org/abs/2310.19978
+    .. [3] Dong, Durfee and Rogers (2020). Optimal differential privacy composition for
+       exponential mechanisms. ICML. https://arxiv.org/abs/1909.13830
+
+    Deviations: the exponential mechanism in place of Laplace noise on every score, with
+    exact composition; residuals are rounded to a public grid in place of the queue of
+    [2]_; weights beyond `n_nonzero` are dropped at the end.
+    """
+
+    key: ClassVar[str] = "frank_wolfe"
+    takes_users: ClassVar[bool] = True
+    needs_rows: ClassVar[bool] = True
+    is_pure: ClassVar[bool] = True
+    is_sparse: ClassVar[bool] = True
+    # For study: what "auto" takes is more accurate on all data compared
+    # (docs/sparse.md).
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        "n_steps": partial(check_count, high=10**6),
+        "l1_radius": partial(check_real, low=1e-150, high=1e150),
+        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
+        "residual_steps": partial(check_count, high=2**20),
+    }
+
+    n_steps: int
+    l1_radius: float
+    residual_clip: float
+    residual_steps: int
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        signal, n_steps = _signal_and_steps(given, objective, budget)
+        decided = {
+            "n_steps": n_steps,
+            "l1_radius": _radius(objective, signal),
+            "residual_clip": objective.loss.noisy_clip / 2,
+            "residual_steps": _residual_steps(signal, n_steps, objective),
+        }
+        solver = cls(**{**decided, **given})
+        solver._check_sums(objective)
+        return solver
+
+    @classmethod
+    def check(cls, objective: LinearObjective, budget: Budget) -> None:
+        super().check(objective, budget)
+        if objective.loss.n_outputs > 1:
+            raise Refused(
+                f"solver={cls.key!r} chooses one weight at a time and needs a model "
+                "with one output. Use solver='iht'."
+            )
+
+    def _check_sums(self, objective: LinearObjective) -> None:
+        me, most = f"solver={self.key!r}", _most_residual_steps(objective)
+        if self.residual_steps > most:
+            raise Refused(
+                f"{me} cannot add up so many records in whole numbers with "
+                f"residual_steps={self.residual_steps}. Use at most {most} "
+                "'residual_steps', or solver='iht'."
+            )
+        if objective.n_columns >= 2**31:
+            raise Refused(f"{me} can have 2^31 candidates at most. Use solver='iht'.")
+
+    @property
+    def mechanism(self) -> str:
+        return "exponential mechanism over the vertices, composed numerically"
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        return Plan((Line(self.n_steps, law=Choices()),))
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Of one score: a sum over records of a feature times a residual."""
+        step = self.residual_bound(objective, 1.0) / self.residual_steps
+        in_steps = score_sensitivity(self.residual_steps, objective)
+        return float(in_steps * step * objective.entry_bound / 2**ENTRY_BITS)
+
+    def residual_bound(self, objective: LinearObjective, share: float) -> float:
+        """Of a clipped residual, with weights in this share of the ball."""
+        farthest = share * objective.entry_bound * self.l1_radius
+        return min(objective.loss.zero_out_bound(farthest), self.residual_clip)
+
+    def step(self, t: int, choice: Choice) -> tuple[float, int, float]:
+        """How the weights move after choice t: what is kept, and what is added."""
+        (chosen, sign), share = choice, 2 / (t + 2)
+        return 1 - share, chosen, share * sign * self.l1_radius
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        epsilon = Choices().epsilon(answers.multiplier())
+        chosen: list[Choice] = []
+
+        def hear(choice: Choice) -> None:
+            chosen.append(choice)
+            progress.step(len(chosen), self.n_steps)
+
+        answers.inside(VertexPath(self, objective, epsilon), hear)
+        walk = VertexWalk(objective)
+        for t, choice in enumerate(chosen):
+            walk.move(*self.step(t, choice))
+        # The standard deviation of the Gumbel noise of which a choice is the maximum.
+        gumbel = math.pi / math.sqrt(6) * 2 / epsilon
+        scale = gumbel * self.sensitivity(objective)
+        return Solution(_fewer(walk.weights(), objective), scale)
+
+
+@dataclass(frozen=True)
+class VertexPath:
+    """The choices of a path, for `Answers.inside`: scores are kept up to date.
+
+    `epsilon` is that of every choice.
+    """
+
+    takes_shares: ClassVar[bool] = True
+
+    solver: FrankWolfe
+    objective: LinearObjective
+    epsilon: float
+
+    @property
+    def per_unit(self) -> float:
+        """Steps of a rounded residual in one unit of the residual."""
+        largest = self.solver.residual_bound(self.objective, 1.0)
+        return self.solver.residual_steps / largest
+
+    def most(self, done: int) -> int:
+        """Largest residual, in steps, after so many choices."""
+        if done:
+            return self.solver.residual_steps
+        # All weights are 0 at first, and residuals may be far below their bound.
+        at_first = self.per_unit * self.solver.residual_bound(self.objective, 0.0)
+        return min(max(1, round(at_first)), self.solver.residual_steps)
+
+    def bound(self, line: int, done: int) -> int:
+        return score_sensitivity(self.most(done), self.objective)
+
+    def within(self, source: Source, draws: Draws) -> Generator[Ranking, Choice, None]:
+        """Yield the candidates ranked, receive the one chosen."""
+        rows = IntegerRows.read(source, self.objective)
+        scores = VertexScores(rows, self.objective, self.per_unit)
+        for t in range(self.solver.n_steps):
+            bound = self.bound(0, t)
+            shift = choice_shift(sensitivity=bound, epsilon=self.epsilon)
+            scores.update(self.most(t), shift)
+            choice = yield scores.ranking
+            scores.move(*self.solver.step(t, choice))
+
+
+def _signal_and_steps(
+    given: Given, objective: LinearObjective, budget: Budget
+) -> tuple[float, int]:
+    """What the budget can tell apart, and the number of steps."""
+    candidates = math.log(2 * objective.n_columns)
+    records = objective.n_samples / candidates
+    if objective.adjacency in _GONE:
+        records *= 2
+    if budget.delta > 0:
+        signal = records * gaussian_mu(budget.epsilon, budget.delta)
+        wanted = _STEPS_PER_SIGNAL * signal ** (2 / 3)
+    else:
+        wanted = math.sqrt(_STEPS_PER_SIGNAL**1.5 / 2 * records * budget.epsilon)
+    by_rule = math.ceil(min(max(wanted, _FEWEST_STEPS), _MOST_STEPS))
+    steps: int = given.get("n_steps", by_rule)
+    if budget.delta == 0:
+        # T selections that a budget of mu-GDP pays for are of 2 mu / sqrt(T) each.
+        signal = records * budget.epsilon / (2 * math.sqrt(steps))
+    return signal, steps
+
+
+def _radius(objective: LinearObjective, signal: float) -> float:
+    """What lets raw predictions reach as far as the signal is strong."""
+    # Entries of a full row are so far below their bound.
+    share = objective.full_entries / objective.n_features
+    felt = signal * math.sqrt(min(1.0, share))
+    reach = min(max(felt / _SIGNAL_PER_REACH, _SHORTEST), _FARTHEST)
+    return reach * objective.loss.raw_unit / objective.entry_bound
+
+
+def _residual_steps(signal: float, n_steps: int, objective: LinearObjective) -> int:
+    """Half a step is then a quarter of the noise in a score, or less."""
+    hidden: int = 2 ** math.ceil(math.log2(signal / math.sqrt(n_steps) + 1))
+    steps = min(max(hidden, _FEWEST_RESIDUAL_STEPS), _MOST_RESIDUAL_STEPS)
+    # Of users each row's share of a residual is cut to whole steps.
+    finer = steps * _FINER_SHARES if is_of_users(objective.adjacency) else steps
+    return min(finer, _power_below(_most_residual_steps(objective)))
+
+
+def _most_residual_steps(objective: LinearObjective) -> int:
+    """So many that sums over the records stay below 2^SUM_BITS; maybe none."""
+    largest: int = (2**SUM_BITS - 1) // (objective.n_samples * 2**ENTRY_BITS)
+    return largest
+
+
+def _power_below(most: int) -> int:
+    """The largest power of two that is no more than a number, or 1."""
+    return 1 << max(most.bit_length() - 1, 0)
+
+
+def _fewer(weights: FloatArray, objective: LinearObjective) -> FloatArray:
+    """The largest weights, as many as there may be, and the intercept's."""
+    d = objective.n_features
+    chosen = np.flatnonzero(weights[:d])  # few of many
+    kept = chosen[largest_rows(weights[chosen], objective.most_features)]
+    return keep_rows(weights, np.append(kept, np.arange(d, len(weights))))
+
+
+def score_sensitivity(most: int, objective: LinearObjective) -> int:
+    """Largest change of a score by one record, of residuals of at most `most` steps.
+
+    Under either adjacency derived on the proof page, in steps of the score.
+    """
+    one_record: int = most * 2**ENTRY_BITS
+    return one_record if objective.adjacency in _GONE else 2 * one_record

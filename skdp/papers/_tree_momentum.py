@@ -1,0 +1,269 @@
+r"""Normalised steps along a momentum that is released through trees, repaired.
+
+Algorithm 1 of [1]_: the records are cut, by position, into ``n_leaves`` batches of at
+most m records, and an epoch goes through all of them in the same order. With ``g_t``
+the gradient sum at ``W_t`` over the batch of step t,
+
+    M_t = momentum * M_{t-1} + (1 - momentum) * (g_t + N_t) / m
+    W_{t+1} = W_t - step_length * D_t / |D_t|,   D_t = M_t + alpha * W_t.
+
+The noise N is correlated so that in every M_t it is that of the few nodes of a tree
+which cover the steps of the epoch so far, and of the epochs before, fading.
+
+Algorithm 2, by differences: with A_e the weights that epoch e begins with, and
+``[f]_t = f_t + momentum * f_{t-1} + ...`` over the last n_leaves steps, M_t is
+``(1 - momentum) * (S_t + R_t) / m``, where
+
+    G_t = [gradient sums at A_e]_t,  C_t = [their changes from A_{e-1} to A_e]_t,
+    H_t = (1 - refresh) * (H_{t-n} + C_t) + refresh * G_t  (G_t in two epochs),
+    S_t = H_t + momentum^n * S_{t-n},
+    R_t = momentum * R_{t-1} + (the change from A_e to W_t).
+
+Changes have little noise where steps are short. Without noise both are the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Self
+
+import numpy as np
+
+from skdp._configured import Checks, Given
+from skdp._floats import FloatArray
+from skdp._validation import check_bool, check_count, check_real
+from skdp.exceptions import Refused
+from skdp.objectives import LinearObjective
+from skdp.papers._moved_gradient import MovedGradients
+from skdp.privacy._accounting import Budget
+from skdp.privacy._answers import Answers
+from skdp.privacy._correlated import Trees
+from skdp.privacy._plan import Correlated, Line, Plan
+from skdp.queries._gradient import Gradients
+from skdp.solvers._base import Solution, Solver
+from skdp.solvers._boxed import farthest_weight
+from skdp.solvers._flow_time import MARGIN_NOISE
+from skdp.solvers._progress import Progress
+from skdp.solvers._steps import Pace, Steps
+
+_GRADIENTS, _BETWEEN, _WITHIN = range(3)  # lines of the plan
+
+
+class NormalisedSteps(Steps):
+    """Steps of a public length along released directions."""
+
+    def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
+        # In an order in which nothing overflows.
+        largest = float(np.abs(gradient).max())
+        if not 0 < largest < math.inf:
+            return np.zeros_like(gradient)
+        direction = gradient / largest
+        return np.asarray(-step_size * direction / np.linalg.norm(direction))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeMomentum(Solver):
+    r"""Normalised descent with momentum from trees (DP-NSGD), repaired.
+
+    Kept for replication and study: at equal privacy it has been worse than `noisy_gd`
+    everywhere (``docs/papers/tree_momentum.md``).
+
+    Privacy
+    -------
+    All releases together are exactly ``1 / noise_multiplier``-GDP: what leaves are the
+    nodes of trees over the batches, one Gaussian vector with the sensitivity of all
+    nodes that hold a record, which is in one batch of every epoch
+    (``docs/proofs/tree_momentum.md``). By differences the nodes are of three kinds,
+    which share mu squared. Unit of privacy: one record. All iterates may be published.
+
+    Parameters
+    ----------
+    n_leaves : int in [1, 10000], default=4
+        Batches, and steps, of an epoch; no more than there are records. 1: full
+        gradients.
+    n_epochs : int in [1, 100000], default=20
+        Public; all of them are taken.
+    step_length : float in [1e-250, 1e250] or None, default=None
+        Length of every step. None: with steps that long in random directions, one for
+        each epoch, a row of norm `data_norm` ends at a raw prediction as noisy as
+        `noisy_gd` admits.
+    momentum : float in [0, 1) or None, default=None
+        What M keeps of itself, ``1 - alpha`` of [1]_. None: ``1 - 1 / n_leaves``, as
+        both theorems of [1]_ have it.
+    by_differences : bool, default=False
+        Algorithm 2 in place of Algorithm 1.
+    refresh : float in [0, 1] or None, default=None
+        gamma of Algorithm 2. None: the bound on a change over an epoch, over that on a
+        gradient, at most 0.5.
+    between_share, within_share : float in (0, 1), default=0.25
+        Of mu squared by differences: for changes from an epoch to the next, and for
+        those within one. The sum of both must be below 1; the rest is for gradients.
+    tail : float in [1e-9, 1], default=0.5
+        Share of the last iterates that is averaged; the very last one if the share
+        is smaller than one step.
+
+    References
+    ----------
+    .. [1] Tran and Cutkosky (2022). Momentum aggregation for private non-convex ERM.
+       NeurIPS.
+
+    Deviations (``docs/errata.md``): trees begin anew in every epoch, so that no node
+    holds a record twice; one order for all epochs; all nodes that hold a record are
+    counted exactly, in place of V; changes are noised by the smoothness times the way
+    of the weights; noise in units of each answer's own bound; the last iterates are
+    averaged in place of a random one.
+    """
+
+    key: ClassVar[str] = "tree_momentum"
+    is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        "n_leaves": partial(check_count, high=10_000),
+        "n_epochs": partial(check_count, high=100_000),
+        "step_length": partial(check_real, low=1e-250, high=1e250),
+        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "by_differences": check_bool,
+        "refresh": partial(check_real, low=0.0, high=1.0),
+        "between_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
+        "within_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
+        "tail": partial(check_real, low=1e-9, high=1.0),
+    }
+
+    n_leaves: int = 4
+    n_epochs: int = 20
+    step_length: float
+    momentum: float
+    by_differences: bool = False
+    refresh: float
+    between_share: float = 0.25
+    within_share: float = 0.25
+    tail: float = 0.5
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        n, loss = objective.n_samples, objective.loss
+        size = -(-n // min(given.get("n_leaves", cls.n_leaves), n))
+        n_leaves, n_epochs = -(-n // size), given.get("n_epochs", cls.n_epochs)
+        # A random walk of so many epochs, of which a row sees one direction of `size`.
+        n_weights = objective.n_columns * loss.n_outputs
+        way = math.sqrt(n_epochs * n_weights) * MARGIN_NOISE * loss.raw_unit
+        by_rule = way / objective.data_norm / (n_epochs * n_leaves)
+        step_length = given.get("step_length", by_rule)
+        change = loss.smoothness * objective.row_norm * step_length * n_leaves
+        rest = {
+            "momentum": 1 - 1 / n_leaves,
+            "refresh": min(0.5, change / loss.zero_out_bound(math.inf)),
+        }
+        decided = {"n_leaves": n_leaves, "step_length": step_length}
+        solver = cls(**{**rest, **given, **decided})
+        if solver.gradient_share <= 0:
+            raise Refused(
+                f"solver={cls.key!r} needs a 'between_share' and a 'within_share' "
+                f"whose sum is below 1. Got {solver.between_share:g} and "
+                f"{solver.within_share:g}. Use smaller shares."
+            )
+        return solver
+
+    @property
+    def gradient_share(self) -> float:
+        """Share of mu squared that is left for gradients."""
+        if not self.by_differences:
+            return 1.0
+        return 1 - self.between_share - self.within_share
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise on the nodes of trees over batches of records"
+
+    def leaf_size(self, objective: LinearObjective) -> int:
+        """Records of a batch, by which sums are divided; the last may have fewer."""
+        return -(-objective.n_samples // self.n_leaves)
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        def line(n_epochs: int, share: float) -> Line:
+            trees = Trees(self.n_leaves, n_epochs, self.momentum)
+            nodes = Correlated(self.leaf_size(objective), trees)
+            return Line(nodes.times, mu_share=share, sample=nodes)
+
+        gradients = line(self.n_epochs, self.gradient_share)
+        if not self.by_differences:
+            return Plan((gradients,))
+        between = line(self.n_epochs - 1, self.between_share)
+        return Plan((gradients, between, line(self.n_epochs, self.within_share)))
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        # Of all nodes of one kind, in which each answer counts in units of its own
+        # bound; the grid of the noise adds to it (`Correlated.on_grid`).
+        trees = Trees(self.n_leaves, self.n_epochs, self.momentum)
+        return Correlated(self.leaf_size(objective), trees).joint
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        n_steps = self.n_leaves * self.n_epochs
+        pace = Pace(
+            n_steps=n_steps,
+            step_size=self.step_length,
+            tail=self.tail,
+            alpha=objective.alpha,
+            farthest=farthest_weight(objective),
+        )
+        walk = NormalisedSteps(np.zeros(objective.shape), pace)
+        follow = self._reduced if self.by_differences else self._plain
+        for done, momentum in enumerate(follow(answers, objective, walk), start=1):
+            walk.step(momentum)
+            progress.step(done, n_steps)
+        return Solution(walk.average(), answers.noise_scale)
+
+    def _plain(
+        self, answers: Answers, objective: LinearObjective, walk: Steps
+    ) -> Iterator[FloatArray]:
+        """The momentum of Algorithm 1, at weights that follow it."""
+        sums, kept = Gradients(objective), self.momentum
+        share = (1 - kept) / self.leaf_size(objective)
+        momentum = np.zeros(objective.shape)
+        for _ in range(walk.n_steps):
+            answer = answers.ask(sums.at(walk.weights)).value
+            momentum = kept * momentum + share * answer
+            yield momentum
+
+    def _reduced(
+        self, answers: Answers, objective: LinearObjective, walk: Steps
+    ) -> Iterator[FloatArray]:
+        """The momentum of Algorithm 2, at weights that follow it."""
+        gradients = Gradients(objective)
+        changes = MovedGradients(objective, math.inf, math.inf, 0.0)
+        n, kept, zero = self.n_leaves, self.momentum, np.zeros(objective.shape)
+        share, faded = (1 - kept) / self.leaf_size(objective), kept**n
+        # By leaf, of the epoch before: both kinds of answers, and H and S.
+        told, moved, windows, sums = ([zero] * n for _ in range(4))
+        own = between = within = zero  # G, C and R
+        anchor = walk.weights
+        for epoch in range(self.n_epochs):
+            before, anchor = anchor, walk.weights
+            for leaf in range(n):
+                answer = answers.ask(gradients.at(anchor), _GRADIENTS).value
+                own = kept * own + answer - faded * told[leaf]
+                told[leaf], window = answer, own
+                if epoch:
+                    answer = answers.ask(changes.at(anchor, before), _BETWEEN).value
+                    between = kept * between + answer - faded * moved[leaf]
+                    moved[leaf] = answer
+                if epoch > 1:
+                    window = (1 - self.refresh) * (windows[leaf] + between)
+                    window = window + self.refresh * own
+                windows[leaf] = window
+                sums[leaf] = window + faded * sums[leaf]
+                answer = answers.ask(changes.at(walk.weights, anchor), _WITHIN).value
+                within = kept * within + answer
+                yield share * (sums[leaf] + within)
