@@ -9,7 +9,6 @@ __version__ = "1.0.0rc1"
 
 # Public name -> module. Loaded on first use: `import skdp` costs next to nothing.
 _HOMES = {
-    "Budget": "skdp.privacy",
     "BudgetExceeded": "skdp.exceptions",
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
@@ -39,9 +38,6 @@ _HOMES = {
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "Federation": "skdp.federated",
     "ParquetSource": "skdp.io",
-    "PipelineReport": "skdp.pipeline",
-    "PrivacyRecord": "skdp.privacy",
-    "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
     "SqlSource": "skdp.io",
     "TableEncoder": "skdp.preprocessing",
@@ -93,7 +89,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPGridSearchCV as DPGridSearchCV,
         DPRandomizedSearchCV as DPRandomizedSearchCV,
         DPTunedThresholdClassifier as DPTunedThresholdClassifier,
-        PrivateScore as PrivateScore,
         private_comparison as private_comparison,
         private_evaluation as private_evaluation,
         private_score as private_score,
@@ -103,7 +98,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPMLPRegressor as DPMLPRegressor,
     )
     from skdp.pipeline import (
-        PipelineReport as PipelineReport,
         privacy_report as privacy_report,
         set_budget as set_budget,
     )
@@ -118,9 +112,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         TableEncoder as TableEncoder,
     )
     from skdp.privacy import (
-        Budget as Budget,
         BudgetLedger as BudgetLedger,
-        PrivacyRecord as PrivacyRecord,
     )
     from skdp.statistics import (
         describe as describe,
