@@ -35,11 +35,13 @@ from benchmarks._papers._privacy import (
     gaussian_epsilon,
     sampled_gaussian_epsilon,
 )
-from skdp.data import MemorySource, Source, in_order
+from skdp.data._memory import MemorySource
+from skdp.data._permuted import in_order
+from skdp.data._source import Source
 from skdp.io._rows import StreamRows
 from skdp.io._targets import Labels
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._plain_descent import PlainDescent
 from skdp.solvers._permutation_sensitivity import Updates

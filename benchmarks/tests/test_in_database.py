@@ -10,7 +10,7 @@ import pytest
 from benchmarks import _noisy_transitions as noisy
 from benchmarks import in_database, noisy_updates
 from benchmarks._in_database import ALPHA, FEATURES
-from skdp.data import Block
+from skdp.data._source import Block
 from skdp.io._postgres_descent import DescentText
 from skdp.solvers._permutation_sensitivity import Updates
 from skdp.solvers._permuted_descent import State

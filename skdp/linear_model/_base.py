@@ -20,7 +20,8 @@ from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._users import UsersToFit, users_to_fit
 from skdp._validation import check_count, check_data_norm, check_real
-from skdp.data import Centring, Source
+from skdp.data._centred import Centring
+from skdp.data._source import Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
 from skdp.linear_model._forecast import constant_if_dominated, forecast_of
@@ -41,25 +42,21 @@ from skdp.linear_model._rows import (
     states_of,
 )
 from skdp.linear_model._signal import signal_of, signal_of_centred
-from skdp.losses import Loss
-from skdp.objectives import LinearObjective
+from skdp.losses._base import Loss
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import relation_for
 from skdp.privacy._answers import Answers
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._row_clip import clipped_products
-from skdp.solvers import (
-    Chosen,
-    Progress,
-    Solution,
-    choose_solver,
-    named_solver,
-    solve,
-)
+from skdp.solvers._auto import Chosen
+from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredSolution
 from skdp.solvers._centred_rows import States
 from skdp.solvers._ftrl import FTRL
-from skdp.solvers._registry import planned_solver
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import choose_solver, named_solver, planned_solver
+from skdp.solvers._solve import solve
 from skdp.solvers._stream import Books, Stream, begun, keep, leave
 
 _DECLARED = (DeclaredRows, DeclaredStream)

@@ -11,7 +11,8 @@ from skdp._label_weights import unweighted
 from skdp._validation import check_bool
 from skdp.linear_model._classifier import LinearClassifier
 from skdp.linear_model._estimates import HasEstimates
-from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
+from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.losses._base import Loss
 
 
 class LogisticModel(LinearClassifier):

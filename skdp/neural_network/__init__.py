@@ -3,6 +3,6 @@
 from skdp.neural_network._classifier import DPMLPClassifier
 from skdp.neural_network._registry import NETWORK_SOLVERS
 from skdp.neural_network._regressor import DPMLPRegressor
-from skdp.objectives import Convolution
+from skdp.objectives._convolution import Convolution
 
 __all__ = ["NETWORK_SOLVERS", "Convolution", "DPMLPClassifier", "DPMLPRegressor"]

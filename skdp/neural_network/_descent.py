@@ -13,8 +13,7 @@ from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.exceptions import Refused
 from skdp.neural_network._rules import LAST_STEP, TAIL, gradient_clip_of, n_steps_of
-from skdp.objectives import NetworkObjective
-from skdp.objectives._network import FARTHEST
+from skdp.objectives._network import FARTHEST, NetworkObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Plan

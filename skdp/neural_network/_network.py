@@ -35,26 +35,22 @@ from skdp.linear_model._rows import (
     rows_to_predict,
 )
 from skdp.linear_model._signal import signal_of_centred
-from skdp.losses import Loss
+from skdp.losses._base import Loss
 from skdp.neural_network._constant import ConstantNetwork
 from skdp.neural_network._convolved import convolved_raw
 from skdp.neural_network._descent import NetworkDescent
 from skdp.neural_network._registry import NamedDescent, named_descent
 from skdp.neural_network._rules import INPUT_NORM
 from skdp.neural_network._train import Trained, train
-from skdp.objectives import (
-    ACTIVATIONS,
-    Convolution,
-    LinearObjective,
-    NetworkObjective,
-)
-from skdp.objectives._convolution import Shape
-from skdp.objectives._network import MOST_LAYERS, MOST_UNITS
+from skdp.objectives._activations import ACTIVATIONS
+from skdp.objectives._convolution import Convolution, Shape
+from skdp.objectives._linear import LinearObjective
+from skdp.objectives._network import MOST_LAYERS, MOST_UNITS, NetworkObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import relation_for
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._row_clip import clipped_products
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 
 _DECLARED = (DeclaredRows, DeclaredStream)
 

@@ -1,14 +1,1 @@
-"""What models minimise: losses of raw predictions, and public facts of a fit."""
-
-from skdp.objectives._activations import ACTIVATIONS, Activation
-from skdp.objectives._convolution import Convolution
-from skdp.objectives._linear import LinearObjective
-from skdp.objectives._network import NetworkObjective
-
-__all__ = [
-    "ACTIVATIONS",
-    "Activation",
-    "Convolution",
-    "LinearObjective",
-    "NetworkObjective",
-]
+"""What models minimise. Private: nothing of it is for users."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from skdp._validation import check_bool, check_count, check_real
-from skdp.losses import Loss
+from skdp.losses._base import Loss
 from skdp.losses._weighted import typical_weight
 from skdp.privacy._adjacency import TableRelation, check_table_relation
 

@@ -16,7 +16,7 @@ from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
-from skdp.data import holds_users
+from skdp.data._source import holds_users
 from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer

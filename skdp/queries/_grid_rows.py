@@ -18,9 +18,8 @@ from scipy.sparse import issparse
 
 from skdp._floats import FloatArray
 from skdp._rows import with_entries
-from skdp.data import CentredRows, CodeRows, StateRows
-from skdp.data._centred import SHARE_BITS
-from skdp.data._code_rows import added_up, summed_by_code
+from skdp.data._centred import SHARE_BITS, CentredRows, StateRows
+from skdp.data._code_rows import CodeRows, added_up, summed_by_code
 from skdp.queries._grid import (
     MOST_ROWS,
     RESIDUAL_BITS,

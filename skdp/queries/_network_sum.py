@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source, counted, has_shares, nothing
-from skdp.losses import Loss
+from skdp.data._source import Block, Source, counted, has_shares, nothing
+from skdp.losses._base import Loss
 from skdp.losses._plain import plain_residual
-from skdp.objectives import NetworkObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.queries._backprop import UNIT_BITS, Passed, backwards, forwards
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_gradient import keeps_grid, most_kept

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from skdp.exceptions import Refused
 from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Solver

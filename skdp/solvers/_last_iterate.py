@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
-from skdp.data import Source
-from skdp.objectives import LinearObjective
+from skdp.data._source import Source
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._answers import Answers
 from skdp.privacy._draws import Draws
 from skdp.privacy._events import GaussianEvent

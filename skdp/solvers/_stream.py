@@ -14,9 +14,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from skdp.data import Arriving
+from skdp.data._arriving import Arriving
 from skdp.exceptions import Refused, StreamOverError
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers

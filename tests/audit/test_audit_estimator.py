@@ -30,7 +30,7 @@ from skdp.audit._outputs import Runs, gathered, outputs_of
 from skdp.audit._replay import NullRecord, without
 from skdp.audit._score import noiseless
 from skdp.columns import Range
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.data._views import EntriesClipped
 from skdp.privacy._audited import audited_by
 from skdp.privacy._query import Bound

@@ -12,17 +12,18 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression
-from skdp.data import Block, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block
 from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
 from skdp.io._rows import StreamRows
 from skdp.io._targets import Labels, Numbers
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers import Progress
 from skdp.solvers._permutation_sensitivity import Updates, exact_sensitivity
 from skdp.solvers._permuted_descent import PermutedDescent, State
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.io.places import FEATURES, numbers, with_holes
 from tests.solvers.permutation import resolved

@@ -11,15 +11,16 @@ import pyarrow as pa
 import pytest
 
 from skdp import BudgetLedger, DPLogisticRegression
-from skdp.data import Block
+from skdp.data._source import Block
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
 from skdp.io._postgres import PostgreSQL
 from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_within
 from skdp.io._targets import Labels
-from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss, WeightedLoss
-from skdp.objectives import LinearObjective
+from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses._weighted import WeightedLoss
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._plain_descent import PlainDescent
 from skdp.solvers._permuted_descent import State
 from tests.io.places import FEATURES, numbers

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import (
     CauchyLoss,
     LogisticLoss,
@@ -21,8 +21,9 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives import ACTIVATIONS, Convolution, NetworkObjective
-from skdp.objectives._convolution import ConvolutionLayer
+from skdp.objectives._activations import ACTIVATIONS
+from skdp.objectives._convolution import Convolution, ConvolutionLayer
+from skdp.objectives._network import NetworkObjective
 from skdp.privacy._query import Layout
 from skdp.queries import _convolution_sum
 from skdp.queries._convolution_sum import (

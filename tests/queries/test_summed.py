@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import Block, MemorySource, nothing
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block, nothing
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._elsewhere import exact_answer
 from skdp.queries._code_counts import CodeCounts
 from skdp.queries._counts import Counts

@@ -15,7 +15,7 @@ import pytest
 from scipy.special import exp1, expit, gammainc
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._noise import NoiseSource

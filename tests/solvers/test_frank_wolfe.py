@@ -11,15 +11,17 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Lasso
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp.data import EntriesClipped, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._views import EntriesClipped
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import BoundedRangeEvent, Budget, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import _vertex_kernel, named_solver
+from skdp.solvers import _vertex_kernel
 from skdp.solvers import _vertex_scores as vertex_scores
 from skdp.solvers._frank_wolfe import FrankWolfe, score_sensitivity
+from skdp.solvers._registry import named_solver
 from skdp.solvers._vertex_scores import ENTRY_BITS, SUM_BITS, IntegerRows, VertexScores
 from tests.door import event_of, planned, refusal, run
 from tests.problems import CASES, case_id, run_case

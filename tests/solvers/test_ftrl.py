@@ -12,9 +12,10 @@ import pytest
 from scipy.linalg import toeplitz
 
 from skdp.audit._replay import marked, replayed, verdict
-from skdp.data import Arriving, MemorySource
+from skdp.data._arriving import Arriving
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, GaussianEvent
 from skdp.privacy import _plan as plan_module
 from skdp.privacy._laws import Gaussian, Spherical

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import named_solver
 from skdp.solvers._heavy_ball import HeavyBall
 from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._registry import named_solver
 from tests import door
 
 LOSS = LogisticLoss()

@@ -13,13 +13,14 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, epsilon_of
-from skdp.solvers import SOLVERS, named_solver
+from skdp.solvers import SOLVERS
 from skdp.solvers._knowledge_transfer import KnowledgeTransfer
 from skdp.solvers._public_rows import PublicRows
+from skdp.solvers._registry import named_solver
 from tests import door
 from tests.door import event_of, planned, refusal
 from tests.solvers.deaf import DeafNoise

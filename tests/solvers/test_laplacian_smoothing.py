@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.linalg import circulant
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import SoftmaxLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers._laplacian_smoothing import LaplacianSmoothing, smoothed
 from skdp.solvers._noisy_sgd import NoisySGD

@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data import Block, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block
 from skdp.losses import LogisticLoss, SigmoidLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Layout
 from skdp.queries._step_gains import StepGains, Trial
-from skdp.solvers import Progress
 from skdp.solvers._line_search_gd import LineSearchGD
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.spies import NoNoise
 

@@ -7,14 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import _accelerated as module
-from skdp.solvers import multistage_steps, named_solver
 from skdp.solvers._multistage import Multistage
 from skdp.solvers._nesterov import Nesterov
+from skdp.solvers._noise_division import multistage_steps
+from skdp.solvers._registry import named_solver
 from tests import door
 from tests.solvers.test_nesterov import reference
 from tests.spies import NoNoise

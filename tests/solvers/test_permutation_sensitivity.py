@@ -9,11 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers import Progress, choose_solver
 from skdp.solvers._bolt_on import BoltOn
 from skdp.solvers._permutation_sensitivity import (
     Updates,
@@ -21,6 +20,8 @@ from skdp.solvers._permutation_sensitivity import (
     farthest_iterate,
     rounding_of,
 )
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import choose_solver
 from skdp.solvers._schedules import AVERAGES, SCHEDULES
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES

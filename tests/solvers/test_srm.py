@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import (
     CauchyLoss,
     HuberHingeLoss,
@@ -18,7 +18,7 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._plan import Line, Poisson
 from skdp.privacy._query import Layout
