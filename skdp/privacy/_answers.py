@@ -228,7 +228,6 @@ class Answers(ABC):
 
     @property
     def relation(self) -> Relation:
-        """Of neighbours."""
         return self._grant.relation
 
     def multiplier(self, line: int = 0) -> float:
