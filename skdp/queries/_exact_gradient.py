@@ -151,7 +151,6 @@ class Kept(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """What is kept of them."""
         grids = {id(own): own.n_bytes for own in (self.products, self.sums)}
         beside = (self.y, self.present, self.users)
         others = sum(own.nbytes for own in beside if own is not None)

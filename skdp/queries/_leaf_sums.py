@@ -221,7 +221,6 @@ class LeafReader:
         return self._leaves
 
     def raw(self, start: FloatArray, values: FloatArray) -> FloatArray:
-        """Raw predictions of every record."""
         if not self._continues(start, values):
             self._raw[:] = self._base(start)
             self._start, self._n_done = start.copy(), 0

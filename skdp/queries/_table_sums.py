@@ -51,7 +51,6 @@ class TablePart(ABC):
 
     @property
     def size(self) -> int:
-        """Number of the sums."""
         return math.prod(self.shape)
 
     def rounded(self, rows_of_unit: int) -> float:
