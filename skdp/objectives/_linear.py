@@ -141,7 +141,6 @@ class LinearObjective:
         return self.data_norm if math.isfinite(self.data_norm) else 1.0
 
     def with_loss(self, loss: Loss) -> Self:
-        """The same facts with another loss."""
         return replace(self, loss=loss)
 
     @property
