@@ -37,16 +37,13 @@ class ConstantNetwork:
 
     @property
     def params(self) -> dict[str, Any]:
-        """For the record."""
         return self.inner.params
 
     @property
     def mechanism(self) -> str:
-        """For the record."""
         return self.inner.mechanism
 
     def plan(self, objective: NetworkObjective) -> Plan:
-        """Everything `run` will ask."""
         return self.inner.plan(self.linear)
 
     def sensitivity(self, objective: NetworkObjective) -> float:

@@ -139,7 +139,6 @@ class NetworkDescent(Configured, ABC):
         return self.gradients(objective).worst.under(relation)
 
     def gradients(self, objective: NetworkObjective) -> NetworkGradients:
-        """The queries."""
         return NetworkGradients(objective, self.gradient_clip)
 
     @abstractmethod
@@ -169,7 +168,6 @@ class NetworkDescent(Configured, ABC):
         )
 
     def pace(self, objective: NetworkObjective) -> Pace:
-        """How far steps go."""
         return Pace(
             n_steps=self.n_steps,
             step_size=self.step_size,
