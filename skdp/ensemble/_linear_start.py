@@ -137,7 +137,6 @@ class LinearStart:
 
     @property
     def part(self) -> Part:
-        """Of the plan."""
         return Part(self.descent.plan(), 1 / math.sqrt(self.share))
 
     @property

@@ -541,7 +541,6 @@ class _Asking:
         self._family: Any = None
 
     def has(self, line: str) -> bool:
-        """Whether the plan has the line."""
         return line in self._lines
 
     def part(self, line: str, view: View) -> Answers:
