@@ -232,7 +232,6 @@ class Bisection:
 
     @property
     def first(self) -> Counts:
-        """What is asked first."""
         return self._counts(np.full((2, len(self.low)), 0.5))
 
     def run(self, answers: Answers) -> FloatArray:
@@ -264,7 +263,6 @@ class Bisection:
 
 
 def _checked_quantiles(quantiles: Any) -> tuple[float, float]:
-    """The quantiles as two floats."""
     rule = (
         "The 'quantiles' parameter must be two numbers in [0, 1], the first below the "
         f"second. Got {quantiles!r}. Use for example (0.01, 0.99)."
