@@ -328,7 +328,6 @@ class _Unchanged:
         return self._owners.state_kind
 
     def check(self) -> None:
-        """Raise if they are not."""
         if not is_rehearsing():
             self._owners.check()
 
