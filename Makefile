@@ -22,7 +22,7 @@ OLDEST = 1.6.0 1.6.1 1.7.0 1.7.1 1.7.2 1.8.0
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-wide test-benchmarks test-all test-oldest bench docs build smoke lint clean python
+.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-engines test-wide test-benchmarks test-all test-oldest bench docs build smoke lint clean python
 
 help:
 	@echo "make demo         install, then fit private models on real data (2 minutes)"
@@ -39,6 +39,7 @@ help:
 	@echo "make demo-owners  install, then fit one model over tables that stay apart (1 minute)"
 	@echo "make demo-users   install, then promise privacy to persons with several rows (1 minute)"
 	@echo "make test         install, then run the tests (12 minutes on 2 cores)"
+	@echo "make test-engines  the tests of PostgreSQL, Spark and Dask"
 	@echo "make test-wide    the rest of cross products, of which make test runs a covering part"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
 	@echo "make test-all     all of these and the long statistical ones"
@@ -106,7 +107,10 @@ demo-users: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_13_several_rows_a_person.py
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -m "not slow and not bench and not wide"
+	$(PYTEST) -m "not slow and not bench and not wide and not engines"
+
+test-engines: $(VENV)/.installed-test
+	$(PYTEST) -m "engines and not slow and not wide" tests/io
 
 test-wide: $(VENV)/.installed-test
 	$(PYTEST) -m "wide and not slow" tests

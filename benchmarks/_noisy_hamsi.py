@@ -27,6 +27,7 @@ from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._pattern_embedding import values_of
 from skdp.decomposition._rating_source import RatingSource
+from skdp.decomposition._rating_values import clipped, residual_sensitivity
 from skdp.decomposition._ratings import Pattern
 from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
@@ -38,7 +39,6 @@ from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Part, Plan
 from skdp.privacy._query import Bound, Layout
-from skdp.queries._rating_values import clipped, residual_sensitivity
 from skdp.solvers._base import Progress
 
 _START = ValueALS(n_embedding=0, rank=0, residual_clip=0.3)

@@ -82,7 +82,7 @@ def fitted(
     fit = fit[: cell.n_samples or None]
     facts: dict[str, Any] = {
         "columns": known.columns,
-        "delta": 1 / len(fit) ** 2,
+        "delta": 1 / max(len(fit), 20) ** 2,  # one record has a delta below 1 too
         "adjacency": cell.adjacency,
         "random_state": seed,
         **(changes or {}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "1.0.0rc1"
+from skdp._version import __version__ as __version__
 
 # Public name -> module. Loaded on first use: `import skdp` costs next to nothing.
 _HOMES = {

@@ -7,8 +7,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from skdp import __version__
 from skdp._explained import explain_methods, explained_nesting
+from skdp._version import __version__
 from skdp._versions import check_schema, check_version, warn_of_version
 
 STATE_SCHEMA = 2

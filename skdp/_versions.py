@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from skdp import __version__
 from skdp._quiet import warn
+from skdp._version import __version__
 from skdp.exceptions import InconsistentVersionWarning
 
 

@@ -56,6 +56,19 @@ def graph(modules: Mapping[str, str]) -> dict[str, set[str]]:
     }
 
 
+def of_rooms(arrows: Mapping[str, Set[str]]) -> dict[str, set[str]]:
+    """The same of rooms: what lies directly in the package, a folder or a module."""
+    found: dict[str, set[str]] = {}
+    for name, targets in arrows.items():
+        room = _room(name)
+        found.setdefault(room, set()).update({_room(each) for each in targets} - {room})
+    return found
+
+
+def _room(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
 def _module_of(target: str, modules: Mapping[str, str]) -> str:
     """The module that a name is in, or nothing if it is in none of these."""
     while target and target not in modules:

@@ -1,4 +1,4 @@
-"""Imports run one way: no module of skdp leads back to itself, nor out of skdp.
+"""Imports run one way: no module and no room leads back to itself, nor out of skdp.
 
 Imports inside of functions count: they hide a circle, they do not open it.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import skdp
-from tests.imports import circles, graph, imported, sources
+from tests.imports import circles, graph, imported, of_rooms, sources
 
 PACKAGE = Path(skdp.__file__).parent
 OUTSIDE = ("benchmarks", "tests", "examples")
@@ -28,6 +28,34 @@ def outsiders(modules):
 
 def test_no_module_leads_back_to_itself():
     assert circles(graph(sources(PACKAGE))) == set()
+
+
+def test_no_room_leads_back_to_itself():
+    rooms = of_rooms(graph(sources(PACKAGE)))
+    assert {"skdp.solvers", "skdp.privacy", "skdp._base"} < rooms.keys()
+    assert circles(rooms) == set()
+
+
+ANNEX = "skdp.io.engines"
+
+
+def visitors(annex, arrows):
+    """Modules outside of an annex that import from it."""
+    return {
+        name
+        for name, targets in arrows.items()
+        if not _is_within(annex, name) and any(_is_within(annex, t) for t in targets)
+    }
+
+
+def _is_within(annex, name):
+    return f"{name}.".startswith(f"{annex}.")
+
+
+def test_nothing_imports_the_annex():
+    arrows = graph(sources(PACKAGE))
+    assert f"{ANNEX}._postgres" in arrows
+    assert visitors(ANNEX, arrows) == set()
 
 
 def test_nothing_outside_of_the_package_is_imported():
@@ -59,6 +87,35 @@ def test_broken_twin_with_a_circle_is_found(back):
     assert circles(graph(modules)) == set()
     modules["house.rooms.attic"] = back
     assert circles(graph(modules)) == {frozenset({"house.stairs", "house.rooms.attic"})}
+
+
+def test_broken_twin_with_a_circle_of_rooms_is_found():
+    modules = {
+        "house": "",
+        "house.hall.door": "from house.attic.box import Box",
+        "house.hall.floor": "import math",
+        "house.attic": "",
+        "house.attic.box": "from house.attic.lid import Lid",
+        "house.attic.lid": "",
+    }
+    assert circles(of_rooms(graph(modules))) == set()
+    modules["house.attic.lid"] = "from house.hall.floor import floor"
+    assert circles(graph(modules)) == set()
+    assert circles(of_rooms(graph(modules))) == {
+        frozenset({"house.hall", "house.attic"})
+    }
+
+
+def test_broken_twin_that_imports_the_annex_is_found():
+    modules = {
+        "house.shed": "",
+        "house.shed.tools": "from house.shed import spade",
+        "house.shed_key": "import math",
+        "house.hall": "",
+    }
+    assert visitors("house.shed", graph(modules)) == set()
+    modules["house.hall"] = "def f():\n    from house.shed.tools import saw"
+    assert visitors("house.shed", graph(modules)) == {"house.hall"}
 
 
 def test_a_circle_through_the_names_of_a_package_is_found():

@@ -96,7 +96,7 @@ KERNELS = {
         "logistic_loss": {"y": LABELS},
         "softmax_loss": {"y": LABELS},
     },
-    "queries._users_kernel": {
+    "decomposition._users_kernel": {
         "add_counts": {"others": IDS, "starts": MADE},
         "add_sums": {"others": IDS, "starts": MADE},
         "add_pairs": {"others": IDS, "starts": MADE, "own": MADE, "places": PUBLIC},

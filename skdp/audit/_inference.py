@@ -14,10 +14,10 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdp import __version__
 from skdp import _validation as check
 from skdp._card import card
 from skdp._floats import FloatArray
+from skdp._version import __version__
 from skdp.audit._attribute import (
     AttributeInference,
     declared_values,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skdp._floats import FloatArray
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._task import Task
-from skdp.queries._users import RowQuery
+from skdp.decomposition._users import RowQuery
 
 # Variance of a factor over the items, weighted by popularity, at its start: with it a
 # prior that counts for as many ratings suits factors and biases alike.

@@ -30,13 +30,13 @@ from skdp.decomposition._factorizer import Draws, PrivateFactorizer
 from skdp.decomposition._factors import Factors
 from skdp.decomposition._released_items import NoisyItems
 from skdp.decomposition._task import Task
+from skdp.decomposition._users import CountQuery, KeptRatings, PairQuery, RowQuery
 from skdp.exceptions import Refused
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import Unit
 from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Plan
-from skdp.queries._users import CountQuery, KeptRatings, PairQuery, RowQuery
 from skdp.solvers._progress import Progress
 
 _FIRST_FACTORS = 2  # they start at the items' biases and popularity

@@ -40,6 +40,11 @@ from skdp.decomposition._prediction_parts import (
     Release,
     UserRows,
 )
+from skdp.decomposition._rating_values import (
+    RatingValues,
+    ResidualSum,
+    residual_sensitivity,
+)
 from skdp.decomposition._ratings import Order, Pattern
 from skdp.decomposition._task import Task
 from skdp.privacy._accounting import Budget
@@ -47,11 +52,6 @@ from skdp.privacy._adjacency import Unit
 from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Plan
-from skdp.queries._rating_values import (
-    RatingValues,
-    ResidualSum,
-    residual_sensitivity,
-)
 from skdp.solvers._progress import Progress
 
 # Shares of mu^2: the first query if it has points to explain ratings by, or if it has

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -16,14 +17,17 @@ from skdp.io._arrow import arrow, is_exact, kind_of
 from skdp.io._duckdb import DuckDB
 from skdp.io._engine import Cell, Engine, quoted
 from skdp.io._parquet import BATCH_SIZE
-from skdp.io._postgres import PostgreSQL, is_postgresql
 from skdp.io._postgres_descent import MOST_FEATURES, is_within, records_of
 from skdp.io._reading import Reading
 from skdp.io._session import Session, Snapshot, refused
-from skdp.io._spark import Spark, is_spark
 from skdp.io._table_source import FETCHED, TableSource
 from skdp.queries._plain_descent import PlainDescent
 
+# Modules of engines, by the package that a connection is of; loaded when one is given.
+_ENGINES = {
+    "adbc_driver_manager": "skdp.io.engines._postgres",
+    "pyspark": "skdp.io.engines._spark",
+}
 _MOST_READERS = 64
 # Column of a reading that says which rows are records.
 _IS_RECORD = "is a record"
@@ -442,14 +446,13 @@ def _check_of_records(groups: str | None) -> None:
 
 def _engine_of(connection: Any) -> Engine:
     """The engine that a connection is to."""
-    # By name: no engine need be installed for another.
     maker = type(connection).__module__.partition(".")[0]
     if maker in ("duckdb", "_duckdb"):
         return DuckDB(connection)
-    if maker == "adbc_driver_manager" and is_postgresql(connection):
-        return PostgreSQL(connection)
-    if maker == "pyspark" and is_spark(connection):
-        return Spark(connection)
+    if maker in _ENGINES:
+        engine: Engine | None = import_module(_ENGINES[maker]).engine_of(connection)
+        if engine is not None:
+            return engine
     raise TypeError(
         "The 'connection' argument must be a connection of DuckDB, or of ADBC to "
         "PostgreSQL, or a SparkSession (without Spark Connect). Got an instance of "

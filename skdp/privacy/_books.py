@@ -24,7 +24,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from skdp import __version__
+from skdp._version import __version__
 from skdp._versions import check_version
 from skdp.exceptions import LedgerError
 from skdp.privacy._charge import Charge

@@ -15,7 +15,7 @@ import json
 import math
 from typing import Any
 
-from skdp import __version__
+from skdp._version import __version__
 from skdp.exceptions import LedgerError
 from skdp.privacy._accounting import epsilon_of
 from skdp.privacy._books import Books, Entries, Spend, Terms, find_terms

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from skdp import __version__
 from skdp._card import card
+from skdp._version import __version__
 from skdp._versions import check_schema, check_version, warn_of_version
 from skdp.privacy._adjacency import Relation, check_relation
 from skdp.privacy._codec import event_from_dict, event_to_dict

@@ -80,10 +80,14 @@ _ROWS_OF_NUMBERS, _LEAST_VARIANCE = 0.8, 0.01
 # L in sqrt(s L) times the root of half as many steps. With 5 kddcup99 (10,000 rows,
 # epsilon 1) lost .014 of log-loss.
 _RELAXATIONS = 7
-_FEWEST_STEPS, _MOST_STEPS = 10, 300
+_FEWEST_STEPS, _MOST_STEPS = 10, 200
 # Of more records than so many a pass takes long, and the last directions tell little:
 # with 150 steps in place of 300 covertype lost .0006 of log-loss at epsilon 4.
 _MANY_RECORDS, _MOST_STEPS_OF_MANY = 200_000, 100
+# Without noise a run has so many times the most steps of a private run, so that
+# epsilon=inf has the least loss on the records of the fit. With 300 steps in place of
+# 240 a fit of 20,000 records took 2.6 times as long as at epsilon 4, in place of 2.
+_MORE_WITHOUT_NOISE = 1.2
 # Predictions of numbers, in standard deviations, are clipped to this for their mean.
 PREDICTIONS = 2.0
 # Deviation of the noise in a mean probability, over what it is clipped to, and the
@@ -227,6 +231,8 @@ class Pace:
         per_step = _RELAXATIONS / 2 * smoothness
         many = objective.n_samples > _MANY_RECORDS
         most = _MOST_STEPS_OF_MANY if many else _MOST_STEPS
+        if math.isinf(strength):
+            most = round(_MORE_WITHOUT_NOISE * most)
         flow = min(flow, most**2 / per_step)
         if objective.alpha > 0:  # the optimum is reached by then
             flow = min(flow, 2 * _RELAXATIONS / objective.alpha)

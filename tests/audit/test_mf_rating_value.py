@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from skdp.audit._bounds import epsilon_lower_bound
+from skdp.decomposition import _rating_values
 from skdp.decomposition._ratings import Pattern
-from skdp.queries import _rating_values
 from tests.decomposition.value_problems import BOUNDS, half_of_the_bound, run, task_of
 from tests.spies import SpyNoise, Transcript
 

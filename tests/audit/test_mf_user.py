@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from skdp.audit._bounds import epsilon_lower_bound
-from skdp.decomposition import _kept_ratings
+from skdp.decomposition import _kept_ratings, _users
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._task import Task
@@ -24,7 +24,6 @@ from skdp.decomposition._user_als import UserALS
 from skdp.privacy import Budget
 from skdp.privacy._accounting import calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.queries import _users
 from skdp.solvers._progress import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for

@@ -14,8 +14,8 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 
 from skdp import BudgetLedger, DPMatrixFactorization
+from skdp.decomposition._users import CountQuery
 from skdp.model_selection import RatingKFold, UserKFold
-from skdp.queries._users import CountQuery
 
 N_USERS, N_ITEMS = 150, 60
 _RNG = np.random.default_rng(0)

@@ -108,6 +108,12 @@ STEPS = {
     "accounting": "from skdp.privacy import calibrate, epsilon_of",
     "transformers": "import skdp.preprocessing",
     "models": "import skdp.linear_model",
+    "fits": (
+        "import numpy, warnings; warnings.simplefilter('ignore'); "
+        "skdp.DPLogisticRegression(classes=[0, 1]).fit(numpy.eye(4), [0, 1, 0, 1])"
+    ),
+    "sources": "import skdp; skdp.SqlSource",
+    "engines": "skdp.DaskSource",
 }
 
 
@@ -134,6 +140,21 @@ def solvers_of(modules):
 def test_transformers_know_no_solver(loaded):
     assert "skdp.preprocessing" in loaded["transformers"]
     assert solvers_of(loaded["transformers"]) == []
+
+
+def engines_of(modules):
+    return sorted(name for name in modules if name.startswith("skdp.io.engines"))
+
+
+def test_fits_and_sources_load_no_engine(loaded):
+    assert "skdp.solvers._solve" in loaded["fits"]
+    assert "skdp.io._sql" in loaded["sources"]
+    for step in ("fits", "sources"):
+        assert engines_of(loaded[step]) == []
+
+
+def test_broken_twin_that_loads_an_engine_is_found(loaded):
+    assert "skdp.io.engines._dask" in engines_of(loaded["engines"])
 
 
 def test_broken_twin_that_loads_a_solver_is_found(loaded):

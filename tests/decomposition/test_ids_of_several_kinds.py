@@ -98,7 +98,7 @@ def test_ids_told_apart_by_what_is_inferred_of_all_are_caught(monkeypatch):
 
 def change_by_a_number(monkeypatch):
     """Of the first query, over its sensitivity, by the one user whose id is none."""
-    from skdp.queries._users import CountQuery
+    from skdp.decomposition._users import CountQuery
 
     seen = []
     query = CountQuery.of

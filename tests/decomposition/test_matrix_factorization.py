@@ -15,12 +15,11 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactorization
-from skdp.decomposition import pairs_from_sparse
+from skdp.decomposition import _users, pairs_from_sparse
 from skdp.decomposition.plain import FACTORIZERS
 from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
 from skdp.privacy._noise import NoiseSource
-from skdp.queries import _users
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 
 X, Y = low_rank_ratings()

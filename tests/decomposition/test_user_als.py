@@ -16,9 +16,9 @@ from skdp.decomposition._released_items import NoisyItems
 from skdp.decomposition._task import Task
 from skdp.decomposition._user_als import UserALS
 from skdp.decomposition._user_rows import solve_users
+from skdp.decomposition._users import PairQuery
 from skdp.privacy import Budget
 from skdp.privacy._accounting import calibrate, epsilon_of
-from skdp.queries._users import PairQuery
 from skdp.solvers._progress import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for, refusal

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from skdp.decomposition import _rating_values
 from skdp.decomposition import _value_als as module
 from skdp.decomposition._low_rank import LowRank
 from skdp.decomposition._pattern_embedding import (
@@ -19,7 +20,6 @@ from skdp.decomposition._posterior_rows import ClippedNormal, product_gram, row_
 from skdp.decomposition._prediction_parts import Bilinear, ItemRows, UserRows
 from skdp.decomposition._ratings import Pattern
 from skdp.privacy._noise import NoiseSource
-from skdp.queries import _rating_values
 from tests.decomposition.value_problems import (
     BOUNDS,
     half_of_the_bound,

@@ -14,9 +14,8 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from skdp.io import DaskSource, ParquetSource, SqlSource
+from skdp.io import ParquetSource, SqlSource
 from tests.io import postgres_cluster
-from tests.io.cluster import client
 
 N = 900
 FEATURES = ["a", "b", "c"]
@@ -163,6 +162,9 @@ DATABASES = {
 
 def on_workers(frame, folder, *, n_files=4, batch_size=1 << 14, **facts):
     """In files that two workers read."""
+    from skdp.io import DaskSource
+    from tests.io.cluster import client
+
     facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
     write(frame, folder, n_files)
     return DaskSource(str(folder), client(), batch_size=batch_size, **facts)
@@ -171,6 +173,9 @@ def on_workers(frame, folder, *, n_files=4, batch_size=1 << 14, **facts):
 def in_partitions(frame, *, npartitions=5, **facts):
     """In a data frame of two workers."""
     from dask import dataframe
+
+    from skdp.io import DaskSource
+    from tests.io.cluster import client
 
     facts = {"target": "y", "n_samples": len(frame), "features": FEATURES, **facts}
     frame = dataframe.from_pandas(frame, npartitions=npartitions)

@@ -15,9 +15,9 @@ from skdp.data._source import Block
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
-from skdp.io._postgres import PostgreSQL
 from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_within
 from skdp.io._targets import Labels
+from skdp.io.engines._postgres import PostgreSQL
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
 from skdp.losses._weighted import WeightedLoss
 from skdp.objectives._linear import LinearObjective

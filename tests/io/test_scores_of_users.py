@@ -220,12 +220,19 @@ def told_of(released):
 
 
 @quiet
+@pytest.mark.parametrize(
+    "layouts",
+    [
+        (*SOME, "shuffled rows"),
+        pytest.param(("partitions",), marks=pytest.mark.engines),
+    ],
+)
 @pytest.mark.parametrize("kind", RELEASES)
-def test_releases_are_those_of_memory_bit_for_bit(kind, tmp_path):
+def test_releases_are_those_of_memory_bit_for_bit(kind, layouts, tmp_path):
     frame, release = table(), RELEASES[kind]
     given = taken(frame, "numbers"), frame["y"]
     here = release(MODEL, *given, groups=frame["id"], **SEEDED)
-    for layout in (*SOME, "shuffled rows", "partitions"):
+    for layout in layouts:
         source = LAYOUTS[layout](frame, tmp_path, **facts_of(frame))
         there = release(MODEL, source, **SEEDED)
         assert told_of(here) == told_of(there)

@@ -140,6 +140,7 @@ def test_a_database_is_divided_as_memory_is():
         bolt_on.fit(part)
 
 
+@pytest.mark.engines
 def test_files_on_workers_are_divided_as_files_are(tmp_path):
     frame = numbers()
     found = search().fit(on_workers(frame, tmp_path / "table"))

@@ -97,10 +97,22 @@ def test_files_in_any_order_and_databases_give_the_same_bits(name, tmp_path):
         assert (search.privacy_.unit, search.privacy_.n_samples) == ("user", 90)
         found.append(released(search, frame))
     assert found[0] == found[1] == found[2]
-    if name == "grid":
-        spread = places.in_partitions(shuffled(frame), **facts)
-        assert released(clone(SEARCHES[name]).fit(spread), frame) == found[0]
     assert found[0][-1], "no model was fitted"
+
+
+@quiet
+@pytest.mark.engines
+def test_partitions_give_the_bits_of_files(tmp_path):
+    frame = table(n_users=90)
+    facts = facts_of(frame, groups="name")
+    found = [
+        released(clone(SEARCHES["grid"]).fit(source), frame)
+        for source in (
+            places.in_files(frame, tmp_path / "f", **facts),
+            places.in_partitions(shuffled(frame), **facts),
+        )
+    ]
+    assert found[0] == found[1]
 
 
 # ------------------------------------------------------------------------------- parts

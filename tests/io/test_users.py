@@ -37,14 +37,13 @@ from skdp._rows import row_norms, row_products
 from skdp.audit._replay import replayed, verdict
 from skdp.data._users import UserSource
 from skdp.exceptions import SourceError
-from skdp.io import DaskSource, ParquetSource, SqlSource
+from skdp.io import ParquetSource, SqlSource
 from skdp.io import _session as session_module
 from skdp.io._rows import StreamSource
 from skdp.io._users import FirstRows, LeastRows, Rows, Shares, UserIds
 from skdp.linear_model._rows import to_read
 from skdp.privacy._audited import audited_by
 from tests.io import places
-from tests.io.cluster import client
 from tests.io.places import COLUMNS, FEATURES
 
 N_USERS, MOST = 60, 1024
@@ -253,9 +252,15 @@ def test_of_many_rows_the_same_count_in_any_order_of_a_database(change, tmp_path
         for own in (shuffled(frame), turned)
     }
     assert len(some) == 1, "rows that read alike are told apart by the condition"
-    if change is repeated:
-        source = places.in_partitions(shuffled(frame), **facts_of(frame))
-        assert released(clone(MODEL).fit(source)).tobytes() == here.tobytes()
+
+
+@quiet
+@pytest.mark.engines
+def test_of_many_rows_the_same_count_in_any_order_of_partitions():
+    frame = repeated(table(many=[MOST + 300, 2 * MOST, MOST]))
+    here = released(in_memory(MODEL, least(frame, [*FEATURES, "y", "id"])))
+    source = places.in_partitions(shuffled(frame), **facts_of(frame))
+    assert released(clone(MODEL).fit(source)).tobytes() == here.tobytes()
 
 
 # -------------------------------------------------------------------- ids and null rows
@@ -552,15 +557,15 @@ def test_twin_by_places_in_a_database_is_found(monkeypatch):
 
 
 @quiet
+@pytest.mark.engines
 def test_twin_of_dask_whose_workers_add_up_rows_as_records_is_found(tmp_path):
     (pair, *_) = pairs("zero_out")
     number = iter(range(99))
 
     def make(users):
-        frame = table_of(users, np.arange)
-        folder = places.write(frame, tmp_path / f"part{next(number)}", n_files=2)
-        facts = {"target": "y", "groups": "id", "n_samples": len(users)}
-        return DaskSource(str(folder), client(), features=FEATURES, **facts)
+        frame, folder = table_of(users, np.arange), tmp_path / f"part{next(number)}"
+        facts = {"groups": "id", "n_samples": len(users)}
+        return places.on_workers(frame, folder, n_files=2, **facts)
 
     assert told(make, pair, "zero_out") <= 1 + ROUNDING
     with pytest.MonkeyPatch.context() as patch:
@@ -639,10 +644,18 @@ def test_queries_declare_what_is_public_of_users(tmp_path):
     connection = places.database(frame)
     query = "SELECT * FROM records WHERE a < 10"
     facts = facts_of(frame, target="y", features=FEATURES, one_record_per_row=True)
-    found = clone(MODEL).fit(SqlSource(connection, query, **facts)).privacy_
-    assert any("no other user" in fact for fact in found.assumed_public)
-    parts = places.in_partitions(frame, **facts_of(frame))
-    found = clone(MODEL).fit(parts).privacy_
+    assert_speaks_of_users(SqlSource(connection, query, **facts))
+
+
+@quiet
+@pytest.mark.engines
+def test_partitions_declare_what_is_public_of_users():
+    frame = table()
+    assert_speaks_of_users(places.in_partitions(frame, **facts_of(frame)))
+
+
+def assert_speaks_of_users(source):
+    found = clone(MODEL).fit(source).privacy_
     assert any("no other user" in fact for fact in found.assumed_public)
     for fact in found.assumed_public:
         assert "depends on no record" not in fact
@@ -670,12 +683,28 @@ def test_columns_of_ids_are_checked_when_a_source_is_made(tmp_path):
         SqlSource(
             connection, "own", target="y", n_samples=3, groups="id", record_id="visit"
         )
+
+
+def workers_read(folder, **facts):
+    """A source of Dask, which is loaded for those who have it."""
+    from skdp.io import DaskSource
+    from tests.io.cluster import client
+
+    return DaskSource(str(folder), client(), **facts)
+
+
+@quiet
+@pytest.mark.parametrize(
+    "make", [ParquetSource, pytest.param(workers_read, marks=pytest.mark.engines)]
+)
+def test_ids_in_names_of_folders_are_refused(make, tmp_path):
+    frame = table()
     for name in ("7", "007"):
         (tmp_path / "by" / f"who={name}").mkdir(parents=True)
         frame.to_parquet(tmp_path / "by" / f"who={name}" / "rows.parquet")
-    for make in (ParquetSource, lambda *a, **k: DaskSource(str(a[0]), client(), **k)):
-        with pytest.raises(ValueError, match="a column within the files"):
-            make(tmp_path / "by", groups="who", **facts)
+    facts = {"target": "y", "n_samples": N_USERS, "features": FEATURES}
+    with pytest.raises(ValueError, match="a column within the files"):
+        make(tmp_path / "by", groups="who", **facts)
 
 
 @quiet

@@ -1,11 +1,11 @@
 """Makes the files of this folder; was run with skdp 1.0.0rc1, and is kept as evidence.
 
-Usage: ``python make.py FOLDER``. Noise is private, so that a second run gives other
-numbers: never run it over these files. The folder was ``/study``, since models name the
-whole path of their ledger. Stored are, of what version 0.1 did not have, a
-fitted model of each family (``NAME.pickle``), what it answered and where its pickle
-looks for classes (``expected.json``), results that are no models, and the books of all
-of it (``study.db``).
+Usage: ``python make.py FOLDER LEDGER``. Noise is private, so that a second run gives
+other numbers: what FOLDER has already is left as it is, and LEDGER must be a new file.
+The script ran twice, with the ledgers ``study.db`` and ``second.db``. The folder was
+``/study``, since models name the whole path of their ledger. Stored are a fitted model
+of each family (``NAME.pickle``), what it answered and where its pickle looks for
+classes (``expected.json``), results that are no models, and the ledgers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pickle
 import pickletools
 import sys
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -23,31 +24,54 @@ import pandas as pd
 import skdp
 from skdp import (
     DPPCA,
+    BoundedScaler,
     BudgetLedger,
+    DeclaredOneHotEncoder,
     DPCalibratedClassifier,
     DPGammaRegressor,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     DPGridSearchCV,
     DPLinearRegression,
+    DPLinearSVC,
     DPLogisticRegression,
+    DPMatrixFactorization,
     DPMLPClassifier,
     DPMLPRegressor,
     DPPoissonRegressor,
+    DPQuantileClipper,
     DPQuantileRegressor,
+    DPRandomizedSearchCV,
     DPRobustClassifier,
+    DPSimpleImputer,
+    DPSparseLinearRegression,
     DPSparseLogisticRegression,
     DPStandardScaler,
     DPTunedThresholdClassifier,
+    RowNormClipper,
     TableEncoder,
     describe,
     privacy_report,
     private_comparison,
     private_evaluation,
+    private_score,
 )
 from skdp.columns import Boolean, Dates, Range
 from skdp.model_selection import private_confusion_matrix
 from skdp.neural_network import Convolution
+from skdp.privacy import (
+    BoundedRangeEvent,
+    ComposedEvent,
+    EpsilonDeltaEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    NonPrivateEvent,
+    ObjectiveEvent,
+    ParallelEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+    SelectionEvent,
+)
 
 TWO = {"classes": [0, 1]}
 RANGE = {"target_bounds": (-1, 1)}
@@ -83,9 +107,21 @@ def frame():
     )
 
 
-def models(ledger):
-    """Fitted models by name, each with rows and the name of a method to ask."""
+def pairs():
+    """Random pairs of a user and an item, each once, and ratings in [1, 5]."""
+    rng = np.random.default_rng(0)
+    every = np.stack(np.meshgrid(np.arange(30), np.arange(20)), -1).reshape(-1, 2)
+    X = rng.permutation(every)[:400]
+    return X, rng.integers(1, 6, 400).astype(float)
+
+
+def models(ledger, done):
+    """Fitted models by name, but those of `done`.
+
+    Each with rows and the name of a method to ask.
+    """
     X, y, ids = table()
+    rated, ratings = pairs()
     mixed, labels = frame(), (y > 0).astype(int)
     steps = DPLogisticRegression(solver="noisy_gd", **TWO)
     of_rows = {
@@ -107,6 +143,32 @@ def models(ledger):
         ),
         "threshold": (DPTunedThresholdClassifier(steps), labels),
         "calibrated": (DPCalibratedClassifier(steps), labels),
+        "svc": (DPLinearSVC(**TWO), labels),
+        "svc_of_classes": (DPLinearSVC(classes=[0, 1, 2]), labels + (y > 0.5)),
+        "sparse_regression": (
+            DPSparseLinearRegression(n_nonzero_coefs=2, **RANGE),
+            y,
+        ),
+        "randomized_search": (
+            DPRandomizedSearchCV(steps, {"C": [1e-3, 1.0]}, n_iter=2),
+            labels,
+        ),
+        "quantile_clipper": (DPQuantileClipper(bounds=(-2, 2)), None),
+        "imputer": (DPSimpleImputer(bounds=(-2, 2)), None),
+    }
+    declared = {
+        "bounded_scaler": BoundedScaler(bounds=(-2, 2)),
+        "row_norm_clipper": RowNormClipper(),
+    }
+    stars = {"rating_bounds": (1, 5), "n_components": 2}
+    of_pairs = {
+        "ratings_of_values": DPMatrixFactorization(**stars),
+        "ratings_of_users": DPMatrixFactorization(
+            privacy_unit="user", n_users=30, item_ids=range(20), **stars
+        ),
+        "ratings_without_privacy": DPMatrixFactorization(
+            epsilon=np.inf, solver="als", random_state=0, **stars
+        ),
     }
     of_frames = {
         "columns": (DPLogisticRegression(columns=DECLARED, **TWO), labels),
@@ -135,21 +197,60 @@ def models(ledger):
         "users_scaler": (DPStandardScaler(bounds=(-1, 1), **unit), None),
         "users_pca": (DPPCA(n_components=2, **unit), None),
     }
-    made = {}
-    for name, (model, targets) in of_rows.items():
-        made[name] = (model.set_params(ledger=ledger).fit(X, targets), X[:4])
-    for name, (model, targets) in of_frames.items():
-        made[name] = (model.set_params(ledger=ledger).fit(mixed, targets), mixed[:4])
-    for name, (model, targets) in of_users.items():
-        made[name] = (model.fit(X, targets, groups=ids), X[:4])
     stream = DPLogisticRegression(
         solver="ftrl", solver_params={"n_parts": 4}, ledger=ledger, **TWO
     )
-    made["stream"] = (stream.partial_fit(X[:100], labels[:100]), X[:4])
+    fits = {
+        **{
+            name: (partial(model.set_params(ledger=ledger).fit, X, targets), X[:4])
+            for name, (model, targets) in of_rows.items()
+        },
+        **{
+            name: (partial(model.set_params(ledger=ledger).fit, mixed, targets), mixed)
+            for name, (model, targets) in of_frames.items()
+        },
+        **{
+            name: (partial(model.fit, X, targets, groups=ids), X[:4])
+            for name, (model, targets) in of_users.items()
+        },
+        **{name: (partial(model.fit, X), X[:4]) for name, model in declared.items()},
+        **{
+            name: (partial(model.fit, rated, ratings), rated[:4])
+            for name, model in of_pairs.items()
+        },
+        "stream": (partial(stream.partial_fit, X[:100], labels[:100]), X[:4]),
+        "one_hot": (
+            partial(
+                DeclaredOneHotEncoder({"job": ["office", "field"]}).fit, mixed[["job"]]
+            ),
+            mixed[["job"]],
+        ),
+    }
+    made = {
+        name: (fit(), rows[:4])
+        for name, (fit, rows) in fits.items()
+        if name not in done
+    }
     return {
         name: (model, rows, "predict" if hasattr(model, "predict") else "transform")
         for name, (model, rows) in made.items()
     }
+
+
+EVENTS = [
+    GaussianEvent(8.0, 3),
+    PureEvent(0.1, 2),
+    BoundedRangeEvent(0.1),
+    LaplaceEvent(20.0),
+    EpsilonDeltaEvent(0.1, 1e-9),
+    PoissonGaussianEvent(2.0, 0.01, 10),
+    PoissonGaussianEvent(2.0, 0.01, 10, adjacency="replace_one"),
+    ObjectiveEvent(10.0, 0.5, curvature=0.01),
+    ComposedEvent((GaussianEvent(9.0), PureEvent(0.1))),
+    ParallelEvent((GaussianEvent(9.0), PureEvent(0.1))),
+    SelectionEvent(GaussianEvent(9.0), "poisson", 3.0, 20),
+    NonPrivateEvent(),
+]
 
 
 # One question to each result that is no model, which any later version must answer.
@@ -159,23 +260,30 @@ QUESTIONS = {
     "confusion_matrix": lambda found: [found.accuracy],
     "comparison": lambda found: [found.difference, found.standard_error],
     "report": lambda found: [found.epsilon, found.delta],
+    "score": lambda found: [found.value, found.standard_error, found.privacy.epsilon],
+    "events": lambda found: [found == EVENTS],
 }
 
 
-def results(ledger):
-    """Released results that are no models, by name."""
+def results(ledger, done):
+    """Released results that are no models, by name, but those of `done`."""
     X, y, _ = table()
     labels = (y > 0).astype(int)
     model = DPLogisticRegression(**TWO).fit(X, labels)
     other = DPLinearRegression(**RANGE).fit(X, y)
     books = {"epsilon": 1.0, "ledger": ledger}
-    return {
-        "described": describe(frame(), DECLARED, **books),
-        "evaluation": private_evaluation(model, X, labels, **books),
-        "confusion_matrix": private_confusion_matrix(model, X, labels, **books),
-        "comparison": private_comparison(model, model, X, labels, **books),
-        "report": privacy_report(other, delta=1e-6),
+    made = {
+        "described": partial(describe, frame(), DECLARED, **books),
+        "evaluation": partial(private_evaluation, model, X, labels, **books),
+        "confusion_matrix": partial(
+            private_confusion_matrix, model, X, labels, **books
+        ),
+        "comparison": partial(private_comparison, model, model, X, labels, **books),
+        "report": partial(privacy_report, other, delta=1e-6),
+        "score": partial(private_score, model, X, labels, **books),
+        "events": partial(list, EVENTS),
     }
+    return {name: make() for name, make in made.items() if name not in done}
 
 
 def places_in(content):
@@ -194,35 +302,52 @@ def places_in(content):
     return {(module, name) for module, name in found if module.startswith("skdp")}
 
 
-def main(folder):
-    """Write everything."""
+def main(folder, books):
+    """Write what the folder does not have yet."""
     os.chdir(folder)
-    ledger = BudgetLedger("study.db", epsilon=100.0, delta=1e-3, dataset="study")
-    mixed = frame()[:4].assign(hired=lambda rows: rows["hired"].astype(str))
-    expected = {
-        "skdp_version": skdp.__version__,
-        "rows": table()[0][:4].tolist(),
-        "mixed": {name: [*map(_plain, mixed[name])] for name in mixed},
-        "models": {},
-        "results": {},
-    }
-    places = set()
-    for name, (model, rows, method) in models(ledger).items():
+    ledger = BudgetLedger(books, epsilon=100.0, delta=1e-3, dataset="study")
+    expected = _expected()
+    places = {tuple(place) for place in expected["places"]}
+    for name, (model, rows, method) in models(ledger, expected["models"]).items():
         answer = np.asarray(getattr(model, method)(rows))
+        record = getattr(model, "privacy_", None)  # declared steps release nothing
         expected["models"][name] = {
             "method": method,
-            "rows": "mixed" if hasattr(rows, "columns") else "rows",
+            "rows": _kind(rows),
             "answer": answer.tolist(),
-            "record": model.privacy_.to_dict(),
+            "record": record and record.to_dict(),
         }
         places |= _save(name, model)
-    for name, found in results(ledger).items():
+    for name, found in results(ledger, expected["results"]).items():
         expected["results"][name] = [float(each) for each in QUESTIONS[name](found)]
         places |= _save(name, found)
     expected["places"] = sorted(places)
-    expected["spent"] = ledger.spent().epsilon
+    expected["spent"][books] = ledger.spent().epsilon
     with open("expected.json", "w") as file:
         json.dump(expected, file)
+
+
+def _expected():
+    """What the folder holds already, and the rows that are asked about."""
+    mixed = frame()[:4].assign(hired=lambda rows: rows["hired"].astype(str))
+    found = {"models": {}, "results": {}, "places": [], "spent": {}}
+    if os.path.exists("expected.json"):
+        with open("expected.json") as file:
+            found = json.load(file)
+    return {
+        **found,
+        "skdp_version": skdp.__version__,
+        "rows": table()[0][:4].tolist(),
+        "pairs": pairs()[0][:4].tolist(),
+        "mixed": {name: [*map(_plain, mixed[name])] for name in mixed},
+    }
+
+
+def _kind(rows):
+    """Which of the rows of the file these are."""
+    if hasattr(rows, "columns"):
+        return "mixed" if len(rows.columns) > 1 else "job"
+    return "rows" if rows.dtype == float else "pairs"
 
 
 def _plain(cell):
@@ -240,4 +365,4 @@ def _save(name, thing):
 if __name__ == "__main__":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        main(sys.argv[1])
+        main(*sys.argv[1:])

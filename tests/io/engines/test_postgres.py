@@ -12,9 +12,10 @@ import pytest
 from skdp import BudgetLedger, DPLogisticRegression
 from skdp.columns import Dates, as_declared
 from skdp.exceptions import READ_FAILED, SourceError
-from skdp.io import SqlSource, _postgres
-from skdp.io._conditions import condition_of
+from skdp.io import SqlSource
 from skdp.io._engine import Cell, Dialect
+from skdp.io.engines import _postgres
+from skdp.io.engines._conditions import condition_of
 from skdp.queries import _exact_gradient
 from tests.io import postgres_cluster
 from tests.io.places import (

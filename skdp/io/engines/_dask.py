@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from skdp._floats import IntArray
 from skdp.data._source import Elsewhere
 from skdp.io._arrow import arrow
-from skdp.io._dask_parts import DaskParts, FileParts, FrameParts
 from skdp.io._parquet import BATCH_SIZE, check_stored
 from skdp.io._part import Request, RowsOf, StateOf, SumsOf
 from skdp.io._sent import sent
 from skdp.io._session import Snapshot
 from skdp.io._table_source import FETCHED, TableSource
+from skdp.io.engines._dask_parts import DaskParts, FileParts, FrameParts
 from skdp.queries._summed import Summed, Sums, added
 
 

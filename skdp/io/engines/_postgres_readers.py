@@ -8,7 +8,7 @@ from queue import Full, Queue
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skdp.io._postgres import PostgreSQL
+    from skdp.io.engines._postgres import PostgreSQL
 
 # Batches that each reader may be ahead of whoever takes them.
 _AHEAD = 2

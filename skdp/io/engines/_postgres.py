@@ -14,10 +14,10 @@ import numpy as np
 from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, kind_of
-from skdp.io._conditions import column_of, condition_of
 from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
 from skdp.io._postgres_descent import CAN_TRAIN, DescentText, is_key
-from skdp.io._postgres_readers import Readers, pages_from
+from skdp.io.engines._conditions import column_of, condition_of
+from skdp.io.engines._postgres_readers import Readers, pages_from
 from skdp.queries._plain_descent import PlainDescent
 
 # Leaves of a plan that are tables which the database stores. Other leaves are tables of
@@ -80,9 +80,10 @@ _DIALECT = Dialect(longest_name=63)
 _NUMERIC = {b"ADBC:postgresql:typname": b"numeric"}.items()
 
 
-def is_postgresql(connection: Any) -> bool:
-    """Whether a connection of ADBC is to PostgreSQL."""
-    return bool(connection.adbc_get_info().get("vendor_name") == "PostgreSQL")
+def engine_of(connection: Any) -> PostgreSQL | None:
+    """The engine of a connection of ADBC; None if it is to another database."""
+    is_postgresql = connection.adbc_get_info().get("vendor_name") == "PostgreSQL"
+    return PostgreSQL(connection) if is_postgresql else None
 
 
 class PostgreSQL:

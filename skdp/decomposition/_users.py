@@ -20,9 +20,9 @@ from skdp.decomposition._kept_ratings import kept_ratings
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings
 from skdp.decomposition._user_rows import solve_users
+from skdp.decomposition._users_kernel import add_counts, add_pairs, add_sums
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_sums import total_rounding, unit_for
-from skdp.queries._users_kernel import add_counts, add_pairs, add_sums
 
 # Weight of a user's mean beside his counts: it costs four per cent of their noise.
 _MEAN_WEIGHT = 0.2

@@ -10,8 +10,8 @@ from typing import Any
 from skdp._floats import FloatArray
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, kind_of
-from skdp.io._conditions import column_of, condition_of
 from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
+from skdp.io.engines._conditions import column_of, condition_of
 from skdp.queries._plain_descent import PlainDescent
 
 # What is read goes by this name in a session of its own.
@@ -220,9 +220,10 @@ def _new_session(session: Any) -> Any:
             RDD.toDF = bound
 
 
-def is_spark(session: Any) -> bool:
-    """Whether a session of pyspark is a classic one, which can hold a copy."""
-    return hasattr(session, "newSession") and hasattr(session, "_jsparkSession")
+def engine_of(session: Any) -> Spark | None:
+    """The engine of a classic session; None of Spark Connect, which holds no copy."""
+    is_classic = hasattr(session, "newSession") and hasattr(session, "_jsparkSession")
+    return Spark(session) if is_classic else None
 
 
 def _plan(copy: Any) -> Any:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from skdp import BudgetLedger, DPLogisticRegression
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
-from skdp.io._spark import Spark, _spelled
+from skdp.io.engines._spark import Spark, _spelled
 from skdp.queries import _exact_gradient
 from tests.io import spark
 from tests.io.places import FEATURES, N, numbers, read, with_holes

@@ -30,11 +30,12 @@ from skdp import (
 )
 from skdp.data._memory import MemorySource
 from skdp.exceptions import READ_FAILED, SourceError
-from skdp.io import DaskSource, _dask_parts
-from skdp.io._dask_parts import DaskParts, _divided
+from skdp.io import DaskSource
 from skdp.io._part import FrameRows, Part, Piece
 from skdp.io._rows import StreamRows
 from skdp.io._sent import received, sent
+from skdp.io.engines import _dask_parts
+from skdp.io.engines._dask_parts import DaskParts, _divided
 from skdp.losses import LogisticLoss
 from skdp.objectives._linear import LinearObjective
 from skdp.queries import _exact_gradient
@@ -463,7 +464,7 @@ def test_what_is_not_as_said(tmp_path):
 
 
 def test_nobody_waits_for_workers_that_do_not_come(tmp_path, monkeypatch):
-    from skdp.io import _dask_parts
+    from skdp.io.engines import _dask_parts
 
     monkeypatch.setattr(_dask_parts, "_PATIENCE", 0.1)
     parts = on_workers(numbers(), tmp_path / "table")._parts

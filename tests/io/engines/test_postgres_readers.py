@@ -11,8 +11,8 @@ import pytest
 from skdp import BudgetLedger, DPLogisticRegression
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
-from skdp.io._postgres import PostgreSQL
-from skdp.io._postgres_readers import pages_from
+from skdp.io.engines._postgres import PostgreSQL
+from skdp.io.engines._postgres_readers import pages_from
 from skdp.queries import _exact_gradient
 from tests.io.places import (
     FEATURES,

@@ -1,0 +1,3 @@
+"""The version of skdp, in a module that imports nothing."""
+
+__version__ = "1.0.0rc1"
