@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from benchmarks._commands import Commands
 from benchmarks._data import MissingData, load
 from benchmarks._sparse_data import imdb
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 from skdp.losses import LogisticLoss
 from skdp.model_selection import DPGridSearchCV

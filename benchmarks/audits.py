@@ -28,8 +28,9 @@ from skdp import (
     DPRobustClassifier,
     DPSparseLogisticRegression,
 )
-from skdp.audit import AuditResult, audit_estimator, planted, planted_users
+from skdp.audit import AuditResult, audit_estimator
 from skdp.privacy._adjacency import OF_USERS
+from tests.planted import records, users
 
 N, D, DELTA = 1000, 20, 1e-5
 FIRST_SEED = 0
@@ -146,8 +147,8 @@ def bugs(times: int) -> None:
     X, y = table(200, 5)
     print("| planted | epsilon at least: median (least, most) | passed | seconds |")
     print("|---|---|---|---|")
-    for name in planted.__all__:
-        model = getattr(planted, name)()
+    for name in records.__all__:
+        model = getattr(records, name)()
         targets = 3 * X[:, 0] if hasattr(model, "target_bounds") else y
         runs = [
             timed(
@@ -165,13 +166,13 @@ def bugs_of_users(times: int) -> None:
     X, y = table(200, 5)
     # From 2^24 on, single precision has no odd numbers.
     ids = 2**24 + np.arange(200) % 100
-    cases = [(name, {}) for name in planted_users.__all__]
+    cases = [(name, {}) for name in users.__all__]
     cases.append(("OneRowMore", {"most_rows": 1}))
     print("| planted | relation | epsilon at least | passed | seconds |")
     print("|---|---|---|---|---|")
     for name, given in cases:
         for relation in OF_USERS:
-            model = getattr(planted_users, name)(adjacency=relation, **given)
+            model = getattr(users, name)(adjacency=relation, **given)
             facts = {"epsilon": 1.0, "delta": DELTA, "adjacency": relation}
             runs = [
                 timed(

@@ -31,14 +31,14 @@ from benchmarks._declared import load
 from benchmarks._declared_tables import declared
 from skdp._configured import given_params
 from skdp.columns import Boolean, Categories, Range
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.ensemble import _leaf_steps as steps
 from skdp.ensemble import _newton_boosting as boosting
 from skdp.ensemble._task import BoostingTask
 from skdp.privacy import Budget
 from skdp.privacy._door import Door
-from skdp.solvers import Progress
 from skdp.solvers import _centred_descent_rules as linear
+from skdp.solvers._progress import Progress
 
 _TABLES = (
     ("adult", None),

@@ -25,7 +25,7 @@ from skdp.io import DaskSource, ParquetSource
 from skdp.io._rows import StreamRows
 from skdp.io._targets import Labels
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._elsewhere import exact_answer
 from skdp.queries import _exact_gradient
 from skdp.queries._gradient import Gradients

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
-from skdp.data import MemorySource
-from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
-from skdp.objectives import LinearObjective
+from skdp.data._memory import MemorySource
+from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.losses._base import Loss
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._grid import on_grid

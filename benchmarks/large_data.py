@@ -19,8 +19,8 @@ import time
 import numpy as np
 import pyarrow.dataset as ds
 
+from benchmarks._made_up import write_made_up
 from skdp import DPLogisticRegression, ParquetSource
-from skdp.datasets import write_made_up
 
 _FEATURES = 20
 

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from skdp import DPLogisticRegression, DPStandardScaler, privacy_report, set_budget
 from skdp._configured import given_params
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import (
     Budget,
     BudgetLedger,

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks._commands import count
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import SoftmaxLoss
-from skdp.objectives import NetworkObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.queries._network_gradient import NetworkGradients
 
 _BATCH = 1024

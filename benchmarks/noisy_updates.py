@@ -35,7 +35,9 @@ from benchmarks._papers._privacy import (
     gaussian_epsilon,
     sampled_gaussian_epsilon,
 )
-from skdp.data import MemorySource, Source, in_order
+from skdp.data._memory import MemorySource
+from skdp.data._permuted import in_order
+from skdp.data._source import Source
 from skdp.io._rows import StreamRows
 from skdp.io._targets import Labels
 from skdp.losses import LogisticLoss

@@ -18,8 +18,8 @@ from unittest import mock
 
 import pyarrow.dataset as ds
 
+from benchmarks._made_up import write_made_up
 from skdp import DPLogisticRegression, ParquetSource
-from skdp.datasets import write_made_up
 from skdp.queries import _exact_gradient
 
 _FEATURES = 20

@@ -38,13 +38,13 @@ from skdp._users import Users
 from skdp.datasets import load_adult
 from skdp.linear_model._rows import encoder_of, knots_within
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._answers import Released
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.queries._gradient import Gradient
-from skdp.solvers import Progress
 from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._progress import Progress
 from skdp.solvers._steps import descend
 
 ROOT = math.sqrt(MOST_ROWS)

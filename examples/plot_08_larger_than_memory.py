@@ -13,9 +13,10 @@ Noise is drawn anew in every run, so the numbers differ a little each time.
 # %%
 # The data
 # --------
-# Rows of norm at most 1, and a label that a line tells mostly right.
+# Rows of norm at most 1, and a label that a line tells mostly right, written part by
+# part.
 # ``make demo-large`` takes 300,000 rows of 20 numbers, and
-# ``python examples/plot_08_larger_than_memory.py 100000000`` 8 GB of disk.
+# ``python examples/plot_08_larger_than_memory.py 100000000`` 12 GB of disk.
 import resource
 import sys
 import tempfile
@@ -23,6 +24,8 @@ import time
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pandas as pd
 
 from skdp import (
     DPGradientBoostingClassifier,
@@ -32,7 +35,6 @@ from skdp import (
     private_score,
 )
 from skdp.columns import Range
-from skdp.datasets import write_made_up
 
 N = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
 N_TEST = 50_000
@@ -48,10 +50,24 @@ def timed(what, call):
     return result
 
 
+def write(folder, n_samples, seed):
+    """Write files of up to 100,000 rows each."""
+    folder.mkdir()
+    rng = np.random.default_rng(seed)
+    names = [f"x{i}" for i in range(20)]
+    line = np.cos(np.arange(20)) / 3
+    for first in range(0, n_samples, 100_000):
+        n = min(100_000, n_samples - first)
+        part = pd.DataFrame(rng.uniform(-1, 1, (n, 20)) / 20**0.5, columns=names)
+        part["y"] = (part @ line + rng.uniform(-0.05, 0.05, n) > 0).astype("int8")
+        path = folder / f"part-{first:012d}.parquet"
+        part.astype(dict.fromkeys(names, "float32")).to_parquet(path, index=False)
+
+
 folder = tempfile.TemporaryDirectory()
 train, test = Path(folder.name) / "train", Path(folder.name) / "test"
-timed(f"{N:,} rows written", lambda: write_made_up(train, N, n_files=8))
-write_made_up(test, N_TEST, seed=1)
+timed(f"{N:,} rows written", lambda: write(train, N, seed=0))
+write(test, N_TEST, seed=1)
 size = sum(file.stat().st_size for file in train.iterdir())
 print(f"{size / 1e6:,.0f} MB in {len(list(train.iterdir()))} files\n")
 

@@ -12,7 +12,6 @@ find_moved()
 
 # Public name -> module. Loaded on first use: `import skdp` costs next to nothing.
 _HOMES = {
-    "Budget": "skdp.privacy",
     "BudgetExceeded": "skdp.exceptions",
     "BudgetLedger": "skdp.privacy",
     "BoundedScaler": "skdp.preprocessing",
@@ -42,9 +41,6 @@ _HOMES = {
     "DeclaredOneHotEncoder": "skdp.preprocessing",
     "Federation": "skdp.federated",
     "ParquetSource": "skdp.io",
-    "PipelineReport": "skdp.pipeline",
-    "PrivacyRecord": "skdp.privacy",
-    "PrivateScore": "skdp.model_selection",
     "RowNormClipper": "skdp.preprocessing",
     "SqlSource": "skdp.io",
     "TableEncoder": "skdp.preprocessing",
@@ -104,7 +100,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPMLPRegressor as DPMLPRegressor,
     )
     from skdp.pipeline import (
-        PipelineReport as PipelineReport,
         privacy_report as privacy_report,
         set_budget as set_budget,
     )
@@ -119,9 +114,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         TableEncoder as TableEncoder,
     )
     from skdp.privacy import (
-        Budget as Budget,
         BudgetLedger as BudgetLedger,
-        PrivacyRecord as PrivacyRecord,
     )
     from skdp.statistics import (
         describe as describe,

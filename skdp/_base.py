@@ -125,7 +125,6 @@ class PrivateEstimator(StoredEstimator):
         return lambda: diagram() + self._promise()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        """What notebooks show."""
         bundle = super()._repr_mimebundle_(include=include, exclude=exclude)
         if "text/html" in bundle:
             bundle["text/html"] += self._promise()

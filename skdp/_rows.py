@@ -155,7 +155,6 @@ class RowsForEach:
         return (count_rows(self.tables[0]),)
 
     def taking(self, positions: NDArray[np.int64] | slice) -> RowsForEach:
-        """Some of the records."""
         return RowsForEach(tuple(rows_at(table, positions) for table in self.tables))
 
 

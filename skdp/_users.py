@@ -12,7 +12,8 @@ import pandas as pd
 
 from skdp._floats import FloatArray, IntArray
 from skdp._input import without_data
-from skdp.data import Source, UserSource, equal_shares
+from skdp.data._source import Source
+from skdp.data._users import UserSource, equal_shares
 from skdp.privacy._accounting import Budget
 
 _BAD_IDS = (

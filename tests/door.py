@@ -8,7 +8,7 @@ from skdp.privacy._answers import Grant, LocalAnswers
 from skdp.privacy._door import Door
 from skdp.privacy._draws import DrawsOf
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 
 
 class OpenDoor(Door):

@@ -17,9 +17,9 @@ from skdp import (
     DPMatrixFactorization,
     DPSparseLogisticRegression,
 )
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient_sum import GradientSum
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import (
     CauchyLoss,
     HuberHingeLoss,
@@ -15,9 +15,13 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, Event
-from skdp.solvers import SOLVERS, Progress, Solution, choose_solver, solve
+from skdp.solvers import SOLVERS
+from skdp.solvers._base import Solution
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import choose_solver
+from skdp.solvers._solve import solve
 from tests.door import OpenDoor, refusal
 
 LOSSES = {

@@ -30,12 +30,14 @@ from benchmarks._papers._descent import (
     unit_noise,
 )
 from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._door import Door
-from skdp.solvers import Progress, choose_solver, solve
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import choose_solver
+from skdp.solvers._solve import solve
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,7 +71,6 @@ class Neighbours:
 
     @property
     def sides(self) -> tuple[Side, Side]:
-        """Both data sets."""
         return (
             (self.X, self.y, None, self.ids),
             (self.other_X, self.other_y, self.absent, self.other_ids),
@@ -179,7 +178,6 @@ class _Exchange:
                 yield f"{_degrees(angle)}, against it", row, 1
 
     def exchanged(self) -> Iterator[Neighbours]:
-        """A record for another one."""
         for along, row, number in itertools.islice(self.rows(), 2):
             half = _COSINE * row + math.sqrt(1 - _COSINE**2) * _across(row)
             both = number, number

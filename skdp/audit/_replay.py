@@ -214,8 +214,6 @@ class Replay:
         noise_multiplier: float,
         fine: bool = False,
     ) -> Any:
-        """As of a noise source."""
-
         def release(multiplier: float) -> Any:
             return self._noise.gaussian(
                 query, sensitivity=sensitivity, noise_multiplier=multiplier, fine=fine
@@ -226,8 +224,6 @@ class Replay:
     def spherical(
         self, query: Any, *, sensitivity: float, epsilon: float, fine: bool = False
     ) -> Any:
-        """As of a noise source."""
-
         def release(multiplier: float) -> Any:
             return self._noise.spherical(
                 query, sensitivity=sensitivity, epsilon=1 / multiplier, fine=fine
@@ -245,27 +241,22 @@ class Replay:
         return self._next(law, scores, sensitivity, 1 / epsilon, release)
 
     def laplace(self, query: Any, *, sensitivity: float, epsilon: float) -> Any:
-        """As of a noise source."""
         return self._chosen("laplace", query, sensitivity, epsilon)
 
     def top_k(self, scores: Any, k: int, *, sensitivity: float, epsilon: float) -> Any:
-        """As of a noise source."""
         return self._chosen("top_k", scores, sensitivity, epsilon, k)
 
     def permute_and_flip(
         self, scores: Any, *, sensitivity: float, epsilon: float
     ) -> Any:
-        """As of a noise source."""
         return self._chosen("permute_and_flip", scores, sensitivity, epsilon)
 
     def exponential_mechanism(
         self, scores: Any, *, sensitivity: float, epsilon: float
     ) -> Any:
-        """As of a noise source."""
         return self._chosen("exponential_mechanism", scores, sensitivity, epsilon)
 
     def signed_choice(self, ranking: Any, *, sensitivity: float, epsilon: float) -> Any:
-        """As of a noise source."""
         return self._chosen("signed_choice", ranking, sensitivity, epsilon)
 
     def permutation(self, n: int) -> Any:

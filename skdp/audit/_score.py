@@ -161,7 +161,6 @@ class _Inverse:
         self._covariance = covariance + _RIDGE * size * np.eye(len(covariance))
 
     def solve(self, change: FloatArray) -> FloatArray:
-        """The inverse times a vector."""
         solved: FloatArray = np.linalg.solve(self._covariance, change)
         return solved
 

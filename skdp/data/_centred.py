@@ -112,12 +112,10 @@ class StateRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and features."""
         return self.states.shape[0], self.basis.shape[1]
 
     @property
     def norms(self) -> FloatArray:
-        """Of the rows."""
         return row_norms(self.states @ self.basis)
 
     @property
@@ -179,7 +177,6 @@ class CentredRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and features."""
         return self.X.shape[0], self.X.shape[1]
 
     @property
@@ -244,7 +241,6 @@ class CentredSource:
         self.cells = max([X.states.shape[1] for X in made], default=0)
 
     def blocks(self) -> Iterator[Block]:
-        """The centred blocks."""
         return iter(self._blocks) if self.holds_rows else self._read()
 
     @property
@@ -263,7 +259,6 @@ class CentredSource:
         return most_entries(self._source)
 
     def nothing(self) -> Block:
-        """A block of no records."""
         # Of no rows at all: what they are made of is public.
         rows = csr_array((0, self._source.n_features))
         return Block(self._centred(rows), np.empty(0))

@@ -32,7 +32,6 @@ class CodeBasis:
 
     @property
     def n_features(self) -> int:
-        """Of all columns."""
         return sum(part.shape[1] for part in self.parts)
 
     @cached_property
@@ -95,7 +94,6 @@ class CodeRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and features."""
         return len(self.codes), self.basis.n_features
 
     @property
@@ -211,7 +209,6 @@ class CodeSource:
         return iter(self._blocks)
 
     def nothing(self) -> Block:
-        """A block of no records."""
         return self._shown(nothing(self._source))
 
     def _shown(self, block: Block) -> Block:

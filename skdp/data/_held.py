@@ -111,7 +111,6 @@ class HeldSource:
         return elsewhere(self._source) if self._records is None else None
 
     def nothing(self) -> Block:
-        """A block of no records."""
         return nothing(self._source)
 
     def whole(self) -> Block:

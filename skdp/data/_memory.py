@@ -61,7 +61,6 @@ class MemorySource:
         return MemorySource(self._X, self._y, there)
 
     def nothing(self) -> Block:
-        """A block of no records."""
         kind = csr_array if self.is_sparse else np.empty
         return Block(kind((0, self.n_features), dtype=self._X.dtype), np.empty(0))
 

@@ -40,5 +40,4 @@ class WithOffset:
         yield from self.records.blocks()
 
     def nothing(self) -> Block:
-        """A block of no records."""
         return nothing(self.records)

@@ -64,7 +64,6 @@ class _View(ABC):
         return min(most_entries(self._source), self.n_features)
 
     def nothing(self) -> Block:
-        """A block of no records."""
         return self._changed_block(nothing(self._source))
 
     def permuted(self, key: str) -> Self:

@@ -17,7 +17,7 @@ from skdp.decomposition._task import Task
 from skdp.decomposition._threads import Threads
 from skdp.privacy._door import Door
 from skdp.privacy._events import Event
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 
 
 @dataclass(frozen=True)

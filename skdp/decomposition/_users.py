@@ -61,7 +61,6 @@ class KeptRatings:
 
     @property
     def middle(self) -> float:
-        """Of the bounds."""
         low, high = self.bounds
         return (low + high) / 2
 
@@ -185,11 +184,9 @@ class CountQuery(UserQuery):
         return rounding_slack(self.n_items + 1, 1 + _MEAN_WEIGHT, self.unit)
 
     def asked(self, kept: KeptRatings) -> Counts:
-        """The question itself."""
         return Counts(self, kept)
 
     def of(self, kept: Ratings, middle: float, half: float) -> FloatArray:
-        """The query."""
         order = kept.pattern.by_user
         result = np.zeros(self.n_items + 1, dtype=np.int64)
         values = np.clip((kept.values - middle) / half, -1.0, 1.0)

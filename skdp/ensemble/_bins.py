@@ -69,7 +69,6 @@ class BinnedColumn:
 
     @property
     def n_bins(self) -> int:
-        """How many codes there are."""
         return self.n_values + self.has_other + self.has_missing
 
     @property
@@ -103,7 +102,6 @@ class BinnedColumn:
         return tuple(shown)
 
     def codes(self, cells: Cells) -> NDArray[np.uint8]:
-        """The code of each cell."""
         states, shares = blocks.encoded(self.block, cells)
         codes = states[:, 0]
         if self.other is not None:
@@ -131,7 +129,6 @@ class Bins:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the columns of codes."""
         return tuple(column.name for column in self.columns)
 
     @property

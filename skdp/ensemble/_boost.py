@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.data import Source, in_memory
+from skdp.data._held import in_memory
+from skdp.data._source import Source
 from skdp.ensemble._boosted import BoostedTrees, without_trees
 from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.ensemble._task import BoostingTask
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,6 @@ class BoostedTrees:
         return raw
 
     def staged_raw(self, codes: NDArray[np.uint8]) -> Iterator[FloatArray]:
-        """Raw predictions after each tree."""
         raw = self._first(codes)
         for _ in self._stages(codes, raw):
             yield raw.copy()

@@ -17,7 +17,7 @@ from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
 from skdp._users import UsersToFit, users_to_fit
 from skdp._validation import check_choice, check_count, check_real
 from skdp.columns import as_declared
-from skdp.data import Source
+from skdp.data._source import Source
 from skdp.ensemble._additive import constrained
 from skdp.ensemble._bins import Bins, bins_of
 from skdp.ensemble._boost import Outcome, boost
@@ -34,7 +34,7 @@ from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import is_of_users, relation_for
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 
 _INTERACTIONS: dict[Any, Sequence[int | None]] = {
     "mix": MIX,

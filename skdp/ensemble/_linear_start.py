@@ -22,12 +22,14 @@ from scipy.linalg import block_diag
 
 from skdp._floats import FloatArray
 from skdp.columns import Range
-from skdp.data import CodeBasis, CodeSource, WithOffset, added_up
+from skdp.data._code_rows import CodeBasis, CodeSource, added_up
+from skdp.data._offset import WithOffset
 from skdp.data._source import Source
 from skdp.ensemble._trees import CodedColumns
-from skdp.losses import LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
+from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._base import Loss
 from skdp.losses._weighted import weighted
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.preprocessing._table_axes import NumberAxis
 from skdp.preprocessing._table_blocks import Curve
 from skdp.privacy._adjacency import TableRelation
@@ -135,7 +137,6 @@ class LinearStart:
 
     @property
     def part(self) -> Part:
-        """Of the plan."""
         return Part(self.descent.plan(), 1 / math.sqrt(self.share))
 
     @property

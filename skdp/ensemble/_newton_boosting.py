@@ -45,7 +45,7 @@ from skdp.ensemble._task import BoostingTask
 from skdp.ensemble._trees import RandomTrees, draw_trees, uncut
 from skdp.ensemble._worth import best_share, gains_of, share_of_gains, shrunk
 from skdp.exceptions import Refused
-from skdp.losses import Loss
+from skdp.losses._base import Loss
 from skdp.losses._weighted import typical_weight
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released, View
@@ -541,7 +541,6 @@ class _Asking:
         self._family: Any = None
 
     def has(self, line: str) -> bool:
-        """Whether the plan has the line."""
         return line in self._lines
 
     def part(self, line: str, view: View) -> Answers:

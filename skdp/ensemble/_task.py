@@ -50,5 +50,4 @@ class BoostingTask:
 
     @property
     def is_regression(self) -> bool:
-        """Whether targets are numbers."""
         return self.loss in ("squared", "poisson", "quantile")

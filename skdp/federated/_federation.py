@@ -15,7 +15,7 @@ from sklearn.base import clone
 from skdp._floats import IntArray
 from skdp._quiet import no_warnings
 from skdp._validation import check_count
-from skdp.data import Elsewhere
+from skdp.data._source import Elsewhere
 from skdp.exceptions import Refused
 from skdp.federated._local import MOST_PARTIES, LocalOwners, Traffic, pooled
 from skdp.io._arrow import arrow
@@ -328,7 +328,6 @@ class _Unchanged:
         return self._owners.state_kind
 
     def check(self) -> None:
-        """Raise if they are not."""
         if not is_rehearsing():
             self._owners.check()
 

@@ -52,7 +52,6 @@ class Key:
 
     @classmethod
     def new(cls) -> Key:
-        """A fresh one."""
         crypto()
         from cryptography.hazmat.primitives.asymmetric import x25519
 
@@ -60,7 +59,6 @@ class Key:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Key:
-        """What `save` wrote."""
         crypto()
         from cryptography.hazmat.primitives.asymmetric import x25519
 

@@ -48,7 +48,6 @@ class Traffic:
 
     @property
     def n_rounds(self) -> int:
-        """How often owners are asked."""
         return len(self.sizes)
 
     @property

@@ -42,7 +42,6 @@ class Roster:
 
     @classmethod
     def of(cls, plan: bytes, content: bytes, n_parties: int) -> Roster:
-        """What such a message says."""
         if len(content) != KEY_BYTES * (n_parties + 1):
             raise SourceError("A roster must have a key of each party.")
         keys = [content[i : i + KEY_BYTES] for i in range(0, len(content), KEY_BYTES)]

@@ -60,11 +60,15 @@ class ParquetSource(TableSource):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> import pandas as pd
     >>> from skdp import DPLogisticRegression
-    >>> from skdp.datasets import write_made_up
     >>> from skdp.io import ParquetSource
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame(rng.uniform(-0.5, 0.5, (2000, 3)), columns=["a", "b", "c"])
     >>> folder = getfixture("tmp_path")
-    >>> write_made_up(folder, n_samples=2000, n_features=3, n_files=2)
+    >>> table["y"] = (table["a"] > 0).astype(int)
+    >>> table.to_parquet(folder / "part-0.parquet")
     >>> source = ParquetSource(folder, target="y", n_samples=2000)
     >>> source
     ParquetSource(2,000 records, 3 features)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from skdp._floats import IntArray
 from skdp._quiet import no_warnings
-from skdp.data import Elsewhere
+from skdp.data._source import Elsewhere
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow
 from skdp.io._batches import Batch

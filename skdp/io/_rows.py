@@ -14,7 +14,8 @@ from scipy.sparse import csr_array, issparse
 from skdp._floats import IntArray
 from skdp._input import canonical_csr
 from skdp._users import UsersToFit
-from skdp.data import Block, Elsewhere, MemorySource, Source, crowding, elsewhere
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block, Elsewhere, Source, crowding, elsewhere
 from skdp.io._reading import Reading
 from skdp.io._steps import applied
 from skdp.io._table_source import TableSource

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from skdp._floats import FloatArray
 from skdp._rows import rows_in_places
-from skdp.data import Elsewhere
+from skdp.data._source import Elsewhere
 from skdp.io._passes import rows_of, rows_of_each, targets_too
 from skdp.io._rows import check_kind
 from skdp.io._table_source import TableSource

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp._validation import check_count
 from skdp.columns import as_declared
-from skdp.data import Elsewhere
+from skdp.data._source import Elsewhere
 from skdp.io._arrow import kind_of, stand_in
 from skdp.io._batches import Batch
 from skdp.io._places import NO_PLACES, Places

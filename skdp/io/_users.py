@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from skdp._floats import FloatArray, IntArray
 from skdp._id_numbers import number_of
-from skdp.data import MOST_ROWS_OF_A_USER, places_of_own
+from skdp.data._users import MOST_ROWS_OF_A_USER, places_of_own
 from skdp.exceptions import SourceError
 from skdp.io._arrow import arrow, as_bytes, cells, is_exact, kind_of, numbers
 from skdp.queries._user_scores import places_of_users

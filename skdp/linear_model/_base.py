@@ -20,7 +20,8 @@ from skdp._output import in_dtype
 from skdp._rows import clip_rows
 from skdp._users import UsersToFit
 from skdp._validation import check_count, check_data_norm, check_real
-from skdp.data import Centring, Source
+from skdp.data._centred import Centring
+from skdp.data._source import Source
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
 from skdp.linear_model._forecast import constant_if_dominated, forecast_of

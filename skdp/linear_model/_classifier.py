@@ -24,7 +24,7 @@ from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.linear_model._streams import STREAMS, FirstPart, takes_parts
 from skdp.losses import Loss
 from skdp.losses._weighted import weighted
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers import Solution
 

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.linear_model._base import DPEstimator
-from skdp.objectives import LinearObjective
-from skdp.solvers import Solution
+from skdp.objectives._linear import LinearObjective
+from skdp.solvers._base import Solution
 from skdp.solvers._moment_errors import EstimatedSolution
 
 

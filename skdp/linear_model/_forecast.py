@@ -17,8 +17,9 @@ from skdp.linear_model._rows import (
     states_of,
 )
 from skdp.linear_model._signal import half_at, signal_of, signal_of_centred
-from skdp.losses import LogisticLoss, Loss
-from skdp.objectives import LinearObjective
+from skdp.losses import LogisticLoss
+from skdp.losses._base import Loss
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
 from skdp.solvers import Chosen, named_solver

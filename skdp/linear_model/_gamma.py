@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from skdp._validation import check_real
 from skdp.linear_model._log_link import LogLinkRegressor, Means
-from skdp.losses import GammaLoss, Loss
+from skdp.losses import GammaLoss
+from skdp.losses._base import Loss
 from skdp.privacy import Budget
 
 # Of the largest target over the lowest: beyond it plain arithmetic is not near enough.

@@ -13,8 +13,8 @@ from sklearn.metrics import d2_tweedie_score
 from skdp._validation import check_target_bounds
 from skdp.linear_model._regressor import LinearRegressor, Units
 from skdp.losses._plain import FARTHEST
-from skdp.objectives import LinearObjective
-from skdp.solvers import Solution
+from skdp.objectives._linear import LinearObjective
+from skdp.solvers._base import Solution
 
 # The largest target over the lowest, at least: what a residual is rounded by is
 # nothing beside the residuals that such bounds leave.

@@ -6,7 +6,8 @@ import math
 from typing import Any, ClassVar
 
 from skdp.linear_model._log_link import LogLinkRegressor, Means
-from skdp.losses import Loss, PoissonLoss
+from skdp.losses import PoissonLoss
+from skdp.losses._base import Loss
 from skdp.privacy import Budget
 
 

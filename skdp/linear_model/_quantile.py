@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from skdp._validation import check_real
 from skdp.linear_model._regressor import LinearRegressor, Units
-from skdp.losses import Loss, QuantileLoss
+from skdp.losses import QuantileLoss
+from skdp.losses._base import Loss
 from skdp.privacy import Budget
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from skdp._validation import check_choice
 from skdp.linear_model._classifier import LinearClassifier
-from skdp.losses import CauchyLoss, Loss, SigmoidLoss
+from skdp.losses import CauchyLoss, SigmoidLoss
+from skdp.losses._base import Loss
 
 LOSSES: dict[str, Callable[[int], Loss]] = {
     "cauchy": lambda n_outputs: CauchyLoss(n_outputs=n_outputs),

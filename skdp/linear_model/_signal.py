@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 
 from skdp._forecast import Signal
-from skdp.losses import Loss, SquaredLoss
+from skdp.losses import SquaredLoss
+from skdp.losses._base import Loss
 from skdp.losses._weighted import typical_curvature
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import LAWS, deviation_once
 from skdp.queries._gradient_sum import sensitivity_for_rules

@@ -13,8 +13,8 @@ from skdp._forecast import Signal, relaxed
 from skdp._rows import clip_entries, columns_at
 from skdp._validation import check_count, check_data_norm, check_real
 from skdp.linear_model._base import DPEstimator
-from skdp.losses import Loss
-from skdp.objectives import LinearObjective
+from skdp.losses._base import Loss
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.solvers import SOLVERS

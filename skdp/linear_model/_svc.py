@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from skdp.linear_model._classifier import LinearClassifier
-from skdp.losses import HuberHingeLoss, Loss
+from skdp.losses import HuberHingeLoss
+from skdp.losses._base import Loss
 
 
 class DPLinearSVC(LinearClassifier):

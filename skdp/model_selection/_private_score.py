@@ -26,7 +26,7 @@ from skdp._card import card
 from skdp._floats import FloatArray
 from skdp._input import check_rows, check_targets, without_data
 from skdp._users import Users, UsersToFit, users_of_release
-from skdp.data import Table
+from skdp.data._table import Table
 from skdp.io._passes import shown_to
 from skdp.io._scores import SourceScores, scores_of
 from skdp.io._table_source import TableSource

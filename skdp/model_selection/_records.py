@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from skdp._floats import IntArray
 from skdp._rows import copied, count_rows, rows_at
 from skdp._users import Users, UsersElsewhere, UsersToFit
-from skdp.data import LEAST_PART, Table, crowding, has_room
+from skdp.data._source import LEAST_PART, crowding, has_room
+from skdp.data._table import Table
 from skdp.io._scores import SourceScores, SourceUsers
 from skdp.io._table_source import TableSource
 from skdp.model_selection._scoring import R2

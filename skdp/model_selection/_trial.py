@@ -18,7 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import silence
-from skdp.data import Elsewhere, elsewhere
+from skdp.data._source import Elsewhere, elsewhere
 from skdp.io._scores import SourceScores
 from skdp.io._table_source import TableSource
 from skdp.model_selection._candidates import Prepared, is_private_step, steps_of

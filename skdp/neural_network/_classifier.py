@@ -16,7 +16,8 @@ from skdp._users import users_to_fit
 from skdp._validation import check_bool, check_choice
 from skdp.io._takes import fit_through
 from skdp.linear_model._rows import public_facts, rows_to_fit
-from skdp.losses import CauchyLoss, LogisticLoss, Loss, SigmoidLoss, SoftmaxLoss
+from skdp.losses import CauchyLoss, LogisticLoss, SigmoidLoss, SoftmaxLoss
+from skdp.losses._base import Loss
 from skdp.losses._weighted import weighted
 from skdp.neural_network._network import PrivateNetwork
 

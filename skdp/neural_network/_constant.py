@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from skdp.objectives import LinearObjective, NetworkObjective
+from skdp.objectives._linear import LinearObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Plan
-from skdp.solvers import Progress, Solution
-from skdp.solvers._base import Solver
+from skdp.solvers._base import Solution, Solver
+from skdp.solvers._progress import Progress
 
 
 @dataclass(frozen=True)
@@ -36,16 +37,13 @@ class ConstantNetwork:
 
     @property
     def params(self) -> dict[str, Any]:
-        """For the record."""
         return self.inner.params
 
     @property
     def mechanism(self) -> str:
-        """For the record."""
         return self.inner.mechanism
 
     def plan(self, objective: NetworkObjective) -> Plan:
-        """Everything `run` will ask."""
         return self.inner.plan(self.linear)
 
     def sensitivity(self, objective: NetworkObjective) -> float:

@@ -13,8 +13,7 @@ from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.exceptions import Refused
 from skdp.neural_network._rules import LAST_STEP, TAIL, gradient_clip_of, n_steps_of
-from skdp.objectives import NetworkObjective
-from skdp.objectives._network import FARTHEST
+from skdp.objectives._network import FARTHEST, NetworkObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Plan
@@ -140,7 +139,6 @@ class NetworkDescent(Configured, ABC):
         return self.gradients(objective).worst.under(relation)
 
     def gradients(self, objective: NetworkObjective) -> NetworkGradients:
-        """The queries."""
         return NetworkGradients(objective, self.gradient_clip)
 
     @abstractmethod
@@ -170,7 +168,6 @@ class NetworkDescent(Configured, ABC):
         )
 
     def pace(self, objective: NetworkObjective) -> Pace:
-        """How far steps go."""
         return Pace(
             n_steps=self.n_steps,
             step_size=self.step_size,

@@ -35,7 +35,7 @@ from skdp.linear_model._rows import (
     rows_to_predict,
 )
 from skdp.linear_model._signal import signal_of_centred
-from skdp.losses import Loss
+from skdp.losses._base import Loss
 from skdp.neural_network._constant import ConstantNetwork
 from skdp.neural_network._descent import NetworkDescent
 from skdp.neural_network._registry import NamedDescent, named_descent
@@ -52,7 +52,7 @@ from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import relation_for
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._row_clip import clipped_products
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 
 _DECLARED = (DeclaredRows, DeclaredStream)
 

@@ -22,7 +22,7 @@ from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.neural_network._descent import NetworkDescent
 from skdp.neural_network._rules import ADAM_STEP, batch_size_of
-from skdp.objectives import NetworkObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._steps import AdamSteps
 

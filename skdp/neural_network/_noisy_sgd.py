@@ -15,7 +15,7 @@ from skdp._configured import Checks, Given
 from skdp._validation import check_count
 from skdp.neural_network._noisy_gd import NetworkGD
 from skdp.neural_network._rules import batch_size_of
-from skdp.objectives import NetworkObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.privacy._accounting import Budget
 
 

@@ -15,7 +15,8 @@ from skdp._users import users_to_fit
 from skdp._validation import check_target_bounds
 from skdp.io._takes import fit_through
 from skdp.linear_model._rows import public_facts, rows_to_fit
-from skdp.losses import Loss, SquaredLoss
+from skdp.losses import SquaredLoss
+from skdp.losses._base import Loss
 from skdp.neural_network._network import PrivateNetwork
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.

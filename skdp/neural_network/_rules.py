@@ -13,7 +13,7 @@ from typing import Any
 from skdp._configured import Given
 from skdp.exceptions import Refused
 from skdp.losses._weighted import typical_weight
-from skdp.objectives import NetworkObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._gaussian import gaussian_mu

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.data import Source
+from skdp.data._source import Source
 from skdp.neural_network._constant import ConstantNetwork
 from skdp.neural_network._descent import NetworkDescent
-from skdp.objectives import NetworkObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
-from skdp.solvers import Progress, Solution
+from skdp.solvers._base import Solution
+from skdp.solvers._progress import Progress
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,11 +36,9 @@ class Identity:
     is_bounded: ClassVar[bool] = False
 
     def value(self, raw: FloatArray) -> FloatArray:
-        """The unit's value."""
         return raw
 
     def slope(self, value: FloatArray) -> FloatArray:
-        """1 everywhere."""
         return np.ones_like(value)
 
 
@@ -65,7 +63,6 @@ class Relu:
     is_bounded: ClassVar[bool] = False
 
     def value(self, raw: FloatArray) -> FloatArray:
-        """The unit's value."""
         return np.maximum(raw, 0.0)
 
     def slope(self, value: FloatArray) -> FloatArray:

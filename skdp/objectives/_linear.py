@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from skdp._validation import check_bool, check_count, check_real
-from skdp.losses import Loss
+from skdp.losses._base import Loss
 from skdp.losses._weighted import typical_weight
 from skdp.privacy._adjacency import TableRelation, check_table_relation
 
@@ -141,7 +141,6 @@ class LinearObjective:
         return self.data_norm if math.isfinite(self.data_norm) else 1.0
 
     def with_loss(self, loss: Loss) -> Self:
-        """The same facts with another loss."""
         return replace(self, loss=loss)
 
     @property

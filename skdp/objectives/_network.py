@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skdp._floats import FloatArray
-from skdp.losses import Loss
+from skdp.losses._base import Loss
 from skdp.objectives._activations import ACTIVATIONS, Activation
 from skdp.objectives._layer import Layer, PlacedLayer, Shape
 from skdp.privacy._adjacency import TableRelation, check_table_relation

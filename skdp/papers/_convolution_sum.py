@@ -252,7 +252,6 @@ class _Totals:
             total.add((given.units.T @ units).astype(np.int64), len(units))
 
     def whole(self) -> Sums:
-        """The sums as they are."""
         return tuple(total.whole() for total in (*self._filters, *self._units))
 
     def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:

@@ -11,7 +11,7 @@ from typing import Any
 
 from skdp._configured import Given, given_params
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._auto import first_that_can
 from skdp.solvers._base import Solver

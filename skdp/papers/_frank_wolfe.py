@@ -19,7 +19,7 @@ import numpy as np
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
-from skdp.data import Source
+from skdp.data._source import Source
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.papers._vertex_scores import (

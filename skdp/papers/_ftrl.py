@@ -20,7 +20,7 @@ import numpy as np
 from skdp._configured import Checks, Given
 from skdp._validation import check_count
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers

@@ -12,7 +12,7 @@ import numpy as np
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_real
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
 from skdp.solvers._flow_time import RELAXATIONS

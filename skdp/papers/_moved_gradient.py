@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source
+from skdp.data._source import Source
 from skdp.losses._plain import plain_error
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_gradient import ExactGradientSum, Kept, clipped, grid_slack
 from skdp.queries._grid import RESIDUAL_BITS, on_grid

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_count
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._accelerated import AcceleratedGD
 from skdp.solvers._noise_division import multistage_steps
@@ -31,7 +31,7 @@ class Multistage(AcceleratedGD):
 
     Utility
     -------
-    The bound of `skdp.solvers.error_bounds`. By that bound no run is worth a second
+    The bound of `error_bounds`. By that bound no run is worth a second
     stage, which doubles the weight of all before it (``docs/errata.md``); measured, a
     short one does a little good. So the default first stage is longer than the paper's.
 

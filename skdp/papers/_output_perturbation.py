@@ -15,8 +15,8 @@ import numpy as np
 
 from skdp._configured import Given
 from skdp._floats import FloatArray
-from skdp.data import Source
-from skdp.objectives import LinearObjective
+from skdp.data._source import Source
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._draws import Draws

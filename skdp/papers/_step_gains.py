@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source
+from skdp.data._source import Block, Source
 from skdp.exceptions import UnboundedQueryError
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, nearest, unit_for

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from skdp.data import Arriving
+from skdp.data._arriving import Arriving
 from skdp.exceptions import Refused, StreamOverError
 from skdp.objectives import LinearObjective
 from skdp.papers._ftrl import FTRL

@@ -22,16 +22,11 @@ from scipy.sparse import issparse
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray, IntArray
 from skdp._validation import check_choice, check_real
-from skdp.data import (
-    Block,
-    ColumnsOf,
-    ConstantColumn,
-    MemorySource,
-    Source,
-    UserSource,
-    held,
-    holds_users,
-)
+from skdp.data._held import held
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block, Source, holds_users
+from skdp.data._users import UserSource
+from skdp.data._views import ColumnsOf, ConstantColumn
 from skdp.exceptions import Refused
 from skdp.objectives import LinearObjective
 from skdp.papers._budget_parts import cost_of, part_of

@@ -11,7 +11,7 @@ from sklearn.base import TransformerMixin
 from skdp._base import PrivateEstimator, public_of_tables
 from skdp._floats import FloatArray
 from skdp._users import Users, users_to_fit
-from skdp.data import Source
+from skdp.data._source import Source
 from skdp.io._rows import unlabelled
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers

@@ -16,7 +16,7 @@ from skdp._floats import FloatArray
 from skdp._input import check_rows
 from skdp._output import in_dtype
 from skdp._validation import check_bool, check_count, check_real
-from skdp.data import holds_users
+from skdp.data._source import holds_users
 from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._output_norm import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
@@ -232,7 +232,6 @@ class Bisection:
 
     @property
     def first(self) -> Counts:
-        """What is asked first."""
         return self._counts(np.full((2, len(self.low)), 0.5))
 
     def run(self, answers: Answers) -> FloatArray:
@@ -264,7 +263,6 @@ class Bisection:
 
 
 def _checked_quantiles(quantiles: Any) -> tuple[float, float]:
-    """The quantiles as two floats."""
     rule = (
         "The 'quantiles' parameter must be two numbers in [0, 1], the first below the "
         f"second. Got {quantiles!r}. Use for example (0.01, 0.99)."

@@ -108,7 +108,6 @@ class Curve:
 
     @property
     def n_lines(self) -> int:
-        """One."""
         return 1
 
     @property
@@ -117,7 +116,6 @@ class Curve:
         return _hats(self.levels, self.weight)
 
     def shares(self, cells: Cells) -> Sparse:
-        """Two knots."""
         positions = self.axis.to_unit(cells.filled())
         knot, share = _intervals(positions, self._intervals)
         return np.column_stack([knot, knot + 1]), np.column_stack([1 - share, share])
@@ -152,26 +150,21 @@ class Bins:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """One feature an interval."""
         return tuple(f"_bin{i}" for i in range(self.count))
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """One state an interval."""
         return (self.count,)
 
     @property
     def n_lines(self) -> int:
-        """One."""
         return 1
 
     @property
     def basis(self) -> FloatArray:
-        """One feature a state."""
         return np.eye(self.count)
 
     def shares(self, cells: Cells) -> Sparse:
-        """One interval."""
         interval, _ = _intervals(self.axis.to_unit(cells.filled()), self.count)
         return _wholly_in(interval)
 
@@ -194,22 +187,18 @@ class OneOf:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """One feature a category."""
         return tuple(f"_{value}" for value in self.declared.values)
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """One state a category."""
         return (len(self.declared.values),)
 
     @property
     def n_lines(self) -> int:
-        """One a feature."""
         return len(self.suffixes)
 
     @property
     def basis(self) -> FloatArray:
-        """One feature a state."""
         return np.eye(len(self.declared.values))
 
     def shares(self, cells: Cells) -> Sparse:
@@ -218,11 +207,9 @@ class OneOf:
         return np.maximum(codes, 0), (codes >= 0).astype(np.float64)
 
     def has_unknown(self, cells: Cells) -> bool:
-        """Whether a value was not declared."""
         return bool(((self._codes(cells) < 0) & ~cells.is_missing).any())
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The weight of each category."""
         return _table({"value": list(self.declared.values)}, weights)
 
     def _codes(self, cells: Cells) -> np.ndarray:
@@ -253,7 +240,6 @@ class Sign:
 
     @property
     def n_lines(self) -> int:
-        """One a feature."""
         return len(self.suffixes)
 
     @property
@@ -262,15 +248,12 @@ class Sign:
         return np.array([[-1.0], [1.0]])
 
     def shares(self, cells: Cells) -> Sparse:
-        """One truth value."""
         return _wholly_in(cells.filled().astype(bool).astype(np.int64))
 
     def has_unknown(self, cells: Cells) -> bool:
-        """Nothing."""
         return False
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """What each truth value adds."""
         return _table({"value": [False, True]}, self.basis @ weights)
 
 
@@ -283,34 +266,27 @@ class Part:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """One feature a value."""
         return tuple(f"_{self.name}_{value}" for value in self._values())
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """One state a value."""
         return (len(self._values()),)
 
     @property
     def n_lines(self) -> int:
-        """One a feature."""
         return len(self.suffixes)
 
     @property
     def basis(self) -> FloatArray:
-        """One feature a state."""
         return np.eye(len(self._values()))
 
     def shares(self, cells: Cells) -> Sparse:
-        """One value."""
         return _wholly_in(_part(cells.filled(), self.name))
 
     def has_unknown(self, cells: Cells) -> bool:
-        """Nothing."""
         return False
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The weight of each value."""
         return _table({"value": list(self._values())}, weights)
 
     def _values(self) -> range:
@@ -327,12 +303,10 @@ class Joined:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Those of all blocks."""
         return tuple(suffix for block in self.blocks for suffix in block.suffixes)
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Those of all blocks."""
         return tuple(size for block in self.blocks for size in block.parts)
 
     @property
@@ -342,7 +316,6 @@ class Joined:
 
     @property
     def n_lines(self) -> int:
-        """Those of all blocks."""
         return sum(block.n_lines for block in self.blocks)
 
     @property
@@ -352,7 +325,6 @@ class Joined:
         return np.asarray(along / math.sqrt(len(self.blocks)))
 
     def shares(self, cells: Cells) -> Sparse:
-        """The states of all blocks."""
         return side_by_side(self.blocks, [encoded(b, cells) for b in self.blocks])
 
     def has_unknown(self, cells: Cells) -> bool:
@@ -390,7 +362,6 @@ class OrMissing:
 
     @property
     def weight(self) -> float:
-        """That of the block."""
         return self.present.weight
 
     @property

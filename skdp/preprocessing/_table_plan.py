@@ -72,7 +72,6 @@ class Encoding:
 
     @property
     def slices(self) -> dict[str, slice]:
-        """The features of each column."""
         ends = np.cumsum([len(block.suffixes) for block in self.blocks]).tolist()
         spans = zip([0, *ends[:-1]], ends, strict=True)
         named = zip(self.names, spans, strict=True)

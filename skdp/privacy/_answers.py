@@ -19,7 +19,9 @@ import numpy as np
 from skdp._floats import FloatArray, IntArray
 from skdp._quiet import no_warnings
 from skdp._validation import check_count
-from skdp.data import MOST_ROWS_OF_A_USER, buckets, crowding
+from skdp.data._buckets import buckets
+from skdp.data._source import crowding
+from skdp.data._users import MOST_ROWS_OF_A_USER
 from skdp.exceptions import READ_FAILED, PlanUsedUpError, SourceError
 from skdp.privacy._adjacency import Relation, is_of_users
 from skdp.privacy._draws import DrawsOf
@@ -226,7 +228,6 @@ class Answers(ABC):
 
     @property
     def relation(self) -> Relation:
-        """Of neighbours."""
         return self._grant.relation
 
     def multiplier(self, line: int = 0) -> float:

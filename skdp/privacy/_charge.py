@@ -61,7 +61,6 @@ class Charge:
         return math.isfinite(self.epsilon) and math.isfinite(self.mu_squared)
 
     def times(self, share: float) -> Charge:
-        """A multiple."""
         return Charge(share * self.epsilon, share * self.delta, share * self.mu_squared)
 
     def share_of(self, whole: Charge) -> float:

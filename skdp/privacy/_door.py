@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Protocol
 
-from skdp.data import LEAST_PART, crowding, has_room, holds_users
+from skdp.data._source import LEAST_PART, crowding, has_room, holds_users
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Relation, is_of_users

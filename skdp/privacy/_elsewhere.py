@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import elsewhere
+from skdp.data._source import elsewhere
 from skdp.privacy._query import Query
 
 

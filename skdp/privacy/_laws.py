@@ -203,7 +203,6 @@ class Choices:
         return self.reach / multiplier
 
     def event(self, multiplier: float, times: int) -> Event:
-        """Cost of the selections together."""
         return BoundedRangeEvent(self.epsilon(multiplier), times)
 
     def choose(

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import elsewhere
+from skdp.data._source import elsewhere
 
 
 class Owners(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from skdp._floats import FloatArray
-from skdp.data import parts_of
+from skdp.data._arriving import parts_of
 from skdp.exceptions import PlanUsedUpError
 from skdp.privacy._elsewhere import exact_answer
 from skdp.privacy._plan import Correlated

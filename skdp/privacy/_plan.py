@@ -270,12 +270,10 @@ class Line:
             )
 
     def multiplier(self, plan_multiplier: float) -> float:
-        """Noise multiplier of one answer."""
         multiplier = plan_multiplier * self.multiple / math.sqrt(self.mu_share)
         return multiplier / self.strength
 
     def event(self, plan_multiplier: float, relation: Relation) -> Event:
-        """Cost of the answers together."""
         multiplier = self.multiplier(plan_multiplier)
         if isinstance(self.law, Choices):
             return self.law.event(multiplier, self.times)
@@ -294,7 +292,6 @@ class Part:
     times: ClassVar[int] = 1
 
     def multiplier(self, plan_multiplier: float) -> float:
-        """The inner plan's multiplier."""
         return plan_multiplier * self.multiple
 
     def event(self, plan_multiplier: float, relation: Relation) -> Event:

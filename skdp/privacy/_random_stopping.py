@@ -104,7 +104,6 @@ class TrialCount:
 
     @property
     def expected(self) -> float:
-        """Expected number of trials."""
         return float(self.probabilities @ np.arange(self.most + 1))
 
 

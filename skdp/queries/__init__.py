@@ -1,1 +1,1 @@
-"""What is asked of records: bounded sums, one proof page each."""
+"""What is asked of records: bounded sums, one proof page each. Private."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray
-from skdp.objectives import Activation
+from skdp.objectives._activations import Activation
 
 # Of inputs and of what is sent back; and of weights between hidden units, so that sums
 # of 2^12 products are below 2^53.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from skdp._floats import IntArray
-from skdp.data import Block, Source
+from skdp.data._source import Block, Source
 
 
 def blocks_of(source: Source, rows: IntArray | None) -> Iterator[Block]:

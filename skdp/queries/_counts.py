@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source, counted
+from skdp.data._source import Source, counted
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum

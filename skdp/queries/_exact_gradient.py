@@ -19,9 +19,8 @@ from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._rows import row_norms
-from skdp.data import (
+from skdp.data._source import (
     Block,
-    Encoded,
     Source,
     has_shares,
     holds_rows,
@@ -31,9 +30,10 @@ from skdp.data import (
     n_places,
     nothing,
 )
+from skdp.data._views import Encoded
 from skdp.losses._plain import plain_error, plain_residual
 from skdp.losses._weighted import clip_of
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum
@@ -151,7 +151,6 @@ class Kept(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """What is kept of them."""
         grids = {id(own): own.n_bytes for own in (self.products, self.sums)}
         beside = (self.y, self.present, self.users)
         others = sum(own.nbytes for own in beside if own is not None)

@@ -93,7 +93,6 @@ class WholeSum:
         return total
 
     def include(self, other: WholeSum) -> None:
-        """Add the sum of other records."""
         self._high += other._high
         self.add(other._low)
 

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import ColumnsOf, Source
-from skdp.objectives import LinearObjective
+from skdp.data._source import Source
+from skdp.data._views import ColumnsOf
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_gradient import ExactGradientSum, grid_bound, grid_slack
 from skdp.queries._features import prediction_bound

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.data import Source
-from skdp.objectives import LinearObjective
+from skdp.data._source import Source
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_gradient import ExactGradientSum, grid_bound, grid_slack
 from skdp.queries._gradient_answer import GradientAnswer

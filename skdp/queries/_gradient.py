@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import FloatArray
-from skdp.data import Source
-from skdp.objectives import LinearObjective
+from skdp.data._source import Source
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_gradient import (
     ExactGradientSum,

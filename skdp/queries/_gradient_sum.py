@@ -17,9 +17,9 @@ from scipy.sparse import issparse
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import with_entries
-from skdp.data import Block, Source, counted, is_stable
+from skdp.data._source import Block, Source, counted, is_stable
 from skdp.losses._weighted import clip_of, heaviest_pair
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Bound
 from skdp.queries._blocks import blocks_of
 from skdp.queries._row_clip import RowClip

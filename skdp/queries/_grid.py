@@ -75,7 +75,6 @@ class ExactTotal:
         self._rows = 0  # what is left is far below the last bit of 64
 
     def whole(self) -> WholeSum:
-        """The sums as they are."""
         return WholeSum.of_words(self._high, self._low)
 
     def value(self) -> FloatArray:

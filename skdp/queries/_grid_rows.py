@@ -18,9 +18,8 @@ from scipy.sparse import issparse
 
 from skdp._floats import FloatArray
 from skdp._rows import with_entries
-from skdp.data import CentredRows, CodeRows, StateRows
-from skdp.data._centred import SHARE_BITS
-from skdp.data._code_rows import added_up, summed_by_code
+from skdp.data._centred import SHARE_BITS, CentredRows, StateRows
+from skdp.data._code_rows import CodeRows, added_up, summed_by_code
 from skdp.queries._grid import (
     MOST_ROWS,
     RESIDUAL_BITS,
@@ -61,9 +60,7 @@ class GridRows(Protocol):
         """Products with the features' weights and the intercept's, if it is there."""
         ...
 
-    def total(self, n_outputs: int) -> ExactTotal:
-        """For the sums of `add`."""
-        ...
+    def total(self, n_outputs: int) -> ExactTotal: ...
 
     def add(self, total: ExactTotal, units: FloatArray) -> None:
         """Add rows times `units`, whole numbers of shape (n_rows, n_outputs)."""
@@ -85,7 +82,6 @@ class _PlainGrid:
 
     @property
     def unit(self) -> float:
-        """Of the integers."""
         return self.norm / LONGEST
 
     def total(self, n_outputs: int) -> ExactTotal:
@@ -181,7 +177,6 @@ class SparseGrid(_PlainGrid):
 
 
 def _n_bytes(entries: Any) -> int:
-    """Of CSR."""
     parts = entries.data, entries.indices, entries.indptr
     return sum(int(part.nbytes) for part in parts)
 

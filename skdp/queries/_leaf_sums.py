@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._row_threads import by_runs, n_threads_for
-from skdp.data import Source, held
+from skdp.data._held import held
+from skdp.data._source import Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_sums import WholeSum, unit_for
 from skdp.queries._loss_facts import PLAIN, LeafLoss, LossFacts
@@ -220,7 +221,6 @@ class LeafReader:
         return self._leaves
 
     def raw(self, start: FloatArray, values: FloatArray) -> FloatArray:
-        """Raw predictions of every record."""
         if not self._continues(start, values):
             self._raw[:] = self._base(start)
             self._start, self._n_done = start.copy(), 0

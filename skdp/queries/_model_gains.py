@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.data import Source
+from skdp.data._source import Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._exact_sums import WholeSum, unit_for
 from skdp.queries._leaf_sums import LeafReader, LeafSums, Trees

@@ -27,7 +27,7 @@ from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
 from skdp._rows import with_entries
-from skdp.data import Block, Source
+from skdp.data._source import Block, Source
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, total_rounding

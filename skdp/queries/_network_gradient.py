@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.data import Source
-from skdp.objectives import NetworkObjective
+from skdp.data._source import Source
+from skdp.objectives._network import NetworkObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._backprop import HIDDEN_WEIGHT_BITS
 from skdp.queries._grid import on_grid

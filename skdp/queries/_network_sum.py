@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source, counted, has_shares, nothing
-from skdp.losses import Loss
+from skdp.data._source import Block, Source, counted, has_shares, nothing
+from skdp.losses._base import Loss
 from skdp.losses._plain import plain_residual
-from skdp.objectives import NetworkObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.queries._backprop import UNIT_BITS, Passed, backwards, forwards
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_gradient import keeps_grid, most_kept
@@ -64,7 +64,6 @@ class ExactNetworkSum:
         return self.value(self.whole_sums(weights, rows))
 
     def whole_sums(self, weights: FloatArray, rows: IntArray | None = None) -> Sums:
-        """What the sum follows from."""
         layers = self._objective.layers(weights)
         totals, at_once = self._totals(), self._rows_at_once()
         for block in self._blocks(rows):
@@ -148,7 +147,6 @@ class Gridded:
 
     @property
     def n_bytes(self) -> int:
-        """What they take in memory."""
         present = 0 if self.present is None else self.present.nbytes
         return int(self.rows.n_bytes + self.squares.nbytes + self.y.nbytes + present)
 
@@ -208,7 +206,6 @@ class Totals:
             total.add((given.units.T @ units).astype(np.int64), len(units))
 
     def whole(self) -> Sums:
-        """The sums as they are."""
         rest = [total.whole() for total in self._rest]
         return self._of_rows.whole(), self._of_first_bias, *rest
 
@@ -245,7 +242,6 @@ def cut_units(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
 
 
 def _drawn(blocks: Iterator[Gridded], rows: IntArray) -> Iterator[Gridded]:
-    """The chosen rows of each block."""
     start = 0
     for block in blocks:
         end = start + len(block.y)

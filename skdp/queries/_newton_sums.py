@@ -24,9 +24,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source
+from skdp.data._source import Block, Source
 from skdp.losses._plain import plain_curvature, plain_error, plain_residual
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, total_rounding

@@ -25,7 +25,7 @@ import numpy as np
 
 from skdp._bounds import to_unit
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Source, counted, has_shares
+from skdp.data._source import Source, counted, has_shares
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, nearest, total_rounding, unit_for

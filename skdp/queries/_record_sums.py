@@ -18,8 +18,8 @@ from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
 from skdp._rows import row_norms, scale_rows, with_entries
-from skdp.data import Block, Source, counted
-from skdp.losses import Loss
+from skdp.data._source import Block, Source, counted
+from skdp.losses._base import Loss
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, nearest, unit_for

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 
 from skdp._floats import FloatArray
 from skdp._rows import HUGE, bring_to_norm, row_norms
-from skdp.data import Block
+from skdp.data._source import Block
 
 # Rows in single precision of at least this norm are kept apart where products with
 # weights are in single precision too: these overflow long before squares in double do.

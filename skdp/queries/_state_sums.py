@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
 from skdp._rows import scale_rows, with_entries
-from skdp.data import Source, counted
+from skdp.data._source import Source, counted
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._exact_sums import WholeSum, below, unit_for

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Source, has_shares
+from skdp.data._source import Block, Source, has_shares
 from skdp.privacy._adjacency import Adjacency
 from skdp.privacy._query import Bound, Layout
 from skdp.queries._blocks import blocks_of
@@ -51,7 +51,6 @@ class TablePart(ABC):
 
     @property
     def size(self) -> int:
-        """Number of the sums."""
         return math.prod(self.shape)
 
     def rounded(self, rows_of_unit: int) -> float:

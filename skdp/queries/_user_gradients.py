@@ -13,7 +13,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import CentredRows, Source, crowding
+from skdp.data._centred import CentredRows
+from skdp.data._source import Source, crowding
 from skdp.privacy._query import Bound
 from skdp.queries._exact_gradient import ExactGradientSum, Kept
 from skdp.queries._exact_sums import WholeSum

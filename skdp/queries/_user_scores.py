@@ -16,7 +16,7 @@ import numpy as np
 from skdp._floats import FloatArray, IntArray
 from skdp._id_numbers import number_of
 from skdp._rows import rows_repeated
-from skdp.data import places_of_own
+from skdp.data._users import places_of_own
 
 # Many calls cost time, and so do long arrays in which few places are taken. Not more
 # than scorers ask about at once.

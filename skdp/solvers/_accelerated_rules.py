@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._laws import NoiseLaw, deviation_once
 from skdp.solvers._flow_time import FlowTime

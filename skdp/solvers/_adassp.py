@@ -23,7 +23,7 @@ from skdp._floats import FloatArray
 from skdp._validation import check_real
 from skdp.exceptions import Refused
 from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan

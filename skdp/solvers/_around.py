@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from skdp._configured import Given
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.solvers._base import Solver
 
 

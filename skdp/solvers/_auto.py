@@ -13,7 +13,7 @@ from typing import Any
 from skdp._validation import check_choice
 from skdp.exceptions import Refused
 from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._base import Solver
 from skdp.solvers._centred_descent import CentredDescent

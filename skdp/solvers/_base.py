@@ -12,7 +12,7 @@ import numpy as np
 from skdp._configured import Configured, Given
 from skdp._floats import FloatArray
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skdp._floats import FloatArray
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 
 # Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
 # any useful model and far from overflow: predictions of finite rows stay finite.

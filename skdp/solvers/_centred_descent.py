@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Self
 
 from skdp._configured import Given
 from skdp._floats import FloatArray
-from skdp.data import Centring
+from skdp.data._centred import Centring
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Part, Plan

@@ -14,9 +14,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Self
 
-from skdp.losses import Loss
-from skdp.losses._base import Form
-from skdp.objectives import LinearObjective
+from skdp.losses._base import Form, Loss
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers._strength import share_for
 from skdp.solvers._target_base import (

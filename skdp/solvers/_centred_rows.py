@@ -15,9 +15,9 @@ from scipy.sparse import csr_array, eye_array, issparse
 
 from skdp._floats import FloatArray
 from skdp._rows import clip_rows, with_entries
-from skdp.data import CentredDense, CentredSource, Centring, Source, StateRows
-from skdp.data._centred import SHARE_BITS
-from skdp.data._source import nothing
+from skdp.data._centred import SHARE_BITS, CentredSource, Centring, StateRows
+from skdp.data._source import Source, nothing
+from skdp.data._views import CentredDense
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Query
 from skdp.queries._exact_gradient import grid_view

@@ -27,8 +27,9 @@ from scipy.sparse import hstack, issparse, vstack
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._rows import HUGE, row_norms, scale_rows
-from skdp.data import MemorySource, Source
-from skdp.objectives import LinearObjective
+from skdp.data._memory import MemorySource
+from skdp.data._source import Source
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
 
 # Passes of the guaranteed method grow with its root: tens of millions at this one.

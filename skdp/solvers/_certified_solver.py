@@ -10,7 +10,7 @@ from typing import ClassVar
 from skdp._configured import Checks
 from skdp._validation import check_real
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.solvers._certified import CertifiedProblem
 from skdp.solvers._chosen_law import ChosenLaw

@@ -17,7 +17,7 @@ import numpy as np
 
 from skdp._configured import Given
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._laws import LAWS

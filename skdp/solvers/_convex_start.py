@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from skdp.losses import HuberHingeLoss, Loss
+from skdp.losses import HuberHingeLoss
+from skdp.losses._base import Loss
 from skdp.losses._weighted import weighted
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 
 
 def convex_loss(loss: Loss) -> Loss:

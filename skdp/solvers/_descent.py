@@ -11,7 +11,7 @@ import numpy as np
 
 from skdp._configured import Checks, Given
 from skdp._validation import check_bool, check_real
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._gradient import Gradients
 from skdp.solvers._base import Solver
 from skdp.solvers._boxed import farthest_weight

@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 from scipy.sparse import diags_array, issparse
 
 from skdp._floats import FloatArray
-from skdp.data import ColumnsOf, Source
-from skdp.objectives import LinearObjective
+from skdp.data._source import Source
+from skdp.data._views import ColumnsOf
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._base import Solution
 from skdp.solvers._convex_start import convex_start

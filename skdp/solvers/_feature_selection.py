@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 
 
 def favours_selection(objective: LinearObjective) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from skdp.losses._weighted import typical_weight
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._gaussian import gaussian_mu
 from skdp.queries._gradient_sum import sensitivity_for_rules

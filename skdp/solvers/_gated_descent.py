@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdp._floats import FloatArray
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._query import Query

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from skdp._configured import Checks, Given
 from skdp._validation import check_count, check_real
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._plan import Line, Plan

@@ -27,7 +27,7 @@ import numpy as np
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_count, check_real
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._gaussian import gaussian_mu

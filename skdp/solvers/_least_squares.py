@@ -11,9 +11,10 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from skdp._floats import FloatArray
-from skdp.data import Block, Source, has_shares, held, holds_users
+from skdp.data._held import held
+from skdp.data._source import Block, Source, has_shares, holds_users
 from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 
 # Columns up to which the cube of their number is paid.
 _MOST_COLUMNS = 1500

@@ -26,7 +26,7 @@ class Nesterov(AcceleratedGD):
     With step size at most 1 / L the expected excess objective is at most
     ``2 (1 - r)^T E_0 + (sum_t a_t^p)^(1 / p) V`` with ``r = sqrt(step_size * mu)`` and
     V the expected squared norm of the noise, were the budget spent on one step
-    (`skdp.solvers.error_bounds`). For Gaussian noise the second term has a limit: more
+    (`error_bounds`). For Gaussian noise the second term has a limit: more
     steps than needed cost time, not accuracy.
 
     Parameters

@@ -176,7 +176,7 @@ def divide_noise(weights: FloatArray, *, is_pure: bool) -> FloatArray:
 
     Examples
     --------
-    >>> from skdp.solvers import divide_noise
+    >>> from skdp.solvers._noise_division import divide_noise
     >>> import numpy as np
     >>> divide_noise(np.array([1.0, 16.0]), is_pure=False).round(3)
     array([2.236, 1.118])

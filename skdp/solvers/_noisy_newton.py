@@ -23,9 +23,10 @@ from skdp._floats import FloatArray
 from skdp._forecast import rounded
 from skdp._validation import check_count, check_real
 from skdp.exceptions import Refused
-from skdp.losses import LogisticLoss, Loss, SquaredLoss
+from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.losses._base import Loss
 from skdp.losses._weighted import typical_curvature
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released
 from skdp.privacy._plan import Line, Plan

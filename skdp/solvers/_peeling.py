@@ -27,7 +27,7 @@ from skdp._configured import Checks, Given
 from skdp._validation import check_count, check_real
 from skdp.exceptions import Refused
 from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._laws import Choices

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skdp._floats import FloatArray
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.solvers._boxed import boxed, farthest_weight
 
 # Most that a step is lengthened by what was released at its end.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.data import EntriesClipped, Source
-from skdp.objectives import LinearObjective
+from skdp.data._source import Source
+from skdp.data._views import EntriesClipped
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._answers import Answers, ExactAnswers
 from skdp.privacy._door import Door
 from skdp.solvers._base import Solution, Solver

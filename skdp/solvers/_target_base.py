@@ -18,8 +18,7 @@ import numpy as np
 from scipy.special import betaln
 
 from skdp._floats import FloatArray
-from skdp.losses import Loss
-from skdp.losses._base import Form
+from skdp.losses._base import Form, Loss
 from skdp.losses._gamma import GammaLoss
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Query

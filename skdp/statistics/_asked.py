@@ -98,7 +98,6 @@ class Asked:
 
     @property
     def n_features(self) -> int:
-        """Numbers in a row."""
         return len(self.bins.columns) + len(self.axes)
 
     @cached_property

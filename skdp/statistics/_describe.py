@@ -11,7 +11,7 @@ from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._floats import FloatArray
 from skdp._users import users_of_release
 from skdp._validation import check_count
-from skdp.data import Source
+from skdp.data._source import Source
 from skdp.ensemble._bins import MOST_BINS
 from skdp.ensemble._table import TableReader
 from skdp.io._rows import StreamRows, records

@@ -52,12 +52,10 @@ class Histogram:
 
     @property
     def missing(self) -> float:
-        """Number of missing values."""
         return float(self.counts[-1]) if self.column.has_missing else 0.0
 
     @property
     def n_present(self) -> float:
-        """Number of values that are present."""
         return float(self.present.sum())
 
     @property

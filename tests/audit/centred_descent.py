@@ -10,7 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from skdp.audit._replay import marked, replayed, verdict
-from skdp.data import Centring, MemorySource
+from skdp.data._centred import Centring
+from skdp.data._memory import MemorySource
 from skdp.losses import (
     CauchyLoss,
     GammaLoss,
@@ -19,9 +20,8 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Progress
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._centred_descent_rules import (
     Shares,
@@ -32,6 +32,7 @@ from skdp.solvers._centred_rows import (
     Numbers,
     States,
 )
+from skdp.solvers._progress import Progress
 from skdp.solvers._target_base import (
     target_range,
 )

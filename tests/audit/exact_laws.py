@@ -14,11 +14,13 @@ import numpy as np
 from scipy.optimize import brentq
 
 from skdp.audit._replay import Replay, marked
-from skdp.data import MemorySource
-from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss, WeightedLoss
-from skdp.objectives import LinearObjective
+from skdp.data._memory import MemorySource
+from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses._weighted import WeightedLoss
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import calibrate, epsilon_of
-from skdp.solvers import SOLVERS, Progress
+from skdp.solvers import SOLVERS
+from skdp.solvers._progress import Progress
 from tests.audit.linear import BUDGETS
 from tests.door import planned
 from tests.line import Line

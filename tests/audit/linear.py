@@ -17,11 +17,12 @@ from skdp.losses import (
     SigmoidLoss,
     SoftmaxLoss,
     SquaredLoss,
-    WeightedLoss,
 )
-from skdp.objectives import LinearObjective
+from skdp.losses._weighted import WeightedLoss
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import SOLVERS, Progress
+from skdp.solvers import SOLVERS
+from skdp.solvers._progress import Progress
 from tests.audit.linear_pairs import D, N, pairs
 from tests.door import planned, refusal
 

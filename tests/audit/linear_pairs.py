@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.data import EntriesClipped, MemorySource
-from skdp.losses import Form
+from skdp.data._memory import MemorySource
+from skdp.data._views import EntriesClipped
+from skdp.losses._base import Form
 from tests.solvers.neighbours import extremes, random_targets
 
 N, D = 6, 2

@@ -12,7 +12,7 @@ from skdp.decomposition._ratings import Pattern, Ratings
 from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.decomposition._task import Task
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests.decomposition.small import planned
 
 LOW, HIGH = BOUNDS = (1.0, 5.0)

@@ -19,7 +19,7 @@ from skdp import (
     private_score,
 )
 from skdp.audit._replay import replayed, verdict
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.io import _rows
 from skdp.model_selection import SCORINGS, _private_score
 from skdp.model_selection._scoring import resolve_scoring

@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Progress, choose_solver, solve
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import choose_solver
+from skdp.solvers._solve import solve
 from tests import door
 from tests.spies import SpyNoise
 

@@ -23,17 +23,18 @@ from skdp import (
     DPLogisticRegression,
     DPStandardScaler,
 )
-from skdp.audit import AuditDisplay, audit_estimator, planted
+from skdp.audit import AuditDisplay, audit_estimator
 from skdp.audit import _runs as runs_module
 from skdp.audit._battery import repeats, told_by_low_bits
 from skdp.audit._outputs import Runs, gathered, outputs_of
 from skdp.audit._replay import NullRecord, without
 from skdp.audit._score import noiseless
 from skdp.columns import Range
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.data._views import EntriesClipped
 from skdp.privacy._audited import audited_by
 from skdp.privacy._query import Bound
+from tests.planted.records import BareIntercept, NoisySums, SharedNoise
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))
@@ -143,7 +144,7 @@ def test_what_has_no_closed_form_is_refused(model, reason):
 
 def test_a_transcript_of_what_is_not_ours_is_refused():
     with pytest.raises(ValueError, match="the noise of skdp"):
-        audit_estimator(planted.NoisySums(), X, Y, epsilon=1.0, access="transcript")
+        audit_estimator(NoisySums(), X, Y, epsilon=1.0, access="transcript")
 
 
 # Models -------------------------------------------------------------------------------
@@ -181,14 +182,12 @@ def test_declared_columns_and_sparse_rows():
 
 
 def test_several_processes_find_what_one_finds():
-    result = audit_estimator(
-        planted.BareIntercept(), X, Y, epsilon=1.0, n_jobs=2, **FEW
-    )
+    result = audit_estimator(BareIntercept(), X, Y, epsilon=1.0, n_jobs=2, **FEW)
     assert "noiseless" in {x.kind for x in result.findings}
 
 
 def test_without_a_seed_runs_are_independent():
-    class Unseeded(planted.NoisySums):
+    class Unseeded(NoisySums):
         def __init__(self, epsilon=1.0, delta=1e-5, data_norm=1.0):
             super().__init__(epsilon, delta, data_norm)
             del self.random_state
@@ -212,7 +211,7 @@ def test_an_early_end_gives_what_there_is(monkeypatch):
         return honest(job, seed)
 
     monkeypatch.setattr(runs_module, "_pair", interrupted)
-    model = planted.BareIntercept()
+    model = BareIntercept()
     result = audit_estimator(model, X, Y, epsilon=1.0, n_runs=200)
     assert result.interrupted
     assert result.n_runs == 50
@@ -223,7 +222,7 @@ def test_an_early_end_gives_what_there_is(monkeypatch):
 
 
 def test_progress_is_told(capsys):
-    audit_estimator(planted.NoisySums(), X, Y, epsilon=1.0, verbose=True, **FEW)
+    audit_estimator(NoisySums(), X, Y, epsilon=1.0, verbose=True, **FEW)
     told = capsys.readouterr().out
     assert "20 of 20 fits" in told
     assert "pairs of neighbours" in told
@@ -379,7 +378,7 @@ def test_the_relation_of_a_model_is_its_own():
     assert result.claimed.adjacency == "zero_out"
     for table in (X[:1], np.arange(3)):
         with pytest.raises(ValueError, match="in memory"):
-            audit_estimator(planted.NoisySums(), table, Y, epsilon=1.0)
+            audit_estimator(NoisySums(), table, Y, epsilon=1.0)
 
 
 def test_more_refusals():
@@ -505,7 +504,7 @@ def test_a_null_record_is_null_through_views():
 def test_json_html_and_pictures():
     results = [
         audit_estimator(logistic(), X, Y, access="transcript"),
-        audit_estimator(planted.SharedNoise(), X, Y, epsilon=1.0, **FEW),
+        audit_estimator(SharedNoise(), X, Y, epsilon=1.0, **FEW),
     ]
     for result in results:
         told = json.loads(result.to_json())

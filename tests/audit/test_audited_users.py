@@ -31,7 +31,6 @@ from skdp.audit import (
     audit_one_run,
     membership_inference,
     membership_risk,
-    planted_users,
 )
 from skdp.audit._canary import Neighbours
 from skdp.audit._runs import Job
@@ -39,6 +38,7 @@ from skdp.audit._user_pairs import chosen_users, declared_ids
 from skdp.columns import Range
 from skdp.data import _users as shares
 from skdp.privacy._adjacency import ADJACENCIES, OF_USERS
+from tests.planted.users import NoisyUserSums
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4))
@@ -302,7 +302,7 @@ def test_a_neighbour_is_given_with_ids():
         (svc(), {"groups": IDS, "neighbour": (X[:, 1:], Y, IDS)}, "triple"),
         (svc(), {"groups": IDS, "neighbour": (X[1:], Y, IDS)}, "triple"),
         (svc(), {"groups": IDS, "neighbour": (X, Y, IDS / 2)}, "all integers"),
-        (planted_users.NoisyUserSums(), {"groups": IDS, "epsilon": 1.0}, "pass adj"),
+        (NoisyUserSums(), {"groups": IDS, "epsilon": 1.0}, "pass adj"),
         (DPMatrixFactorization(privacy_unit="user"), {"groups": IDS}, "None"),
     ],
 )

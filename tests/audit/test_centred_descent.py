@@ -17,8 +17,10 @@ import pytest
 from skdp import DPLinearRegression, DPLinearSVC, DPLogisticRegression
 from skdp.audit._replay import replayed, verdict
 from skdp.columns import Boolean
-from skdp.data import CentredDense, CentredSource, Centring, MemorySource
+from skdp.data._centred import CentredSource, Centring
+from skdp.data._memory import MemorySource
 from skdp.data._source import Block
+from skdp.data._views import CentredDense
 from skdp.losses import LogisticLoss
 from skdp.privacy._audited import audited_by
 from skdp.privacy._plan import Part, Plan

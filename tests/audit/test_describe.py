@@ -12,7 +12,7 @@ from skdp import describe
 from skdp._users import Users
 from skdp.audit._replay import replayed, verdict
 from skdp.columns import Range
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.io import _rows
 from skdp.queries import _table_sums
 from skdp.queries._table_sums import Moments, TableSums

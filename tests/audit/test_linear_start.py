@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from skdp.audit._replay import Replay
-from skdp.data import CodeRows
+from skdp.data._code_rows import CodeRows
 from skdp.ensemble import _linear_start as module
 from skdp.ensemble import _newton_boosting as boosting
 from skdp.ensemble._newton_boosting import NewtonBoosting

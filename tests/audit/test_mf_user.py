@@ -24,7 +24,7 @@ from skdp.decomposition._user_als import UserALS
 from skdp.privacy import Budget
 from skdp.privacy._accounting import calibrate
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for
 from tests.spies import SpyNoise

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from skdp.audit._replay import marked, replayed, verdict
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.neural_network import NETWORK_SOLVERS
 from skdp.objectives import NetworkObjective
@@ -22,7 +22,7 @@ from skdp.papers._convolution_sum import FilterGradients, _Seen
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._query import Bound
 from skdp.queries._network_gradient import NetworkGradient
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from skdp.solvers._steps import descend
 from tests.audit.exact_laws import exact_epsilon
 from tests.door import answers_for, event_of, planned

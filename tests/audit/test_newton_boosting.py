@@ -27,7 +27,7 @@ from skdp.queries._leaf_sums import LeafSums, LeafTerms
 from skdp.queries._loss_facts import PLAIN, LossFacts
 from skdp.queries._model_gains import ModelGains
 from skdp.queries._state_sums import StateSums
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from skdp.solvers._target_base import released_base
 from tests.ensemble.coded import ONE, Columns, source_of
 from tests.ensemble.fits import BUDGET, solver_of, task_of

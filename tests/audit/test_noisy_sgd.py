@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import choose_solver
+from skdp.solvers._registry import choose_solver
 from tests import door
 from tests.spies import SpyNoise
 

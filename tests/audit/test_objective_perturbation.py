@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss
 from skdp.privacy import Budget, calibrate
 from skdp.solvers._objective_perturbation import ObjectivePerturbation

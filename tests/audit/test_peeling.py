@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers._peeling import Peeling

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from skdp.audit import audit_estimator, planted
+from skdp.audit import audit_estimator
 from skdp.privacy._gaussian import gaussian_mu
+from tests.planted import records
 
 SOUND = ("NoisyCorrelations", "NoisySums")
 KINDS = {
@@ -31,13 +32,13 @@ def table():
 
 def audited(name, table):
     X, y = table
-    model = getattr(planted, name)()
+    model = getattr(records, name)()
     targets = 3 * X[:, 0] if hasattr(model, "target_bounds") else y
     return audit_estimator(model, X, targets, epsilon=1.0, delta=1e-5)
 
 
 def test_all_are_tested():
-    assert {*SOUND, *KINDS} == set(planted.__all__)
+    assert {*SOUND, *KINDS} == set(records.__all__)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -69,7 +70,7 @@ def test_what_has_no_bug_passes_again_and_again(name, table):
 
 def test_their_sums_have_the_noise_that_they_should(table):
     X, y = table
-    one, other = (planted.NoisySums(random_state=s).fit(X, y) for s in (0, 1))
+    one, other = (records.NoisySums(random_state=s).fit(X, y) for s in (0, 1))
     noise = np.column_stack([one.coef_ - other.coef_, one.intercept_])[:, :-1]
     sigma = 2 / gaussian_mu(1.0, 1e-5) / len(X)
     assert 0.4 < np.std(noise) / (sigma * math.sqrt(2)) < 2.0
@@ -77,8 +78,8 @@ def test_their_sums_have_the_noise_that_they_should(table):
 
 def test_they_are_classifiers_and_regressors(table):
     X, y = table
-    quiet = planted.NoisySums(epsilon=1e6, delta=0.5, data_norm=1.0).fit(X, y)
+    quiet = records.NoisySums(epsilon=1e6, delta=0.5, data_norm=1.0).fit(X, y)
     assert quiet.score(X, y) > 0.6
     targets = X[:, 0]
-    model = planted.NoisyCorrelations(epsilon=1e6, delta=0.5).fit(X, targets)
+    model = records.NoisyCorrelations(epsilon=1e6, delta=0.5).fit(X, targets)
     assert np.corrcoef(model.predict(X), targets)[0, 1] > 0.9

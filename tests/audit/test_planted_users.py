@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.audit import audit_estimator, planted_users
+from skdp.audit import audit_estimator
 from skdp.privacy._adjacency import OF_USERS
+from tests.planted import users
 
 KINDS = {
     "MergedIds": ("zero_out_user", "epsilon"),
@@ -25,13 +26,13 @@ def audited(name, relation, **params):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 5))
     ids = 2**24 + np.append(np.arange(100), rng.integers(0, 100, 100))
-    model = getattr(planted_users, name)(adjacency=relation, **params)
+    model = getattr(users, name)(adjacency=relation, **params)
     facts = {"epsilon": 1.0, "delta": 1e-5, "adjacency": relation}
     return audit_estimator(model, X, (X[:, 0] > 0).astype(int), groups=ids, **facts)
 
 
 def test_all_are_tested():
-    assert {"NoisyUserSums", *KINDS} == set(planted_users.__all__)
+    assert {"NoisyUserSums", *KINDS} == set(users.__all__)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -68,6 +69,6 @@ def test_what_has_no_bug_passes_again_and_again(relation):
 
 
 def test_only_relations_of_users_are_promised():
-    model = planted_users.NoisyUserSums(adjacency="replace_one")
+    model = users.NoisyUserSums(adjacency="replace_one")
     with pytest.raises(ValueError, match="'adjacency'"):
         model.fit(np.eye(2), [0, 1], ["a", "b"])

@@ -16,7 +16,7 @@ import pytest
 
 from skdp import DPPCA, DPQuantileClipper, DPSimpleImputer, DPStandardScaler
 from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.io import _rows
 from skdp.privacy import _door
 from tests.spies import SpyNoise

@@ -11,7 +11,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPSparseLogisticRegression
-from skdp.data import Centring, UserSource
+from skdp.data._centred import Centring
+from skdp.data._users import UserSource
 from skdp.privacy._query import Bound, Layout
 from skdp.queries import _user_gradients
 from skdp.queries._gradient import Gradients

@@ -12,16 +12,12 @@ import numpy as np
 import pytest
 
 from skdp.audit._replay import Replay, marked, replayed, verdict
-from skdp.data import (
-    Block,
-    HeldSource,
-    MemorySource,
-    UserSource,
-    WithOffset,
-    _users,
-    equal_shares,
-    in_memory,
-)
+from skdp.data import _users
+from skdp.data._held import HeldSource, in_memory
+from skdp.data._memory import MemorySource
+from skdp.data._offset import WithOffset
+from skdp.data._source import Block
+from skdp.data._users import UserSource, equal_shares
 from skdp.ensemble._trees import uncut
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.privacy._query import Layout
@@ -32,7 +28,7 @@ from skdp.queries._leaf_sums import LeafReader, LeafSums, LeafTerms
 from skdp.queries._loss_facts import LossFacts
 from skdp.queries._model_gains import ModelGains
 from skdp.queries._network_sum import ExactNetworkSum, Gridded
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests.audit import test_linear_start as linear_start
 from tests.audit import test_networks as networks
 from tests.audit import test_newton_boosting as boosting

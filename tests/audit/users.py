@@ -8,10 +8,11 @@ from functools import cached_property, partial
 import numpy as np
 
 from skdp.audit._replay import marked, replayed, verdict
-from skdp.data import EntriesClipped, UserSource, equal_shares
-from skdp.objectives import LinearObjective
+from skdp.data._users import UserSource, equal_shares
+from skdp.data._views import EntriesClipped
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import calibrate
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from skdp.solvers._registry import SOLVERS
 from tests.audit.linear import ALL_LOSSES, BUDGETS, PARAMS
 from tests.door import planned

@@ -33,7 +33,8 @@ from skdp import (
     describe,
     private_score,
 )
-from skdp.data import Block, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block
 from skdp.decomposition._rating_source import RatingSource
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.federated import Federation

@@ -20,7 +20,7 @@ from skdp.privacy import Budget, epsilon_of
 from skdp.privacy._adjacency import UNIT_OF
 from skdp.privacy._door import Door
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests.contract.test_registry import FORBIDDEN
 from tests.contract.test_seam import FrameSpy
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings

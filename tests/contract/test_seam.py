@@ -32,8 +32,10 @@ from skdp import (
     private_score,
 )
 from skdp.columns import Range
-from skdp.data import Block, Bucket, CentredSource, MemorySource
-from skdp.data._centred import CentredRows
+from skdp.data._buckets import Bucket
+from skdp.data._centred import CentredRows, CentredSource
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block
 from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 from skdp.decomposition._rating_source import RatingSource
 from skdp.decomposition._ratings import Ratings

@@ -8,9 +8,9 @@ import itertools
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import READ_FAILED, BudgetExceeded, SourceError
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import (
     BoundedRangeEvent,
     Budget,
@@ -22,8 +22,9 @@ from skdp.privacy._laws import Choices
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._plan import Buckets, Part
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import SOLVERS, Progress
+from skdp.solvers import SOLVERS
 from skdp.solvers._exact import exact_minimum
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.problems import (
     ALL_LOSSES,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,20 @@ def test_public_names_exist_and_unknown_ones_do_not():
     assert set(skdp.__all__) <= set(dir(skdp))
     with pytest.raises(AttributeError, match="no attribute 'Missing'"):
         skdp.Missing  # noqa: B018 - the access is what is tested
+
+
+@pytest.mark.parametrize(
+    ("room", "public"),
+    [
+        ("data", set()),
+        ("objectives", set()),
+        ("queries", set()),
+        ("solvers", {"SOLVERS"}),
+    ],
+)
+def test_private_rooms_offer_no_more_than_their_registry(room, public):
+    module = importlib.import_module(f"skdp.{room}")
+    assert {name for name in vars(module) if not name.startswith("_")} == public
 
 
 def test_every_public_class_and_function_is_documented():

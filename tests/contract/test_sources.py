@@ -13,17 +13,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
 
-from skdp.data import (
-    Block,
-    Bucket,
-    ColumnsOf,
-    ConstantColumn,
-    EntriesClipped,
-    MemorySource,
-    is_stable,
-)
+from skdp.data._buckets import Bucket
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block, is_stable
+from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries import _gradient_sum as gradient
 from skdp.queries._gradient import Gradients
 from skdp.solvers._certified import CertifiedProblem, certified_minimum

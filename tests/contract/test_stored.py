@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import skdp
-from skdp import BudgetLedger, DPLogisticRegression, PrivacyRecord, RowNormClipper
+from skdp import BudgetLedger, DPLogisticRegression, RowNormClipper
 from skdp._stored import STATE_SCHEMA, StoredEstimator
 from skdp.exceptions import InconsistentVersionWarning, LedgerError
-from skdp.privacy import Budget, GaussianEvent
+from skdp.privacy import Budget, GaussianEvent, PrivacyRecord
 
 # Models --------------------------------------------------------------------------
 

@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 
 import skdp
-from skdp import BudgetLedger, PrivacyRecord
+from skdp import BudgetLedger
 from skdp.ensemble import _trees
 from skdp.exceptions import StreamOverError
-from skdp.privacy import Budget, GaussianEvent
+from skdp.privacy import Budget, GaussianEvent, PrivacyRecord
 
 FOLDER = Path(__file__).parents[1] / "stored" / "1.0"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text())

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import EntriesClipped, MemorySource
-from skdp.objectives import LinearObjective
+from skdp.data._memory import MemorySource
+from skdp.data._views import EntriesClipped
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._query import Bound
 from skdp.queries._split_gradient import InterceptPart

@@ -12,18 +12,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp._rows import row_norms
-from skdp.data import (
-    CentredSource,
-    Centring,
-    EntriesClipped,
-    MemorySource,
-    StateRows,
-    buckets,
-)
-from skdp.data._centred import CentredRows
-from skdp.data._views import ColumnsOf
+from skdp.data._buckets import buckets
+from skdp.data._centred import CentredRows, CentredSource, Centring, StateRows
+from skdp.data._memory import MemorySource
+from skdp.data._views import ColumnsOf, EntriesClipped
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Layout
 from skdp.queries._blocks import blocks_of
 from skdp.queries._gradient import Gradients

@@ -9,10 +9,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.data import CodeBasis, CodeRows, CodeSource, MemorySource, added_up
 from skdp.data import _code_rows as module
+from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Layout
 from skdp.queries._gradient import Gradients
 from skdp.queries._gradient_sum import gradient_bound

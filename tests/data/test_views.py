@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
 
-from skdp.data import ColumnsOf, ConstantColumn, EntriesClipped, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 
 VIEWS = {
     "entries": lambda source: EntriesClipped(source, 0.5),

@@ -19,7 +19,7 @@ from skdp.decomposition._user_rows import solve_users
 from skdp.decomposition._users import PairQuery
 from skdp.privacy import Budget
 from skdp.privacy._accounting import calibrate, epsilon_of
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for, refusal
 from tests.spies import NoNoise, SpyNoise

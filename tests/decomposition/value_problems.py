@@ -11,7 +11,7 @@ from skdp.decomposition._task import Task
 from skdp.decomposition._value_als import ValueALS
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._query import Bound
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.data import MemorySource, WithOffset
+from skdp.data._memory import MemorySource
+from skdp.data._offset import WithOffset
 from skdp.ensemble._trees import RandomTrees
 
 

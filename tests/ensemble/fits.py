@@ -6,7 +6,7 @@ from skdp._configured import given_params
 from skdp.ensemble._newton_boosting import NewtonBoosting
 from skdp.ensemble._task import BoostingTask
 from skdp.privacy import Budget
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests.door import OpenDoor
 from tests.ensemble.coded import MIXED
 

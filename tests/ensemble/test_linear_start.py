@@ -11,12 +11,13 @@ from sklearn.metrics import r2_score
 
 from skdp import DPGradientBoostingClassifier, DPGradientBoostingRegressor
 from skdp.columns import Range
-from skdp.data import CodeBasis, CodeSource, MemorySource
+from skdp.data._code_rows import CodeBasis, CodeSource
+from skdp.data._memory import MemorySource
 from skdp.ensemble._linear_start import centred, even, features_of
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss
 from skdp.losses._weighted import weighted
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._gradient import Gradients
 from skdp.solvers import _gated_descent
 from tests.ensemble.boosted import fitted, quietly, table, unfitted

@@ -15,7 +15,7 @@ from skdp.privacy._door import Door
 from skdp.privacy._noise import NoiseSource
 from skdp.queries import _leaf_sums
 from skdp.queries._code_counts import CodeCounts
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import BUDGET, SMALL, fitted, solver_of, task_of
 from tests.spies import SpyLedger, SpySource

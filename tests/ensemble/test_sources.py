@@ -7,7 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.data import Block, HeldSource
+from skdp.data._held import HeldSource
+from skdp.data._source import Block
 from skdp.ensemble import _boost
 from skdp.ensemble._table import read_to_predict
 from tests.ensemble.boosted import decision, labels_of, quietly, table, unfitted

@@ -12,7 +12,7 @@ import pytest
 from skdp import DPLinearRegression, DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.model_selection._scoring import resolve_scoring
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.preprocessing._quantile_clipper import Bisection
 from skdp.privacy._query import Bound
 from skdp.queries._code_counts import CodeCounts

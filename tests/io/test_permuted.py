@@ -12,7 +12,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression
-from skdp.data import Block, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block
 from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
 from skdp.io._rows import StreamRows

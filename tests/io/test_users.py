@@ -35,7 +35,7 @@ from skdp import (
 )
 from skdp._rows import row_norms, row_products
 from skdp.audit._replay import replayed, verdict
-from skdp.data import UserSource
+from skdp.data._users import UserSource
 from skdp.exceptions import SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io import _session as session_module

@@ -27,8 +27,8 @@ from skdp import (
 )
 from skdp.exceptions import Refused
 from skdp.federated._plan_models import _back, _plain
-from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss, WeightedLoss
-from skdp.losses._weighted import typical_weight
+from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._weighted import WeightedLoss, typical_weight
 from skdp.privacy import epsilon_of
 from skdp.solvers import SOLVERS
 from tests.wide import covering

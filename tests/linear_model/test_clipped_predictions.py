@@ -23,9 +23,9 @@ from skdp import (
     RowNormClipper,
 )
 from skdp._rows import clip_entries, clip_rows, columns_at
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._row_clip import RowClip
 

@@ -12,11 +12,11 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.svm import LinearSVC
 
 from skdp import BudgetLedger, DPLinearSVC
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss
-from skdp.objectives import LinearObjective
-from skdp.solvers import Progress
+from skdp.objectives._linear import LinearObjective
 from skdp.solvers._exact import exact_minimum
+from skdp.solvers._progress import Progress
 
 
 @pytest.fixture

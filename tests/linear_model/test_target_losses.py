@@ -21,7 +21,7 @@ from skdp import (
 from skdp.exceptions import Refused
 from skdp.losses import GammaLoss, PoissonLoss, QuantileLoss
 from skdp.losses._weighted import heaviest_pair
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._gradient_sum import gradient_bound
 
 N = 4000

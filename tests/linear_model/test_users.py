@@ -46,7 +46,7 @@ from skdp import (
 from skdp._users import Users
 from skdp.audit._replay import replayed, verdict
 from skdp.columns import Range
-from skdp.data import UserSource, equal_shares
+from skdp.data._users import UserSource, equal_shares
 from skdp.exceptions import PublicLabelsWarning
 from skdp.linear_model import _base as base_module
 from skdp.linear_model import _classifier as classifier_module

@@ -18,8 +18,8 @@ from skdp.losses import (
     SigmoidLoss,
     SoftmaxLoss,
     SquaredLoss,
-    WeightedLoss,
 )
+from skdp.losses._weighted import WeightedLoss
 from tests.solvers.neighbours import extremes
 
 LOSSES = [

@@ -18,11 +18,11 @@ from skdp.losses import (
     SigmoidLoss,
     SoftmaxLoss,
     SquaredLoss,
-    WeightedLoss,
 )
 from skdp.losses import _plain as module
 from skdp.losses._kernel import plain_residual_of_one
 from skdp.losses._plain import falling_exponential, plain_error, plain_residual
+from skdp.losses._weighted import WeightedLoss
 from tests.solvers.neighbours import extremes
 
 SINGLE = [

@@ -46,7 +46,7 @@ from skdp import (
 from skdp._users import Users
 from skdp.audit._replay import replayed, told_apart, verdict
 from skdp.columns import Range
-from skdp.data import Table
+from skdp.data._table import Table
 from skdp.exceptions import UnaccountedStepError
 from skdp.linear_model import _base as base_module
 from skdp.model_selection import SCORINGS, UserKFold

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
 from skdp._input import check_rows, check_targets
-from skdp.data import Table
+from skdp.data._table import Table
 from skdp.privacy._laws import Gaussian, Laplace
 from skdp.privacy._plan import Line, Plan
 from skdp.privacy._query import Bound

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from skdp._configured import given_params
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.neural_network import NETWORK_SOLVERS
 from skdp.neural_network._noisy_gd import NetworkGD
-from skdp.objectives import NetworkObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.privacy import Budget, GaussianEvent
 from skdp.privacy._gaussian import gaussian_mu
 from tests import door

@@ -8,7 +8,7 @@ import pytest
 from skdp.losses import LogisticLoss
 from skdp.neural_network._noisy_gd import NetworkGD
 from skdp.neural_network._noisy_sgd import NetworkSGD
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers._noisy_sgd import NoisySGD
 from tests import door

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdp import DPLogisticRegression, privacy_report
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._bolt_on import BoltOn

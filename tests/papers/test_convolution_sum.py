@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import (
     CauchyLoss,
     LogisticLoss,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SigmoidLoss
 from skdp.objectives import LinearObjective

@@ -13,7 +13,7 @@ from scipy.linalg import solve_discrete_lyapunov
 from scipy.stats import laplace
 
 from skdp.privacy._amplification import batch_epsilon
-from skdp.solvers import (
+from skdp.solvers._noise_division import (
     best_step_count,
     bound_weights,
     error_bounds,

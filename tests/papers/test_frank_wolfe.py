@@ -11,7 +11,8 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Lasso
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp.data import EntriesClipped, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._views import EntriesClipped
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.papers import _vertex_kernel

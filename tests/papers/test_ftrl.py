@@ -12,7 +12,8 @@ import pytest
 from scipy.linalg import toeplitz
 
 from skdp.audit._replay import marked, replayed, verdict
-from skdp.data import Arriving, MemorySource
+from skdp.data._arriving import Arriving
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._ftrl import FTRL

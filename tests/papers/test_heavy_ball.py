@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._heavy_ball import HeavyBall
@@ -15,6 +15,7 @@ from skdp.privacy import Budget
 from skdp.privacy._noise import NoiseSource
 from skdp.solvers import named_solver
 from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._registry import named_solver
 from tests import door
 
 LOSS = LogisticLoss()

@@ -12,12 +12,14 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_epsilon
-from skdp.solvers import Progress, choose_solver, solve
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import choose_solver
+from skdp.solvers._solve import solve
 from tests.door import OpenDoor
 from tests.spies import NoNoise, SpyNoise
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.linalg import circulant
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import SoftmaxLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._laplacian_smoothing import LaplacianSmoothing, smoothed

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data import Block, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block
 from skdp.losses import LogisticLoss, SigmoidLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._line_search_gd import LineSearchGD

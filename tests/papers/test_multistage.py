@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._multistage import Multistage
@@ -15,6 +15,8 @@ from skdp.privacy import Budget
 from skdp.solvers import _accelerated as module
 from skdp.solvers import multistage_steps, named_solver
 from skdp.solvers._nesterov import Nesterov
+from skdp.solvers._noise_division import multistage_steps
+from skdp.solvers._registry import named_solver
 from tests import door
 from tests.solvers.test_nesterov import reference
 from tests.spies import NoNoise

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import MemorySource, buckets
+from skdp.data._buckets import buckets
+from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._online import OnlineGD

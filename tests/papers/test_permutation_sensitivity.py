@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._bolt_on import BoltOn

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import (
     CauchyLoss,
     HuberHingeLoss,

@@ -12,7 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.objectives import LinearObjective
 from skdp.papers import _two_stage as module

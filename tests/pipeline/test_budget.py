@@ -17,7 +17,6 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 import skdp.pipeline._budget as budget_module
 from skdp import (
     BoundedScaler,
-    Budget,
     BudgetLedger,
     DPLinearRegression,
     DPLogisticRegression,
@@ -28,6 +27,7 @@ from skdp import (
 from skdp.exceptions import UnaccountedStepError
 from skdp.pipeline._budget import set_budget_in_place
 from skdp.pipeline._walk import private_steps
+from skdp.privacy import Budget
 from tests.pipeline.closed_forms import SpyStep, exact_delta, exact_epsilon, exact_mu
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from sklearn.decomposition import PCA
 
 from skdp import DPPCA
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.queries._moments import MomentSums, MomentWeights
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.spies import SpyNoise

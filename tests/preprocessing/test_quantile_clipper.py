@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdp import DPQuantileClipper
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.preprocessing import _quantile_clipper
 from skdp.preprocessing._quantile_clipper import Bisection
 from skdp.privacy._answers import Released

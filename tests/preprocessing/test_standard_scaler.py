@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from skdp import BoundedScaler, DPStandardScaler
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.privacy._query import Layout
 from skdp.queries._pair_sums import (
     PRESENCE,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import PlanUsedUpError, SourceError, UnboundedQueryError
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._allowance import Allowance
 from skdp.privacy._answers import Grant, LocalAnswers, RehearsedAnswers
@@ -24,8 +24,9 @@ from skdp.privacy._laws import Choices, Gaussian, Laplace, PureChoices, Spherica
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._plan import Batch, Buckets, Line, Part, Plan, Poisson
 from skdp.privacy._query import Bound
-from skdp.solvers import Progress, solve
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
+from skdp.solvers._progress import Progress
+from skdp.solvers._solve import solve
 from tests.door import OpenDoor, planned
 from tests.door import run as run_open
 from tests.spies import SpyNoise, SpySource

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.queries._code_counts import CodeCounts
 
 QUERY = CodeCounts((0, 2), (3, 2))

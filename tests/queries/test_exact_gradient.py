@@ -10,24 +10,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import (
-    Block,
-    CentredDense,
-    CentredSource,
-    Centring,
-    CodeBasis,
-    CodeSource,
-    MemorySource,
-    StateRows,
-)
-from skdp.losses import (
-    HuberHingeLoss,
-    LogisticLoss,
-    SoftmaxLoss,
-    SquaredLoss,
-    WeightedLoss,
-)
-from skdp.objectives import LinearObjective
+from skdp.data._centred import CentredSource, Centring, StateRows
+from skdp.data._code_rows import CodeBasis, CodeSource
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block
+from skdp.data._views import CentredDense
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._weighted import WeightedLoss
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._query import Layout
 from skdp.queries import _exact_gradient as module
 from skdp.queries import _grid, _grid_rows, _row_grid

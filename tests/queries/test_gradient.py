@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._plan import EVERYONE, Line, Plan, Poisson
 from skdp.queries._gradient import Gradients
 from skdp.queries._gradient_sum import query_sensitivity

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import CentredRows, CodeBasis, CodeRows, StateRows
+from skdp.data._centred import CentredRows, StateRows
+from skdp.data._code_rows import CodeBasis, CodeRows
 from skdp.queries._grid_rows import gridded
 from skdp.queries._kept_rows import KeptRows
 

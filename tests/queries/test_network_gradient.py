@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import ACTIVATIONS, NetworkObjective
+from skdp.objectives._activations import ACTIVATIONS
+from skdp.objectives._network import NetworkObjective
 from skdp.privacy._query import Layout
 from skdp.queries import _network_sum
 from skdp.queries._backprop import (

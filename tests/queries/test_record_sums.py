@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from skdp.data import CentredSource, CodeBasis, CodeSource, MemorySource
+from skdp.data._centred import CentredSource
+from skdp.data._code_rows import CodeBasis, CodeSource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Layout

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from skdp.data import Table
+from skdp.data._table import Table
 from skdp.exceptions import UnboundedQueryError
 from skdp.model_selection import resolve_scoring
 from skdp.privacy._answers import Grant, LocalAnswers

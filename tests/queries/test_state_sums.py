@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from skdp import TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.preprocessing._table_blocks import OrMissing
 from skdp.privacy._query import Layout
 from skdp.queries._exact_sums import below, nearest

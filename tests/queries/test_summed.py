@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import Block, MemorySource, nothing
+from skdp.data._memory import MemorySource
+from skdp.data._source import Block, nothing
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._step_gains import StepGains, Trial

@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource, UserSource, equal_shares
+from skdp.data._memory import MemorySource
+from skdp.data._users import UserSource, equal_shares
 from skdp.privacy._query import Layout
 from skdp.queries._exact_sums import below, nearest, unit_for
 from skdp.queries._table_sums import Moments, Table, TableSums

@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, csr_matrix
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate, epsilon_of
 from skdp.privacy._noise import NoiseSource
 from skdp.privacy._query import Layout

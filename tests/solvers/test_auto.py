@@ -10,12 +10,12 @@ import pytest
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
 from skdp.columns import Range
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.preprocessing import TableEncoder
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._accounting import fits
-from skdp.solvers import choose_solver
 from skdp.solvers._auto import auto_candidates
+from skdp.solvers._registry import choose_solver
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 

@@ -30,7 +30,7 @@ from skdp import (
     set_budget,
 )
 from skdp.columns import Boolean, Range
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import BudgetExceeded, NoiseDominatesWarning, Refused
 from skdp.losses import (
     GammaLoss,
@@ -41,10 +41,9 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, epsilon_of
 from skdp.privacy._gaussian import gaussian_mu
-from skdp.solvers import Progress, solve
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution
 from skdp.solvers._centred_descent_rules import (
     LEAST_STRENGTH,
@@ -65,6 +64,8 @@ from skdp.solvers._noise_gate import (
     largest_variance,
     state_variances,
 )
+from skdp.solvers._progress import Progress
+from skdp.solvers._solve import solve
 from skdp.solvers._target_base import (
     Base,
     base_rate,

@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._certified import CertifiedProblem, certified_minimum
 from tests.problems import LOSSES

@@ -9,16 +9,17 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp._rows import clip_entries
-from skdp.data import EntriesClipped, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._views import EntriesClipped
 from skdp.linear_model._sparse import default_n_nonzero
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._laws import Choices
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._features import Scores, feature_bound, prediction_bound
-from skdp.solvers import choose_solver
 from skdp.solvers._feature_selection import favours_selection
+from skdp.solvers._registry import choose_solver
 from tests.door import answers_for, event_of
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import random_targets

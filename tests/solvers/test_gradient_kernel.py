@@ -8,15 +8,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data import MemorySource
-from skdp.losses import (
-    HuberHingeLoss,
-    LogisticLoss,
-    SoftmaxLoss,
-    SquaredLoss,
-    WeightedLoss,
-)
-from skdp.objectives import LinearObjective
+from skdp.data._memory import MemorySource
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._weighted import WeightedLoss
+from skdp.objectives._linear import LinearObjective
 from skdp.queries import _gradient_sum as gradient_module
 from skdp.queries._gradient_sum import GradientSum
 

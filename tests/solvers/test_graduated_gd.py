@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from skdp import DPRobustClassifier
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.losses import CauchyLoss, HuberHingeLoss, LogisticLoss, SigmoidLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, GaussianEvent
 from skdp.solvers._convex_start import convex_start
 from skdp.solvers._graduated_gd import GraduatedGD

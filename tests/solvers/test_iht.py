@@ -10,15 +10,17 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
 
-from skdp.data import MemorySource
-from skdp.losses import Form, HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.data._memory import MemorySource
+from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._base import Form
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._split_gradient import SplitGradients, split_bound
-from skdp.solvers import Progress, named_solver
 from skdp.solvers._iht import IHT
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import named_solver
 from tests import door
 from tests.door import event_of
 from tests.solvers.neighbours import random_targets

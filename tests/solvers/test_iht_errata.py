@@ -11,9 +11,9 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
 from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._iht import IHT

@@ -10,12 +10,12 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skdp import DPLinearRegression
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives import LinearObjective
-from skdp.solvers import Progress
+from skdp.objectives._linear import LinearObjective
 from skdp.solvers import _least_squares as least
 from skdp.solvers._exact import exact_minimum
+from skdp.solvers._progress import Progress
 
 BOUNDS = (-3.0, 3.0)
 

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.intervals import covered, sample
 from skdp import BudgetLedger, DPLinearRegression
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.privacy import epsilon_of
 from skdp.queries._moments import MomentSums, MomentWeights

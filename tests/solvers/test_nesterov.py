@@ -11,10 +11,10 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import SourceError
 from skdp.losses import LogisticLoss, SoftmaxLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import (
     Budget,
     ComposedEvent,
@@ -31,17 +31,13 @@ from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient import Gradients
 from skdp.queries._gradient_sum import query_sensitivity
 from skdp.queries._grid import on_grid
-from skdp.solvers import (
-    SOLVERS,
-    Progress,
-    best_step_count,
-    choose_solver,
-    error_bounds,
-    named_solver,
-    solve,
-)
+from skdp.solvers import SOLVERS
 from skdp.solvers._accelerated import AcceleratedGD
 from skdp.solvers._chosen_law import ChosenLaw
+from skdp.solvers._noise_division import best_step_count, error_bounds
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import choose_solver, named_solver
+from skdp.solvers._solve import solve
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change

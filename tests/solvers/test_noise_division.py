@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from skdp.solvers import (
+from skdp.solvers._noise_division import (
     best_step_count,
     bound_weights,
     budget_shares,
     divide_noise,
     error_bounds,
     multistage_steps,
+    noise_levels,
 )
-from skdp.solvers._noise_division import noise_levels
 
 # Section 5 of the paper: logistic regression, 1e5 records, Laplace noise, epsilon = 1.
 PAPER = {"smoothness": 5.1001, "strong_convexity": 0.02}

@@ -16,10 +16,10 @@ from scipy.stats import chi2
 
 from benchmarks import intervals
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, epsilon_of
 from skdp.queries._moments import of_svec, svec
 from skdp.queries._newton_sums import NewtonAnswer, NewtonSums, NewtonWeights

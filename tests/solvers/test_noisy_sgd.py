@@ -11,11 +11,11 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.model_selection import DPGridSearchCV
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import (
     Budget,
     GaussianEvent,
@@ -29,8 +29,9 @@ from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient import Gradients
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._grid import on_grid
-from skdp.solvers import Progress, choose_solver, named_solver
 from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import choose_solver, named_solver
 from skdp.solvers._steps import restarted
 from tests import door
 from tests.solvers.neighbours import largest_change

@@ -12,9 +12,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import (
     Budget,
     ComposedEvent,
@@ -27,8 +27,8 @@ from skdp.privacy._gaussian import gaussian_delta
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import _SPHERICAL_LIMIT, NoiseSource, spherical_scale
 from skdp.solvers import _objective_perturbation as module
-from skdp.solvers import choose_solver, named_solver
 from skdp.solvers._objective_perturbation import ObjectivePerturbation, _pure_epsilon
+from skdp.solvers._registry import choose_solver, named_solver
 from tests import door
 from tests.line import Line
 from tests.plane import Plane

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp.data import EntriesClipped, MemorySource
+from skdp.data._memory import MemorySource
+from skdp.data._views import EntriesClipped
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import (
     BoundedRangeEvent,
     Budget,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdp import DPLogisticRegression
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 
 
 class Bar:

@@ -13,7 +13,7 @@ import skdp
 from skdp import BudgetExceeded, BudgetLedger, TableEncoder, describe
 from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.exceptions import SeededNoiseWarning
-from skdp.privacy import _door
+from skdp.privacy import PrivacyRecord, _door
 from tests.spies import SpyNoise
 
 DECLARED = {
@@ -164,7 +164,7 @@ def test_record(adjacency, delta):
     assert record.adjacency == adjacency
     assert record.sensitivity == pytest.approx(1.0)
     assert record.event.count == 1 if delta else record.event.pure_epsilon <= 1
-    assert skdp.PrivacyRecord.from_dict(record.to_dict()) == record
+    assert PrivacyRecord.from_dict(record.to_dict()) == record
 
 
 def test_no_noise_and_seeds_are_not_private():

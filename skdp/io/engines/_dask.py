@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._floats import IntArray
-from skdp.data import Elsewhere
+from skdp.data._source import Elsewhere
 from skdp.io._arrow import arrow
 from skdp.io._parquet import BATCH_SIZE, check_stored
 from skdp.io._part import Request, RowsOf, StateOf, SumsOf

@@ -28,7 +28,7 @@ from skdp import (
     DPMLPClassifier,
     DPStandardScaler,
 )
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import DaskSource
 from skdp.io._part import FrameRows, Part, Piece
@@ -37,7 +37,7 @@ from skdp.io._sent import received, sent
 from skdp.io.engines import _dask_parts
 from skdp.io.engines._dask_parts import DaskParts, _divided
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.queries import _exact_gradient
 from skdp.queries._exact_gradient import ExactGradientSum
 from tests.io.cluster import client, heal, kill

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
 from skdp.papers._knowledge_transfer import KnowledgeTransfer

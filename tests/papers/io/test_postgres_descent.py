@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import BudgetLedger, DPLogisticRegression
-from skdp.data import Block
+from skdp.data._source import Block
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource
 from skdp.io._targets import Labels

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
 from skdp.audit._replay import replayed, verdict
-from skdp.data import UserSource, equal_shares
+from skdp.data._users import UserSource, equal_shares
 from skdp.exceptions import BudgetExceeded, Refused, StreamOverError
 from skdp.io import _session as session_module
 from skdp.io._users import Shares
