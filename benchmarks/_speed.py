@@ -25,7 +25,7 @@ from skdp.data._memory import MemorySource
 from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 from skdp.losses import LogisticLoss
 from skdp.model_selection import DPGridSearchCV
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._bolt_on import BoltOn
 from skdp.papers._frank_wolfe import FrankWolfe
 from skdp.privacy import (
@@ -44,7 +44,9 @@ from skdp.privacy._door import Door
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._grid import on_grid
-from skdp.solvers import Progress, Solver, solve
+from skdp.solvers._base import Solver
+from skdp.solvers._progress import Progress
+from skdp.solvers._solve import solve
 
 ROUNDS = 7
 

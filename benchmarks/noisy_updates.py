@@ -41,7 +41,7 @@ from skdp.data._source import Source
 from skdp.io._rows import StreamRows
 from skdp.io._targets import Labels
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._permutation_sensitivity import Updates
 from skdp.papers._permuted_descent import State
 from skdp.papers._plain_descent import PlainDescent

@@ -18,9 +18,9 @@ from skdp.losses import (
 from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, Event
 from skdp.solvers import SOLVERS
+from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Solution
 from skdp.solvers._progress import Progress
-from skdp.solvers._registry import choose_solver
 from skdp.solvers._solve import solve
 from tests.door import OpenDoor, refusal
 

@@ -19,7 +19,8 @@ from skdp.model_selection import METHODS
 from skdp.objectives._layer import LAYERS
 from skdp.papers import Convolution
 from skdp.papers._heavy_ball import HeavyBall
-from skdp.solvers import SOLVERS, Solver
+from skdp.solvers import SOLVERS
+from skdp.solvers._base import Solver
 from skdp.solvers._noisy_gd import _RELEASES, NoisyGD
 from tests.imports import graph, sources
 

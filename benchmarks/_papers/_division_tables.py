@@ -35,8 +35,8 @@ from skdp.losses import LogisticLoss
 from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._door import Door
+from skdp.solvers._auto import choose_solver
 from skdp.solvers._progress import Progress
-from skdp.solvers._registry import choose_solver
 from skdp.solvers._solve import solve
 
 

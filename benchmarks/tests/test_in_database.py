@@ -10,7 +10,7 @@ import pytest
 from benchmarks import _noisy_transitions as noisy
 from benchmarks import in_database, noisy_updates
 from benchmarks._in_database import ALPHA, FEATURES
-from skdp.data import Block
+from skdp.data._source import Block
 from skdp.papers._permutation_sensitivity import Updates
 from skdp.papers._permuted_descent import State
 from skdp.papers._postgres_descent import DescentText

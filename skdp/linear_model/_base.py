@@ -36,24 +36,20 @@ from skdp.linear_model._rows import (
 )
 from skdp.linear_model._signal import signal_of, signal_of_centred
 from skdp.linear_model._streams import FirstPart
-from skdp.losses import Loss
-from skdp.objectives import LinearObjective
+from skdp.losses._base import Loss
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import relation_for
 from skdp.privacy._answers import Answers
 from skdp.privacy._record import PrivacyRecord
 from skdp.queries._row_clip import clipped_products
-from skdp.solvers import (
-    Chosen,
-    Progress,
-    Solution,
-    choose_solver,
-    named_solver,
-    solve,
-)
-from skdp.solvers._auto import planned_solver
+from skdp.solvers._auto import Chosen, choose_solver, planned_solver
+from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredSolution
 from skdp.solvers._centred_rows import States
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import named_solver
+from skdp.solvers._solve import solve
 
 _DECLARED = (DeclaredRows, DeclaredStream)
 

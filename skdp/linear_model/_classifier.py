@@ -22,11 +22,11 @@ from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator, n_units
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.linear_model._streams import STREAMS, FirstPart, takes_parts
-from skdp.losses import Loss
+from skdp.losses._base import Loss
 from skdp.losses._weighted import weighted
 from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Solution
+from skdp.solvers._base import Solution
 
 
 class LinearClassifier(ClassifierMixin, DPEstimator):

@@ -22,11 +22,11 @@ from skdp.losses._base import Loss
 from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import Adjacency
-from skdp.solvers import Chosen, named_solver
-from skdp.solvers._auto import constant_model, planned_solver
+from skdp.solvers._auto import Chosen, constant_model, planned_solver
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._constant import ConstantModel
 from skdp.solvers._named import Named
+from skdp.solvers._registry import named_solver
 
 
 def forecast(

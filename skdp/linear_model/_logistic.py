@@ -12,7 +12,8 @@ from skdp._validation import check_bool
 from skdp.linear_model._classifier import LinearClassifier
 from skdp.linear_model._estimates import HasEstimates
 from skdp.linear_model._streams import FirstPart
-from skdp.losses import LogisticLoss, Loss, SoftmaxLoss
+from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.losses._base import Loss
 
 
 class LogisticModel(LinearClassifier):

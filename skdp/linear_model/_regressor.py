@@ -21,10 +21,11 @@ from skdp.io._takes import fit_through
 from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
 from skdp.linear_model._streams import STREAMS, FirstPart, takes_parts
-from skdp.losses import Loss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.losses import SquaredLoss
+from skdp.losses._base import Loss
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers import Solution
+from skdp.solvers._base import Solution
 
 # Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
 _RESIDUAL_BOUND = 2.0

@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from skdp._registry import Registry
-from skdp.data import Source
-from skdp.objectives import LinearObjective
+from skdp.data._source import Source
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
-from skdp.solvers import Solution, Solver
+from skdp.solvers._base import Solution, Solver
 
 
 class FirstPart(Protocol):

@@ -41,13 +41,10 @@ from skdp.neural_network._descent import NetworkDescent
 from skdp.neural_network._registry import NamedDescent, named_descent
 from skdp.neural_network._rules import INPUT_NORM
 from skdp.neural_network._train import Trained, train
-from skdp.objectives import (
-    ACTIVATIONS,
-    LinearObjective,
-    NetworkObjective,
-)
+from skdp.objectives._activations import ACTIVATIONS
 from skdp.objectives._layer import Layer, Shape
-from skdp.objectives._network import MOST_LAYERS, MOST_UNITS
+from skdp.objectives._linear import LinearObjective
+from skdp.objectives._network import MOST_LAYERS, MOST_UNITS, NetworkObjective
 from skdp.privacy._accounting import Budget, calibrate
 from skdp.privacy._adjacency import relation_for
 from skdp.privacy._record import PrivacyRecord

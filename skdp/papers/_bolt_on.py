@@ -24,7 +24,7 @@ from skdp._floats import FloatArray
 from skdp._validation import check_bool, check_choice, check_count, check_real
 from skdp.exceptions import Refused
 from skdp.losses._weighted import typical_weight
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._permutation_sensitivity import (
     Updates,
     exact_sensitivity,

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, counted
-from skdp.objectives import Activation, NetworkObjective
+from skdp.data._source import Block, counted
+from skdp.objectives._activations import Activation
+from skdp.objectives._network import NetworkObjective
 from skdp.queries._backprop import (
     UNIT_BITS,
     OwnGrid,

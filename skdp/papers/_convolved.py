@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 
 from skdp._floats import FloatArray
 from skdp._rows import clip_rows
-from skdp.objectives import Activation
+from skdp.objectives._activations import Activation
 
 # So few that their patches are no burden to memory.
 _ROWS = 256

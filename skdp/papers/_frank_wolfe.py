@@ -21,7 +21,7 @@ from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
 from skdp.data._source import Source
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._vertex_scores import (
     ENTRY_BITS,
     SUM_BITS,

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._dense_part import (
     check_dense_key,
     check_params,

@@ -29,9 +29,9 @@ import numpy as np
 from skdp._configured import Checks, Given
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
 from skdp._validation import check_choice
-from skdp.data import Source
+from skdp.data._source import Source
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users
 from skdp.privacy._answers import Answers

@@ -24,7 +24,7 @@ import numpy as np
 from skdp._configured import Checks, Given
 from skdp._floats import FloatArray
 from skdp._validation import check_count, check_real
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._step_gains import StepGains, Trial
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers, Released

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._input import check_rows
 from skdp._users import users_to_fit
-from skdp.data import Source
+from skdp.data._source import Source
 from skdp.exceptions import StreamOverError
 from skdp.io._table_source import TableSource
 from skdp.io._takes import shown
@@ -21,13 +21,14 @@ from skdp.linear_model._rows import (
     DeclaredStream,
     to_read,
 )
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._ftrl import FTRL
 from skdp.papers._stream import Books, Stream, begun, keep, one_part, stream_of
 from skdp.privacy._accounting import Budget
 from skdp.privacy._answers import Answers
 from skdp.privacy._door import Door
-from skdp.solvers import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
+from skdp.solvers._progress import Progress
 from skdp.solvers._registry import named_solver
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._floats import UNIT_ROUNDOFF, FloatArray
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._permutation_recursion import what_is_left
 
 # How far a computed projection, or an average of such, may be outside of the ball.

@@ -10,8 +10,10 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp._floats import FloatArray, IntArray
-from skdp.data import Block, Order, Source, drawn_order, holds_rows, in_memory, in_order
-from skdp.objectives import LinearObjective
+from skdp.data._held import in_memory
+from skdp.data._permuted import Order, drawn_order, in_order
+from skdp.data._source import Block, Source, holds_rows
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._permutation_sensitivity import Updates
 from skdp.papers._plain_descent import PlainDescent
 from skdp.papers._training_source import descended

@@ -16,7 +16,7 @@ import numpy as np
 
 from skdp.data._arriving import Arriving
 from skdp.exceptions import Refused, StreamOverError
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._ftrl import FTRL
 from skdp.privacy._accounting import Budget
 from skdp.privacy._adjacency import is_of_users

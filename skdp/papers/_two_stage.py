@@ -28,7 +28,7 @@ from skdp.data._source import Block, Source, holds_users
 from skdp.data._users import UserSource
 from skdp.data._views import ColumnsOf, ConstantColumn
 from skdp.exceptions import Refused
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._budget_parts import cost_of, part_of
 from skdp.papers._dense_part import (
     check_dense_key,

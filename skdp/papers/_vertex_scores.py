@@ -16,8 +16,8 @@ from scipy.sparse import csr_array, issparse
 
 from skdp._floats import FloatArray
 from skdp._rows import clip_rows
-from skdp.data import Source, nothing
-from skdp.objectives import LinearObjective
+from skdp.data._source import Source, nothing
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._vertex_walk import VertexWalk
 from skdp.privacy._selection import Ranking
 

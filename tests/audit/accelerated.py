@@ -18,7 +18,7 @@ from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._laws import LAWS
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers._registry import choose_solver
+from skdp.solvers._auto import choose_solver
 from tests import door
 from tests.spies import SpyNoise
 

@@ -19,8 +19,8 @@ from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._gradient_sum import GradientSum
+from skdp.solvers._auto import choose_solver
 from skdp.solvers._iht import IHT
-from skdp.solvers._registry import choose_solver
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 

@@ -16,7 +16,7 @@ from skdp.audit._replay import marked, replayed, verdict
 from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.neural_network import NETWORK_SOLVERS
-from skdp.objectives import NetworkObjective
+from skdp.objectives._network import NetworkObjective
 from skdp.papers import Convolution
 from skdp.papers._convolution_sum import FilterGradients, _Seen
 from skdp.privacy import Budget, calibrate

@@ -14,7 +14,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPSparseLogisticRegression
-from skdp.data import EntriesClipped, UserSource, equal_shares
+from skdp.data._users import UserSource, equal_shares
+from skdp.data._views import EntriesClipped
 from skdp.papers._frank_wolfe import VertexPath
 from skdp.queries import _moments
 from skdp.queries._moments import MomentSums, MomentWeights

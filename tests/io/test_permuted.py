@@ -19,11 +19,11 @@ from skdp.io._duckdb import DuckDB
 from skdp.io._rows import StreamRows
 from skdp.io._targets import Labels, Numbers
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._permutation_sensitivity import Updates, exact_sensitivity
 from skdp.papers._permuted_descent import PermutedDescent, State
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.io.places import FEATURES, numbers, with_holes
 from tests.papers.permutation import resolved

@@ -18,13 +18,15 @@ from sklearn.random_projection import GaussianRandomProjection
 from skdp import DPLogisticRegression, privacy_report
 from skdp.data._memory import MemorySource
 from skdp.losses import SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._bolt_on import BoltOn
 from skdp.papers._schedules import AVERAGES, SCHEDULES
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers import Progress, choose_solver, named_solver
+from skdp.solvers._progress import Progress
+from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import named_solver
 from tests import door
 from tests.papers.permutation import (
     BUDGET,

@@ -15,7 +15,7 @@ import pytest
 from scipy.special import exp1, expit, gammainc
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._bolt_on import BoltOn
 from skdp.papers._permutation_sensitivity import exact_sensitivity
 from skdp.privacy import Budget, GaussianEvent, epsilon_of

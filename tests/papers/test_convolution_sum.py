@@ -21,7 +21,8 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives import ACTIVATIONS, NetworkObjective
+from skdp.objectives._activations import ACTIVATIONS
+from skdp.objectives._network import NetworkObjective
 from skdp.papers import Convolution, _convolution_sum
 from skdp.papers._convolution import ConvolutionLayer
 from skdp.papers._convolution_sum import (

@@ -10,11 +10,11 @@ import pytest
 from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SigmoidLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._diff_gd import DiffGD
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._answers import Released
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.spies import NoNoise, SpyNoise
 

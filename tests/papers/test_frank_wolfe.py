@@ -14,7 +14,7 @@ from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
 from skdp.data._memory import MemorySource
 from skdp.data._views import EntriesClipped
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers import _vertex_kernel
 from skdp.papers import _vertex_scores as vertex_scores
 from skdp.papers._frank_wolfe import FrankWolfe, score_sensitivity
@@ -22,7 +22,7 @@ from skdp.papers._vertex_scores import ENTRY_BITS, SUM_BITS, IntegerRows, Vertex
 from skdp.privacy import BoundedRangeEvent, Budget, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import named_solver
+from skdp.solvers._registry import named_solver
 from tests.door import event_of, planned, refusal, run
 from tests.problems import CASES, case_id, run_case
 from tests.solvers.deaf import DeafNoise

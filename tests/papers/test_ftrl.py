@@ -15,7 +15,7 @@ from skdp.audit._replay import marked, replayed, verdict
 from skdp.data._arriving import Arriving
 from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._ftrl import FTRL
 from skdp.privacy import Budget, GaussianEvent, _correlated
 from skdp.privacy import _plan as plan_module

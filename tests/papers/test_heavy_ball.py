@@ -9,11 +9,10 @@ import pytest
 
 from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._heavy_ball import HeavyBall
 from skdp.privacy import Budget
 from skdp.privacy._noise import NoiseSource
-from skdp.solvers import named_solver
 from skdp.solvers._noisy_gd import NoisyGD
 from skdp.solvers._registry import named_solver
 from tests import door

@@ -17,8 +17,8 @@ from skdp.losses import SquaredLoss
 from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy._gaussian import gaussian_epsilon
+from skdp.solvers._auto import choose_solver
 from skdp.solvers._progress import Progress
-from skdp.solvers._registry import choose_solver
 from skdp.solvers._solve import solve
 from tests.door import OpenDoor
 from tests.spies import NoNoise, SpyNoise

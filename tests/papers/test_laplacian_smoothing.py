@@ -10,7 +10,7 @@ from scipy.linalg import circulant
 
 from skdp.data._memory import MemorySource
 from skdp.losses import SoftmaxLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._laplacian_smoothing import LaplacianSmoothing, smoothed
 from skdp.privacy import Budget, calibrate
 from skdp.solvers._noisy_sgd import NoisySGD

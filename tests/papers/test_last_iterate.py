@@ -11,13 +11,14 @@ from scipy.optimize import minimize
 
 from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._last_iterate import HiddenDescent
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy._noise import NoiseSource, gaussian_scale
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers._auto import choose_solver
 from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.spies import SpyNoise
 

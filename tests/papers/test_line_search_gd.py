@@ -10,13 +10,13 @@ import pytest
 from skdp.data._memory import MemorySource
 from skdp.data._source import Block
 from skdp.losses import LogisticLoss, SigmoidLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._line_search_gd import LineSearchGD
 from skdp.papers._step_gains import StepGains, Trial
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy._answers import Released
 from skdp.privacy._query import Layout
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.spies import NoNoise
 

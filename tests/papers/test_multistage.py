@@ -9,11 +9,10 @@ import pytest
 
 from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._multistage import Multistage
 from skdp.privacy import Budget
 from skdp.solvers import _accelerated as module
-from skdp.solvers import multistage_steps, named_solver
 from skdp.solvers._nesterov import Nesterov
 from skdp.solvers._noise_division import multistage_steps
 from skdp.solvers._registry import named_solver

@@ -12,14 +12,15 @@ from scipy.sparse import csr_array
 from skdp.data._buckets import buckets
 from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._online import OnlineGD
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._grid import on_grid
-from skdp.solvers import choose_solver, named_solver
+from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted
 from tests import door
 from tests.solvers.neighbours import largest_change

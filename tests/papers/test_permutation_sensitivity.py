@@ -11,7 +11,7 @@ import pytest
 
 from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._bolt_on import BoltOn
 from skdp.papers._permutation_sensitivity import (
     Updates,
@@ -21,7 +21,8 @@ from skdp.papers._permutation_sensitivity import (
 )
 from skdp.papers._schedules import AVERAGES, SCHEDULES
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers import Progress, choose_solver
+from skdp.solvers._auto import choose_solver
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.papers.permutation import (
     BUDGET,

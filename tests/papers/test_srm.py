@@ -18,7 +18,7 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._moved_gradient import MovedGradients
 from skdp.papers._srm import SRM
 from skdp.privacy import Budget

@@ -11,11 +11,11 @@ import pytest
 
 from skdp import DPLogisticRegression
 from skdp.audit._replay import marked, replayed, verdict
-from skdp.data import MemorySource
+from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.io import ParquetSource
 from skdp.losses import LogisticLoss, SigmoidLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._moved_gradient import MovedGradients
 from skdp.papers._tree_momentum import TreeMomentum
 from skdp.privacy import Budget, GaussianEvent, _correlated, epsilon_of
@@ -24,7 +24,7 @@ from skdp.privacy._laws import Gaussian
 from skdp.privacy._noise import gaussian_scale
 from skdp.privacy._plan import Correlated, Line, Plan
 from skdp.privacy._query import Bound
-from skdp.solvers import Progress
+from skdp.solvers._progress import Progress
 from tests import door
 from tests.spies import NoNoise, SpyNoise
 

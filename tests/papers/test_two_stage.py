@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
 from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers import _two_stage as module
 from skdp.papers._two_stage import TwoStage
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
@@ -23,7 +23,10 @@ from skdp.privacy._gaussian import gaussian_mu
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._features import rows_bound
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers import Progress, Solution, named_solver, solve
+from skdp.solvers._base import Solution
+from skdp.solvers._progress import Progress
+from skdp.solvers._registry import named_solver
+from skdp.solvers._solve import solve
 from tests.door import OpenDoor, event_of, planned, refusal, run
 from tests.problems import Outcome
 from tests.solvers.deaf import DeafNoise

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from skdp.data._memory import MemorySource
 from skdp.data._source import Block, nothing
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._step_gains import StepGains, Trial
 from skdp.privacy._elsewhere import exact_answer
 from skdp.queries._code_counts import CodeCounts

@@ -14,8 +14,7 @@ from skdp.objectives._linear import LinearObjective
 from skdp.preprocessing import TableEncoder
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._accounting import fits
-from skdp.solvers._auto import auto_candidates
-from skdp.solvers._registry import choose_solver
+from skdp.solvers._auto import auto_candidates, choose_solver
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 

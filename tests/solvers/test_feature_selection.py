@@ -18,8 +18,8 @@ from skdp.privacy import Budget
 from skdp.privacy._laws import Choices
 from skdp.privacy._plan import Line, Plan
 from skdp.queries._features import Scores, feature_bound, prediction_bound
+from skdp.solvers._auto import choose_solver
 from skdp.solvers._feature_selection import favours_selection
-from skdp.solvers._registry import choose_solver
 from tests.door import answers_for, event_of
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import random_targets

@@ -36,7 +36,8 @@ from skdp.solvers._accelerated import AcceleratedGD
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._noise_division import best_step_count, error_bounds
 from skdp.solvers._progress import Progress
-from skdp.solvers._registry import choose_solver, named_solver
+from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import named_solver
 from skdp.solvers._solve import solve
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES

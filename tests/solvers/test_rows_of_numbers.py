@@ -30,8 +30,8 @@ from skdp.privacy._answers import Released
 from skdp.privacy._query import Layout
 from skdp.queries._record_sums import RowSum
 from skdp.solvers import SOLVERS
+from skdp.solvers._auto import choose_solver
 from skdp.solvers._centred_rows import Numbers
-from skdp.solvers._registry import choose_solver
 from tests.solvers.test_centred_descent import of
 
 D = 5

@@ -17,7 +17,7 @@ from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, SquaredLoss
 from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers._registry import choose_solver
+from skdp.solvers._auto import choose_solver
 from tests import door
 from tests.spies import SpyNoise
 

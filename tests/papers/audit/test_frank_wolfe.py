@@ -15,12 +15,12 @@ import pytest
 from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers import _frank_wolfe as module
 from skdp.papers._vertex_scores import IntegerRows, VertexScores
 from skdp.privacy import Budget, calibrate
 from skdp.privacy._noise import choice_unit
-from skdp.solvers import choose_solver
+from skdp.solvers._auto import choose_solver
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 

@@ -16,10 +16,10 @@ import pytest
 from skdp.audit._bounds import epsilon_lower_bound
 from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.objectives._linear import LinearObjective
 from skdp.papers._knowledge_transfer import KnowledgeTransfer
 from skdp.privacy import Budget, calibrate
-from skdp.solvers import choose_solver
+from skdp.solvers._auto import choose_solver
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 

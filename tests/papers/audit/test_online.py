@@ -18,7 +18,7 @@ from skdp.losses import LogisticLoss
 from skdp.objectives._linear import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers._registry import choose_solver
+from skdp.solvers._auto import choose_solver
 from tests import door
 from tests.spies import SpyNoise
 

@@ -14,8 +14,9 @@ from skdp.data._source import Block
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource
 from skdp.io._targets import Labels
-from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss, WeightedLoss
-from skdp.objectives import LinearObjective
+from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses._weighted import WeightedLoss
+from skdp.objectives._linear import LinearObjective
 from skdp.papers import TrainingSource, _training_source
 from skdp.papers._permuted_descent import State
 from skdp.papers._plain_descent import PlainDescent
