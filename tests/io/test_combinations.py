@@ -350,7 +350,9 @@ def test_auto_is_not_pure_without_an_order_and_names_what_is(tmp_path):
     pure = DPLogisticRegression(1.0, delta=0, **LABELS)
     assert pure.fit(source_in("files", tmp_path)).privacy_.solver == "online"
     source = source_in("database", tmp_path)
-    with pytest.raises(Refused, match=r"can be done by \['nesterov', 'heavy_ball', 'multistage'\]"):
+    with pytest.raises(
+        Refused, match=r"can be done by \['nesterov', 'heavy_ball', 'multistage'\]"
+    ):
         pure.fit(source)
     assert pure.set_params(solver="nesterov").fit(source).privacy_.delta == 0
 
