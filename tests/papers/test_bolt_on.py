@@ -24,8 +24,8 @@ from skdp.papers._schedules import AVERAGES, SCHEDULES
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource
 from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers._progress import Progress
 from skdp.solvers._auto import choose_solver
+from skdp.solvers._progress import Progress
 from skdp.solvers._registry import named_solver
 from tests import door
 from tests.papers.permutation import (

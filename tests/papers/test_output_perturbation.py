@@ -17,8 +17,8 @@ from skdp.papers import _output_perturbation as module
 from skdp.papers._output_perturbation import OutputPerturbation
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy._noise import NoiseSource, gaussian_scale, spherical_scale
-from skdp.solvers._certified import CertifiedProblem, _goal, certified_minimum
 from skdp.solvers._auto import choose_solver
+from skdp.solvers._certified import CertifiedProblem, _goal, certified_minimum
 from skdp.solvers._registry import named_solver
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES

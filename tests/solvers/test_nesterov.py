@@ -33,10 +33,10 @@ from skdp.queries._gradient_sum import query_sensitivity
 from skdp.queries._grid import on_grid
 from skdp.solvers import SOLVERS
 from skdp.solvers._accelerated import AcceleratedGD
+from skdp.solvers._auto import choose_solver
 from skdp.solvers._chosen_law import ChosenLaw
 from skdp.solvers._noise_division import best_step_count, error_bounds
 from skdp.solvers._progress import Progress
-from skdp.solvers._auto import choose_solver
 from skdp.solvers._registry import named_solver
 from skdp.solvers._solve import solve
 from tests import door

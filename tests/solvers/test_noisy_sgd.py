@@ -29,9 +29,9 @@ from skdp.queries._exact_gradient import ExactGradientSum
 from skdp.queries._gradient import Gradients
 from skdp.queries._gradient_sum import GradientSum
 from skdp.queries._grid import on_grid
+from skdp.solvers._auto import choose_solver
 from skdp.solvers._noisy_sgd import NoisySGD
 from skdp.solvers._progress import Progress
-from skdp.solvers._auto import choose_solver
 from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted
 from tests import door
