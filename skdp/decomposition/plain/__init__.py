@@ -1,18 +1,5 @@
 """Factorisation without privacy; the door into this room is `FACTORIZERS`."""
 
-from skdp._registry import Registry
-from skdp.decomposition._factorizer import Factorizer
-from skdp.decomposition.plain._als import ALS
-from skdp.decomposition.plain._sgd import SGD
-from skdp.decomposition.plain._vb import VariationalBayes
-
-FACTORIZERS: Registry[type[Factorizer]] = Registry(
-    "skdp.factorizers",
-    {
-        "als": ALS,
-        "sgd": SGD,
-        "vb": VariationalBayes,
-    },
-)
+from skdp.decomposition.plain._factorizers import FACTORIZERS
 
 __all__ = ["FACTORIZERS"]
