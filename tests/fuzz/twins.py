@@ -15,14 +15,14 @@ from skdp.io import _arrow, _steps
 from skdp.model_selection import _scoring_base, _trial
 from skdp.preprocessing import _table_blocks, _table_cells, _table_plan
 
-_cells = _arrow.cells
+_read_cells = _arrow.cells
 Patch = tuple[Any, str, Any]
 
 
 def _cells_by_lists(array: Any, declared: Any) -> Any:
     """Places of texts are counted in a list, whose type is of floats if it is empty."""
     if _arrow.kind_of(array.type) != "string":
-        return _cells(array, declared)
+        return _read_cells(array, declared)
     text = _arrow.as_bytes(array).dictionary_encode()
     codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     texts = [_arrow._decoded(value) for value in text.dictionary.to_pylist()]
