@@ -12,7 +12,7 @@ from benchmarks._commands import Commands
 from benchmarks._data import load, split
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import SoftmaxLoss
-from skdp.solvers import _flow_time
+from skdp.solvers import _descent
 
 SEEDS = range(100, 108)
 
@@ -26,18 +26,18 @@ def run() -> None:
     """Print accuracy and log-loss for multiples of the constants."""
     print("| data | adjacency | epsilon | margin noise | clip | accuracy | log-loss |")
     print("|---|---|---|---|---|---|---|")
-    margin, clip = _flow_time.MARGIN_NOISE, SoftmaxLoss.noisy_clip
+    margin, clip = _descent.MARGIN_NOISE, SoftmaxLoss.noisy_clip
     try:
         for data in ("breast_cancer", "digits"):
             X, y = load(data)
             clips = [0.25, 0.5, 1.0, 1.5] if data == "digits" else [clip]
             for factor in (0.25, 0.5, 1.0, 2.0, 4.0):
                 for tried in clips:
-                    _flow_time.MARGIN_NOISE = factor * margin
+                    _descent.MARGIN_NOISE = factor * margin
                     SoftmaxLoss.noisy_clip = tried
                     _print_rows(data, X, y, factor * margin, tried)
     finally:
-        _flow_time.MARGIN_NOISE, SoftmaxLoss.noisy_clip = margin, clip
+        _descent.MARGIN_NOISE, SoftmaxLoss.noisy_clip = margin, clip
 
 
 def _print_rows(

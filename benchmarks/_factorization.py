@@ -24,18 +24,17 @@ from benchmarks._commands import Commands, count
 from benchmarks._line import RESULTS
 from benchmarks._rating_data import NAMES, ratings
 from benchmarks._speed import side_by_side
-from skdp._configured import given_params
-from skdp.decomposition._factorizer import Factorizer
-from skdp.decomposition._factors import Factors, width
-from skdp.decomposition._ratings import Ratings
-from skdp.decomposition._task import Task
-from skdp.decomposition._threads import Threads
-from skdp.papers._gradient import Objective
-from skdp.papers._hamsi import HAMSI, MinibatchGD
-from skdp.papers._incremental import Run
-from skdp.papers._lbfgs import LBFGS
-from skdp.papers._partition import PARTITIONS, partition
-from skdp.papers._random_start import random_start
+from skdp._stored import given_params
+from skdp.decomposition._ratings import (
+    Factorizer,
+    Factors,
+    Ratings,
+    Task,
+    Threads,
+    width,
+)
+from skdp.papers._hamsi import HAMSI, LBFGS, MinibatchGD, Run
+from skdp.papers._hamsi_gradient import PARTITIONS, Objective, partition, random_start
 
 _CONFIG = tomllib.loads((CONFIGS / "factorizers" / "hamsi.toml").read_text())
 _METHODS: dict[str, type[Factorizer]] = {

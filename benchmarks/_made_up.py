@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from skdp._floats import FloatArray, IntArray
-from skdp._validation import check_count
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_count
 
 # Rows that are made at once; each follows from its place alone.
 _PART = 1 << 16

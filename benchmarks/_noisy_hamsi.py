@@ -20,25 +20,31 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given
-from skdp._floats import FloatArray, IntArray
-from skdp._validation import check_count, check_real
-from skdp.decomposition._factorizer import Draws, PrivateFactorizer
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._pattern_embedding import values_of
-from skdp.decomposition._rating_source import RatingSource
-from skdp.decomposition._rating_values import clipped, residual_sensitivity
-from skdp.decomposition._ratings import Pattern
-from skdp.decomposition._task import Task
-from skdp.decomposition._threads import Threads
-from skdp.decomposition._value_als import ValueALS
-from skdp.papers._inverse_hessian import InverseHessian
-from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import Unit
-from skdp.privacy._answers import Answers
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._plan import Line, Part, Plan
-from skdp.privacy._query import Bound, Layout
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_count, check_real
+from skdp._stored import Checks, Given
+from skdp.decomposition._ratings import (
+    Draws,
+    Factors,
+    Pattern,
+    PrivateFactorizer,
+    RatingSource,
+    Task,
+    Threads,
+)
+from skdp.decomposition._value_als import (
+    ValueALS,
+    clipped,
+    residual_sensitivity,
+    values_of,
+)
+from skdp.papers._hamsi import InverseHessian
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.accounting._relations import Unit
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Part, Plan
+from skdp.privacy.release._query import Bound, Layout
 from skdp.solvers._base import Progress
 
 _START = ValueALS(n_embedding=0, rank=0, residual_clip=0.3)

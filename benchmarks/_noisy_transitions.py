@@ -14,8 +14,8 @@ import numba
 import numpy as np
 
 from skdp.losses._kernel import residual_of_one
-from skdp.papers._permutation_kernel import _load, _update
-from skdp.papers._postgres_descent import DescentText
+from skdp.papers._bolt_on_kernel import _load, _update
+from skdp.papers._bolt_on_postgres import DescentText
 
 # Kinds of noise: a Gaussian number for each weight, or of a spherical law.
 NONE, GAUSSIAN, SPHERICAL = 0, 1, 2

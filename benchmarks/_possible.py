@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import softmax, xlogy
 
 from skdp.privacy import Budget
-from skdp.privacy._laws import LAWS, deviation_once
+from skdp.privacy.noise._laws import LAWS, deviation_once
 
 
 def excess(kind: str, share: np.ndarray, told: np.ndarray) -> np.ndarray:

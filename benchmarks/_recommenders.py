@@ -20,13 +20,10 @@ import numpy as np
 from benchmarks._commands import Commands, add_validation
 from benchmarks._recommender_peers import Predict, peer
 from benchmarks._user_recommenders import validation
-from skdp._configured import given_params
+from skdp._stored import given_params
 from skdp.datasets import FilmRatings, load_movielens
-from skdp.decomposition._factorizer import Factorizer
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._task import Task
-from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain import FACTORIZERS
+from skdp.decomposition._plain import FACTORIZERS
+from skdp.decomposition._ratings import Factorizer, Pattern, Ratings, Task, Threads
 
 _CONFIGS = Path(__file__).parent / "configs"
 

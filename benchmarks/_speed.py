@@ -21,11 +21,10 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from benchmarks._commands import Commands
 from benchmarks._data import MissingData, load
 from benchmarks._sparse_data import imdb
-from skdp.data._memory import MemorySource
 from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 from skdp.losses import LogisticLoss
+from skdp.losses._objective import LinearObjective
 from skdp.model_selection import DPGridSearchCV
-from skdp.objectives._linear import LinearObjective
 from skdp.papers._bolt_on import BoltOn
 from skdp.papers._frank_wolfe import FrankWolfe
 from skdp.privacy import (
@@ -40,13 +39,13 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._door import Door
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._exact_gradient import ExactGradientSum
-from skdp.queries._grid import on_grid
-from skdp.solvers._base import Solver
-from skdp.solvers._progress import Progress
-from skdp.solvers._solve import solve
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._door import Door
+from skdp.solvers._base import Progress, Solver
+from skdp.solvers._exact import solve
+from skdp.sums._exact import on_grid
+from skdp.sums._gradient import ExactGradientSum
+from skdp.tables._memory import MemorySource
 
 ROUNDS = 7
 

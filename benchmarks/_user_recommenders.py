@@ -21,13 +21,11 @@ import pandas as pd
 from benchmarks._commands import Commands, add_validation, count
 from skdp.datasets import FilmRatings, load_movielens
 from skdp.decomposition import DPMatrixFactorization
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._task import Task
-from skdp.decomposition._user_rows import solve_users
+from skdp.decomposition._ratings import Factors, Pattern, Ratings, Task
+from skdp.decomposition._recommender import solve_users
 from skdp.exceptions import SeededNoiseWarning
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.noise._source import NoiseSource
 
 CONFIG = Path(__file__).parent / "configs" / "recommenders" / "user.toml"
 

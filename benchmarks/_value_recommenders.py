@@ -20,17 +20,20 @@ import numpy as np
 from benchmarks._commands import Commands, add_validation, count
 from benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from benchmarks._user_recommenders import validation
-from skdp._configured import given_params
+from skdp._stored import given_params
 from skdp.datasets import FilmRatings, load_movielens
-from skdp.decomposition._factorizer import PrivateFactorizer
-from skdp.decomposition._rating_source import RatingSource
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._task import Task
+from skdp.decomposition._ratings import (
+    Pattern,
+    PrivateFactorizer,
+    Ratings,
+    RatingSource,
+    Task,
+)
 from skdp.decomposition._value_als import ValueALS
-from skdp.privacy._accounting import Budget
-from skdp.privacy._door import Door
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._door import Door
 from skdp.solvers._base import Progress
 
 CONFIG = Path(__file__).parent / "configs" / "recommenders" / "value.toml"

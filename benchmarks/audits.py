@@ -29,7 +29,7 @@ from skdp import (
     DPSparseLogisticRegression,
 )
 from skdp.audit import AuditResult, audit_estimator
-from skdp.privacy._adjacency import OF_USERS
+from skdp.privacy.accounting._relations import OF_USERS
 from tests.planted import records, users
 
 N, D, DELTA = 1000, 20, 1e-5

@@ -25,7 +25,7 @@ from benchmarks._commands import count
 from benchmarks._declared import load
 from benchmarks._declared_tables import declared
 from skdp import DPGradientBoostingClassifier
-from skdp.ensemble._newton_boosting import NewtonBoosting
+from skdp.ensemble._boosting import NewtonBoosting
 
 _TABLE = "adult"
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)

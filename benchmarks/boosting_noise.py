@@ -3,7 +3,7 @@
     python -m benchmarks.boosting_noise --fits 10
 
 For each number of records epsilon is what gives the ratio; scores are those of the test
-part, with every default. The lines of ``skdp/ensemble/_signal.py``, at which `fit`
+part, with every default. The lines of ``skdp/ensemble/_estimators.py``, at which `fit`
 warns, were read off such a table.
 """
 

@@ -29,16 +29,16 @@ from benchmarks._accuracy import mean_and_error
 from benchmarks._commands import count
 from benchmarks._declared import load
 from benchmarks._declared_tables import declared
-from skdp._configured import given_params
+from skdp._stored import given_params
 from skdp.columns import Boolean, Categories, Range
-from skdp.data._memory import MemorySource
-from skdp.ensemble import _leaf_steps as steps
-from skdp.ensemble import _newton_boosting as boosting
-from skdp.ensemble._task import BoostingTask
+from skdp.ensemble import _boosting as boosting
+from skdp.ensemble import _releases as steps
+from skdp.ensemble._losses import BoostingTask
 from skdp.privacy import Budget
-from skdp.privacy._door import Door
-from skdp.solvers import _centred_descent_rules as linear
-from skdp.solvers._progress import Progress
+from skdp.privacy.release._door import Door
+from skdp.solvers import _default_rules as linear
+from skdp.solvers._base import Progress
+from skdp.tables._memory import MemorySource
 
 _TABLES = (
     ("adult", None),

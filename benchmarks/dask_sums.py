@@ -22,13 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skdp.io import DaskSource, ParquetSource
+from skdp.io._reading import Labels
 from skdp.io._rows import StreamRows
-from skdp.io._targets import Labels
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._elsewhere import exact_answer
-from skdp.queries import _exact_gradient
-from skdp.queries._gradient import Gradients
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.release._answers import exact_answer
+from skdp.sums import _gradient
+from skdp.sums._gradient import Gradients
 
 _FEATURES, _WORKERS, _RUNS = 20, 2, 11
 
@@ -56,7 +56,7 @@ def stream(source: Any) -> Any:
 
 def keep(n_bytes: int) -> None:
     """How much may be kept of rows, in this process."""
-    _exact_gradient._MOST_KEPT = n_bytes
+    _gradient._MOST_KEPT = n_bytes
 
 
 def passes(source: Any, query: Any) -> Callable[[], Any]:

@@ -32,8 +32,8 @@ from benchmarks.default_solver import Cell as SolverCell
 from benchmarks.hostile import CELLS, Cell, labels, rows
 from skdp import DPLinearRegression, DPLogisticRegression
 from skdp.columns import Range
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.solvers import _centred_descent_rules
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.solvers import _default_rules
 
 _DELTA, _KNOWN = 1e-6, 0.1
 _ALLOWED, _SIZES = 0.005, (20, 200, 2_000, 20_000)
@@ -144,7 +144,7 @@ def _permuted_cells(name: str, sizes: Iterable[int]) -> Iterator[SolverCell]:
 def _excesses(cell: SolverCell, seed: int) -> tuple[float, float, float, float]:
     """Losses of the model, and of three constants: exact, private, and free."""
     found = fitted(cell, seed, is_permuted=True)
-    with patch.object(_centred_descent_rules, "LEAST_STRENGTH", 1e300):
+    with patch.object(_default_rules, "LEAST_STRENGTH", 1e300):
         private = fitted(cell, seed, is_permuted=True)
     return found.loss, found.constant, private.loss, found.free
 

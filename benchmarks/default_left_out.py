@@ -21,8 +21,8 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.default_solver import ADJACENCIES, EPSILONS, NAMES, Cell, fitted
-from skdp.solvers import _centred_descent_rules as rules
-from skdp.solvers import _noise_gate as gate
+from skdp.solvers import _centred_rows as gate
+from skdp.solvers import _default_rules as rules
 
 # Module, name, and the values that are tried; the second one is shipped.
 CONSTANTS: dict[str, tuple[Any, tuple[float, float, float]]] = {

@@ -44,7 +44,7 @@ from skdp import (
     private_evaluation,
 )
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 
 _DECLARED = ADULT_BOUNDS | ADULT_CATEGORIES
 _QUARTILES = (0.25, 0.5, 0.75)

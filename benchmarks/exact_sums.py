@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._base import Loss
-from skdp.objectives._linear import LinearObjective
-from skdp.queries._exact_gradient import ExactGradientSum
-from skdp.queries._gradient_sum import GradientSum
-from skdp.queries._grid import on_grid
+from skdp.losses._objective import LinearObjective
+from skdp.sums._exact import on_grid
+from skdp.sums._floating import GradientSum
+from skdp.sums._gradient import ExactGradientSum
+from skdp.tables._memory import MemorySource
 
 COLD, WARM = 3, 9
 

@@ -25,7 +25,7 @@ from benchmarks._data import data_folder
 from skdp import BudgetLedger, DPGradientBoostingClassifier, DPLogisticRegression
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, load_adult
 from skdp.federated import Federation, FederationPlan, Key, PlanParty, coordinate
-from skdp.federated._frames import OVERHEAD
+from skdp.federated._wire import OVERHEAD
 
 _D, _ROUNDS, _PARTIES = 104, 100, 3
 
@@ -96,16 +96,16 @@ def rounds(n_rows: int) -> None:
 
 def _note_rounds(times: list[float]) -> None:
     """When each round of the coordinator ends."""
-    from skdp.federated import _hub
+    from skdp.federated import _remote
 
-    added = _hub.Hub.added
+    added = _remote.Hub.added
 
-    def timed(self: _hub.Hub, statement: bytes) -> np.ndarray:
+    def timed(self: _remote.Hub, statement: bytes) -> np.ndarray:
         total = added(self, statement)
         times.append(time.perf_counter())
         return total
 
-    _hub.Hub.added = timed  # type: ignore[method-assign]  # a clock around it
+    _remote.Hub.added = timed  # type: ignore[method-assign]  # a clock around it
 
 
 def parties(n_rows: int) -> None:

@@ -37,7 +37,7 @@ import numpy as np
 from scipy.special import expit
 
 from skdp import BoundedScaler, DPLinearRegression, DPLogisticRegression
-from skdp.queries._row_clip import clipped_products
+from skdp.sums._grid_rows import clipped_products
 
 EPSILONS = (0.5, 1.0, 4.0)
 _ERROR, _NEEDED = 0.2, 1.959964

@@ -21,9 +21,9 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPLogisticRegression, DPStandardScaler, privacy_report, set_budget
-from skdp._configured import given_params
+from skdp._stored import given_params
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import (
     Budget,
     BudgetLedger,
@@ -32,10 +32,10 @@ from skdp.privacy import (
     SelectionEvent,
     calibrate,
 )
-from skdp.privacy._filter import FilterState, Reserve
-from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.ledger._filter import FilterState, Reserve
 from skdp.solvers._base import Solver
-from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.solvers._descent import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 
 CAP = Budget(3.0, 1e-6)

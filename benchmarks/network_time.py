@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks._commands import count
-from skdp.data._memory import MemorySource
 from skdp.losses import SoftmaxLoss
-from skdp.objectives._network import NetworkObjective
-from skdp.queries._network_gradient import NetworkGradients
+from skdp.losses._objective import NetworkObjective
+from skdp.sums._network import NetworkGradients
+from skdp.tables._memory import MemorySource
 
 _BATCH = 1024
 _SIZES = (784, 128, 10)

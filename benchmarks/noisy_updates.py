@@ -35,17 +35,15 @@ from benchmarks._papers._privacy import (
     gaussian_epsilon,
     sampled_gaussian_epsilon,
 )
-from skdp.data._memory import MemorySource
-from skdp.data._permuted import in_order
-from skdp.data._source import Source
+from skdp.io._reading import Labels
 from skdp.io._rows import StreamRows
-from skdp.io._targets import Labels
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._permutation_sensitivity import Updates
-from skdp.papers._permuted_descent import State
-from skdp.papers._plain_descent import PlainDescent
-from skdp.privacy._noise import NoiseSource
+from skdp.losses._objective import LinearObjective
+from skdp.papers._bolt_on import State, Updates
+from skdp.papers._bolt_on_postgres import PlainDescent
+from skdp.privacy.noise._source import NoiseSource
+from skdp.tables._memory import MemorySource, in_order
+from skdp.tables._source import Source
 
 _RUNS, _KEY = 4, "00000001"
 # Epochs and batch sizes of the figure, and rows (those of MNIST).

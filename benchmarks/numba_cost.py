@@ -70,9 +70,9 @@ def seconds(work: Callable[[], Any]) -> float:
 
 def gradient_sum(n_samples: int, n_features: int, worth: float) -> float:
     """One pass over a dense table, compiled if its size is at least `worth`."""
-    from skdp.data._memory import MemorySource
     from skdp.losses import LogisticLoss
     from skdp.solvers import Problem, _gradient
+    from skdp.tables._memory import MemorySource
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_samples, n_features))

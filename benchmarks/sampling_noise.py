@@ -11,9 +11,9 @@ import math
 from functools import partial
 
 from skdp.privacy import Budget, calibrate
-from skdp.privacy._adjacency import Relation
-from skdp.privacy._events import Event, PoissonGaussianEvent
-from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy.accounting._events import Event, PoissonGaussianEvent
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.accounting._relations import Relation
 
 DELTA = 1e-6
 RATES = (0.5, 0.2, 0.05, 0.01)

@@ -27,10 +27,10 @@ from scipy.sparse import csr_array, random_array
 from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
 from skdp.objectives import LinearObjective
-from skdp.queries._moments import MomentSums, MomentWeights
-from skdp.queries._pair_sums import SQUARES, PairSums
-from skdp.queries._state_sums import StateSums, even_knots
-from skdp.papers._step_gains import StepGains, Trial
+from skdp.sums._moments import MomentSums, MomentWeights
+from skdp.sums._counts import SQUARES, PairSums
+from skdp.sums._counts import StateSums, even_knots
+from skdp.papers._smoothing import StepGains, Trial
 
 name, out = sys.argv[1:]
 rng = np.random.default_rng(0)

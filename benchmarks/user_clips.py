@@ -32,9 +32,9 @@ from sklearn.metrics import log_loss
 
 from benchmarks._declared_tables import Table, declared, table
 from skdp import DPLogisticRegression
-from skdp._floats import IntArray
+from skdp._arrays import IntArray
 from skdp.privacy import Budget
-from skdp.solvers._strength import strength_of
+from skdp.solvers._default_rules import strength_of
 
 DELTA = 1e-6
 ADJACENCIES = ("replace_one", "zero_out")

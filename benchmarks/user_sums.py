@@ -33,19 +33,19 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from benchmarks.users import COLUMNS, DELTA, MOST_ROWS, PERSONS, Persons, cell, dealt
-from skdp._floats import FloatArray, IntArray
-from skdp._users import Users
+from skdp._arrays import FloatArray, IntArray
 from skdp.datasets import load_adult
 from skdp.linear_model._rows import encoder_of, knots_within
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy._answers import Released
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.queries._gradient import Gradient
-from skdp.solvers._noisy_gd import NoisyGD
-from skdp.solvers._progress import Progress
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.release._answers import Released
+from skdp.solvers._base import Progress
+from skdp.solvers._descent import NoisyGD
 from skdp.solvers._steps import descend
+from skdp.sums._gradient import Gradient
+from skdp.tables._users import Users
 
 ROOT = math.sqrt(MOST_ROWS)
 # By name: the most records that a person may add, None for means.

@@ -41,9 +41,9 @@ from skdp import (
     DPSparseLogisticRegression,
     ParquetSource,
 )
-from skdp._floats import IntArray
+from skdp._arrays import IntArray
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset, load_adult
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 
 MOST_ROWS = 5
 PERSONS = (1000, 3000, 10_000)

@@ -87,8 +87,8 @@ def _describe(given: Any) -> None:
     import pandas as pd
 
     from skdp import BudgetLedger, TableEncoder, describe
-    from skdp.columns import from_json
     from skdp.io._csv import read_csv
+    from skdp.tables._columns import from_json
 
     columns = from_json(Path(given.columns).read_text(encoding="utf-8"))
     if not isinstance(columns, dict):

@@ -1,9 +1,4 @@
-"""Data as users pass it: accepted or refused once, before anything is spent.
-
-This is all that `fit` looks at before the commit: shape, dtype, finiteness and
-whether labels are declared. Messages name columns and kinds, never a value, a row
-or a count, and no exception carries data along in its context.
-"""
+"""Rows, labels, label weights and bounds as users pass them, checked before a fit."""
 
 from __future__ import annotations
 
@@ -14,11 +9,24 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.utils import indexable
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
     column_or_1d,
     validate_data,
 )
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_real
+from skdp._quiet import warn
+from skdp.exceptions import PublicLabelsWarning
+
+# ------------------------------------------------------------------------------------
+# Data as users pass it: accepted or refused once, before anything is spent
+# This is all that `fit` looks at before the commit: shape, dtype, finiteness and
+# whether labels are declared. Messages name columns and kinds, never a value, a row
+# or a count, and no exception carries data along in its context.
+
 
 DTYPES = (np.float64, np.float32)
 
@@ -336,3 +344,250 @@ def raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
     if text.startswith(_SAFE_MESSAGES):
         raise kind(text)
     raise kind(otherwise)
+
+
+# ------------------------------------------------------------------------------------
+# Labels of a classifier: declared, or taken from y and said to be public
+
+
+_COUNTED_ELSEWHERE = (
+    " scikit-learn's stacking, voting and out-of-fold probabilities number the labels: "
+    "for them pass y as numbers 0, 1, ... and declare these."
+)
+
+
+def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+    """The public labels of a model, sorted, and the index of each record's label.
+
+    Parameters
+    ----------
+    model : estimator
+        Its `classes` are the declared labels, or None.
+    X : array-like of n_samples rows
+    y : array-like of shape (n_samples,)
+        Private.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+    codes : ndarray of float64 of shape (n_samples,), or Labels
+        Private. Of a source they are read when its rows are.
+    """
+    name = type(model).__name__
+    if hasattr(X, "table"):
+        return _declared_alone(model, name), X.labels(declared_labels(model.classes))
+    if y is None:
+        raise ValueError(
+            f"{name} requires y to be passed, but the target y is None. Pass the "
+            "labels."
+        )
+    declared = model.classes is not None
+    # Which labels occur is private if they are declared: then nothing of
+    # scikit-learn's opinion on y, which it may put in a warning, is asked for.
+    refuse_several_targets(y, "MultiOutputClassifier")
+    y = without_data(
+        lambda: _label_column(X, y, ask_for_kind=not declared),
+        "The y argument must be a column of labels. Got something else.",
+    )
+    classes = declared_labels(model.classes) if declared else np.unique(y)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} needs at least two classes. Got 1 class. Declare all labels that "
+            "may occur with classes=[...]."
+        )
+    codes = without_data(
+        lambda: _codes(classes, y),
+        "The labels in y must be among those declared in 'classes'. Got others. "
+        "Declare every label that may occur, of the same kind: 1 is not '1'."
+        + ("" if _are_counted(classes) else _COUNTED_ELSEWHERE),
+    )
+    if not declared:
+        warn(
+            "The set of labels was taken from y and is assumed to be public. "
+            "Pass classes=[...] to declare it.",
+            PublicLabelsWarning,
+        )
+    return classes, codes.astype(np.float64)
+
+
+def _declared_alone(model: Any, name: str) -> np.ndarray:
+    """The declared labels of a model of a source, which has no others."""
+    if model.classes is None:
+        raise ValueError(
+            f"{name} needs declared labels with a source, since finding them would be "
+            "a release of its own. Got classes=None. Declare them with classes=[...]."
+        )
+    classes = declared_labels(model.classes)
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} needs at least two classes. Got 1 class. Declare all labels that "
+            "may occur with classes=[...]."
+        )
+    return classes
+
+
+def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Position of each record's label among the classes."""
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    if not np.array_equal(classes[codes], y):
+        raise ValueError
+    return codes
+
+
+def _are_counted(classes: np.ndarray) -> bool:
+    """Whether labels, which are public here, are 0, 1, ... up to their number."""
+    return np.array_equal(classes, np.arange(len(classes)))
+
+
+def _label_column(X: Any, y: Any, *, ask_for_kind: bool) -> np.ndarray:
+    """`y` as one column, as long as X has rows."""
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    if ask_for_kind:
+        check_classification_targets(y)
+    return np.asarray(y)
+
+
+# --------------- Declared weights of labels: what is allowed, and how a fit uses them
+
+
+_LEAST, _MOST = 1e-6, 1e6
+
+
+def label_weights(given: Any, classes: Any) -> tuple[float, ...]:
+    """Of each class, in units of the largest; empty if all are alike."""
+    weights = _weights_of(given, classes)
+    largest = max(weights)
+    return tuple(w / largest for w in weights) if min(weights) < largest else ()
+
+
+def largest_weight(given: Any, classes: Any) -> float:
+    """The unit of `label_weights`, in which penalties are divided."""
+    return max(_weights_of(given, classes))
+
+
+def expected_labels(declared: Any, given: Any) -> Any:
+    """Before there is a y: those declared; else those of weights, and two at least."""
+    if declared is not None:
+        return declared_labels(declared)
+    weighted = [*declared_weights(given or {})]
+    return [*weighted, *[None] * (2 - len(weighted))]
+
+
+def weighted_by(label_weights: tuple[float, ...]) -> FloatArray:
+    """By how much weights of labels move raw predictions."""
+    logs = np.log(label_weights or (1.0, 1.0))
+    if len(logs) == 2:
+        return np.asarray(logs[1:] - logs[:1])
+    return np.asarray(logs - logs.mean())
+
+
+def unweighted(raw: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
+    """Log-odds of records as they are, from those of weighted ones.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n_samples,) or (n_samples, n_classes)
+    weights : tuple of float
+        Of each class; empty: all alike.
+    """
+    if not weights:
+        return raw
+    moved = weighted_by(weights)
+    return np.asarray(raw - (moved[0] if raw.ndim == 1 else moved))
+
+
+def _weights_of(given: Any, classes: Any) -> list[float]:
+    """Of each class, as declared.
+
+    Parameters
+    ----------
+    given : mapping of labels to numbers, or None
+    classes : ndarray of shape (n_classes,)
+    """
+    labels = classes if isinstance(classes, list) else np.asarray(classes).tolist()
+    declared = {} if given is None else declared_weights(given)
+    unknown = [label for label in declared if label not in labels]
+    if unknown:
+        raise ValueError(
+            f"The 'class_weight' parameter must be of labels among {labels}. Got "
+            f"{unknown}. Use labels as they are in 'classes'."
+        )
+    return [declared.get(label, 1.0) for label in labels]
+
+
+def declared_weights(given: Any) -> dict[Any, float]:
+    """Checked weights by label."""
+    if not isinstance(given, Mapping):
+        told = given if isinstance(given, str) else type(given).__name__
+        raise ValueError(
+            "The 'class_weight' parameter must be None or a mapping of labels to "
+            f"numbers that are known without looking at the data. Got {told!r}. "
+            "'balanced' would take its weights from how many records have each label, "
+            "which is private; declare for example {'ill': 20}."
+        )
+    return {
+        label: check_real(f"class_weight[{label!r}]", weight, low=_LEAST, high=_MOST)
+        for label, weight in given.items()
+    }
+
+
+# ------------------------- Declared bounds of features, and features in units of them
+
+
+def middle_and_half(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Middle and half width of bounds, which may be close or far apart."""
+    return low / 2 + high / 2, high / 2 - low / 2
+
+
+def to_unit(X: np.ndarray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """X clipped to its bounds and moved to [-1, 1], in double precision; NaN stays."""
+    middle, half = middle_and_half(low, high)
+    with np.errstate(all="ignore"):
+        return np.asarray(np.clip((np.clip(X, low, high) - middle) / half, -1.0, 1.0))
+
+
+def match_bounds(
+    bounds: Any, n_features: int, names: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper bound of each column."""
+    pairs = None
+    _refuse_order_of_scipy(bounds)
+    if isinstance(bounds, Mapping):
+        pairs = in_column_order("bounds", bounds, names)
+    try:
+        if pairs is not None:
+            bounds = tuple(zip(*((low, high) for low, high in pairs), strict=True))
+        low, high = (
+            np.broadcast_to(np.asarray(side, dtype=np.float64), (n_features,))
+            for side in bounds
+        )
+        half = high / 2 - low / 2
+        is_valid = bool(np.all(np.isfinite(low) & np.isfinite(high) & (half > 0)))
+    except (TypeError, ValueError):
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            "The 'bounds' parameter must be a pair (low, high) of finite numbers or "
+            f"of {n_features} finite numbers each, with low < high, or a mapping from "
+            f"column names to pairs. Got {bounds!r}. Use what is known of the "
+            "quantity, never the minimum and maximum of the data."
+        )
+    return low.copy(), high.copy()
+
+
+def _refuse_order_of_scipy(bounds: Any) -> None:
+    """Refuse a list of tuples, which means one pair for each column elsewhere.
+
+    For two columns it could be read either way, and wrong bounds raise nothing.
+    """
+    if not isinstance(bounds, list) or not bounds:
+        return
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in bounds):
+        return
+    low, high = ([pair[side] for pair in bounds] for side in (0, 1))
+    raise ValueError(
+        "The 'bounds' parameter must be a pair (low, high), or a mapping from column "
+        f"names to pairs. Got a list of pairs, {bounds!r}, as SciPy has one for each "
+        f"column. If so, pass ({low!r}, {high!r}); if not, pass a tuple of two lists."
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from skdp._configured import given_params
+from skdp._stored import given_params
 from skdp.exceptions import Refused
-from skdp.privacy._answers import Grant, LocalAnswers
-from skdp.privacy._door import Door
-from skdp.privacy._draws import DrawsOf
-from skdp.privacy._noise import NoiseSource
-from skdp.solvers._progress import Progress
+from skdp.privacy.noise._source import DrawsOf, NoiseSource
+from skdp.privacy.release._answers import Grant, LocalAnswers
+from skdp.privacy.release._door import Door
+from skdp.solvers._base import Progress
 
 
 class OpenDoor(Door):

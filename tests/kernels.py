@@ -17,11 +17,11 @@ from skdp import (
     DPMatrixFactorization,
     DPSparseLogisticRegression,
 )
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.queries._exact_gradient import ExactGradientSum
-from skdp.queries._gradient_sum import GradientSum
+from skdp.losses._objective import LinearObjective
+from skdp.sums._floating import GradientSum
+from skdp.sums._gradient import ExactGradientSum
+from skdp.tables._memory import MemorySource
 
 PRECISIONS = (np.float64, np.float32)
 

@@ -15,7 +15,7 @@ from scipy.optimize import root
 from scipy.special import expit
 
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from tests import door
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdp.data._memory import MemorySource
 from skdp.losses import (
     CauchyLoss,
     HuberHingeLoss,
@@ -15,13 +14,13 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, Event
 from skdp.solvers import SOLVERS
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Solution
-from skdp.solvers._progress import Progress
-from skdp.solvers._solve import solve
+from skdp.solvers._base import Progress, Solution
+from skdp.solvers._exact import solve
+from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor, refusal
 
 LOSSES = {

@@ -13,15 +13,15 @@ import pytest
 import skdp
 from skdp import _registry
 from skdp._registry import Registry
-from skdp.decomposition.plain import FACTORIZERS
-from skdp.linear_model._streams import STREAMS
+from skdp.decomposition._plain import FACTORIZERS
+from skdp.linear_model._base import STREAMS
+from skdp.losses._objective import LAYERS
 from skdp.model_selection import METHODS
-from skdp.objectives._layer import LAYERS
 from skdp.papers import Convolution
-from skdp.papers._heavy_ball import HeavyBall
+from skdp.papers._accelerated import HeavyBall
 from skdp.solvers import SOLVERS
 from skdp.solvers._base import Solver
-from skdp.solvers._noisy_gd import _RELEASES, NoisyGD
+from skdp.solvers._descent import _RELEASES, NoisyGD
 from tests.imports import graph, sources
 
 PACKAGE = Path(skdp.__file__).parent
@@ -51,13 +51,18 @@ def test_nothing_in_the_house_imports_the_annex():
 @pytest.mark.parametrize(
     "twin",
     [
-        "from skdp.papers._srm import SRM",
-        "def f():\n    import skdp.papers._srm",
+        "from skdp.papers._momentum import SRM",
+        "def f():\n    import skdp.papers._momentum",
         "def f():\n    from skdp import papers",
     ],
 )
 def test_broken_twin_that_imports_the_annex_is_found(twin):
-    modules = {"skdp": "", "skdp.papers": "", "skdp.papers._srm": "", "skdp.a": twin}
+    modules = {
+        "skdp": "",
+        "skdp.papers": "",
+        "skdp.papers._momentum": "",
+        "skdp.a": twin,
+    }
     assert [name for name, _ in ties(modules)] == ["skdp.a"]
 
 
@@ -104,7 +109,7 @@ def test_importing_the_house_and_fitting_by_default_loads_none_of_the_annex():
 
 def test_broken_twin_that_names_a_solver_of_the_annex_loads_it():
     named = 'from skdp.solvers import SOLVERS\nSOLVERS["heavy_ball"]'
-    assert "skdp.papers._heavy_ball" in loaded(named)
+    assert "skdp.papers._accelerated" in loaded(named)
 
 
 # ------------------------------------------------------------------------- registries
@@ -132,13 +137,13 @@ def test_kinds_are_found_without_metadata_and_beside_stale_ones(monkeypatch):
         registry = Registry("skdp.solvers", {"noisy_gd": NoisyGD})
         assert set(SOLVERS) > set(registry) > {"heavy_ball", "srm"}
         assert registry["heavy_ball"] is HeavyBall
-        assert registry["srm"].__module__ == "skdp.papers._srm"
+        assert registry["srm"].__module__ == "skdp.papers._momentum"
 
 
 def test_entry_points_of_others_add_kinds_and_replace_none(monkeypatch):
     theirs = [
         EntryPoint("noisy_gd", "nowhere:Nothing", "skdp.solvers"),
-        EntryPoint("a_first", "skdp.papers._srm:SRM", "skdp.solvers"),
+        EntryPoint("a_first", "skdp.papers._momentum:SRM", "skdp.solvers"),
     ]
     monkeypatch.setattr(_registry, "entry_points", lambda group: theirs)
     registry = Registry("skdp.solvers", {"noisy_gd": NoisyGD})

@@ -16,7 +16,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
 
 import skdp
-import skdp._card
+import skdp._show
 from skdp import (
     BudgetLedger,
     DPLogisticRegression,
@@ -25,17 +25,13 @@ from skdp import (
     privacy_report,
 )
 from skdp.audit import membership_risk
-from skdp.audit._guesses import Guesses
 from skdp.audit._inference import MembershipInference
-from skdp.audit._one_run_report import OneRunAudit, OneRunBounds
+from skdp.audit._one_run import Guesses, OneRunAudit, OneRunBounds
 from skdp.audit._result import AuditResult, Claim
 from skdp.model_selection import PrivateScore
-from skdp.model_selection._private_comparison import PrivateComparison
-from skdp.model_selection._private_evaluation import (
-    PrivateConfusionMatrix,
-    PrivateEvaluation,
-)
-from skdp.model_selection._report import SearchReport
+from skdp.model_selection._evaluation import PrivateConfusionMatrix, PrivateEvaluation
+from skdp.model_selection._results import SearchReport
+from skdp.model_selection._scores import PrivateComparison
 
 POISON = "<script>alert('x') & \"y\"</script>"
 ROOT = Path(skdp.__file__).parent
@@ -152,7 +148,7 @@ def test_all_have_one_style_and_escape(objects):
 
 
 def test_texts_that_are_not_escaped_are_found(objects, monkeypatch):
-    monkeypatch.setattr(skdp._card.html, "escape", lambda text: text)
+    monkeypatch.setattr(skdp._show.html, "escape", lambda text: text)
     for page in cards_of(objects):
         assert "<script>" in page
 

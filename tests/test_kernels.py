@@ -14,15 +14,14 @@ from scipy.sparse import csr_array
 import skdp
 from skdp import DPLogisticRegression, DPMatrixFactorization, DPSparseLogisticRegression
 from skdp._compiled import compiled, compiled_exactly
-from skdp._input import check_indexable
-from skdp._labels import encode_labels
-from skdp.decomposition._ids import declared_ids, found_ids
-from skdp.ensemble._bins import BinnedColumn
+from skdp._input import check_indexable, encode_labels
+from skdp.decomposition._ratings import declared_ids, found_ids
+from skdp.ensemble._trees import BinnedColumn
+from skdp.io._external import applied
+from skdp.io._reading import Labels
 from skdp.io._rows import StreamRows
-from skdp.io._steps import applied
-from skdp.io._targets import Labels
-from skdp.preprocessing import _table_blocks
-from skdp.preprocessing._table_cells import Cells
+from skdp.preprocessing import _blocks
+from skdp.preprocessing._cells import Cells
 from tests.kernels import JOBS
 
 ROOMS = ("decomposition", "decomposition.plain", "papers", "queries")
@@ -68,10 +67,10 @@ def test_exact_code_stays_exact_whoever_calls_it_first():
 
 # Compiled loops read and write wherever an index leads, so that an index must be
 # checked where it enters, once for each block of rows.
-CELLS = "skdp.preprocessing._table_blocks.encoded"  # codes of declared cells
+CELLS = "skdp.preprocessing._blocks.encoded"  # codes of declared cells
 SPARSE = "skdp._input.canonical_csr"  # places in CSR, from users and other libraries
-IDS = "skdp.decomposition._ids"  # of users and items, as places among known ones
-LABELS = "skdp._labels.encode_labels, skdp.io._targets.Labels"
+IDS = "skdp.decomposition._ratings"  # of users and items, as places among known ones
+LABELS = "skdp._input.encode_labels, skdp.io._reading.Labels"
 MADE = "by skdp from what is checked: sorted, or written by another kernel"
 PUBLIC = "numbers of rows and columns, releases, and what is drawn without records"
 
@@ -295,7 +294,7 @@ CELL = Cells("number", np.zeros(2), np.zeros(2, dtype=bool))
 @pytest.mark.parametrize("state", HOSTILE)
 def test_a_state_that_a_block_does_not_have_adds_nothing(state):
     block = Block(np.array([1, state], dtype=np.int64), [1.0, 1.0])
-    states, shares = _table_blocks.encoded(block, CELL)
+    states, shares = _blocks.encoded(block, CELL)
     assert states.tolist() == [[1], [0]]
     assert shares.tolist() == [[1.0], [0.0]]
     column = BinnedColumn("x", 0, block, False, False, False)
@@ -304,7 +303,7 @@ def test_a_state_that_a_block_does_not_have_adds_nothing(state):
 
 @pytest.mark.parametrize("share", [np.nan, np.inf, -np.inf, -1e-300, 1 + 1e-15])
 def test_a_share_that_is_none_adds_nothing(share):
-    _, shares = _table_blocks.encoded(Block([1, 2], [1.0, share]), CELL)
+    _, shares = _blocks.encoded(Block([1, 2], [1.0, share]), CELL)
     assert shares.tolist() == [[1.0], [0.0]]
 
 
@@ -391,8 +390,6 @@ def test_labels_become_places_among_declared_ones(number):
 
 
 def test_broken_twin_without_the_border_has_codes_beyond_their_table(monkeypatch):
-    monkeypatch.setattr(
-        _table_blocks, "encoded", lambda block, cells: block.shares(cells)
-    )
+    monkeypatch.setattr(_blocks, "encoded", lambda block, cells: block.shares(cells))
     column = BinnedColumn("x", 0, Block([1, 250], [1.0, 1.0]), False, False, False)
     assert column.codes(CELL).max() >= column.n_bins

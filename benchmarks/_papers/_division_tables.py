@@ -30,14 +30,14 @@ from benchmarks._papers._descent import (
     unit_noise,
 )
 from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy._door import Door
+from skdp.privacy.release._door import Door
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._progress import Progress
-from skdp.solvers._solve import solve
+from skdp.solvers._base import Progress
+from skdp.solvers._exact import solve
+from skdp.tables._memory import MemorySource
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from skdp._floats import FloatArray
+from skdp._arrays import FloatArray
 
 Rate = Callable[[float, float, float], float]
 

@@ -22,7 +22,7 @@ from benchmarks._papers._privacy import (
     objective_deviation,
 )
 from benchmarks._references import l1_logistic
-from skdp.solvers._thresholding import keep_rows, largest_rows
+from skdp.solvers._sparse import keep_rows, largest_rows
 
 
 @dataclass(frozen=True, kw_only=True)

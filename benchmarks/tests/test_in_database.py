@@ -10,10 +10,9 @@ import pytest
 from benchmarks import _noisy_transitions as noisy
 from benchmarks import in_database, noisy_updates
 from benchmarks._in_database import ALPHA, FEATURES
-from skdp.data._source import Block
-from skdp.papers._permutation_sensitivity import Updates
-from skdp.papers._permuted_descent import State
-from skdp.papers._postgres_descent import DescentText
+from skdp.papers._bolt_on import State, Updates
+from skdp.papers._bolt_on_postgres import DescentText
+from skdp.tables._source import Block
 
 N, PASSES, BATCH = 97, 2, 10
 

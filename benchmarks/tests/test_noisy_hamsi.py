@@ -11,8 +11,8 @@ import pytest
 from benchmarks import _noisy_hamsi as module
 from benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from skdp.privacy import Budget, epsilon_of
-from skdp.privacy._accounting import calibrate
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.accounting._calibrate import calibrate
+from skdp.privacy.noise._source import NoiseSource
 from tests.contract.test_factorizers import (
     answered,
     event_of,

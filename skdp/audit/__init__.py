@@ -1,17 +1,22 @@
 """What an attacker can know: bounds before a release, and audits of what was built."""
 
-from skdp.audit._attribute import AttributeInference
-from skdp.audit._audit_display import AuditDisplay
-from skdp.audit._audit_estimator import audit_estimator
-from skdp.audit._canary_pairs import CanaryPairs
-from skdp.audit._guesses import Guesses
-from skdp.audit._inference import MembershipInference, membership_inference
-from skdp.audit._inference_display import MembershipInferenceDisplay
-from skdp.audit._membership_risk import MembershipRisk, membership_risk
-from skdp.audit._one_run import audit_one_run, one_run_power
-from skdp.audit._one_run_report import OneRunAudit, OneRunBounds
-from skdp.audit._result import AuditResult, Claim, EpsilonBound, Finding
-from skdp.audit._risk_display import MembershipRiskDisplay
+from skdp.audit._estimator import audit_estimator
+from skdp.audit._inference import (
+    AttributeInference,
+    MembershipInference,
+    MembershipInferenceDisplay,
+    membership_inference,
+)
+from skdp.audit._one_run import (
+    CanaryPairs,
+    Guesses,
+    OneRunAudit,
+    OneRunBounds,
+    audit_one_run,
+    one_run_power,
+)
+from skdp.audit._result import AuditDisplay, AuditResult, Claim, EpsilonBound, Finding
+from skdp.audit._risk import MembershipRisk, MembershipRiskDisplay, membership_risk
 
 __all__ = [
     "AttributeInference",

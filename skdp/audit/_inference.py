@@ -1,36 +1,343 @@
-"""`membership_inference`: what can be read off a model that is fitted already."""
+"""`membership_inference` and attribute inference: what a fitted model gives away."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
+from scipy.sparse import issparse
+from scipy.special import log_expit, ndtr
+from sklearn.base import is_classifier
 from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skdp import _validation as check
-from skdp._card import card
-from skdp._floats import FloatArray
+from skdp import _checks as check
+from skdp._arrays import FloatArray, IntArray
+from skdp._show import card, new_axes
 from skdp._version import __version__
-from skdp.audit._attribute import (
-    AttributeInference,
-    declared_values,
-    infer_attribute,
-)
-from skdp.audit._membership_risk import MembershipRisk, membership_risk
-from skdp.audit._shadows import fitted_shadows, statistic
-from skdp.audit._tables import as_table, stacked
-from skdp.pipeline._users import steps_of_users
-from skdp.privacy import PrivacyRecord
+from skdp.audit._exact import NullRecord
+from skdp.audit._models import as_table, fitted, fresh, stacked, taken
+from skdp.audit._risk import MembershipRisk, MembershipRiskDisplay, membership_risk
+from skdp.pipeline._walk import steps_of_users
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.tables._columns import Boolean, Categories, declaration
 
-if TYPE_CHECKING:
-    from skdp.audit._inference_display import MembershipInferenceDisplay
+# ------------------------------------------------------------------------------------
+# How far a model leans towards the labels of some rows: what attacks look at
+
+
+# Added to probabilities: a forest's 0 and 1 are a few votes away from others, and with
+# log-odds far beyond those of the rest they would hide all else (settled on forests of
+# breast_cancer with noisy labels).
+_LEAST_PROBABILITY = 1e-3
+
+
+def margins(model: Any, X: Any, y: Any) -> FloatArray:
+    """Of a classifier: by how much the scores of the labels `y` exceed the others'.
+
+    Differences of its decision function; log-odds if it has probabilities only; 1 or
+    -1 if it has predictions only.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    y = np.asarray(y)
+    if hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(X), dtype=np.float64)
+        if scores.ndim == 1:
+            return np.asarray(np.where(y == model.classes_[1], scores, -scores))
+        return _lead(scores, y, model.classes_)
+    if not hasattr(model, "predict_proba"):
+        return np.where(np.asarray(model.predict(X)) == y, 1.0, -1.0)
+    chances = np.asarray(model.predict_proba(X), dtype=np.float64)
+    own, others = _apart(chances, y, model.classes_)
+    odds = (own + _LEAST_PROBABILITY) / (others.sum(axis=1) + _LEAST_PROBABILITY)
+    return np.asarray(np.log(odds))
+
+
+def _apart(scores: FloatArray, y: Any, classes: Any) -> tuple[FloatArray, FloatArray]:
+    """Scores of the labels, and of all others, with 0 in the labels' places."""
+    is_own = y[:, None] == np.asarray(classes)[None, :]
+    own = np.where(is_own, scores, 0.0).sum(axis=1)
+    return own, np.where(is_own, 0.0, scores)
+
+
+def _lead(scores: FloatArray, y: Any, classes: Any) -> FloatArray:
+    is_own = y[:, None] == np.asarray(classes)[None, :]
+    # A label that the model has never seen leads by nothing: it has the least score.
+    least = scores.min(axis=1)
+    own = np.where(is_own.any(axis=1), _apart(scores, y, classes)[0], least)
+    return np.asarray(own - np.where(is_own, -np.inf, scores).max(axis=1))
+
+
+def leaning(model: Any, X: Any, y: Any, centre: float = 0.0) -> FloatArray:
+    """Margins of a classifier; of others, predictions times targets from a centre.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        In units of scores, or of targets squared.
+    """
+    if is_classifier(model):
+        return margins(model, X, y)
+    away = np.asarray(y, dtype=np.float64) - centre
+    return away * np.asarray(model.predict(X), dtype=np.float64)
+
+
+# ------------------------------------------------------------------------------------
+# Shadow models: what a model would have looked like with and without a record
+
+
+# With fewer fits than this on either side, a record's own variance is worse than that
+# of all ([1]_ of `membership_inference`, section VI.B).
+_OWN_VARIANCE = 32
+# Least variance, of the largest and of the statistic's square: a model that repeats its
+# records has none.
+_LEAST_VARIANCE, _LEAST_SQUARE = 1e-6, 1e-18
+
+
+def statistic(model: Any, X: Any, y: Any) -> FloatArray:
+    """What the attack looks at: margins of a classifier, residuals of others.
+
+    Both are near to Gaussian over fits.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    if is_classifier(model):
+        return margins(model, X, y)
+    residuals = np.asarray(y, dtype=np.float64) - np.asarray(model.predict(X))
+    return np.asarray(residuals, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Shadows:
+    """Statistics of the pool's records in shadow models.
+
+    Parameters
+    ----------
+    seen : ndarray of shape (n_shadows, n_records)
+    is_in : ndarray of bool of the same shape
+        Whether the model was fitted to the record.
+    """
+
+    seen: FloatArray
+    is_in: np.ndarray
+
+    def log_ratio(self, seen: FloatArray) -> FloatArray:
+        """Log-likelihood ratio of having been fitted to, of each record.
+
+        Parameters
+        ----------
+        seen : ndarray of shape (n_records,)
+            The attacked model's.
+        """
+        sides = [_moments(self.seen, side) for side in (self.is_in, ~self.is_in)]
+        largest = max(variance.max() for _, variance in sides)
+        scale = max(np.abs(self.seen).max(), np.abs(seen).max())
+        floor = max(_LEAST_VARIANCE * largest, _LEAST_SQUARE * scale**2, 1e-300)
+        near, far = (_log_density(seen, *side, floor) for side in sides)
+        return near - far
+
+
+def _moments(seen: FloatArray, side: np.ndarray) -> tuple[FloatArray, FloatArray]:
+    counts = side.sum(axis=0)
+    means = np.where(side, seen, 0.0).sum(axis=0) / counts
+    squares = np.where(side, (seen - means) ** 2, 0.0).sum(axis=0) / counts
+    if counts.min() < _OWN_VARIANCE:
+        squares = np.full_like(squares, squares.mean())
+    return means, squares
+
+
+def _log_density(
+    seen: FloatArray, means: FloatArray, variances: FloatArray, floor: float
+) -> FloatArray:
+    variances = np.maximum(variances, floor)
+    return -0.5 * ((seen - means) ** 2 / variances + np.log(variances))
+
+
+Fit = Callable[[Any, Any, Any], Any]
+
+
+def fitted_shadows(
+    model: Any, X: Any, y: Any, n_shadows: int, draws: Any, n_jobs: int | None
+) -> Shadows:
+    """Fit clones to random halves of the pool, in pairs: one half, and the other one.
+
+    Every record is in just half of them.
+    """
+    n = len(y)
+    halves = [draws.permutation(n) for _ in range(n_shadows // 2)]
+    places = [np.sort(p) for half in halves for p in (half[: n // 2], half[n // 2 :])]
+    fits = [delayed(_seen)(_shadow(model, draws), X, y, chosen) for chosen in places]
+    is_in = np.zeros((len(places), n), dtype=bool)
+    for row, chosen in zip(is_in, places, strict=True):
+        row[chosen] = True
+    return Shadows(np.array(Parallel(n_jobs=n_jobs)(fits)), is_in)
+
+
+def _seen(shadow: Any, X: Any, y: Any, chosen: Any) -> FloatArray:
+    rows, labels = taken(X, chosen), taken(y, chosen)
+    return statistic(fitted(shadow, rows, labels, NullRecord()), X, y)
+
+
+def _shadow(model: Any, draws: Any) -> Any:
+    """A clone on nobody's books, with a seed of its own where the model has one."""
+    shadow = fresh(model)
+    changed: dict[str, Any] = {}
+    for name, value in shadow.get_params().items():
+        kind = name.rpartition("__")[2]
+        if kind == "ledger" and value is not None:
+            changed[name] = None
+        if kind == "random_state" and value is not None:
+            changed[name] = int(draws.randint(2**31))
+    return shadow.set_params(**changed)
+
+
+# ------------------------------------------------------------------------------------
+# Attribute inference: what a model and the rest of a record say of one column
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributeInference:
+    """How often a column is guessed from the rest of a record, its label and a model.
+
+    What is guessed of non-members as well follows from what the model says of
+    everybody; what is guessed of members beyond that is what it has kept of them [1]_.
+
+    Parameters
+    ----------
+    column : str or int
+    values : tuple
+        That it may have.
+    members, non_members : float in [0, 1]
+        Share of records that are guessed rightly.
+    most_frequent : float in [0, 1]
+        Share of members with the value that is most frequent among all.
+
+    References
+    ----------
+    .. [1] Yeom, Giacomelli, Fredrikson and Jha (2018). Privacy risk in machine
+       learning: analyzing the connection to overfitting. CSF, Definition 5.
+       https://arxiv.org/abs/1709.01604
+    """
+
+    column: Any
+    values: tuple[Any, ...]
+    members: float
+    non_members: float
+    most_frequent: float
+
+    @property
+    def advantage(self) -> float:
+        """Of members minus of non-members; negative by chance."""
+        return self.members - self.non_members
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, JSON-ready."""
+        return {
+            "column": self.column,
+            "values": list(self.values),
+            "accuracy_members": self.members,
+            "accuracy_non_members": self.non_members,
+            "most_frequent": self.most_frequent,
+            "advantage": self.advantage,
+        }
+
+
+def declared_values(attribute: Any) -> tuple[Any, tuple[Any, ...]]:
+    """A column, and the few values that it is declared to have."""
+    if not isinstance(attribute, Mapping) or len(attribute) != 1:
+        raise ValueError(
+            "The 'attribute' parameter must declare one column, such as "
+            "{'sex': ['Female', 'Male']}. Got "
+            f"{'several' if isinstance(attribute, Mapping) else 'another type'}. "
+            "Attack columns one by one."
+        )
+    ((column, given),) = attribute.items()
+    declared = declaration(given, column)
+    if isinstance(declared, Boolean):
+        return column, (False, True)
+    if isinstance(declared, Categories):
+        return column, tuple(declared.values)
+    raise ValueError(
+        "The 'attribute' parameter must declare Categories or a Boolean: guesses are "
+        f"of one value among few. Got {declared!r}. Divide the column into ranges."
+    )
+
+
+def infer_attribute(
+    model: Any, X: Any, y: Any, is_member: np.ndarray, attribute: Any
+) -> AttributeInference:
+    """Guess a column of every record: the value that makes its label likeliest.
+
+    Values count by how frequent they are among all records.
+    """
+    column, values = declared_values(attribute)
+    if issparse(X):
+        raise ValueError(
+            "A column of a sparse matrix cannot be guessed. Got one as X. Pass an "
+            "array or a data frame."
+        )
+    true = _codes(X, column, values)
+    known = true >= 0
+    shares = np.bincount(true[known], minlength=len(values)) / max(1, known.sum())
+    seen = np.array([_likelihood(model, _with(X, column, v), y) for v in values])
+    with np.errstate(divide="ignore"):
+        guessed = np.argmax(seen + np.log(shares)[:, None], axis=0)
+    is_right, frequent = guessed == true, true == np.argmax(shares)
+    return AttributeInference(
+        column=column,
+        values=values,
+        members=_share(is_right, is_member & known),
+        non_members=_share(is_right, ~is_member & known),
+        most_frequent=_share(frequent, is_member & known),
+    )
+
+
+def _share(chosen: np.ndarray, among: np.ndarray) -> float:
+    return float(np.mean(chosen[among])) if among.any() else 0.0
+
+
+def _codes(X: Any, column: Any, values: tuple[Any, ...]) -> IntArray:
+    """Places of the cells among the values; -1 for others."""
+    cells = np.asarray(X[column] if hasattr(X, "iloc") else X[:, column])
+    codes = np.full(len(cells), -1, dtype=np.int64)
+    for place, value in enumerate(values):
+        codes[cells == value] = place
+    return codes
+
+
+def _with(X: Any, column: Any, value: Any) -> Any:
+    if hasattr(X, "iloc"):
+        changed = X.copy()
+        changed[column] = np.full(len(X), value, dtype=X[column].dtype)
+        return changed
+    changed = X.copy()
+    changed[:, column] = value
+    return changed
+
+
+def _likelihood(model: Any, X: Any, y: Any) -> FloatArray:
+    """Log-likelihoods of the labels; residuals count as Gaussian of their own size."""
+    if is_classifier(model):
+        return np.asarray(log_expit(margins(model, X, y)))
+    squares = (np.asarray(y, dtype=np.float64) - np.asarray(model.predict(X))) ** 2
+    return np.asarray(-0.5 * squares / max(squares.mean(), np.finfo(float).tiny))
+
+
+# ------------------------------------------------------------------------------------
+# membership_inference: what can be read off a model that is fitted already
+
 
 SCHEMA = 1
 RARE = 1e-3
@@ -168,8 +475,6 @@ class MembershipInference:
 
     def plot(self, *, log: bool = True, ax: Any = None) -> MembershipInferenceDisplay:
         """Draw the ROC curve; see `MembershipInferenceDisplay`."""
-        from skdp.audit._inference_display import MembershipInferenceDisplay
-
         return MembershipInferenceDisplay(self, log=log).plot(ax=ax)
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -344,3 +649,71 @@ def _bound(model: Any) -> MembershipRisk | None:
     if not isinstance(record, PrivacyRecord) or record.adjacency not in _STEPS:
         return None
     return membership_risk(model, n_records=_STEPS[record.adjacency])
+
+
+# ------------------ The picture of an attack, beside what a guarantee leaves room for
+
+
+class MembershipInferenceDisplay:
+    """ROC curve of an attack, with logarithmic axes by default.
+
+    Parameters
+    ----------
+    inference : MembershipInference
+    log : bool, default=True
+        Axes in powers of ten, where rare false alarms are told apart.
+
+    Attributes
+    ----------
+    line_ : matplotlib Artist
+    bound_ : MembershipRiskDisplay or None
+        Of a model with a guarantee: no curve is above it on average.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    """
+
+    def __init__(self, inference: MembershipInference, *, log: bool = True) -> None:
+        self.inference, self.log = inference, log
+
+    def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            None makes a figure.
+        name : str or None, default=None
+            In the legend; None tells the area under the curve.
+
+        Returns
+        -------
+        MembershipInferenceDisplay
+            Itself.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+        ax = new_axes("roc") if ax is None else ax
+        found, self.bound_ = self.inference, None
+        if found.bound is not None:
+            self.bound_ = MembershipRiskDisplay(found.bound, log=self.log).plot(
+                ax=ax, name="guarantee, on average"
+            )
+        false, true = found.roc
+        label = name or f"attack, AUC {found.auc:.3f}"
+        (self.line_,) = ax.plot(false, true, drawstyle="steps-post", label=label)
+        least = 1 / (2 * max(found.n_members, found.n_non_members))
+        grid = np.geomspace(least, 1.0, 100)
+        ax.plot(grid, grid, linestyle=":", color="0.5")
+        ax.set(
+            xlabel="false positive rate",
+            ylabel="true positive rate",
+            title=f"Membership inference on {found.model} (not private)",
+        )
+        if self.log:
+            ax.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.1))
+        ax.legend(loc="lower right")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

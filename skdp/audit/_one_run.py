@@ -2,32 +2,570 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import bdtrc, expit, ndtr, ndtri
+from scipy.stats import norm
 from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
-from skdp import _validation as check
-from skdp._floats import FloatArray, IntArray
-from skdp.audit._canary_pairs import BUILDERS, CanaryPairs, Facts
-from skdp.audit._guesses import Guesses, expected_guesses
-from skdp.audit._leaning import leaning
-from skdp.audit._one_run_facts import (
-    Claim,
-    check_auditable,
-    claim_of,
-    facts_of,
-    relation_of,
-)
-from skdp.audit._one_run_report import OneRunAudit, OneRunBounds
-from skdp.audit._parameters import fitted, fresh
-from skdp.audit._replay import NullRecord
-from skdp.audit._tables import as_table, stacked
-from skdp.privacy._entropy import SystemEntropy
-from skdp.privacy._gaussian import gaussian_mu
+from skdp import _checks as check
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_count
+from skdp._show import card
+from skdp.audit._exact import NullRecord
+from skdp.audit._inference import leaning
+from skdp.audit._models import as_table, fitted, fresh, stacked, taken
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy.noise._rounding import SystemEntropy
+
+# ------------------------------------------------------------------------------------
+# Records with two versions each, of which an audit's coins say which is fitted
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryPairs:
+    """Both versions of every canary.
+
+    Under replace_one they are any two records. Under zero_out the other version has to
+    be the estimator's null record, which contributes nothing: a row of zeros where
+    nothing is fitted to a row of zeros, and nothing else if you are not sure.
+
+    Parameters
+    ----------
+    X : array-like or data frame of shape (n_canaries, n_features)
+    y : array-like of shape (n_canaries,)
+    other_X : array-like or data frame of shape (n_canaries, n_features)
+    other_y : array-like of shape (n_canaries,)
+
+    Raises
+    ------
+    ValueError
+        If the four have different numbers of rows.
+    """
+
+    X: Any
+    y: Any
+    other_X: Any
+    other_y: Any
+
+    def __post_init__(self) -> None:
+        for name in ("X", "y", "other_X", "other_y"):
+            object.__setattr__(self, name, as_table(getattr(self, name)))
+        sizes = [len(x) for x in (self.X, self.y, self.other_X, self.other_y)]
+        if len({*sizes}) != 1 or not sizes[0]:
+            raise ValueError(
+                "CanaryPairs needs as many other versions as first ones, and at least "
+                f"one. Got tables of {sizes} rows. Pair them row by row."
+            )
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def as_coins_say(self, coins: IntArray) -> tuple[Any, Any]:
+        """Rows and labels: first versions where coins are 1, other ones where 0."""
+        places = np.arange(len(self)) + len(self) * (1 - coins)
+        X = taken(stacked([self.X, self.other_X]), places)
+        return X, taken(stacked([self.y, self.other_y]), places)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is public of a fit, as far as canaries depend on it.
+
+    Parameters
+    ----------
+    norm : float above 0
+        Of rows, at most.
+    low, high : label or target
+        As far apart as they may be.
+    null : label or target
+        That adds nothing to a row of zeros.
+    is_exchanged : bool
+        Whether the other version is a record, and not the null record.
+    """
+
+    norm: float
+    low: Any
+    high: Any
+    null: Any
+    is_exchanged: bool
+
+    def centre(self) -> float:
+        """Middle of the targets."""
+        return (float(self.low) + float(self.high)) / 2
+
+
+Builder = Callable[[FloatArray, int, Facts, Any], tuple[FloatArray, CanaryPairs]]
+
+
+def column_canaries(
+    X: FloatArray, n: int, facts: Facts, draws: Any
+) -> tuple[FloatArray, CanaryPairs]:
+    """A new column for each canary, in which all other rows have 0.
+
+    Nothing but noise hides such a canary.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features + n)
+    pairs : CanaryPairs
+    """
+    rows = facts.norm * np.eye(n)
+    return _beside(X, n), _versions(
+        np.hstack([np.zeros((n, X.shape[1])), rows]), facts, draws
+    )
+
+
+def row_canaries(
+    X: FloatArray, n: int, facts: Facts, draws: Any
+) -> tuple[FloatArray, CanaryPairs]:
+    """Rows in random directions of the features that there are.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        As it was.
+    pairs : CanaryPairs
+    """
+    rows = draws.normal(size=(n, X.shape[1]))
+    rows *= facts.norm / np.linalg.norm(rows, axis=1, keepdims=True)
+    return X, _versions(rows, facts, draws)
+
+
+BUILDERS: dict[str, Builder] = {"columns": column_canaries, "rows": row_canaries}
+
+
+def _beside(X: FloatArray, n: int) -> FloatArray:
+    return np.hstack([X, np.zeros((len(X), n))])
+
+
+def _versions(rows: FloatArray, facts: Facts, draws: Any) -> CanaryPairs:
+    n = len(rows)
+    if facts.is_exchanged:
+        # The same row with the label of the other end.
+        return CanaryPairs(rows, _labels(facts.high, n), rows, _labels(facts.low, n))
+    labels = np.where(draws.randint(2, size=n), facts.high, facts.low)
+    return CanaryPairs(rows, labels, np.zeros_like(rows), _labels(facts.null, n))
+
+
+def _labels(label: Any, n: int) -> Any:
+    return np.full(n, label)
+
+
+# ------------------------------------------------------------------------------------
+# Public facts of an audited estimator: its claim, relation, norm and labels
+
+
+def of_name(estimator: Any, name: str) -> list[Any]:
+    """Values of a parameter of the estimator or of any step of it; None left out."""
+    given = estimator.get_params()
+    return [
+        value
+        for key, value in given.items()
+        if key.rpartition("__")[2] == name and value is not None
+    ]
+
+
+def only(values: list[Any], default: Any) -> Any:
+    return values[0] if len(values) == 1 else default
+
+
+@dataclass(frozen=True)
+class OneRunClaim:
+    """What is claimed of a whole estimator; an `epsilon` of None is not known."""
+
+    epsilon: float | None
+    delta: float
+
+    @property
+    def is_of_gaussian_noise(self) -> bool:
+        """Whether noise of a finite size could keep it."""
+        return self.epsilon is not None and self.epsilon < math.inf and self.delta > 0
+
+
+def claim_of(estimator: Any, epsilon: float | None, delta: float | None) -> OneRunClaim:
+    """What is given, and else the estimator's only parameters of these names."""
+    deltas = of_name(estimator, "delta")
+    if delta is None and len(deltas) > 1:
+        raise ValueError(
+            "The 'delta' parameter must be given for an estimator of several private "
+            f"steps, with 'epsilon'. Got {len(deltas)} deltas. Add up what they cost "
+            "(privacy_report)."
+        )
+    if epsilon is None:
+        epsilon = only(of_name(estimator, "epsilon"), None)
+    if epsilon is not None:
+        epsilon = check.check_epsilon(epsilon)
+    return OneRunClaim(
+        epsilon, check.check_delta(only(deltas, 0.0) if delta is None else delta)
+    )
+
+
+def check_auditable(estimator: Any) -> None:
+    """Refuse ledgers, and units other than the record."""
+    if of_name(estimator, "ledger"):
+        raise ValueError(
+            "audit_one_run needs an estimator without a ledger. Got one. An audit is a "
+            "fit of made-up data and on no books: use set_params(ledger=None)."
+        )
+    if any(unit != "record" for unit in of_name(estimator, "privacy_unit")):
+        raise ValueError(
+            "audit_one_run needs privacy_unit='record': its coins turn one record at a "
+            "time. Got another unit. Use audit_estimator, with groups=ids."
+        )
+
+
+def relation_of(estimator: Any, adjacency: str | None) -> str:
+    """The adjacency that a turned coin is a step of."""
+    own = {*of_name(estimator, "adjacency")}
+    if adjacency is not None:
+        own.add(adjacency)
+    if len(own) != 1:
+        raise ValueError(
+            "The 'adjacency' parameter must be that of the estimator, and be given if "
+            f"it has none. Got {sorted(map(str, own))}. Use 'replace_one' for one "
+            "record exchanged, or 'zero_out' for one replaced by the null record."
+        )
+    relation = check.check_choice("adjacency", own.pop(), ("replace_one", "zero_out"))
+    if relation == "zero_out" and any(of_name(estimator, "fit_intercept")):
+        raise ValueError(
+            "Under zero_out a canary's other version is the null record, which can be "
+            "written as a row of zeros only where no intercept is fitted. Got "
+            "fit_intercept=True. Audit it with fit_intercept=False, or under "
+            "replace_one."
+        )
+    return relation
+
+
+def facts_of(estimator: Any, y: Any, relation: str) -> Facts:
+    """How long canaries may be, and which labels they have."""
+    name = "classes" if is_classifier(estimator) else "target_bounds"
+    known = only(of_name(estimator, name), None)
+    labels = np.unique(np.asarray(y) if known is None else np.asarray(known))
+    if len(labels) < 2:
+        raise ValueError(
+            "Canaries need two labels or targets that differ. Got one in y. Pass a y "
+            "that has both, or declare classes or target_bounds."
+        )
+    norm = check.check_data_norm(only(of_name(estimator, "data_norm"), 1.0))
+    low, high = labels[0], labels[-1]
+    # Any label will do for a row of zeros; a target is added up by some solvers.
+    null = low if is_classifier(estimator) else min(max(low, 0.0), high)
+    return Facts(norm, low, high, null, relation == "replace_one")
+
+
+# ----------------------- What many right guesses about one release say of its privacy
+# Each of m canaries has two versions, and a public coin of its own says which one the
+# data hold. A guesser sees the release alone, names the versions of r canaries of his
+# choice, and v of the names are right. If one coin turned over is one step of the
+# adjacency, an (epsilon, delta)-private release is read so well with probability at
+# most
+#
+#     P(Binomial(r, p) >= v) + m delta / (1 + exp(epsilon)),  p = 1 / (1 +
+#     exp(-epsilon)),
+#
+# [1]_, Theorem 5.2, with a term for delta of our own, and a mu-Gaussian private one
+# with probability at most the smallest tau that the recursion of [2]_ refutes. Both are
+# derived in ``docs/proofs/one_run.md``.
+#
+# References
+# ----------
+# .. [1] Steinke, Nasr and Jagielski (2023). Privacy auditing with one (1) training run.
+#    NeurIPS. https://arxiv.org/abs/2305.08846
+# .. [2] Mahloujifar, Melis and Chaudhuri (2024). Auditing f-differential privacy in one
+#    run. https://arxiv.org/abs/2410.22235
+
+
+# What bisections end with; bounds are their refuted end.
+_HALVINGS = 50
+_LARGEST_EPSILON, _LARGEST_MU = 100.0, 20.0
+_LEAST_TAU = 1e-300
+# Beyond the rounding of at most 1e5 steps of the recursion.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guesses:
+    """How many canaries there were, how many were guessed, and how many rightly.
+
+    Parameters
+    ----------
+    n_canaries : int of at least 1
+    n_guesses : int of at least 1 and at most `n_canaries`
+        Fixed before the release is seen.
+    n_right : int of at least 0 and at most `n_guesses`
+    """
+
+    n_canaries: int
+    n_guesses: int
+    n_right: int
+
+    def __post_init__(self) -> None:
+        check_count("n_canaries", self.n_canaries)
+        check_count("n_guesses", self.n_guesses, high=self.n_canaries)
+        check_count("n_right", self.n_right, low=0, high=self.n_guesses)
+
+    def p_value(self, epsilon: float, delta: float) -> float:
+        """Bound on the probability of guessing so well under (epsilon, delta)."""
+        told = float(expit(epsilon))
+        lucky = float(bdtrc(self.n_right - 1, self.n_guesses, told))
+        return min(1.0, lucky + self.n_canaries * delta * float(expit(-epsilon)))
+
+    def gaussian_p_value(self, mu: float) -> float:
+        """Bound on the probability of guessing so well under mu-Gaussian privacy."""
+
+        def is_refuted(power: float) -> bool:
+            return self.refutes_gaussian(mu, 10.0**power)
+
+        if is_refuted(math.log10(_LEAST_TAU)):
+            return _LEAST_TAU
+        if not is_refuted(0.0):
+            return 1.0
+        return float(10.0 ** _last(lambda x: not is_refuted(x), -300.0, 0.0)[1])
+
+    def refutes_gaussian(self, mu: float, tau: float) -> bool:
+        """Whether mu-Gaussian privacy makes this rarer than `tau`."""
+
+        def least(power: float) -> float:
+            return float(ndtr(ndtri(power) - mu)) if power > 0 else 0.0
+
+        return self._least_total(tau, least) > 1 + _ROUNDING
+
+    def _least_total(self, tau: float, least: Callable[[float], float]) -> float:
+        """Least total probability of all counts, if so many right ones have `tau`.
+
+        `least` gives the smallest false positive rate of a test by its power. `right`
+        is the probability that a given canary is guessed rightly while there are j
+        right guesses or more, `wrong` the same of wrong ones.
+        """
+        m, r, v = self.n_canaries, self.n_guesses, self.n_right
+        right, wrong = tau * v / m, tau * (r - v) / m
+        for j in range(v - 1, -1, -1):
+            more = max(wrong, least(right)) - wrong
+            right, wrong = right + j / (r - j) * more, wrong + more
+        return (right + wrong) * m / r
+
+    def least_epsilon(self, delta: float, confidence: float) -> float:
+        """Largest epsilon that is refuted with this delta; 0.0 if none is."""
+        tau = 1 - confidence
+        return self._refuted(lambda e: self.p_value(e, delta) < tau, _LARGEST_EPSILON)
+
+    def least_mu(self, confidence: float) -> float:
+        """Largest mu that is refuted; 0.0 if none is."""
+        tau = 1 - confidence
+        return self._refuted(lambda mu: self.refutes_gaussian(mu, tau), _LARGEST_MU)
+
+    def _refuted(self, is_refuted: Callable[[float], bool], high: float) -> float:
+        return _last(is_refuted, 0.0, high)[0] if is_refuted(0.0) else 0.0
+
+
+def _last(
+    holds: Callable[[float], bool], low: float, high: float
+) -> tuple[float, float]:
+    """Both sides of where something that holds at `low` ends, if it does by `high`."""
+    if holds(high):
+        return high, high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
+
+
+def expected_guesses(n_canaries: int, n_guesses: int, mu: float) -> Guesses:
+    """What a guesser is right about who sees each canary as N(0, 1) or N(mu, 1).
+
+    He guesses those of which he is surest.
+    """
+    share = n_guesses / n_canaries
+    # A score around the middle passes the threshold on either side.
+    threshold = _last(lambda t: _passing(t, mu)[2] > share, 0.0, 40 + mu)[0]
+    right, wrong, _ = _passing(threshold, mu)
+    n_right = math.floor(n_guesses * right / (right + wrong))
+    return Guesses(n_canaries=n_canaries, n_guesses=n_guesses, n_right=n_right)
+
+
+def _passing(threshold: float, mu: float) -> tuple[float, float, float]:
+    right = float(norm.sf(threshold - mu / 2))
+    wrong = float(norm.sf(threshold + mu / 2))
+    return right, wrong, right + wrong
+
+
+# -------------------- What an audit of one run found, as numbers, text, HTML and JSON
+
+
+# An epsilon is rounded up by less; a lower bound must not be.
+_ROUNDED = 1 - 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRunBounds:
+    """What a number of right guesses refutes.
+
+    Parameters
+    ----------
+    guesses : Guesses
+    delta : float in [0, 1)
+        At which an epsilon is told.
+    confidence : float in (0, 1)
+        Of each bound by itself.
+    """
+
+    guesses: Guesses
+    delta: float
+    confidence: float
+
+    @property
+    def epsilon_lower(self) -> float:
+        """Largest epsilon that is refuted, whatever the release is; 0.0 if none is."""
+        return self.guesses.least_epsilon(self.delta, self.confidence)
+
+    @property
+    def mu_lower(self) -> float:
+        """Largest mu of Gaussian differential privacy that is refuted."""
+        return self.guesses.least_mu(self.confidence)
+
+    @property
+    def gaussian_epsilon_lower(self) -> float:
+        """The epsilon of `mu_lower`, a bound if the release is as Gaussian noise is.
+
+        0.0 if delta is 0, which Gaussian noise does not keep.
+        """
+        if not self.delta:
+            return 0.0
+        return gaussian_epsilon(self.mu_lower, self.delta) * _ROUNDED
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneRunAudit:
+    """Lower bounds on what one fit has told.
+
+    Parameters
+    ----------
+    bounds : OneRunBounds
+        Of the guesses that were made.
+    expected : OneRunBounds or None
+        Said in advance: the bounds of the guesses to be expected where nothing but
+        Gaussian noise of the claimed size hides a canary. None without a finite claim.
+    claimed_epsilon : float or None
+        None if none is known.
+    adjacency : {"replace_one", "zero_out"}
+        What a turned coin is a step of.
+    estimator : str
+        Name of its class.
+    """
+
+    bounds: OneRunBounds
+    expected: OneRunBounds | None
+    claimed_epsilon: float | None
+    adjacency: str
+    estimator: str
+
+    @property
+    def epsilon_lower(self) -> float:
+        """Largest epsilon that is refuted at the claimed delta."""
+        return self.bounds.epsilon_lower
+
+    @property
+    def mu_lower(self) -> float:
+        """Largest mu of Gaussian differential privacy that is refuted."""
+        return self.bounds.mu_lower
+
+    @property
+    def gaussian_epsilon_lower(self) -> float:
+        """The epsilon of `mu_lower`, of releases as private as Gaussian noise."""
+        return self.bounds.gaussian_epsilon_lower
+
+    @property
+    def refutes(self) -> bool:
+        """Whether the claimed epsilon and delta are refuted, for any release."""
+        return self._claimed() < self.epsilon_lower
+
+    @property
+    def refutes_gaussian(self) -> bool:
+        """Whether Gaussian noise for the claimed epsilon and delta is refuted."""
+        return self._claimed() < self.gaussian_epsilon_lower
+
+    def _claimed(self) -> float:
+        return math.inf if self.claimed_epsilon is None else self.claimed_epsilon
+
+    def sentence(self) -> str:
+        """What was found, in one sentence, to be quoted."""
+        found, of = self.bounds.guesses, self.bounds
+        return (
+            f"One fit of {self.estimator} was read well enough to guess "
+            f"{found.n_right} of {found.n_guesses} coins rightly: epsilon is above "
+            f"{self.epsilon_lower:.2f}, and above {self.gaussian_epsilon_lower:.2f} if "
+            f"its noise is Gaussian (delta {of.delta:g}, {self.adjacency}, confidence "
+            f"{of.confidence:g} each)."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers, JSON-ready."""
+        expected = self.expected
+        return {
+            "estimator": self.estimator,
+            "adjacency": self.adjacency,
+            "claimed_epsilon": _finite(self.claimed_epsilon),
+            "delta": self.bounds.delta,
+            "confidence": self.bounds.confidence,
+            "n_canaries": self.bounds.guesses.n_canaries,
+            "n_guesses": self.bounds.guesses.n_guesses,
+            "n_right": self.bounds.guesses.n_right,
+            "epsilon_lower": self.epsilon_lower,
+            "mu_lower": self.mu_lower,
+            "gaussian_epsilon_lower": self.gaussian_epsilon_lower,
+            "expected_epsilon_lower": expected and expected.epsilon_lower,
+            "expected_gaussian_epsilon_lower": (
+                expected and expected.gaussian_epsilon_lower
+            ),
+            "refutes": self.refutes,
+            "refutes_gaussian": self.refutes_gaussian,
+            "is_private": False,
+            "on_the_books": False,
+            "sentence": self.sentence(),
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        claim = "none" if self.claimed_epsilon is None else f"{self.claimed_epsilon:g}"
+        rows = [("claimed epsilon", claim)]
+        if self.expected is not None:
+            known = self.expected
+            rows.append(
+                (
+                    "at most to expect",
+                    f"{known.epsilon_lower:.2f}, Gaussian "
+                    f"{known.gaussian_epsilon_lower:.2f}",
+                )
+            )
+        told = {True: "yes", False: "no"}
+        rows.append(("claim refuted", told[self.refutes]))
+        rows.append(("as Gaussian noise", told[self.refutes_gaussian]))
+        return rows
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<20} {value}" for name, value in self._rows()]
+        return "\n".join([self.sentence(), *lines])
+
+    def _repr_html_(self) -> str:
+        return card(self.sentence(), self._rows(), is_good=not self.refutes)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+# -------------------------- audit_one_run: a lower bound on epsilon from a single fit
+
 
 Score = Callable[[Any, CanaryPairs], FloatArray]
 # One guess for so many canaries: near to the best share for claims from 1 to 8 and 400
@@ -206,7 +744,9 @@ def _seed_of_coins(random_state: int | None) -> int:
     return (random_state + 1) * 2654435761 % 2**32
 
 
-def _expected(claim: Claim, guesses: Guesses, confidence: float) -> OneRunBounds | None:
+def _expected(
+    claim: OneRunClaim, guesses: Guesses, confidence: float
+) -> OneRunBounds | None:
     if claim.epsilon is None or not claim.is_of_gaussian_noise:
         return None
     return one_run_power(

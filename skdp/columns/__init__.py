@@ -17,10 +17,17 @@ Examples
 {'age': Range(17, 90), 'sex': Categories(['Female', 'Male'])}
 """
 
-from skdp.columns._declarations import Boolean, Categories, Dates, Declaration, Range
-from skdp.columns._given import as_declared
-from skdp.columns._json import from_json, to_json
-from skdp.columns._template import template
+from skdp.tables._columns import (
+    Boolean,
+    Categories,
+    Dates,
+    Declaration,
+    Range,
+    as_declared,
+    from_json,
+    template,
+    to_json,
+)
 
 __all__ = [
     "Boolean",

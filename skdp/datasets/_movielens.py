@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skdp._validation import check_choice
+from skdp._checks import check_choice
 from skdp.datasets._published import data_folder, published
 
 # Of what is inside the .gz files, which anyone may pack anew (docs/data.md).

@@ -1,7 +1,7 @@
 """Factorisation of rating matrices: HAMSI, its peers, and private factorisation."""
 
-from skdp.decomposition._matrix_factorization import DPMatrixFactorization
-from skdp.decomposition._pairs import pairs_from_sparse
+from skdp.decomposition._estimator import DPMatrixFactorization
+from skdp.decomposition._ratings import pairs_from_sparse
 from skdp.decomposition._recommender import LocalUsers
 
 __all__ = ["DPMatrixFactorization", "LocalUsers", "pairs_from_sparse"]

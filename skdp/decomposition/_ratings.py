@@ -1,17 +1,39 @@
-"""Ratings as integer codes: who rated what (`Pattern`), and the values (`Ratings`).
-
-They are apart because with ``privacy_unit="rating_value"`` the pattern is public and
-the values are not.
-"""
+"""Ratings, ids and factors, and the protocol of a factoriser."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from numbers import Real
+from types import TracebackType
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils.validation import validate_data
+
+from skdp._input import without_data
+from skdp._quiet import no_warnings
+from skdp._stored import Configured, Given
+from skdp.exceptions import Refused
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._relations import Unit
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Plan
+from skdp.solvers._base import Progress
+
+# ------------------------------------------------------------------------------------
+# Ratings as integer codes: who rated what (Pattern), and the values (Ratings)
+# They are apart because with ``privacy_unit="rating_value"`` the pattern is public and
+# the values are not.
+
 
 IntArray = NDArray[np.int32]
 
@@ -82,3 +104,721 @@ def _order(ids: IntArray, others: IntArray, n_ids: int) -> Order:
     starts = np.zeros(n_ids + 1, dtype=np.int64)
     np.cumsum(np.bincount(ids, minlength=n_ids), out=starts[1:])
     return Order(starts, pairs, np.ascontiguousarray(others[pairs]))
+
+
+# ---------------- Ids of users and items: any hashable values, and the codes they get
+
+
+_WIDTH = (
+    "The X argument must have two columns: the id of a user and the id of an item, a "
+    "row for each rating. Got another shape. Use pairs_from_sparse(R) for a matrix."
+)
+_BAD_IDS = (
+    "The ids of the {} must be hashable and not missing. Got others. Leave out rows "
+    "without an id."
+)
+_ROUNDED = (
+    "The ids of the {} must not be floats so large that they may stand for several "
+    "integers, from 2**53 on in double precision. Got one. Give integers or texts."
+)
+_NO_TEXT = (
+    "The ids of the {} must be numbers, texts, dates, or other objects with a text of "
+    "their own. Got one whose text is its place in memory. Give integers or texts."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """The known ids of one kind, in the order of their codes.
+
+    Each of `values`, of shape (n_ids,), is there once.
+    """
+
+    kind: str
+    values: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def codes(self, column: Any) -> IntArray:
+        """The code of each id, -1 if it is not known, of shape of `column`.
+
+        Raises `TypeError` or `ValueError` if an id is no id, or is of a kind that no
+        known id has.
+        """
+        column = _as_column(column, self.kind)
+        # Every row is judged by itself: private scores rely on it.
+        strange = _kinds(column) - _kinds(self.values)
+        if len(self.values) and strange:
+            asked = "texts" if True in strange else "numbers"
+            raise TypeError(
+                f"The ids of the {self.kind} must be of the kind that fit got. Got "
+                f"{asked} for ids of another kind. Convert them as before."
+            )
+        found = without_data(
+            lambda: _places(self.values, column), _BAD_IDS.format(self.kind)
+        )
+        return np.asarray(found, dtype=np.int32)
+
+    def texts(self) -> list[str]:
+        """A text of each id, the same for 5 and 5.0 and whatever array they are in.
+
+        Raises `TypeError` or `ValueError` if an id has no text but its place in memory,
+        which others may decide.
+        """
+        found: list[str] = without_data(
+            lambda: [_text(value) for value in _objects_of(self.values)],
+            _NO_TEXT.format(self.kind),
+        )
+        return found
+
+
+def found_ids(column: Any, kind: str) -> tuple[Ids, IntArray]:
+    """The ids in a column, sorted if they can be, and the codes of the column.
+
+    Whether two rows have one id follows from these two ids, whoever else is there.
+    """
+    column = _as_column(column, kind)
+    # Some kinds of ids warn when compared, which would tell that somebody has one.
+    with no_warnings():
+        values, codes = without_data(lambda: _distinct(column), _BAD_IDS.format(kind))
+    return Ids(kind, values), codes.astype(np.int32)
+
+
+def declared_ids(parameter: str, values: Any, kind: str) -> Ids:
+    """The ids a user declared; public, each once, in their order."""
+    rule = (
+        f"The {parameter!r} parameter must be a list of different ids. Got {{}}. "
+        "Declare each id once."
+    )
+    if values is None or isinstance(values, str) or not hasattr(values, "__len__"):
+        raise TypeError(rule.format(f"an instance of {type(values).__name__}"))
+    column = _as_column(values, kind)
+    if not len(column) or len(found_ids(column, kind)[0]) < len(column):
+        raise ValueError(rule.format("none" if not len(column) else "one id twice"))
+    return Ids(kind, column)
+
+
+def check_pairs(estimator: Any, X: Any, *, reset: bool) -> tuple[Any, Any]:
+    """The columns of users and of items, or an error without an id.
+
+    True `reset` is for ``fit``, and sets the estimator's ``n_features_in_`` and
+    ``feature_names_in_``; otherwise they are compared.
+    """
+    users, items = split_pairs(X)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return users, items
+
+
+def split_pairs(X: Any) -> tuple[Any, Any]:
+    """The two columns of pairs of ids, or an error without an id."""
+    if issparse(X):
+        raise TypeError(
+            "The X argument must have two columns of ids. Got a sparse matrix of "
+            "ratings. Use X, y = pairs_from_sparse(R)."
+        )
+    if not hasattr(X, "iloc"):
+        # As objects: an array of a text and a number would be one of two texts.
+        X = X if hasattr(X, "shape") else without_data(lambda: _objects(X), _WIDTH)
+        X = np.asarray(X)
+        if X.dtype.kind == "c":
+            raise ValueError("Complex data not supported. Use other ids.")
+    if len(X.shape) != 2 or X.shape[1] != 2:
+        raise ValueError(_WIDTH)
+    if not len(X):
+        raise ValueError("The X argument must have at least one row. Got 0 sample(s).")
+    if hasattr(X, "iloc"):
+        return X.iloc[:, 0], X.iloc[:, 1]
+    return X[:, 0], X[:, 1]
+
+
+def _objects(rows: Any) -> NDArray[Any]:
+    pairs = [tuple(row) for row in rows]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError
+    table = np.empty((len(pairs), 2), dtype=object)
+    for at, pair in enumerate(pairs):
+        table[at, 0], table[at, 1] = pair
+    return table
+
+
+def _as_column(column: Any, kind: str) -> NDArray[Any]:
+    """Ids as an array, objects that are all integers as an array of integers.
+
+    What else pandas would infer of all rows together is left: one float among large
+    integers would make floats of them, and different ids the same.
+    """
+
+    def convert() -> NDArray[Any]:
+        index = _index(column if hasattr(column, "dtype") else _object_array(column))
+        if index.ndim != 1 or index.hasnans:
+            raise ValueError
+        hash(index[0]) if len(index) else None
+        values = np.asarray(index)
+        if values.dtype.kind != "O":
+            return values
+        if pd.api.types.infer_dtype(values) == "integer":
+            try:
+                return np.array(values.tolist(), dtype=np.int64)
+            except OverflowError:
+                pass
+        return _object_array(_plain(value) for value in values)
+
+    values = np.asarray(without_data(convert, _BAD_IDS.format(kind)))
+    if without_data(lambda: _may_be_rounded(values), _BAD_IDS.format(kind)):
+        raise ValueError(_ROUNDED.format(kind))
+    return values
+
+
+def _distinct(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Each id once, in order, and the place of each row's id among them."""
+    if column.dtype.kind != "O":
+        codes, values = pd.factorize(column, sort=True)
+        return np.asarray(values), codes
+    # pandas tells objects apart by what it infers of all of them together.
+    first: dict[Any, int] = {}
+    found = [first.setdefault(value, len(first)) for value in column]
+    values, codes = _object_array(first), np.array(found, dtype=np.int64)
+    try:
+        keys = [(isinstance(value, str), value) for value in first]
+        order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+    except TypeError:  # not ordered: as they came
+        return values, codes
+    return values[order], np.argsort(order)[codes]
+
+
+def _plain(value: Any) -> Any:
+    """An id without NumPy's type: some of these equal what does not equal each other.
+
+    A duration of 5 is one of 5 seconds and one of 5 days.
+    """
+    if isinstance(value, np.datetime64):
+        return pd.Timestamp(value)
+    if isinstance(value, np.timedelta64):
+        return pd.Timedelta(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _may_be_rounded(values: NDArray[Any]) -> bool:
+    """Whether there is a float that is what several integers would be rounded to."""
+    if values.dtype.kind in "fc":
+        limit = 2.0 ** (np.finfo(values.dtype).nmant + 1)
+        return bool((np.abs(values) >= limit).any())
+    kinds: Any = (float, complex, np.inexact)
+    return values.dtype.kind == "O" and any(
+        isinstance(value, kinds) and abs(value) >= 2.0**53 for value in values
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(_text(part) for part in value)})"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(_text(part) for part in value))}}}"
+    kind: Any = type(value)
+    if issubclass(kind, Real) and value == int(value):
+        return str(int(value))
+    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+        raise TypeError
+    return str(value)
+
+
+def _places(known: NDArray[Any], column: NDArray[Any]) -> list[int] | NDArray[Any]:
+    """Where each id of the column is among the known ones, -1 if it is not."""
+    # As doubles two integers might be one, and True is 1 among objects only.
+    kinds = {known.dtype.kind, column.dtype.kind}
+    if kinds == {"i", "u"} or (len(kinds) == 1 and "O" not in kinds):
+        return np.asarray(_index(known).get_indexer(_index(column)))
+    # pandas compares by what it infers of all objects of a column together.
+    places = {value: place for place, value in enumerate(_objects_of(known))}
+    return [places.get(value, -1) for value in _objects_of(column)]
+
+
+def _objects_of(values: NDArray[Any]) -> list[Any]:
+    """The ids as objects of Python and pandas."""
+    return list(_index(values).astype(object))
+
+
+def _object_array(values: Iterable[Any]) -> NDArray[Any]:
+    """One-dimensional, whatever the values are."""
+    values = list(values)
+    table = np.empty(len(values), dtype=object)
+    for at, value in enumerate(values):  # NumPy would look into tuples
+        table[at] = value
+    return table
+
+
+def _index(values: Any) -> pd.Index:
+    """Without a common dtype for objects and texts, and tuples as they are."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    dtype = object if kind in ("O", "U", "S") else None
+    return pd.Index(values, dtype=dtype, tupleize_cols=False)
+
+
+def _kinds(values: NDArray[Any]) -> set[bool]:
+    """Whether ids are texts: both, if some are and some are not."""
+    if values.dtype.kind in "biufmM":
+        return {False} if len(values) else set()
+    return {isinstance(value, str) for value in values.tolist()}
+
+
+# ----------------------- Matrices of ratings as pairs of ids, one row for each rating
+
+
+def pairs_from_sparse(R: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The stored entries of a sparse matrix as pairs and ratings.
+
+    Parameters
+    ----------
+    R : sparse matrix or array of shape (n_users, n_items)
+        Users in rows, items in columns. An entry that is stored is a rating, also if it
+        is 0; one that is not stored is none.
+
+    Returns
+    -------
+    X : ndarray of int64 of shape (n_ratings, 2)
+        Row and column number of each rating.
+    y : ndarray of shape (n_ratings,)
+        The ratings.
+
+    Raises
+    ------
+    TypeError
+        If R is not sparse: of a dense array nobody knows which entries are ratings.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from skdp.decomposition import pairs_from_sparse
+    >>> X, y = pairs_from_sparse(csr_array([[5, 0], [3, 4]]))
+    >>> X.tolist(), y.tolist()
+    ([[0, 0], [1, 0], [1, 1]], [5, 3, 4])
+    """
+    if not issparse(R):
+        raise TypeError(
+            "The R argument must be a sparse matrix, whose stored entries are the "
+            f"ratings. Got an instance of {type(R).__name__}. Use "
+            "scipy.sparse.csr_array."
+        )
+    entries = R.tocoo()
+    X = np.column_stack([entries.row, entries.col]).astype(np.int64)
+    return X, np.asarray(entries.data)
+
+
+# --------------------------------------- RatingSource: ratings as the door holds them
+
+
+@dataclass(frozen=True, eq=False)
+class RatingSource:
+    """Ratings, and the public facts that answers need of them.
+
+    `ratings` are private; `n_samples`, the units of privacy, ratings or users, is
+    public.
+    """
+
+    ratings: Ratings
+    n_samples: int
+
+    @property
+    def largest_block(self) -> int:
+        """Sums are not taken in blocks."""
+        return self.n_samples
+
+
+# ---------------- At most m ratings of each user, by a rule that looks at nobody else
+# A user's items get pseudorandom keys and those with the smallest are kept. The keys
+# depend on a public seed, on the item and on the set of his own items, neither on his
+# code, which shifts when another user appears or disappears, nor on the values. So a
+# change of one user's ratings changes what is kept of him only. Mixing in his own items
+# spares the catalogue: one order for all users would never keep some of the items of
+# those who rated much.
+
+
+_KeyArray = NDArray[np.uint64]
+
+
+def kept_ratings(ratings: Ratings, max_ratings: int | None, seed: int) -> Ratings:
+    """The ratings that are used, user by user, each user's in the order of items.
+
+    At most `max_ratings` of a user, whose pairs are each there once; None: all. `seed`
+    is that of the keys; no privacy rests on it.
+    """
+    order = ratings.pattern.by_user
+    starts, pairs, items = order.starts, order.pairs, order.others
+    if max_ratings is not None and (order.counts > max_ratings).any():
+        stays = _smallest_keys(order, np.uint64(seed) << np.uint64(32), max_ratings)
+        pairs, items = pairs[stays], items[stays]
+        starts = np.concatenate([[0], np.cumsum(stays)])[starts].astype(np.int64)
+    old = ratings.pattern
+    pattern = Pattern(old.users[pairs], items, old.n_users, old.n_items)
+    places = np.arange(len(pairs), dtype=np.int32)
+    pattern.__dict__["by_user"] = Order(starts, places, items)  # it is sorted already
+    return Ratings(pattern, ratings.values[pairs].astype(np.float64))
+
+
+def _smallest_keys(order: Order, seed: np.uint64, n_kept: int) -> NDArray[np.bool_]:
+    """Which pairs, user by user, are among the user's `n_kept` smallest keys."""
+    users = np.repeat(np.arange(len(order.counts)), order.counts)
+    marks = _mixed(order.others.astype(np.uint64) ^ seed)
+    own = np.concatenate([np.zeros(1, np.uint64), np.cumsum(marks)])  # modulo 2^64
+    sums = own[order.starts[1:]] - own[order.starts[:-1]]
+    keys = _mixed(marks ^ _mixed(sums)[users])
+    by_key = np.lexsort((keys, users))
+    rank = np.empty(len(users), dtype=np.int64)
+    rank[by_key] = np.arange(len(users)) - np.repeat(order.starts[:-1], order.counts)
+    return rank < n_kept
+
+
+def _mixed(values: _KeyArray) -> _KeyArray:
+    """Vigna's splitmix64, one step."""
+    z = values + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+# ------------------------------------------------------------------------------------
+# Task: what is to be minimised, and the public facts of a factorisation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    r"""Public facts of one factorisation. Nothing here may be computed from ratings.
+
+    The objective over biases b, c and factors p, q is the mean over ratings of
+
+    ``((r - mean - b_u - c_i - p_u q_i)^2
+    + alpha (b_u^2 + c_i^2 + |p_u|^2 + |q_i|^2)) / 2``
+
+    in which a user's penalty grows with the number of his ratings, as in [1]_, so that
+    it is a sum of one function for each rating. The mean of all ratings is subtracted
+    first with biases, and is 0 without.
+
+    Parameters
+    ----------
+    n_users, n_items : int
+        Ids that are known.
+    n_components : int
+        k; 0 for biases alone.
+    alpha : float in [0, inf)
+        Penalty of each rating.
+    unit : {"rating_value", "user"} or None
+        What the release protects; None: nothing.
+    rating_bounds : pair of floats
+        Ratings are clipped to them if there is a unit.
+    max_ratings : int or None
+        Most ratings of a user that are used, under ``unit="user"``.
+    pattern : Pattern or None
+        Who rated what, where that is public: not under ``unit="user"``.
+
+    References
+    ----------
+    .. [1] Zhou, Wilkinson, Schreiber and Pan (2008). Large-scale parallel
+       collaborative filtering for the Netflix prize. AAIM, equation (3).
+    """
+
+    n_users: int
+    n_items: int
+    n_components: int
+    alpha: float
+    biases: bool
+    unit: Unit | None = None
+    rating_bounds: tuple[float, float] | None = None
+    max_ratings: int | None = None
+    pattern: Pattern | None = None
+
+    @property
+    def n_units(self) -> int:
+        """How many ratings or, where who rated what is private, users: public."""
+        return self.n_users if self.pattern is None else len(self.pattern)
+
+    @property
+    def declared_bounds(self) -> tuple[float, float]:
+        """`rating_bounds` of a private task, which has to have them."""
+        if self.rating_bounds is None:
+            raise ValueError("This task declares no rating_bounds. Set them.")
+        return self.rating_bounds
+
+    @property
+    def public_pattern(self) -> Pattern:
+        """`pattern` of a task in which it is public."""
+        if self.pattern is None:
+            raise ValueError("Who rated what is private here. Use another unit.")
+        return self.pattern
+
+
+# ------------------------------------------------------------------------------------
+# Factors: a factorisation, biases among its columns, in one flat vector
+
+
+# Rows are padded with zeros to a multiple of this many numbers: a register of single
+# precision or two of double, which is what the compiled loops take at a time.
+_ROW = 8
+# Pairs whose rows are copied at a time.
+_TOGETHER = 1 << 14
+
+
+@dataclass(frozen=True)
+class Factors:
+    r"""A prediction of each rating: ``mean + users[u] @ items[i]``.
+
+    A row has the k factors first. With biases, column k is the user's bias (1 in rows
+    of items) and column k + 1 the item's (1 in rows of users), so that one product of
+    rows is everything but the mean. The other columns are zeros.
+
+    `flat` has the rows of all users, then of all items, each of the same width: the
+    unknowns of the solvers, among constants. `mean` is that of the ratings, or what a
+    solver puts in its place; 0.0 without biases.
+    """
+
+    flat: NDArray[Any]
+    mean: float
+    task: Task
+
+    @classmethod
+    def zeros(cls, task: Task, mean: float = 0.0, dtype: Any = np.float64) -> Self:
+        """No biases and no factors: predicts the mean."""
+        size = (task.n_users + task.n_items) * width(task)
+        factors = cls(np.zeros(size, dtype), mean, task)
+        if task.biases:
+            factors.items[:, task.n_components] = 1
+            factors.users[:, task.n_components + 1] = 1
+        return factors
+
+    @property
+    def users(self) -> NDArray[Any]:
+        """Rows of users, of shape (n_users, width); a view."""
+        size = self.task.n_users * width(self.task)
+        return self.flat[:size].reshape(self.task.n_users, -1)
+
+    @property
+    def items(self) -> NDArray[Any]:
+        """Rows of items, of shape (n_items, width); a view."""
+        size = self.task.n_users * width(self.task)
+        return self.flat[size:].reshape(self.task.n_items, -1)
+
+    def predictions(self, users: IntArray, items: IntArray) -> NDArray[Any]:
+        """Predicted ratings of pairs of codes, of shape (n_pairs,).
+
+        Code -1 is an id that is not known: no factors, no bias.
+        """
+        predicted = np.empty(len(users), dtype=self.flat.dtype)
+        of_users = _with_nobody(self.users, self.task, self.task.n_components + 1)
+        of_items = _with_nobody(self.items, self.task, self.task.n_components)
+        for start in range(0, len(users), _TOGETHER):
+            part = slice(start, start + _TOGETHER)
+            predicted[part] = np.einsum(
+                "ij,ij->i", of_users[users[part]], of_items[items[part]]
+            )
+        predicted += self.mean
+        return predicted
+
+    def copy(self) -> Self:
+        """Factors with numbers of their own."""
+        return replace(self, flat=self.flat.copy())
+
+
+def _with_nobody(rows: NDArray[Any], task: Task, constant: int) -> NDArray[Any]:
+    """The rows and, at the end, where -1 points to, that of an id nobody knows."""
+    nobody = np.zeros((1, rows.shape[1]), dtype=rows.dtype)
+    if task.biases:
+        nobody[0, constant] = 1
+    return np.concatenate([rows, nobody])
+
+
+def width(task: Task) -> int:
+    """Numbers in a row: factors, biases and padding."""
+    return -(-max(1, task.n_components + 2 * task.biases) // _ROW) * _ROW
+
+
+# ------------------------------------------------------------------------------------
+# Threads: disjoint blocks at the same time, with the same result as in turn
+
+
+class Threads:
+    """A pool for compiled loops that release the interpreter's lock.
+
+    Not numba's own parallel loops: their default layer on some machines must not be
+    entered by two fits at once.
+    """
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_threads = _resolved(n_jobs)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        if self.n_threads > 1:
+            self._pool = ThreadPoolExecutor(self.n_threads)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def each(self, work: Callable[..., Any], blocks: Iterable[tuple[Any, ...]]) -> None:
+        """Call ``work(*block)`` for every block and wait for all of them."""
+        if self._pool is None:
+            for block in blocks:
+                work(*block)
+            return
+        for done in [self._pool.submit(work, *block) for block in blocks]:
+            done.result()
+
+
+def _resolved(n_jobs: int | None) -> int:
+    if n_jobs is None:
+        return 1
+    processors = os.cpu_count() or 1
+    return max(1, processors + 1 + n_jobs if n_jobs < 0 else n_jobs)
+
+
+# ----------------------- The contract between an estimator and what factorises for it
+
+
+# A generator of scikit-learn's kind, for draws on which no privacy rests.
+Draws = Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Factorizer(Configured, ABC):
+    """Minimises the objective of a `Task`, without privacy."""
+
+    uses_alpha: ClassVar[bool] = True
+    # For n_components=None, and of `default_alpha`: all but one minimise one objective.
+    components: ClassVar[int] = 48
+    penalty: ClassVar[float] = 0.62
+
+    @classmethod
+    def planned(cls, given: Given, task: Task) -> Self:
+        """What was not given decided by rule.
+
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+        task : Task
+        """
+        return cls(**given)
+
+    @classmethod
+    def default_alpha(cls, task: Task) -> float:
+        """`penalty` over the root of the mean number of ratings of an id.
+
+        The error that a rating's penalty has to balance is that of a row's estimate,
+        which falls with the row's number of ratings.
+        """
+        n_ids = task.n_users + task.n_items
+        n_ratings = len(task.pattern) if task.pattern is not None else 0
+        return cls.penalty * math.sqrt(n_ids / n_ratings) if n_ratings else cls.penalty
+
+    @property
+    @abstractmethod
+    def n_steps(self) -> int:
+        """Passes that `iterates` makes at most."""
+
+    @abstractmethod
+    def iterates(
+        self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
+    ) -> Iterator[Factors]:
+        """The start, then the factors after each pass; `n_steps` of them at most.
+
+        What is yielded may be changed in place by the next pass. Never NaN or infinite
+        for finite ratings: a start or a step that would be is made smaller.
+
+        Parameters
+        ----------
+        ratings : Ratings
+        task : Task
+        rng : Draws
+            For starts and orders, which no privacy rests on.
+        threads : Threads
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateFactorizer(Configured, ABC):
+    """Factorises privately: plans what it asks, then walks over the answers."""
+
+    unit: ClassVar[Unit]
+    # Of `sensitivity`, for the record.
+    sensitivity_unit: ClassVar[str]
+
+    @classmethod
+    def check(cls, task: Task, budget: Budget) -> None:
+        """Raise what no parameter can mend.
+
+        Raises
+        ------
+        Refused
+        """
+        if budget.delta == 0:
+            raise Refused(
+                f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
+                "Use a delta above 0."
+            )
+        if task.rating_bounds is None or not math.isfinite(task.rating_bounds[1]):
+            raise Refused(f"solver={cls.key!r} needs finite rating_bounds.")
+
+    @classmethod
+    @abstractmethod
+    def planned(cls, given: Given, task: Task, budget: Budget) -> Self:
+        """What was not given decided by rule; from public facts only.
+
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+
+        Raises
+        ------
+        Refused
+            If this cannot do the job.
+        """
+
+    @classmethod
+    @abstractmethod
+    def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
+        """The rule for ``n_components=None``; that of `task` means nothing yet."""
+
+    @property
+    def mechanism(self) -> str:
+        """What makes the release private, for the record."""
+        return "Gaussian noise, calibrated exactly"
+
+    @abstractmethod
+    def plan(self, task: Task) -> Plan:
+        """Everything `run` will ask. Pure: sees no data, draws no noise."""
+
+    @abstractmethod
+    def sensitivity(self, task: Task) -> float:
+        """Largest L2 sensitivity of one query under the task's unit."""
+
+    @abstractmethod
+    def bias_noise(self, task: Task, budget: Budget) -> float:
+        """Deviation of the noise in a bias that the whole budget went into.
+
+        In units of the width of the rating bounds; a rule of thumb, from public facts.
+        """
+
+    @abstractmethod
+    def run(
+        self, answers: Answers, task: Task, rng: Draws, progress: Progress
+    ) -> Factors:
+        """Walk over released values; ask exactly what `plan` declared.
+
+        Under ``unit="user"`` the rows of users in the result are those of nobody: the
+        mean user's.
+
+        Parameters
+        ----------
+        answers : Answers
+            Over a `RatingSource`, its values within the task's bounds.
+        rng : Draws
+            For draws that no privacy rests on and that are independent of the data.
+        """

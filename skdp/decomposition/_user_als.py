@@ -1,21 +1,4 @@
-r"""Private factorisation that protects all ratings of a user: noisy alternation.
-
-The rows of users never leave the computation. In every round each user, alone, fits
-his own row to the items as they were last released, and contributes what his residuals
-say about the items:
-
-    G = sum_u c_u,   c_u[i] = w_u d_i e_ui z_u,   w_u = (kept ratings of u)^(-1/2),
-
-with e his residuals, clipped, z his row and d weights of the items, public by then.
-The whole c_u is clipped to a ball, so that G has a known sensitivity; see
-``docs/proofs/mf_user.md``. Before the rounds the weighted counts of the items are
-released, ``N_i = sum of w_u over those who rated i``. They turn G into steps, and they
-are a first factor: how a user's ratings change with popularity is worth more than any
-factor that noise leaves to be learned. The second is the item's bias.
-
-Everything after a release is Bayesian with a known noise: what several rounds say of
-a row of an item is averaged by precision and shrunk towards where the row started.
-"""
+"""Noisy alternating least squares that protects all ratings of a user."""
 
 from __future__ import annotations
 
@@ -24,20 +7,246 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from skdp._configured import Checks, Given
-from skdp._validation import check_count, check_real
-from skdp.decomposition._factorizer import Draws, PrivateFactorizer
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._released_items import NoisyItems
-from skdp.decomposition._task import Task
-from skdp.decomposition._users import CountQuery, KeptRatings, PairQuery, RowQuery
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_count, check_real
+from skdp._stored import Checks, Given
+from skdp.decomposition._ratings import (
+    Draws,
+    Factors,
+    Order,
+    Pattern,
+    PrivateFactorizer,
+    Task,
+)
+from skdp.decomposition._user_sums import CountQuery, KeptRatings, PairQuery, RowQuery
 from skdp.exceptions import Refused
-from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import Unit
-from skdp.privacy._answers import Answers
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._plan import Line, Plan
-from skdp.solvers._progress import Progress
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.accounting._relations import Unit
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan
+from skdp.solvers._base import Progress
+
+# ------------------------------------------------------------------------------------
+# Rows of items as they are known from noisy releases; post-processing throughout
+# A release says ``sums = counts * weights * step @ moments + noise`` of the step from
+# the rows that users had, up to the optimum given their own rows. With the known noise
+# that is a measurement of a row; measurements of all rounds are averaged by precision
+# and shrunk towards the row's start by a variance that is estimated over the items.
+
+
+# Variance of a factor over the items, weighted by popularity, at its start: with it a
+# prior that counts for as many ratings suits factors and biases alike.
+_FACTOR_VARIANCE = 1 / 6
+# In units of half the width of the bounds, as everything below: the slope of biases
+# in standardised log popularity, and its error.
+_SLOPE, _SLOPE_ERROR = 0.075, 0.05
+# Variances over the items, of biases and of later steps: supposed before anything is
+# known of them, and the range of what is estimated.
+_BIAS_VARIANCE, _BIAS_RANGE = 0.02, (0.0025, 0.1)
+_STEP_VARIANCE, _STEP_RANGE = 0.005, (0.0005, 0.1)
+# Variance that the ratings' own errors add to a noisy sum, for each unit of weight.
+_OWN_VARIANCE = 0.01
+# Of the weighted counts: what is added to all, of the order of one rating's weight.
+_LEAST_COUNT = 0.1
+# Moments of users' rows are near 1; a smaller eigenvalue is noise.
+_LEAST_MOMENT = 0.1
+# Entries stay in a box, so that all arithmetic is finite whatever the noise.
+_BOX = 1e3
+
+
+class NoisyItems:
+    """The state between rounds.
+
+    With `n_factors` from 0 to 2, the first factor is the item's bias and the second the
+    logarithm of its popularity, until they are refined.
+    """
+
+    def __init__(self, task: Task, n_factors: int) -> None:
+        self._task, self._n_factors = task, n_factors
+
+    def start(self, counts: FloatArray, mean: float, sigma: float) -> None:
+        """Take in the first release.
+
+        All noisy: weighted counts of shape (n_items,), of noise `sigma`, and the mean
+        of the users' means.
+        """
+        task, n_factors = self._task, self._n_factors
+        self._mean = mean
+        self._counts = _positive(counts, sigma)
+        self._popularity = self._counts / self._counts.sum()
+        self._log = self._standardised(np.log(self._counts))
+        # Biases in the first column, then factors; all in units of the residuals.
+        self._start = np.zeros((task.n_items, 1 + n_factors))
+        # What is often rated is rated higher, as a rule.
+        self._start[:, 0] = _SLOPE * self._log
+        if n_factors == 2:
+            self._start[:, 2] = self._factor(self._log)
+        self._rows = self._start.copy()
+        self._precision = np.zeros_like(self._rows)
+        self._pull = np.zeros_like(self._rows)  # measurements by their precision
+        self._is_first = True
+
+    def popular(self, n: int) -> NDArray[np.intp]:
+        """The `n` items that seem most popular, in increasing order."""
+        # Stable, so that ties fall alike on every machine.
+        return np.sort(np.argsort(-self._counts, kind="stable")[:n])
+
+    def add_directions(
+        self, matrix: FloatArray, chosen: NDArray[np.intp], n_directions: int
+    ) -> None:
+        """More factors, started at what residuals of the chosen items have in common.
+
+        `matrix`, of shape (n_chosen, n_chosen), has noisy sums of products of
+        residuals.
+        """
+        vectors = np.linalg.eigh(matrix)[1][:, ::-1][:, :n_directions]
+        for vector in vectors.T:
+            column = np.zeros((len(self._counts), 1))
+            # Products are summed over those who rated both, so popularity is divided
+            # out of what would else be in both of them.
+            column[chosen, 0] = vector / self._counts[chosen]
+            column = self._factor(self._standardised(column[:, 0]))[:, None]
+            self._start = np.hstack([self._start, column])
+            self._rows = np.hstack([self._rows, column])
+            nothing = np.zeros_like(column)
+            self._precision = np.hstack([self._precision, nothing])
+            self._pull = np.hstack([self._pull, nothing])
+
+    def weights(self, sigma: float) -> FloatArray:
+        """Weights of the items in the next query: where its noise does least harm.
+
+        They minimise the squared error of the next estimates, popular items counting
+        for more, among weights of the same mean square over ratings. Its noise is
+        `sigma`.
+        """
+        variance = _BIAS_VARIANCE if self._is_first else _STEP_VARIANCE
+        floor = sigma**2 / variance
+        n, order = self._counts, np.argsort(-self._counts, kind="stable")
+        sorted_n, sorted_share = n[order], self._popularity[order]
+        # Water filling: no weight where noise would drown what is learned.
+        needed = 1 + np.cumsum(sorted_share * floor / sorted_n**2)
+        levels = needed / np.cumsum(sorted_share / sorted_n)
+        n_active = int(np.count_nonzero(levels > floor / sorted_n))
+        level = levels[max(n_active, 1) - 1]
+        weights: FloatArray = np.sqrt(np.maximum(level / n - floor / n**2, 0.0))
+        return weights
+
+    def learn(
+        self, sums: FloatArray, moments: FloatArray, weights: FloatArray, sigma: float
+    ) -> None:
+        """Take in a release, of biases at first and of all columns later."""
+        inverse = _inverse(moments)
+        reach = (self._counts * weights)[:, None]
+        steps = sums @ inverse
+        own = _OWN_VARIANCE * (self._counts * weights**2)[:, None]
+        noise = sigma**2 * np.diag(inverse @ inverse) + own * np.diag(inverse)
+        if self._is_first:
+            self._learn_biases(steps[:, 0], reach[:, 0], noise[:, 0])
+            self._is_first = False
+            return
+        precision = reach**2 / noise
+        self._precision += precision
+        self._pull += reach * steps / noise + precision * (self._rows - self._start)
+        known = self._precision > 0
+        # Before its first measurement an item has a precision of 0 and keeps its start.
+        measured = self._pull / np.where(known, self._precision, 1.0)
+        # Items that are hardly measured say next to nothing about the variance of all.
+        trust = np.minimum(1.0, _STEP_VARIANCE * self._precision) ** 2
+        trust = trust * self._popularity[:, None]
+        # The square of a measurement is too large by its noise.
+        excess = measured**2 - 1 / np.where(known, self._precision, np.inf)
+        variance = _within(
+            (trust * excess).sum(axis=0) / np.maximum(trust.sum(axis=0), 1e-300),
+            _STEP_RANGE,
+        )
+        step = self._pull / (self._precision + 1 / variance)
+        self._rows = np.clip(self._start + step, -_BOX, _BOX)
+
+    def _learn_biases(
+        self, steps: FloatArray, reach: FloatArray, noise: FloatArray
+    ) -> None:
+        # First a line in log popularity through all items, then each item's own bias.
+        design = np.stack([np.ones_like(self._log), self._log], axis=1)
+        by_noise = reach**2 / (noise + reach**2 * _BIAS_VARIANCE)
+        # With a prior, so that a few noisy items cannot tilt the line.
+        gram = (design * by_noise[:, None]).T @ design + np.eye(2) / _SLOPE_ERROR**2
+        answers = reach * steps / (noise + reach**2 * _BIAS_VARIANCE)
+        line = design @ np.linalg.solve(gram, design.T @ answers)
+        self._start[:, 0] += line
+        rest = steps - reach * line
+        excess = (reach**2 * (rest**2 - noise)).sum() / max((reach**4).sum(), 1e-300)
+        variance = _within(excess, _BIAS_RANGE)
+        self._precision[:, 0] = reach**2 / noise
+        self._pull[:, 0] = reach * rest / noise
+        own = self._pull[:, 0] / (self._precision[:, 0] + 1 / variance)
+        self._rows = self._start.copy()
+        self._rows[:, 0] += own
+        if self._start.shape[1] > 1:
+            self._start[:, 1] = self._factor(self._standardised(self._rows[:, 0]))
+            self._rows[:, 1] = self._start[:, 1]
+        self._rows = np.clip(self._rows, -_BOX, _BOX)
+
+    def factors(self, middle: float, half: float) -> Factors:
+        """As they are now, in units of the ratings; of users the mean one's rows."""
+        task, n_factors = self._task, self._rows.shape[1] - 1
+        factors = Factors.zeros(task, middle + half * self._mean)
+        factors.items[:, :n_factors] = RowQuery.entries(self._rows[:, 1:])
+        factors.items[:, task.n_components + 1] = half * self._rows[:, 0]
+        return factors
+
+    def _standardised(self, values: FloatArray) -> FloatArray:
+        """With mean 0 and variance 1 over the ratings."""
+        values = values - self._popularity @ values
+        spread = math.sqrt(float(self._popularity @ values**2))
+        # Without a spread there is nothing that tells items apart.
+        return values / spread if spread > 1e-100 else np.zeros_like(values)
+
+    @staticmethod
+    def _factor(values: FloatArray) -> FloatArray:
+        return RowQuery.steps(math.sqrt(_FACTOR_VARIANCE) * values)
+
+
+def _positive(counts: FloatArray, sigma: float) -> FloatArray:
+    """Smooth and increasing in noisy counts; near them well above the noise."""
+    # Never 0 or below: its logarithm is taken and it is divided by.
+    soft = np.logaddexp(0.0, 1.5 * counts / sigma) / 1.5
+    positive: FloatArray = sigma * (soft + 0.4) + _LEAST_COUNT
+    return positive
+
+
+def _inverse(moments: FloatArray) -> FloatArray:
+    values, vectors = np.linalg.eigh(moments)
+    inverse: FloatArray = (vectors / np.maximum(values, _LEAST_MOMENT)) @ vectors.T
+    return inverse
+
+
+def _within(values: FloatArray, bounds: tuple[float, float]) -> FloatArray:
+    return np.clip(values, *bounds)
+
+
+# ------------------------------------------------------------------------------------
+# Private factorisation that protects all ratings of a user: noisy alternation
+# The rows of users never leave the computation. In every round each user, alone, fits
+# his own row to the items as they were last released, and contributes what his
+# residuals say about the items:
+#
+#     G = sum_u c_u,   c_u[i] = w_u d_i e_ui z_u,   w_u = (kept ratings of u)^(-1/2),
+#
+# with e his residuals, clipped, z his row and d weights of the items, public by then.
+# The whole c_u is clipped to a ball, so that G has a known sensitivity; see
+# ``docs/proofs/mf_user.md``. Before the rounds the weighted counts of the items are
+# released, ``N_i = sum of w_u over those who rated i``. They turn G into steps, and
+# they are a first factor: how a user's ratings change with popularity is worth more
+# than any factor that noise leaves to be learned. The second is the item's bias.
+#
+# Everything after a release is Bayesian with a known noise: what several rounds say of
+# a row of an item is averaged by precision and shrunk towards where the row started.
+
 
 _FIRST_FACTORS = 2  # they start at the items' biases and popularity
 _ROUNDS_BEFORE_PAIRS = 2
@@ -231,3 +440,179 @@ class UserALS(PrivateFactorizer):
         weights = items.weights(sigma)
         released = answers.ask(query.at(kept, factors, weights), line).value
         items.learn(*query.read(released), weights, sigma)
+
+
+# ------------------------------------------------------------------------------------
+# Rows of a factorisation from noisy sums: posterior means, all variances known
+# A clipped residual d with public row x is modelled as ``slope x' w + e``, e of
+# variance `spread`: clipping to c a residual that is normal with deviation s weakens
+# what it depends on by the probability of not being clipped. With ``w ~ N(0,
+# diag(prior))`` the statistic ``t = sum d x + N(0, sigma^2 I)`` over rows of Gram
+# matrix G is normal, and
+#
+# ``E[w | t] = slope P G (slope^2 G P G + spread G + sigma^2 I)^-1 t``, P = diag(prior).
+
+
+# Rows of a sparse product made at a time: bounds the memory.
+_ROWS_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class ClippedNormal:
+    """A normal residual of deviation `deviation`, clipped to `clip`, both positive."""
+
+    deviation: float
+    clip: float
+
+    @property
+    def slope(self) -> float:
+        """By how much its mean follows a small shift: the share that is not clipped."""
+        return math.erf(self.clip / self.deviation / math.sqrt(2))
+
+    @property
+    def spread(self) -> float:
+        """Its variance."""
+        t = self.clip / self.deviation
+        # Second moments between the bounds and on them; the mean is 0 by symmetry.
+        density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+        inside = self.slope - 2 * t * density
+        return self.deviation**2 * inside + self.clip**2 * (1 - self.slope)
+
+    def rows(
+        self, gram: FloatArray, sums: FloatArray, prior: FloatArray, sigma: float
+    ) -> FloatArray:
+        """Posterior means, row by row.
+
+        `gram` of shape (n_rows, d, d) and `sums` of shape (n_rows, d) are the noisy
+        statistics, `prior` the d variances, `sigma` the standard deviation of the noise
+        in `sums`.
+        """
+        explained = gram * prior
+        below = self.slope**2 * (explained @ gram) + self.spread * gram
+        # Where there is neither noise nor a rating the sums are 0 as well.
+        sizes = np.trace(below, axis1=1, axis2=2)
+        diagonal = sigma**2 + 1e-12 * sizes + 1e-100
+        below += diagonal[:, None, None] * np.eye(gram.shape[-1])
+        weights = np.linalg.solve(below, sums[:, :, None])
+        return np.asarray(self.slope * prior * (gram @ weights)[:, :, 0])
+
+
+def row_grams(pairs: csr_matrix, rows: FloatArray) -> FloatArray:
+    """Gram matrices ``sum_j x_j x_j'`` over each row's columns of the pattern."""
+    return _squares(pairs @ _products(rows), rows.shape[1])
+
+
+def product_gram(pairs: csr_matrix, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Gram matrix of the rows ``vec(z_u x_i')`` over all pairs, of shape (1, K, K)."""
+    k, m = left.shape[1], right.shape[1]
+    products = _products(right)
+    total = np.zeros((k * (k + 1) // 2, m * (m + 1) // 2))
+    for start in range(0, len(left), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        total += _products(left[part]).T @ (pairs[part] @ products)
+    square = _squares(_squares(total, m).transpose(1, 2, 0), k)
+    return square.transpose(2, 0, 3, 1).reshape(1, k * m, k * m)
+
+
+def _products(rows: FloatArray) -> FloatArray:
+    """Products of every two entries of a row, each once."""
+    # Symmetric: half of the columns make half of the work of the sparse product.
+    first, second = np.triu_indices(rows.shape[1])
+    return np.asarray(rows[:, first] * rows[:, second])
+
+
+def _squares(products: FloatArray, d: int) -> FloatArray:
+    """The symmetric matrices that products of two entries are part of."""
+    places = np.zeros((d, d), dtype=np.intp)
+    first, second = np.triu_indices(d)
+    places[first, second] = places[second, first] = np.arange(len(first))
+    return np.asarray(products[..., places])
+
+
+# ------------------------------------------------------------------------------------
+# LowRank: a matrix of predictions grown part by part, cut to what is asked for
+
+
+# Pairs whose predictions are computed together: bounds the memory.
+_PAIRS_AT_ONCE = 2**16
+# What an id without a rating counts as, in ratings.
+_UNRATED = 0.1
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """Predictions ``users @ items.T`` of all pairs of ids.
+
+    Of shape (n_users, r) and (n_items, r).
+    """
+
+    users: FloatArray
+    items: FloatArray
+
+    def plus(self, other: LowRank) -> LowRank:
+        """The sum of both."""
+        users = np.hstack([self.users, other.users])
+        return LowRank(users, np.hstack([self.items, other.items]))
+
+    def predict(self, pattern: Pattern) -> FloatArray:
+        """Predictions of the pairs of a pattern."""
+        out = np.empty(len(pattern))
+        for start in range(0, len(pattern), _PAIRS_AT_ONCE):
+            part = slice(start, start + _PAIRS_AT_ONCE)
+            users, items = pattern.users[part], pattern.items[part]
+            out[part] = np.einsum("ij,ij->i", self.users[users], self.items[items])
+        return out
+
+    def centred(self, pattern: Pattern) -> LowRank:
+        """Without the mean and the biases: rows less the mean rating's row."""
+        users = self.users - mean_row(self.users, pattern.by_user)
+        return LowRank(users, self.items - mean_row(self.items, pattern.by_item))
+
+    def principal(self, pattern: Pattern, k: int) -> LowRank:
+        """The best k factors, rows and columns weighted by the roots of their counts.
+
+        The factors of users and of items share each singular value equally. Columns
+        beyond the rank are zeros.
+        """
+        left, first = _weighted_basis(self.users, pattern.by_user)
+        right, second = _weighted_basis(self.items, pattern.by_item)
+        u, values, v = np.linalg.svd(first @ second.T, full_matrices=False)
+        users, items = np.zeros((len(left), k)), np.zeros((len(right), k))
+        cut = min(k, len(values))
+        roots = np.sqrt(values[:cut])
+        users[:, :cut] = left @ u[:, :cut] * roots
+        items[:, :cut] = right @ v[:cut].T * roots
+        return LowRank(users, items)
+
+    def factors(self, pattern: Pattern, task: Task) -> Factors:
+        """The mean and the biases, if there are to be any, and the best factors."""
+        k = task.n_components
+        if not task.biases:
+            return _with_factors(Factors.zeros(task), self.principal(pattern, k))
+        user = mean_row(self.users, pattern.by_user)
+        item = mean_row(self.items, pattern.by_item)
+        factors = Factors.zeros(task, float(user @ item))
+        factors.users[:, k] = (self.users - user) @ item
+        factors.items[:, k + 1] = (self.items - item) @ user
+        return _with_factors(factors, self.centred(pattern).principal(pattern, k))
+
+
+def mean_row(rows: FloatArray, order: Order) -> FloatArray:
+    """The mean of rows over ratings."""
+    return np.asarray(np.average(rows, axis=0, weights=_weights(order)))
+
+
+def _with_factors(factors: Factors, rows: LowRank) -> Factors:
+    k = factors.task.n_components
+    factors.users[:, :k], factors.items[:, :k] = rows.users, rows.items
+    return factors
+
+
+def _weighted_basis(rows: FloatArray, order: Order) -> tuple[FloatArray, FloatArray]:
+    roots = np.sqrt(_weights(order))[:, None]
+    basis, turn = np.linalg.qr(rows * roots)
+    return basis / roots, turn
+
+
+def _weights(order: Order) -> FloatArray:
+    return np.maximum(order.counts, _UNRATED)

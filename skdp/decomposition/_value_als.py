@@ -1,58 +1,319 @@
-r"""Noisy alternating least squares for ratings of which only the values are private.
-
-Algorithm: with residuals ``d_ui = clip(r_ui - prediction, -c, c)`` against what has
-been released, and rows x_i, z_u of norm at most 1 made from the pattern and from what
-has been released,
-
-1. ``sum_ui d_ui z_u x_i' + N`` for points z, x of the pattern alone: a small
-   matrix M explains ratings by ``z_u' M x_i``;
-2. ``sum_u d_ui z_u + N`` for every item: item rows;
-3. ``sum_i d_ui x_i + N`` for every user: user rows; and 2, 3 again.
-
-Each is a half-step of alternating least squares whose linear terms alone need noise:
-the Gram matrices are those of public rows over public pairs. The rows are posterior
-means for normal priors and noise of known size, so what noise drowns is left out. At
-the end each part is fitted again, from the same releases, to what the others leave.
-"""
+"""Noisy alternating least squares that protects the value of each rating."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar, Self
+from functools import partial, reduce
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
-from skdp._configured import Checks, Given
-from skdp._floats import FloatArray
-from skdp._validation import check_count, check_real
-from skdp.decomposition._factorizer import Draws, PrivateFactorizer
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._low_rank import LowRank
-from skdp.decomposition._pattern_embedding import pattern_embedding
-from skdp.decomposition._posterior_rows import ClippedNormal
-from skdp.decomposition._prediction_parts import (
-    Bilinear,
-    Fit,
-    ItemRows,
-    Part,
-    Release,
-    UserRows,
+from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp._checks import check_count, check_real
+from skdp._stored import Checks, Given
+from skdp.decomposition._ratings import (
+    Draws,
+    Factors,
+    Order,
+    Pattern,
+    PrivateFactorizer,
+    RatingSource,
+    Task,
 )
-from skdp.decomposition._rating_values import (
-    RatingValues,
-    ResidualSum,
-    residual_sensitivity,
-)
-from skdp.decomposition._ratings import Order, Pattern
-from skdp.decomposition._task import Task
-from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import Unit
-from skdp.privacy._answers import Answers
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._plan import Line, Plan
-from skdp.solvers._progress import Progress
+from skdp.decomposition._user_als import ClippedNormal, LowRank, product_gram, row_grams
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.accounting._relations import Unit
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._query import Bound, Layout
+from skdp.solvers._base import Progress
+
+# ------------------------------------------------------------------------------------
+# Users and items as points, from who rated what alone: public with a public pattern
+# Who rates what says much about how it is liked. Where the pattern is public, so are
+# these points, and a rating can be explained by them with few private numbers.
+
+
+# Of the subspace iteration: more columns than are kept, and passes.
+_EXTRA, _PASSES = 8, 6
+
+
+def pattern_embedding(
+    pattern: Pattern, k: int, rng: Draws
+) -> tuple[FloatArray, FloatArray]:
+    """Leading singular vectors of the 0-1 matrix of pairs, as unit rows.
+
+    Rows are ``U S`` and ``V S`` of the truncated decomposition, brought to norm 1:
+    what kind of user, not how active a one. Ids without a rating are zeros.
+
+    Columns of the `k` beyond the smaller number of ids are zeros; `rng` is for the
+    start of the iteration.
+
+    Returns
+    -------
+    users, items : ndarrays of shape (n_users, k) and (n_items, k)
+    """
+    pairs = incidence(pattern)
+    columns = min(k + _EXTRA, *pairs.shape)
+    right = rng.standard_normal((pairs.shape[1], columns))
+    for _ in range(_PASSES):
+        left = np.linalg.qr(pairs @ right)[0]
+        right = np.linalg.qr(pairs.T @ left)[0]
+    left, values, turn = np.linalg.svd(pairs @ right, full_matrices=False)
+    users, items = np.zeros((pairs.shape[0], k)), np.zeros((pairs.shape[1], k))
+    kept = min(k, columns)
+    users[:, :kept] = (left * values)[:, :kept]
+    items[:, :kept] = (right @ turn.T * values)[:, :kept]
+    return unit_rows(users), unit_rows(items)
+
+
+def incidence(pattern: Pattern) -> csr_matrix:
+    """The matrix with 1 where a user rated an item."""
+    return values_of(pattern, np.ones(len(pattern)))
+
+
+def values_of(pattern: Pattern, values: FloatArray) -> csr_matrix:
+    """The sparse matrix of numbers given pair by pair."""
+    order = pattern.by_user
+    shape = (pattern.n_users, pattern.n_items)
+    return csr_matrix((values[order.pairs], order.others, order.starts), shape=shape)
+
+
+def unit_rows(rows: FloatArray, least: float = 1e-12) -> FloatArray:
+    """Rows brought to norm 1; those shorter than `least` of the longest, shorter."""
+    norms = np.linalg.norm(rows, axis=1)
+    floor = max(least * norms.max(initial=0.0), 1e-300)
+    return np.asarray(rows / np.maximum(norms, floor)[:, None])
+
+
+# ------------------------------------------------------------------------------------
+# Parts of a prediction that one noisy query each is about, fitted together
+
+
+class PredictionPart(Protocol):
+    """Coefficients, and rows of norm at most 1 by which predictions depend on them."""
+
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        """Of the coefficients: (n_rows, d)."""
+
+    def sums(self, residuals: csr_matrix) -> FloatArray:
+        """Residuals times rows, summed by coefficient, of shape (n_rows, d)."""
+
+    def gram(self, pairs: csr_matrix) -> FloatArray:
+        """Gram matrices of the rows, of shape (n_rows, d, d)."""
+
+    def predictions(self, coef: FloatArray) -> LowRank:
+        """Of coefficients of shape (n_rows, d)."""
+
+
+@dataclass(frozen=True)
+class Bilinear:
+    """One matrix M for all: ``users @ M @ items.T``."""
+
+    users: FloatArray
+    items: FloatArray
+
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        return 1, self.users.shape[1] * self.items.shape[1]
+
+    def sums(self, residuals: csr_matrix) -> FloatArray:
+        return np.asarray((self.users.T @ (residuals @ self.items)).reshape(1, -1))
+
+    def gram(self, pairs: csr_matrix) -> FloatArray:
+        return product_gram(pairs, self.users, self.items)
+
+    def predictions(self, coef: FloatArray) -> LowRank:
+        shape = self.users.shape[1], self.items.shape[1]
+        return LowRank(self.users @ coef.reshape(shape), self.items)
+
+
+@dataclass(frozen=True)
+class ItemRows:
+    """A row for every item, given rows of the users."""
+
+    users: FloatArray
+
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        return pattern.n_items, self.users.shape[1]
+
+    def sums(self, residuals: csr_matrix) -> FloatArray:
+        return np.asarray(residuals.T @ self.users)
+
+    def gram(self, pairs: csr_matrix) -> FloatArray:
+        return row_grams(pairs.T.tocsr(), self.users)
+
+    def predictions(self, coef: FloatArray) -> LowRank:
+        return LowRank(self.users, coef)
+
+
+@dataclass(frozen=True)
+class UserRows:
+    """A row for every user, given rows of the items."""
+
+    items: FloatArray
+
+    def shape(self, pattern: Pattern) -> tuple[int, int]:
+        return pattern.n_users, self.items.shape[1]
+
+    def sums(self, residuals: csr_matrix) -> FloatArray:
+        return np.asarray(residuals @ self.items)
+
+    def gram(self, pairs: csr_matrix) -> FloatArray:
+        return row_grams(pairs, self.items)
+
+    def predictions(self, coef: FloatArray) -> LowRank:
+        return LowRank(coef, self.items)
+
+
+@dataclass(frozen=True)
+class Release:
+    """The noisy sums of a part.
+
+    `sums` are as `part.sums` gives them, with noise of standard deviation `sigma`;
+    `law` is that of the residuals that were summed, and `before` the predictions they
+    were taken against, of shape (n_ratings,). `prior` has the variances of a row of
+    coefficients.
+    """
+
+    part: PredictionPart
+    sums: FloatArray
+    sigma: float
+    law: ClippedNormal
+    prior: FloatArray
+    before: FloatArray
+
+
+class Fit:
+    """All parts so far, at first none and predictions of 0; reads no rating."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        self._pairs = incidence(pattern)
+        self._releases: list[tuple[Release, FloatArray]] = []
+        self._parts: list[LowRank] = []
+        self._predicted: list[FloatArray] = []
+        self.predictions = np.zeros(len(pattern))
+
+    @property
+    def model(self) -> LowRank:
+        """The sum of all parts."""
+        return reduce(LowRank.plus, self._parts)
+
+    def add(self, release: Release) -> None:
+        """Fit one more part to what the others leave."""
+        gram = release.part.gram(self._pairs)
+        self._releases.append((release, gram))
+        self._parts.append(self._rows(release, gram))
+        self._predicted.append(self._parts[-1].predict(self._pattern))
+        self.predictions = self.predictions + self._predicted[-1]
+
+    def sweep(self) -> None:
+        """Fit every part again to what the others, as they are now, leave.
+
+        What the other parts changed since a query was asked is taken off its sums.
+        """
+        for j, (release, gram) in enumerate(self._releases):
+            self.predictions = self.predictions - self._predicted[j]
+            self._parts[j] = self._rows(release, gram)
+            self._predicted[j] = self._parts[j].predict(self._pattern)
+            self.predictions = self.predictions + self._predicted[j]
+
+    def _rows(self, release: Release, gram: FloatArray) -> LowRank:
+        since = values_of(self._pattern, self.predictions - release.before)
+        sums = release.sums - release.law.slope * release.part.sums(since)
+        coef = release.law.rows(gram, sums, release.prior, release.sigma)
+        return release.part.predictions(coef)
+
+
+# --------------- Sums of clipped residuals of ratings, where who rated what is public
+# Ratings are counted from the middle of their bounds in units of the bounds' width, so
+# that no choice of units overflows. Proofs: ``docs/proofs/mf_rating_value.md``.
+
+
+@dataclass(frozen=True, eq=False)
+class RatingValues:
+    """Values of which residuals are taken, and in what units.
+
+    `pattern` is public, and `bounds` are those of the ratings.
+    """
+
+    pattern: Pattern
+    bounds: tuple[float, float]
+
+    def read(self, source: RatingSource) -> FloatArray:
+        """Values in the units of the queries, pair by pair. Private."""
+        low, high = self.bounds
+        values = np.asarray(source.ratings.values, dtype=np.float64)
+        return np.asarray((values - (low / 2 + high / 2)) / (high - low))
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualSum:
+    """A part's sums over residuals against predictions, which are released.
+
+    Residuals, clipped to `clip`, are multiplied with rows of norm at most 1 of `part`,
+    which is public by now; `predictions`, of shape (n_ratings,), are in the units of
+    the queries.
+    """
+
+    family: RatingValues
+    part: PredictionPart
+    predictions: FloatArray
+    clip: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.part.shape(self.family.pattern)
+
+    def bound(self) -> Bound:
+        return Bound(rating_value=2 * self.clip)
+
+    def slack(self, layout: Layout) -> float:
+        # The difference, so that bound and slack add up to the product itself.
+        whole = residual_sensitivity(self.clip, self.family.pattern)
+        return whole - 2 * self.clip
+
+    def open(self, source: RatingSource) -> FloatArray:
+        return self.family.read(source)
+
+    def total(self, reader: FloatArray, rows: IntArray | None) -> FloatArray:
+        residuals = clipped(reader - self.predictions, self.clip)
+        return self.part.sums(values_of(self.family.pattern, residuals))
+
+
+def clipped(residuals: FloatArray, clip: float) -> FloatArray:
+    """Within twice the clip of each other, whatever the values were."""
+    return np.clip(residuals, -clip, clip)
+
+
+def residual_sensitivity(clip: float, pattern: Pattern) -> float:
+    """Of sums of residuals within `clip` times rows of norm 1: Lemmas 1 and 3."""
+    longest = max(
+        pattern.by_user.counts.max(initial=0), pattern.by_item.counts.max(initial=0)
+    )
+    terms = int(longest) + max(pattern.n_users, pattern.n_items) + 256
+    return 2 * clip * (1 + 4 * len(pattern) * terms * UNIT_ROUNDOFF)
+
+
+# ------------------------------------------------------------------------------------
+# Noisy alternating least squares for ratings of which only the values are private
+# Algorithm: with residuals ``d_ui = clip(r_ui - prediction, -c, c)`` against what has
+# been released, and rows x_i, z_u of norm at most 1 made from the pattern and from what
+# has been released,
+#
+# 1. ``sum_ui d_ui z_u x_i' + N`` for points z, x of the pattern alone: a small
+#    matrix M explains ratings by ``z_u' M x_i``;
+# 2. ``sum_u d_ui z_u + N`` for every item: item rows;
+# 3. ``sum_i d_ui x_i + N`` for every user: user rows; and 2, 3 again.
+#
+# Each is a half-step of alternating least squares whose linear terms alone need noise:
+# the Gram matrices are those of public rows over public pairs. The rows are posterior
+# means for normal priors and noise of known size, so what noise drowns is left out. At
+# the end each part is fitted again, from the same releases, to what the others leave.
+
 
 # Shares of mu^2: the first query if it has points to explain ratings by, or if it has
 # only the mean to find; of the rest, users, of whom there are more.
@@ -202,7 +463,7 @@ class ValueALS(PrivateFactorizer):
 
     def _half_step(
         self, model: LowRank, pattern: Pattern, *, is_for_items: bool
-    ) -> tuple[Part, FloatArray]:
+    ) -> tuple[PredictionPart, FloatArray]:
         """The next part and its prior: what is released and public decides."""
         known = model.centred(pattern).principal(pattern, self.rank)
         if is_for_items:
@@ -213,7 +474,7 @@ class ValueALS(PrivateFactorizer):
             rows, order, taste = known.items, pattern.by_item, _USER_TASTE
         rows = _unit_rows(rows, order)
         deviations = bias * self.prior_scale, taste * self.prior_scale
-        part: Part = ItemRows(rows) if is_for_items else UserRows(rows)
+        part: PredictionPart = ItemRows(rows) if is_for_items else UserRows(rows)
         return part, _prior(rows, order, *deviations)
 
 

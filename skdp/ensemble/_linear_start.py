@@ -2,8 +2,8 @@
 
 Each column of codes has features of its own: hats from coarse to fine, and a position,
 of what is in order, an indicator of anything else. Rows are centred by released counts,
-and the descent and the gate of linear models (`skdp.solvers._gated_descent`) find their
-weights, from a released base on. In gradient sums records whose row is long count less,
+and the descent and the gate of linear models (`skdp.solvers._centred_descent`) find
+their weights, from a released base on. In gradient sums records whose row is long count less,
 as if with a weight, so that none adds more than a unit row, and two labels count by
 their declared weights; raw predictions remain sums of one curve a column. Proofs:
 ``docs/proofs/linear_start.md``.
@@ -20,28 +20,28 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
-from skdp._floats import FloatArray
-from skdp.columns import Range
-from skdp.data._code_rows import CodeBasis, CodeSource, added_up
-from skdp.data._offset import WithOffset
-from skdp.data._source import Source
+from skdp._arrays import FloatArray
 from skdp.ensemble._trees import CodedColumns
-from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._base import Loss
+from skdp.losses._classification import LogisticLoss, SoftmaxLoss
+from skdp.losses._objective import LinearObjective
+from skdp.losses._regression import SquaredLoss
 from skdp.losses._weighted import weighted
-from skdp.objectives._linear import LinearObjective
-from skdp.preprocessing._table_axes import NumberAxis
-from skdp.preprocessing._table_blocks import Curve
-from skdp.privacy._adjacency import TableRelation
-from skdp.privacy._answers import Answers
-from skdp.privacy._plan import Part
-from skdp.queries._loss_facts import LeafLoss
-from skdp.solvers._centred_descent_rules import Pace, Shares, curve_intervals, row_norm
-from skdp.solvers._gated_descent import GatedDescent
-from skdp.solvers._margins import even_margins
-from skdp.solvers._noise_gate import NoiseOfRun, principal, state_variances
-from skdp.solvers._progress import Progress
+from skdp.preprocessing._blocks import Curve, NumberAxis
+from skdp.privacy.accounting._relations import TableRelation
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Part
+from skdp.solvers._base import Progress
+from skdp.solvers._centred_descent import GatedDescent
+from skdp.solvers._centred_rows import NoiseOfRun, principal, state_variances
+from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
+from skdp.solvers._released_histograms import even_margins
 from skdp.solvers._target_base import Base
+from skdp.sums._leaves import LeafLoss
+from skdp.tables._coded import CodeBasis, CodeSource, added_up
+from skdp.tables._columns import Range
+from skdp.tables._memory import WithOffset
+from skdp.tables._source import Source
 
 # Residuals beyond it are clipped, as in DPLinearRegression.
 _RESIDUAL_BOUND = 4.0

@@ -1,23 +1,31 @@
-"""Shape functions: a model of at most two columns a tree as a sum of tables.
-
-Each tree of one or two columns is a table over their codes. The tables of all trees
-are added up and taken apart into an intercept, a curve for each column and a table for
-each pair, so that every curve has mean 0 over its codes and every table mean 0 over
-each of its rows and columns (codes count alike: how often they occur is private).
-"""
+"""Boosted trees as sums of tables: shape functions, monotone columns, constraints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.isotonic import isotonic_regression
 
-from skdp._floats import FloatArray
-from skdp.ensemble._bins import BinnedColumn, Bins
+from skdp._arrays import FloatArray
+from skdp._compiled import n_threads_for
+from skdp.ensemble._boosting import BoostedTrees
+from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees
+from skdp.preprocessing import _blocks as blocks
+from skdp.sums._leaves import find_leaves
+
+# ------------------------------------------------------------------------------------
+# Shape functions: a model of at most two columns a tree as a sum of tables
+# Each tree of one or two columns is a table over their codes. The tables of all trees
+# are added up and taken apart into an intercept, a curve for each column and a table
+# for each pair, so that every curve has mean 0 over its codes and every table mean 0
+# over each of its rows and columns (codes count alike: how often they occur is
+# private).
+
 
 # Positions of one or two columns, in order.
 Key = tuple[int, ...]
@@ -332,3 +340,375 @@ def _by_output(name: str, values: FloatArray) -> dict[str, FloatArray]:
     if values.shape[1] == 1:
         return {name: values[:, 0]}
     return {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}
+
+
+# ------------------------------------------------------------------------------------
+# Monotone columns: tables of a model changed so that predictions never fall, or rise
+# Post-processing of released tables. A sum of monotone tables is monotone, whatever the
+# other columns hold; so the model becomes the nearest sum of a monotone curve for each
+# such column and a monotone table for each of its pairs, in least squares over all
+# combinations of codes. It is found by turns: each table is the monotone one nearest to
+# what the others leave of the model. Missing values have no place in the order.
+
+
+# Turns of all tables; each by itself is monotone after any number of them.
+_TURNS = 2
+
+
+def monotone(
+    tables: Tables, directions: dict[int, int], n_values: tuple[int, ...]
+) -> Tables:
+    """Tables whose sum never falls (1) or never rises (-1) with a column's code.
+
+    Parameters
+    ----------
+    tables : dict from key to ndarray of shape (n_bins, ..., 1)
+        Curves of mean 0, and tables of mean 0 along their columns.
+    directions : dict from int to {-1, 1}
+        Of ordered columns.
+    n_values : tuple of int
+        Codes of each column that have an order: those of present values.
+
+    Returns
+    -------
+    dict from key to ndarray
+        Each of them monotone by itself, to the last bit, and so is every sum of their
+        entries; those of such columns no longer of mean 0. The others as they are.
+    """
+    found = {key: table.copy() for key, table in tables.items()}
+    keys = _pairs_of(tables, directions)
+    for j in directions:
+        share = 1 / (1 + sum(j in key for key in keys))
+        found[(j,)] = share * tables[(j,)]
+        for key in keys:
+            if j in key:
+                _along(found, key, j)[:] += share * tables[(j,)][:, 0][:, None]
+    for _ in range(_TURNS):
+        for key in [*keys, *((j,) for j in directions)]:
+            own = [j for j in key if j in directions]
+            for j in own:
+                left = tables[(j,)][:, 0] - _curve(found, keys, j)
+                _along(found, key, j)[:] += left[:, None]
+            for j in own:
+                _isotonic(_along(found, key, j)[: n_values[j]], directions[j])
+    return found
+
+
+def _isotonic(table: FloatArray, direction: int) -> None:
+    """Make each column of a table the nearest monotone one.
+
+    Done along one axis after the other both hold: what is in order stays in order.
+    """
+    for column in table.T:
+        column[:] = isotonic_regression(column, increasing=direction > 0)
+
+
+def _curve(tables: Tables, keys: list[Key], j: int) -> FloatArray:
+    """What a column adds in all tables, on average over the other columns' codes."""
+    curve = tables[(j,)][:, 0].copy()
+    for key in keys:
+        if j in key:
+            curve += _along(tables, key, j).mean(axis=1)
+    return curve
+
+
+def _along(tables: Tables, key: Key, j: int) -> FloatArray:
+    """A view of a table with the codes of a column along the first axis."""
+    table = tables[key][..., 0]
+    if len(key) == 1:
+        return table[:, None]
+    return table if key[0] == j else table.T
+
+
+def _pairs_of(tables: Tables, columns: Iterable[int]) -> list[Key]:
+    wanted = set(columns)
+    return [key for key in tables if len(key) == 2 and wanted & set(key)]
+
+
+# ------------------------------------------------------------------------------------
+# A boosted model as trees and tables: which trees are tables, and what they are
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What a fit released, constraints met: trees, and tables beside them.
+
+    Parameters
+    ----------
+    bins : Bins
+    boosted : BoostedTrees
+        Those of no constrained column, and the start.
+    tables : ShapeFunctions or None
+        Those of constrained columns; None without constraints.
+    """
+
+    bins: Bins
+    boosted: BoostedTrees
+    tables: ShapeFunctions | None = None
+
+    def raw(self, codes: NDArray[np.uint8]) -> FloatArray:
+        """Raw predictions of shape (n_samples, n_outputs)."""
+        raw = self.boosted.raw(codes)
+        return raw if self.tables is None else raw + self.tables.raw(codes)
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether no tree cuts more than two columns."""
+        return all(len(key) <= 2 for key in self.boosted.trees.columns)
+
+    @property
+    def shapes(self) -> ShapeFunctions:
+        """The model as shape functions, if it is additive."""
+        own, noise = _tables(self.boosted, self.bins)
+        own[()] = own[()] + self.boosted.start
+        if self.tables is not None:
+            for shape in self.tables:
+                own[shape.columns] = own.get(shape.columns, 0.0) + shape.values
+                noise[shape.columns] = np.hypot(
+                    noise.get(shape.columns, 0), shape.noise
+                )
+            own[()] = own[()] + self.tables.intercept
+        return _as_functions(
+            self.bins, taken_apart(own, self.bins, len(own[()])), noise
+        )
+
+
+def constrained(bins: Bins, boosted: BoostedTrees, directions: dict[int, int]) -> Model:
+    """The model whose predictions are monotone in some columns of codes.
+
+    Every tree of such a column must cut two columns at most (`groups_of`).
+    """
+    if not directions:
+        return Model(bins, boosted)
+    is_bound = [bool(set(key) & directions.keys()) for key in boosted.trees.columns]
+    bound = _some(boosted, np.flatnonzero(is_bound))
+    free = _some(boosted, np.flatnonzero(np.logical_not(is_bound)))
+    # Curves of other columns go with them: they are tables too.
+    free = replace(free, curves=None)
+    tables, noise = _tables(bound, bins)
+    n_values = tuple(column.n_values for column in bins.columns)
+    tables = monotone(tables, directions, n_values)
+    return Model(bins, free, _as_functions(bins, tables, noise))
+
+
+def _tables(boosted: BoostedTrees, bins: Bins) -> tuple[Tables, Tables]:
+    """Tables of all trees, taken apart, and the deviations of their noise."""
+    used, leaves = boosted.trees.columns, _leaves(boosted.trees, bins)
+    tables = tables_of(used, leaves, boosted.values, bins)
+    noise = noise_of(used, leaves, boosted.deviations, bins)
+    if boosted.curves is not None:
+        for j, own in enumerate(boosted.curves.tables):
+            tables[(j,)] = tables.get((j,), 0.0) + own
+            noise[(j,)] = np.hypot(noise[(j,)], boosted.curves.deviations[j])
+    return taken_apart(tables, bins, boosted.values.shape[2]), noise
+
+
+def _leaves(trees: RandomTrees, bins: Bins) -> dict[Key, NDArray[np.int64]]:
+    """Of each combination of codes the leaf in each tree of those columns."""
+    found = {}
+    for key in sorted(set(trees.columns)):
+        codes = grid(key, bins)
+        own = [t for t, columns in enumerate(trees.columns) if columns == key]
+        found[key] = np.empty((len(own), len(codes)), dtype=np.int64)
+        leaf = np.empty(len(codes), dtype=np.uint16)
+        for place, tree in enumerate(own):
+            find_leaves(codes, trees, tree, leaf, n_threads_for(len(codes)))
+            found[key][place] = leaf
+    return found
+
+
+def _as_functions(bins: Bins, tables: Tables, noise: Tables) -> ShapeFunctions:
+    keys = sorted((key for key in tables if key), key=lambda key: (len(key), key))
+    shapes = tuple(Shape(key, tables[key], noise[key]) for key in keys)
+    return ShapeFunctions(bins, tables[()], shapes)
+
+
+def _some(boosted: BoostedTrees, chosen: NDArray[np.intp]) -> BoostedTrees:
+    """Some of the trees; the start and its curves go with all of them."""
+    trees = boosted.trees
+    part = RandomTrees(
+        trees.feature[chosen],
+        trees.cut[chosen],
+        trees.rank[chosen],
+        trees.starts,
+        trees.depth,
+    )
+    values, deviations = boosted.values[chosen], boosted.deviations[chosen]
+    return replace(boosted, trees=part, values=values, deviations=deviations)
+
+
+# ------------------------------------------------------------------------------------
+# What a model may do with columns: directions, and which of them may share a tree
+
+
+Groups = tuple[tuple[int, ...], ...]
+_WORDS = ("pairwise", "no_interactions")
+
+
+def directions_of(
+    monotonic_cst: Any, bins: Bins, declared: tuple[str, ...], names: tuple[str, ...]
+) -> dict[int, int]:
+    """Columns of codes whose predictions may not fall (1), or not rise (-1).
+
+    Parameters
+    ----------
+    monotonic_cst : mapping, sequence or None
+        As users give it.
+    bins : Bins
+    declared : tuple of str
+        Names of declared columns.
+    names : tuple of str
+        Names of all columns of X, in their order.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or of a column without an order.
+    """
+    if monotonic_cst is None:
+        return {}
+    given = _by_name(monotonic_cst, names)
+    unknown = sorted(name for name in given if given[name] and name not in declared)
+    if unknown:
+        raise ValueError(
+            "The 'monotonic_cst' parameter must be of declared columns. Got "
+            f"{unknown}. Declared are {list(declared)}."
+        )
+    found = {}
+    for source, name in enumerate(declared):
+        if given.get(name, 0):
+            found[_ordered(bins, source, name)] = int(given[name])
+    return found
+
+
+def groups_of(
+    interaction_cst: Any,
+    bins: Bins,
+    declared: tuple[str, ...],
+    names: tuple[str, ...],
+    constrained: Iterable[int] = (),
+) -> Groups | None:
+    """Columns of codes, in groups of which a tree may cut any; None: all of them.
+
+    A column with a direction shares a tree with one other at most, so that all of its
+    trees can be tables.
+
+    Parameters
+    ----------
+    interaction_cst : str, list or None
+        As users give it.
+    bins, declared, names
+        As in `directions_of`.
+    constrained : iterable of int
+        Columns of codes with a direction.
+
+    Raises
+    ------
+    ValueError
+        If `interaction_cst` names no groups.
+    """
+    monotone = set(constrained)
+    n_columns = len(bins.columns)
+    if interaction_cst is None and not monotone:
+        return None
+    groups = _given_groups(interaction_cst, bins, declared, names)
+    found: list[tuple[int, ...]] = []
+    for group in groups:
+        free = tuple(j for j in group if j not in monotone)
+        bound = [j for j in group if j in monotone]
+        pairs = {tuple(sorted((j, k))) for j in bound for k in group if k != j}
+        # As often as it takes for a free column to meet all others alike.
+        found += [free] * (max(len(free) - 1, 1) if bound else 1)
+        found += sorted(pairs) or [(j,) for j in bound]
+    assert {j for group in found for j in group} == set(range(n_columns))
+    return tuple(group for group in found if group)
+
+
+def _by_name(given: Any, names: tuple[str, ...]) -> dict[str, int]:
+    rule = (
+        "The 'monotonic_cst' parameter must be None, a mapping from columns to -1, 0 "
+        f"or 1, or a sequence of these for the {len(names)} columns of X. Got "
+        f"{given!r}. Use 0 for columns without a direction."
+    )
+    if isinstance(given, Mapping):
+        found = {str(name): direction for name, direction in given.items()}
+    else:
+        is_list = isinstance(given, (list, tuple, np.ndarray))
+        if not is_list or len(given) != len(names):
+            raise ValueError(rule)
+        found = dict(zip(names, given, strict=True))
+    if not all(_is_direction(direction) for direction in found.values()):
+        raise ValueError(rule)
+    return found
+
+
+def _is_direction(value: Any) -> bool:
+    try:
+        return not isinstance(value, (bool, str)) and bool(value in (-1, 0, 1))
+    except (TypeError, ValueError):  # an array, or what cannot be compared
+        return False
+
+
+def _ordered(bins: Bins, source: int, name: str) -> int:
+    own = [j for j, column in enumerate(bins.columns) if column.source == source]
+    is_plain = isinstance(bins.columns[own[0]].block, (blocks.Intervals, blocks.Sign))
+    if len(own) == 1 and is_plain:
+        return own[0]
+    raise ValueError(
+        "The 'monotonic_cst' parameter must be of columns with an order: a Range, a "
+        f"Boolean, or Dates without parts. Got another declaration for {name!r}. "
+        "Declare 0 for it."
+    )
+
+
+def _given_groups(
+    given: Any, bins: Bins, declared: tuple[str, ...], names: tuple[str, ...]
+) -> list[tuple[int, ...]]:
+    """Groups of columns of codes; columns that are in none are one more group.
+
+    The two words are of columns of codes: a part of dates is one by itself.
+    """
+    columns = range(len(bins.columns))
+    if isinstance(given, str) and given == "no_interactions":
+        return [(j,) for j in columns]
+    if isinstance(given, str) and given == "pairwise":
+        return [(j, k) for k in columns for j in range(k)] or [(0,)]
+    everything = tuple(range(len(declared)))
+    sources = [everything] if given is None else _listed(given, declared, names)
+    rest = set(everything) - {i for group in sources for i in group}
+    sources += [tuple(sorted(rest))] if rest else []
+    return [
+        tuple(j for j in columns if bins.columns[j].source in group)
+        for group in sources
+    ]
+
+
+def _listed(
+    given: Any, declared: tuple[str, ...], names: tuple[str, ...]
+) -> list[tuple[int, ...]]:
+    rule = (
+        f"The 'interaction_cst' parameter must be None, one of {list(_WORDS)}, or a "
+        "list of groups of columns, by name or by position in X. Got "
+        f"{given!r}. Declared columns are {list(declared)}."
+    )
+    try:
+        groups = [list(group) for group in given]
+        if isinstance(given, str) or any(isinstance(group, str) for group in given):
+            raise ValueError(rule)
+        named = [
+            [
+                item if isinstance(item, str) else names[_position(item, names)]
+                for item in g
+            ]
+            for g in groups
+        ]
+        return [tuple(sorted({declared.index(name) for name in g})) for g in named]
+    except (TypeError, ValueError, IndexError):
+        raise ValueError(rule) from None
+
+
+def _position(item: Any, names: tuple[str, ...]) -> int:
+    position = int(item)
+    if position != item or not 0 <= position < len(names):
+        raise ValueError
+    return position

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from skdp.exceptions import BudgetExceeded, LedgerError, SourceError
-from skdp.federated._keys import Key
 from skdp.federated._plan import FederationPlan
 from skdp.federated._remote import PATIENCE, coordinate, serve
+from skdp.federated._secrets import Key
 from skdp.pipeline._walk import private_steps
-from skdp.privacy import BudgetLedger
+from skdp.privacy.ledger._ledger import BudgetLedger
 
 
 def main(arguments: list[str] | None = None) -> int:

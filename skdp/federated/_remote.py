@@ -1,27 +1,270 @@
-"""Owners who are processes: one of them here, or none at the coordinator."""
+"""Owners as processes, and the coordinator that adds up their sums."""
 
 from __future__ import annotations
 
+import selectors
+import socket
 import ssl
+import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from skdp._floats import IntArray
-from skdp.exceptions import BudgetExceeded, Refused
-from skdp.federated._hub import Hub
-from skdp.federated._keys import Key
-from skdp.federated._line import Line
-from skdp.federated._local import LocalOwners, digest_of
+from skdp._arrays import IntArray
+from skdp.exceptions import BudgetExceeded, Refused, SourceError
+from skdp.federated._federation import LocalOwners, digest_of
 from skdp.federated._plan import FederationPlan
+from skdp.federated._secrets import (
+    KEY_BYTES,
+    Key,
+    Roster,
+    hello_key,
+    unmasked,
+    wire_key,
+)
+from skdp.federated._wire import (
+    OVERHEAD,
+    STATEMENT_BYTES,
+    Frame,
+    Garbage,
+    Kind,
+    OwnerConnection,
+    Tagged,
+    Wire,
+)
 from skdp.io._parquet import UNREADABLE, File
-from skdp.io._part import FileRows, Part, Piece
+from skdp.io._parts import FileRows, Piece, WorkerPart
 from skdp.io._session import refused
-from skdp.privacy import BudgetLedger, Event
+from skdp.privacy.accounting._events import Event
+from skdp.privacy.ledger._ledger import BudgetLedger
+
+# --------------- The coordinator's side: it adds up what owners send, and has no data
+# A round ends when every owner has answered it. An owner that was cut off connects
+# again and sends the same bytes; a stranger's bytes are dropped; an owner that says two
+# things in one round, or says another thing than the others, ends the fit.
+
+
+class Hub:
+    """Connections of all owners.
+
+    Parameters
+    ----------
+    plan : FederationPlan
+    key : Key
+        The coordinator's lasting key.
+    patience : float
+        Seconds after which a fit ends in which an owner is silent.
+    tls : SSLContext or None, default=None
+    """
+
+    def __init__(
+        self,
+        plan: FederationPlan,
+        key: Key,
+        patience: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._plan, self._key, self._patience = plan, key, patience
+        self._tls = tls
+        self._fresh, self._digest = Key.new(), plan.digest
+        self._n = len(plan.parties)
+        self._first = [
+            hello_key(key, party.key, self._digest) for party in plan.parties
+        ]
+        self._longest = OVERHEAD + max(8 * plan.longest, KEY_BYTES)
+        self._hellos: dict[int, bytes] = {}
+        self._wires: dict[int, Wire] = {}
+        self._keys: list[bytes] = []
+        self._roster: Roster | None = None
+        self._round = self._ended = 0
+        self._said: dict[int, bytes] = {}  # by owner, in this round
+        self._last: dict[int, bytes] = {}  # and in the last one that ended
+        self._total = b""
+        self._gone: set[int] = set()
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.create_server(plan.address)
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ, None)
+
+    def open(self) -> None:
+        """Wait for all owners, and tell each of them who takes part.
+
+        Raises
+        ------
+        SourceError
+            If one of them did not come in time.
+        """
+        self._wait(lambda: len(self._hellos) == self._n)
+        parties = tuple(self._hellos[number] for number in range(self._n))
+        self._roster = Roster(self._digest, self._fresh.public, parties)
+        self._keys = [
+            wire_key(self._key, self._fresh, party.key, fresh, self._roster)
+            for party, fresh in zip(self._plan.parties, parties, strict=True)
+        ]
+        for number in range(self._n):
+            self._send_roster(number)
+
+    def added(self, statement: bytes) -> IntArray:
+        """The sum of all owners' shares of the next round.
+
+        Raises
+        ------
+        SourceError
+            If an owner was silent, answered twice, or another question.
+        """
+        self._round += 1
+        self._said = {}
+        self._wait(lambda: len(self._said) == self._n)
+        said = [self._said[number] for number in range(self._n)]
+        # A statement tells of how many numbers it is.
+        if any(one[:STATEMENT_BYTES] != statement for one in said):
+            raise SourceError("An owner answered another question than was asked.")
+        total = unmasked([one[STATEMENT_BYTES:] for one in said])
+        self._total = statement + np.asarray(total).astype("<i8").tobytes()
+        self._last, self._ended = self._said, self._round
+        for number in range(self._n):
+            self._send_total(number)
+        return total
+
+    def finish(self) -> None:
+        """Wait a little for owners that lack the last total."""
+        try:
+            self._wait(lambda: len(self._gone) == self._n)
+        except SourceError:
+            pass  # an owner that is silent now has ended its own fit
+
+    def hang_up(self) -> None:
+        """Close all connections."""
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        self._selector.close()
+
+    def _wait(self, is_done: Callable[[], bool]) -> None:
+        end = time.monotonic() + self._patience
+        while not is_done():
+            for wire, tagged in self._messages(end):
+                try:
+                    self._hear(wire, tagged)
+                except (Garbage, OSError):
+                    self._drop(wire)
+            if not is_done() and time.monotonic() > end:
+                raise SourceError("An owner did not answer in time.")
+
+    def _messages(self, end: float) -> Iterator[tuple[Wire, Tagged]]:
+        """What comes next, from whomever."""
+        left = max(end - time.monotonic(), 0.0)
+        for key, _ in self._selector.select(min(left, 0.5)):
+            wire = key.data
+            if wire is None:
+                self._accept()
+                continue
+            try:
+                messages = wire.messages()
+            except (Garbage, OSError):
+                self._drop(wire)
+                continue
+            for tagged in messages:
+                yield wire, tagged
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+            wire = Wire(connection, self._longest, self._patience, self._tls)
+        except OSError:
+            return
+        self._selector.register(wire.socket, selectors.EVENT_READ, wire)
+
+    def _hear(self, wire: Wire, tagged: Tagged) -> None:
+        frame = tagged.frame
+        if not frame.party < self._n:
+            raise Garbage
+        if frame.kind == Kind.HELLO and tagged.is_of(self._first[frame.party]):
+            self._hear_hello(wire, frame)
+            return
+        is_theirs = wire.party == frame.party and self._roster is not None
+        if not is_theirs or not tagged.is_of(self._keys[frame.party]):
+            raise Garbage
+        if frame.kind == Kind.BYE:
+            self._gone.add(frame.party)
+        elif frame.kind == Kind.SHARE:
+            self._hear_share(frame)
+        else:
+            raise Garbage
+
+    def _hear_hello(self, wire: Wire, frame: Frame) -> None:
+        if len(frame.content) != KEY_BYTES:
+            raise Garbage
+        known = self._hellos.setdefault(frame.party, frame.content)
+        if known != frame.content:
+            # Of another fit, or begun anew: its masks would not cancel any more.
+            if self._roster is not None:
+                raise Garbage
+            self._hellos[frame.party] = frame.content
+        before = self._wires.get(frame.party)
+        if before is not None and before is not wire:
+            self._drop(before)
+        wire.party = frame.party
+        self._wires[frame.party] = wire
+        if self._roster is not None:
+            self._send_roster(frame.party)
+
+    def _hear_share(self, frame: Frame) -> None:
+        number, content = frame.party, frame.content
+        has_ended = frame.round_number == self._ended
+        if has_ended and self._ended:
+            known = self._last[number]
+        elif frame.round_number == self._round > self._ended:
+            if not self._is_planned(len(content)):
+                raise Garbage
+            known = self._said.setdefault(number, content)
+        else:
+            raise Garbage
+        if known != content:
+            raise SourceError("An owner answered a round twice.")
+        if has_ended:
+            self._send_total(number)
+
+    def _is_planned(self, length: int) -> bool:
+        """Whether a round of the plan can have a share of so many bytes."""
+        paths = [path for path in self._plan.paths if len(path) >= self._round]
+        words = (length - STATEMENT_BYTES) / 8
+        return any(path[self._round - 1] == words for path in paths)
+
+    def _send_roster(self, number: int) -> None:
+        if self._roster is not None:
+            frame = Frame(Kind.ROSTER, number, 0, self._roster.content)
+            self._send(number, frame.packed(self._first[number]))
+
+    def _send_total(self, number: int) -> None:
+        frame = Frame(Kind.TOTAL, number, self._ended, self._total)
+        self._send(number, frame.packed(self._keys[number]))
+
+    def _send(self, number: int, packed: bytes) -> None:
+        """To an owner, or nobody: who is cut off asks again."""
+        wire = self._wires.get(number)
+        try:
+            if wire is not None:
+                wire.send(packed)
+        except OSError:
+            self._drop(wire)
+
+    def _drop(self, wire: Wire | None) -> None:
+        if wire is None or wire.socket.fileno() < 0:
+            return
+        self._selector.unregister(wire.socket)
+        wire.socket.close()
+        if wire.party is not None and self._wires.get(wire.party) is wire:
+            del self._wires[wire.party]
+
+
+# ------------------------------------------------------------------------------------
+# Owners who are processes: one of them here, or none at the coordinator
+
 
 # Seconds after which a fit ends in which somebody is silent.
 PATIENCE = 60.0
@@ -38,7 +281,7 @@ class _Remote(LocalOwners):
 
     state_kind = "size, time and end of each owner's file in each of its answers"
 
-    def __init__(self, plan: FederationPlan, parts: list[Part]) -> None:
+    def __init__(self, plan: FederationPlan, parts: list[WorkerPart]) -> None:
         super().__init__(parts, plan.sample_counts, plan.n_honest)
         self._plan, self.seed = plan, plan.seed
         self._heard = b""  # digest of all questions and totals so far
@@ -75,7 +318,11 @@ class PartyOwners(_Remote):
     """
 
     def __init__(
-        self, plan: FederationPlan, part: Part, line: Line, ledger: BudgetLedger
+        self,
+        plan: FederationPlan,
+        part: WorkerPart,
+        line: OwnerConnection,
+        ledger: BudgetLedger,
     ) -> None:
         super().__init__(plan, [part])
         self._line, self._ledger = line, ledger
@@ -229,16 +476,16 @@ def serve(
             "BudgetLedger.open(path) for a ledger that exists."
         )
     number = plan.number(key.public)
-    part = Part(number, _file_rows(plan, number, data))
+    part = WorkerPart(number, _file_rows(plan, number, data))
     plan.check_tls(tls, verifies=True)
-    line = Line(plan, number, key, patience, tls)
+    line = OwnerConnection(plan, number, key, patience, tls)
     owners = PartyOwners(plan, part, line, ledger)
     with _left(line):
         return plan.federation(owners).fit(plan.model(ledger))
 
 
 @contextmanager
-def _left(line: Line) -> Iterator[None]:
+def _left(line: OwnerConnection) -> Iterator[None]:
     try:
         yield
     finally:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from skdp.io._external import TableSource
 from skdp.io._parquet import ParquetSource
 from skdp.io._sql import SqlSource
-from skdp.io._table_source import TableSource
 
 __all__ = ["DaskSource", "ParquetSource", "SqlSource", "TableSource"]
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.columns import Categories, Declaration
+from skdp.tables._columns import Categories, Declaration
 
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 

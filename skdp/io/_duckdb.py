@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from skdp.exceptions import SourceError
-from skdp.io._arrow import arrow, kind_of
-from skdp.io._engine import Cell, Dialect, quoted
-from skdp.io._row_wise import check_row_wise
+from skdp.io._engine import Cell, Dialect, check_row_wise, quoted
+from skdp.io._reading import arrow, kind_of
 
 # Leaves of a plan that are tables which the database stores.
 _STORED = {"SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}

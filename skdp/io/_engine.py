@@ -1,11 +1,15 @@
-"""What `SqlSource` asks of a database, whichever it is."""
+"""The `Engine` protocol: what `SqlSource` asks of a database."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+# --------------------------------- What SqlSource asks of a database, whichever it is
+
 
 # Characters of a text that are read where a longer one could end a query.
 LONGEST_TEXT = 1 << 16
@@ -126,3 +130,114 @@ class Engine(Protocol):
 def quoted(name: str) -> str:
     """A name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+# ------------------------------------------------------------------------------------
+# Expressions of SQL that follow from their own row: what may occur in them
+
+
+# Parts of an expression in DuckDB's syntax trees that look at nothing but the row.
+_ALLOWED = {
+    "BETWEEN",
+    "CASE",
+    "CAST",
+    "COLUMN_REF",
+    "COMPARISON",
+    "CONJUNCTION",
+    "CONSTANT",
+    "FUNCTION",
+    "OPERATOR",
+    "TYPE",
+}
+# Functions that answer by their arguments alone, in time and space that their lengths
+# bound. A list of what is allowed: engines have hundreds that plan queries, look at
+# statistics or count calls, and new releases add more.
+FUNCTIONS = frozenset(
+    "+ - * / // % ** ^ || ~~ !~~ ~~* !~~* abs ceil ceiling floor round trunc sign sqrt "
+    "cbrt exp ln log log2 log10 pow power greatest least isnan isinf isfinite nullif "
+    "ifnull if sin cos tan asin acos atan atan2 degrees radians pi lower upper trim "
+    "ltrim rtrim length len contains starts_with prefix suffix ends_with position "
+    "substring substr left right replace concat year month day hour minute second "
+    "quarter week dayofweek isodow dayofyear date_part datepart date_diff datediff "
+    "date_trunc datetrunc epoch epoch_ms to_days to_months to_years to_hours "
+    "to_minutes to_seconds".split()
+)
+_TABLE = "one_row_of_a_table"
+
+
+def check_row_wise(
+    text: str, what: str, parse: Callable[[str], str], columns: Collection[str]
+) -> None:
+    """Refuse an expression that may look at other rows, or answer otherwise next time.
+
+    Parameters
+    ----------
+    text : str
+    what : str
+        What the expression is, for the error.
+    parse : callable
+        From a query to its syntax tree as JSON.
+    columns : collection of str
+        What it may be of; engines do not tell capitals from small letters.
+    """
+    known = {name.lower() for name in columns}
+    found = _expression(text, parse)
+    if found is None or not all(_is_fine(node, known) for node in _nodes(found)):
+        raise ValueError(
+            f"{what} must be one SQL expression of columns of its own row, by "
+            "operators, CASE, CAST and the functions that docs/large_data.md lists. "
+            "Got another. For anything else pass a query, with "
+            "one_record_per_row=True if that holds."
+        )
+
+
+def _expression(text: str, parse: Callable[[str], str]) -> Any:
+    """The syntax tree of one expression; None if the text is something else."""
+    tree = json.loads(parse(f"SELECT {text} FROM {_TABLE}"))
+    if tree.get("error") or len(tree["statements"]) != 1:
+        return None
+    node = tree["statements"][0]["node"]
+    source = node.get("from_table", {})
+    is_plain = (
+        node.get("type") == "SELECT_NODE"
+        and len(node["select_list"]) == 1
+        and source.get("type") == "BASE_TABLE"
+        and source.get("table_name") == _TABLE
+        and not node.get("modifiers")
+        and not any(node.get(part) for part in ("where_clause", "having", "qualify"))
+        and not node.get("group_expressions")
+    )
+    return node["select_list"][0] if is_plain else None
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        if "class" in tree:
+            yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for part in tree:
+            yield from _nodes(part)
+
+
+def _is_fine(node: dict[str, Any], columns: Collection[str]) -> bool:
+    if node["class"] == "FUNCTION":
+        is_bare = not node.get("schema") and not node.get("catalog")
+        name = str(node.get("function_name", "")).lower()
+        is_bounded = name != "replace" or not _grows(node)
+        return is_bare and is_bounded and name in FUNCTIONS
+    if node["class"] == "COLUMN_REF":
+        # A word that is no column may be a function without parentheses.
+        names = node.get("column_names", [])
+        return len(names) == 1 and str(names[0]).lower() in columns
+    return node["class"] in _ALLOWED
+
+
+def _grows(replacing: dict[str, Any]) -> bool:
+    """Whether `replace` takes anything but constants beside a cell.
+
+    A cell in the place of parts of another makes a text as long as the product of both:
+    one record's could use up the memory of the database.
+    """
+    given = [own.get("expression", {}) for own in replacing.get("arguments", [])]
+    return [own.get("class") for own in given[1:]] != ["CONSTANT"] * 2

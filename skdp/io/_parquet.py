@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exceptions import SourceError
-from skdp.io._arrow import arrow
+from skdp.io._external import FETCHED, TableSource
+from skdp.io._reading import arrow
 from skdp.io._session import Snapshot, refused
-from skdp.io._table_source import FETCHED, TableSource
 
 # Rows of a batch: what a cache holds of them, with a few dozen columns.
 BATCH_SIZE = 1 << 14

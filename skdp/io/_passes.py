@@ -1,16 +1,19 @@
-"""Passes over a source as fitted models take its rows."""
+"""Passes of fitted models over a source, and files of predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import pandas as pd
 from sklearn.utils import get_tags
 
-from skdp._rows import RowsForEach
-from skdp.io._reading import Reading
+from skdp._arrays import RowsForEach
+from skdp.io._reading import Reading, arrow
+
+# -------------------------------- Passes over a source as fitted models take its rows
 
 
 @dataclass(frozen=True)
@@ -115,3 +118,57 @@ def rows_of_each(
 def targets_too(X: Any) -> tuple[str, ...]:
     """The column of the target, where there is one."""
     return () if X.target is None else (X.target,)
+
+
+# ------------------- Predictions for a source, written beside the keys of its records
+
+
+NAME = "prediction"
+
+
+def predict_to(
+    source: Any, model: Any, path: Any, keys: Sequence[str], method: str
+) -> None:
+    """Write a Parquet file of keys and predictions, within a session."""
+    pa = arrow()
+    from pyarrow import parquet
+
+    schema: Any = None
+    writer: Any = None
+    try:
+        for rows, is_present, columns in rows_of(model, source, tuple(keys)):
+            found = getattr(model, method)(rows)
+            told = pa.array(found, mask=~is_present)
+            arrays = [*(columns.column(key) for key in keys), told]
+            batch = pa.record_batch(arrays, names=[*keys, NAME])
+            if writer is None:
+                schema = batch.schema
+                writer = parquet.ParquetWriter(path, schema)
+            writer.write_batch(batch.cast(schema))
+    except BaseException:
+        if writer is not None:
+            writer.close()
+            os.remove(path)
+        raise
+    writer.close()
+
+
+def check_place(source: Any, path: Any, keys: Sequence[str], method: str) -> None:
+    """Refuse what cannot be written, before anything is read."""
+    known = list(source._schema.names)
+    is_list = isinstance(keys, (list, tuple)) and len(set(keys)) == len(keys) > 0
+    if not is_list or not set(keys) <= set(known) or NAME in keys:
+        raise ValueError(
+            "The 'keys' argument must list different columns of the source, none of "
+            f"them named {NAME!r}. Got {keys!r}. Its columns are {known}."
+        )
+    if os.path.exists(path):
+        raise ValueError(
+            "The 'path' argument must be of a file that does not exist. Got one that "
+            "does. Remove it, or choose another."
+        )
+    if method not in ("predict", "decision_function"):
+        raise ValueError(
+            "The 'method' argument must be 'predict' or 'decision_function'. Got "
+            f"{method!r}."
+        )

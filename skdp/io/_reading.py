@@ -1,25 +1,173 @@
-"""How cells of a batch are read: which of them make their row a null record.
-
-The result is a table without surprises, for the code that reads tables in memory: a row
-that could not be read holds stand-ins, and is marked as not present.
-"""
+"""How cells of record batches are read, and which of them make a row null."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.columns import Categories
-from skdp.io import _arrow
+from skdp._arrays import FloatArray
+from skdp.tables._columns import Categories
+
+# ------------------------------------------------------------------------------------
+# Columns of Arrow: of what kind they are, and their cells for NumPy and pandas
+# What a cell becomes follows from that cell and the type of its column alone.
+
+
+# Values that stand in for those of a column where nothing is read; public.
+_ZEROS: dict[str, Any] = {
+    "number": 0.0,
+    "boolean": False,
+    "string": "",
+    "date": np.datetime64("2000-01-01", "us"),
+}
+
+
+def arrow() -> Any:
+    """The module pyarrow, or how to install it."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(
+            "Sources need pyarrow. Got none. Install it: pip install skdp[io]."
+        ) from None
+    return pyarrow
+
+
+def kind_of(dtype: Any) -> str:
+    """What cells of an Arrow type are: number, string, boolean, date or other."""
+    types = arrow().types
+    if types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype):
+        return "number"
+    if types.is_boolean(dtype):
+        return "boolean"
+    is_text = types.is_string(dtype) or types.is_large_string(dtype)
+    if is_text or str(dtype) == "string_view":
+        return "string"
+    is_point = types.is_timestamp(dtype) and dtype.tz is None
+    return "date" if is_point or types.is_date(dtype) else "other"
+
+
+def is_exact(dtype: Any) -> bool:
+    """Whether cells of an Arrow type are the same text in every engine."""
+    return bool(arrow().types.is_integer(dtype)) or kind_of(dtype) == "string"
+
+
+def is_single(dtype: Any) -> bool:
+    """Whether cells of an Arrow type are floats in single precision or less."""
+    types = arrow().types
+    return bool(types.is_float32(dtype) or types.is_float16(dtype))
+
+
+def stand_in(dtype: Any, declared: Any) -> pd.Series:
+    """One cell of an Arrow type that a declaration allows; nothing is read."""
+    kind = _kind_as_read(dtype, declared)
+    value = _ZEROS.get(kind, ())
+    if declared is not None and declared.kind == kind:
+        value = _allowed(declared, value)
+    if kind == "number":
+        return pd.Series([value], dtype=np.float32 if is_single(dtype) else np.float64)
+    if kind == "other":
+        cells = np.empty(1, dtype=object)
+        cells[0] = value
+        return pd.Series(cells)
+    return pd.Series([value])
+
+
+def _kind_as_read(dtype: Any, declared: Any) -> str:
+    """As what cells are read: truth values of which nothing is declared as 0 and 1.
+
+    A missing one is a number then as well. Beside truth values it would make a column
+    of objects, for the sake of one cell.
+    """
+    kind = kind_of(dtype)
+    return "number" if kind == "boolean" and declared is None else kind
+
+
+def _allowed(declared: Any, otherwise: Any) -> Any:
+    """A value that a declaration allows."""
+    for name in ("values", "low", "first"):
+        found = getattr(declared, name, None)
+        if found is not None:
+            value = found[0] if isinstance(found, tuple) else found
+            is_date = declared.kind == "date"
+            return np.datetime64(value, "us") if is_date else value
+    return otherwise
+
+
+def numbers(array: Any) -> np.ndarray:
+    """Cells as floats, NaN for what is missing: float32 stays, all else is double."""
+    pa = arrow()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_float16(array.type):
+        array = array.cast(pa.float32())
+    if pa.types.is_float32(array.type):
+        return np.asarray(array.to_numpy(zero_copy_only=False))
+    if not pa.types.is_float64(array.type):
+        array = array.cast(pa.float64(), safe=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def as_bytes(array: Any) -> Any:
+    """Text as it is stored: nothing of it need be valid."""
+    pa = arrow()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array.cast(pa.large_binary())
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def cells(array: Any, declared: Any) -> tuple[Any, np.ndarray]:
+    """Cells as a column of a data frame, and which of them are missing.
+
+    The type of the column follows from that of the array and from the declaration, and
+    never from the cells.
+    """
+    kind = _kind_as_read(array.type, declared)
+    if kind == "number":
+        found = numbers(array)
+        return found, np.isnan(found)
+    is_missing = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
+    if kind == "boolean":
+        plain = array.fill_null(False).to_numpy(zero_copy_only=False)
+        return pd.arrays.BooleanArray(np.asarray(plain), is_missing), is_missing
+    if kind == "string":
+        text = as_bytes(array).dictionary_encode()
+        codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        texts = [_decoded(value) for value in text.dictionary.to_pylist()]
+        # What is no text, or null in a dictionary, is missing.
+        is_text = np.array([value is not None for value in texts], dtype=bool)
+        places = np.where(is_text, np.cumsum(is_text, dtype=np.int64) - 1, -1)
+        codes = np.append(places, -1)[codes]
+        values = pd.Index([v for v in texts if v is not None], dtype="str")
+        return pd.Categorical.from_codes(codes, values), np.asarray(codes < 0)
+    points = array.to_numpy(zero_copy_only=False)
+    # pandas has no days. Their counts are of 32 bits, which seconds of 64 bits hold.
+    is_of_days = np.datetime_data(points.dtype)[0] == "D"
+    return points.astype("datetime64[s]") if is_of_days else points, is_missing
+
+
+# ------------------------------------------------------------------------------------
+# How cells of a batch are read: which of them make their row a null record
+# The result is a table without surprises, for the code that reads tables in memory: a
+# row that could not be read holds stand-ins, and is marked as not present.
 
 
 @dataclass(frozen=True)
-class Rule:
+class CellRule:
     """Which cells of one column are allowed; public.
 
     Parameters
@@ -40,7 +188,7 @@ class Rule:
 
     def cleaned(self, array: Any) -> tuple[Any, NDArray[np.bool_]]:
         """The column of a data frame, and which cells were as allowed."""
-        column, is_missing = _arrow.cells(array, self.declared)
+        column, is_missing = cells(array, self.declared)
         is_fine = np.ones(len(array), dtype=bool)
         if not self.allows_missing:
             is_fine &= ~is_missing
@@ -86,7 +234,7 @@ class Reading:
     """
 
     names: tuple[str, ...]
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, CellRule]
     is_single: bool
     is_numeric: bool
 
@@ -105,7 +253,7 @@ class Reading:
         dtype = np.float32 if self.is_single else np.float64
         rows = np.empty((batch.num_rows, len(self.names)), dtype=dtype)
         for i, name in enumerate(self.names):
-            rows[:, i] = _arrow.numbers(batch.column(name))
+            rows[:, i] = numbers(batch.column(name))
         is_finite: Any = np.isfinite(rows)
         is_present: NDArray[np.bool_] = np.ones(len(rows), dtype=bool)
         if not is_finite.all():
@@ -145,7 +293,7 @@ def reading_of(
     }
     types = [schema.field(name).type for name in names]
     is_numeric = declared is None and not allows_missing
-    return Reading(names, rules, all(map(_arrow.is_single, types)), is_numeric)
+    return Reading(names, rules, all(map(is_single, types)), is_numeric)
 
 
 def declared_at(declared: Any, place: int, name: str) -> Any:
@@ -157,9 +305,82 @@ def declared_at(declared: Any, place: int, name: str) -> Any:
 
 def _rule(
     dtype: Any, declared: Any, refuses_unknown: bool, allows_missing: bool
-) -> Rule:
-    value = _arrow.stand_in(dtype, declared).iloc[0]
+) -> CellRule:
+    value = stand_in(dtype, declared).iloc[0]
     if declared is None:
-        return Rule(None, value, allows_missing, allows_infinity=False)
+        return CellRule(None, value, allows_missing, allows_infinity=False)
     is_optional = bool(getattr(declared, "missing", False))
-    return Rule(declared, value, is_optional, True, refuses_unknown)
+    return CellRule(declared, value, is_optional, True, refuses_unknown)
+
+
+# ------------------------------------------------------------------------------------
+# Targets of a source: labels by their declared number, numbers by a public rule
+
+
+# Kinds of NumPy's arrays, by what labels must be where they are stored.
+_KINDS = {"i": "number", "u": "number", "f": "number", "b": "boolean"}
+
+
+class Targets(Protocol):
+    """What becomes of the target of a record, by that record alone."""
+
+    def __call__(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Targets as doubles, and which of them could be read."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The place of each label among those declared; others make a null record.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Sorted; public.
+    """
+
+    classes: np.ndarray
+
+    @property
+    def kind(self) -> str:
+        """What labels are: number, boolean or string."""
+        return _KINDS.get(self.classes.dtype.kind, "string")
+
+    def __call__(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
+        if self.kind == "string":
+            return self._of_text(array)
+        values = numbers(array)
+        classes = self.classes.astype(np.float64)
+        codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+        is_known = classes[codes] == values
+        return np.where(is_known, codes, 0).astype(np.float64), is_known
+
+    def _of_text(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
+        import pyarrow.compute as pc
+
+        pa = arrow()
+        labels = [str(label).encode() for label in self.classes]
+        known = pa.array(labels, pa.large_binary())
+        codes = pc.index_in(as_bytes(array), value_set=known, skip_nulls=True)
+        codes = codes.fill_null(-1).to_numpy(zero_copy_only=False)
+        return np.maximum(codes, 0).astype(np.float64), codes >= 0
+
+
+@dataclass(frozen=True, eq=False)
+class NumberTargets:
+    """Finite numbers, changed by a public rule; others make a null record.
+
+    Parameters
+    ----------
+    then : callable or None, default=None
+        From an array of numbers to an array, number by number.
+    """
+
+    then: Callable[[FloatArray], FloatArray] | None = None
+    kind = "number"
+
+    def __call__(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
+        values = numbers(array).astype(np.float64)
+        is_finite = np.isfinite(values)
+        values = np.where(is_finite, values, 0.0)
+        return (values if self.then is None else self.then(values)), is_finite

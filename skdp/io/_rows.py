@@ -11,17 +11,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from skdp._floats import IntArray
+from skdp._arrays import IntArray
 from skdp._input import canonical_csr
-from skdp._users import UsersToFit
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block, Elsewhere, Source, crowding, elsewhere
-from skdp.io._reading import Reading
-from skdp.io._steps import applied
-from skdp.io._table_source import TableSource
-from skdp.io._targets import Labels, Targets
-from skdp.io._users import Passed, Rows, SharesOfPasses
-from skdp.privacy._accounting import Budget
+from skdp.io._external import TableSource, applied
+from skdp.io._external_users import Passed, Rows, SharesOfPasses
+from skdp.io._reading import Labels, Reading, Targets
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.tables._memory import MemorySource
+from skdp.tables._source import Block, Elsewhere, Source, crowding, elsewhere
+from skdp.tables._users import UsersToFit
 
 # How rows of a table without surprises become those of a solver.
 Encode = Callable[[Any], Any]

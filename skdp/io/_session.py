@@ -1,8 +1,4 @@
-"""What happens while a source is read: a snapshot, passes, and failures without data.
-
-Once records have been read, whatever ends a fit is one constant message: nothing of
-what went wrong, where, or in how many records leaves it.
-"""
+"""One reading of a source: a snapshot, batches, positions of rows and of users."""
 
 from __future__ import annotations
 
@@ -10,10 +6,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import IntArray
 from skdp.exceptions import READ_FAILED, SourceError
-from skdp.io._users import UserIds
+from skdp.io._external_users import UserIds
+
+# ------------------------------------------------------------------------------------
+# What happens while a source is read: a snapshot, passes, and failures without data
+# Once records have been read, whatever ends a fit is one constant message: nothing of
+# what went wrong, where, or in how many records leaves it.
+
 
 _INTERRUPTED = (
     "Interrupted while a source was being read. What was committed stays on the books."
@@ -160,3 +166,146 @@ def refused(call: Callable[[], Any], message: str) -> Any:
     # Outside of the handler, so that the first error is not carried along.
     if is_refused:
         raise ValueError(message)
+
+
+# -------------------------------- Record batches, and which of their rows are records
+
+
+class RowBatch:
+    """A record batch, and which of its rows are records."""
+
+    def __init__(self, columns: Any, is_record: NDArray[np.bool_] | None) -> None:
+        self.columns, self.is_record = columns, is_record
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    @classmethod
+    def of(
+        cls, scanned: Iterator[tuple[Any, NDArray[np.bool_] | None]], size: int
+    ) -> Iterator[Self]:
+        """Batches of at most so many rows."""
+        for columns, is_record in scanned:
+            for start in range(0, columns.num_rows, size):
+                part = columns.slice(start, size)
+                own = None if is_record is None else is_record[start : start + size]
+                yield cls(part, own)
+
+    def at(self, places: NDArray[np.int64]) -> RowBatch:
+        """Some of the rows."""
+        own = None if self.is_record is None else self.is_record[places]
+        return RowBatch(self.columns.take(places), own)
+
+
+# ----------------------- Places of records in a source, by which searches divide them
+
+
+NO_PLACES = (
+    "A source must have a fixed order to be divided, since records are divided by "
+    "their places, which no other record may change. Got one without. Use a "
+    "ParquetSource, a DaskSource of files, or an SqlSource with record_id=."
+)
+
+
+class Places:
+    """Some places among the rows of a source; public. A bit is held for each row.
+
+    Parameters
+    ----------
+    is_in : ndarray of bool of shape (n_rows,)
+    """
+
+    def __init__(self, is_in: NDArray[np.bool_]) -> None:
+        self._bits, self._n_rows = np.packbits(is_in), len(is_in)
+        self._size = int(np.count_nonzero(is_in))
+
+    def __len__(self) -> int:
+        return self._size
+
+    @classmethod
+    def all(cls, n_rows: int) -> Self:
+        """All rows."""
+        return cls(np.ones(n_rows, dtype=bool))
+
+    def taking(self, positions: NDArray[np.int64] | slice) -> Places:
+        """The places at some positions of this part."""
+        is_in = np.zeros(self._n_rows, dtype=bool)
+        if len(self) < self._n_rows:
+            positions = self._places(0, self._n_rows)[positions]
+        is_in[positions] = True
+        return Places(is_in)
+
+    def within(self, first: int, n_rows: int) -> Places:
+        """Those among some rows, which follow each other, counted from the first."""
+        is_in = np.zeros(n_rows, dtype=bool)
+        is_in[self._places(first, first + n_rows)] = True
+        return Places(is_in)
+
+    def of(self, batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
+        """What one pass over the whole source shows of this part."""
+        start = 0
+        for batch in batches:
+            places = self._places(start, start + len(batch))
+            start += len(batch)
+            if len(places):
+                yield batch.at(places)
+
+    def _places(self, start: int, stop: int) -> NDArray[np.int64]:
+        """Places of this part within a range of rows, counted from its start."""
+        first = start // 8
+        bits = np.unpackbits(self._bits[first : -(-stop // 8)])
+        return np.flatnonzero(bits[start - 8 * first : stop - 8 * first])
+
+
+# -------------------------- Slots of users in a source, by which searches divide them
+
+
+class Slots:
+    """Some of as many slots as users are declared; a user's follows from the id alone.
+
+    A slot has any number of users: none, one, or several who stay together. So nobody's
+    rows, how many they are, or whether there are any, move anybody else to another
+    part, as ranks among the ids that are there would.
+
+    Parameters
+    ----------
+    ids : str
+        Name of the column.
+    chosen : ndarray of int
+        Different ones, drawn without regard to the data.
+    n_slots : int
+        Public.
+    """
+
+    def __init__(self, ids: str, chosen: IntArray, n_slots: int) -> None:
+        self.ids, self._chosen, self._n_slots = ids, chosen, n_slots
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    @classmethod
+    def all(cls, ids: str, n_slots: int) -> Slots:
+        """All of them."""
+        return cls(ids, np.arange(n_slots), n_slots)
+
+    def taking(self, positions: NDArray[np.int64] | slice) -> Slots:
+        """The slots at some positions among these."""
+        return Slots(self.ids, self._chosen[positions], self._n_slots)
+
+    def of(self, batches: Iterator[RowBatch], users: UserIds) -> Iterator[RowBatch]:
+        """What one pass over the whole source shows of the users in these slots.
+
+        Parameters
+        ----------
+        users : UserIds
+            Of the whole source.
+        """
+        is_chosen = np.zeros(self._n_slots, dtype=bool)
+        is_chosen[self._chosen] = True
+        # Nobody is in no part.
+        is_in = np.append(is_chosen[users.slots(self._n_slots)], False)
+        for batch in batches:
+            codes = users.codes(batch.columns.column(self.ids))
+            places = np.flatnonzero(is_in[codes])
+            if len(places):
+                yield batch.at(places)

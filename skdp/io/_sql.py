@@ -11,13 +11,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._validation import check_bool, check_count
-from skdp.io._arrow import arrow, is_exact
+from skdp._checks import check_bool, check_count
 from skdp.io._duckdb import DuckDB
 from skdp.io._engine import Cell, Engine, quoted
+from skdp.io._external import FETCHED, TableSource
 from skdp.io._parquet import BATCH_SIZE
+from skdp.io._reading import arrow, is_exact
 from skdp.io._session import Session, Snapshot, refused
-from skdp.io._table_source import FETCHED, TableSource
 
 # Modules of engines, by the package that a connection is of; loaded when one is given.
 _ENGINES = {

@@ -1,30 +1,32 @@
-"""What linear models share: `DPEstimator`, solver and privacy record of one fit."""
+"""What linear models share: one fit, privacy record, coefficients with errors."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr, ndtri
 from sklearn.base import clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import PrivateEstimator
-from skdp._floats import FloatArray
-from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
-from skdp._output import in_dtype
-from skdp._rows import clip_rows
-from skdp._users import UsersToFit
-from skdp._validation import check_count, check_data_norm, check_real
-from skdp.data._centred import Centring
-from skdp.data._source import Source
+from skdp._arrays import FloatArray, clip_rows, in_dtype
+from skdp._base import Forecast, PrivateEstimator, Signal, relaxed, warn_of_noise
+from skdp._checks import check_count, check_data_norm, check_real
+from skdp._registry import Registry
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
-from skdp.linear_model._forecast import constant_if_dominated, forecast_of
+from skdp.linear_model._forecast import (
+    constant_if_dominated,
+    forecast_of,
+    signal_of,
+    signal_of_centred,
+)
 from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
@@ -34,22 +36,79 @@ from skdp.linear_model._rows import (
     knots_within,
     states_of,
 )
-from skdp.linear_model._signal import signal_of, signal_of_centred
-from skdp.linear_model._streams import FirstPart
 from skdp.losses._base import Loss
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import relation_for
-from skdp.privacy._answers import Answers
-from skdp.privacy._record import PrivacyRecord
-from skdp.queries._row_clip import clipped_products
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._relations import relation_for
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._door import Door
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.solvers._adassp import EstimatedSolution
 from skdp.solvers._auto import Chosen, choose_solver, planned_solver
-from skdp.solvers._base import Solution
+from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._centred_descent import CentredSolution
 from skdp.solvers._centred_rows import States
-from skdp.solvers._progress import Progress
+from skdp.solvers._exact import solve
 from skdp.solvers._registry import named_solver
-from skdp.solvers._solve import solve
+from skdp.sums._grid_rows import clipped_products
+from skdp.tables._centred import Centring
+from skdp.tables._source import Source
+from skdp.tables._users import UsersToFit
+
+# ------------------------- Solvers with partial_fit: what a linear model asks of them
+
+
+class FirstPart(Protocol):
+    """The part of a stream that is committed for all of them."""
+
+    @property
+    def n_parts(self) -> int:
+        """How many parts there will be."""
+        ...
+
+    def released(
+        self, solver: Solver, source: Source, objective: LinearObjective, door: Door
+    ) -> tuple[Solution, Answers]:
+        """Commit the stream, and what is released after this part of it.
+
+        Raises
+        ------
+        BudgetExceeded
+        """
+        ...
+
+
+class Streams(Protocol):
+    """How a model goes on with a stream; by the key of its solver."""
+
+    @staticmethod
+    def one_part(model: Any) -> AbstractContextManager[None]:
+        """Give one part, alone; if what is released of it is lost, end the stream."""
+        ...
+
+    @staticmethod
+    def next_part(model: Any, X: Any, y: Any, groups: Any) -> None:
+        """Begin a stream, or go on with it by one part."""
+        ...
+
+
+STREAMS: Registry[Streams] = Registry("skdp.streams", {})
+
+
+def takes_parts(model: Any) -> bool:
+    """Whether a model's solver answers about parts one by one, or an error."""
+    if model.solver in STREAMS:
+        return True
+    raise AttributeError(
+        f"{type(model).__name__} has partial_fit with solver="
+        f"{' or '.join(map(repr, STREAMS))} only. Got solver={model.solver!r}. Every "
+        "other fit is a release of all its records."
+    )
+
+
+# ------------------------------------------------------------------------------------
+# What linear models share: DPEstimator, solver and privacy record of one fit
+
 
 _DECLARED = (DeclaredRows, DeclaredStream)
 
@@ -423,3 +482,146 @@ class DPEstimator(TakesSources, PrivateEstimator):
             assumed_public=assumed_public + assumed_of_solver,
             warnings=notes,
         )
+
+
+# ------------------------------------------------------------------------------------
+# Estimated coefficients with standard errors, as tables that statsmodels' users know
+# Post-processing of private outputs.
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Coefficients without shrinkage, and their covariance.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Of the features, and ``"intercept"`` last if there is one.
+    values : ndarray of shape (n_names,)
+        Private output; NaN where noise drowns a direction of the rows.
+    covariance : ndarray of shape (n_names, n_names)
+        Private output; inf there.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    covariance: FloatArray
+
+    @property
+    def errors(self) -> pd.Series:
+        """Standard errors by name."""
+        return pd.Series(np.sqrt(np.diag(self.covariance)), self.names)
+
+    def conf_int(self, level: float = 0.95) -> pd.DataFrame:
+        """Intervals by name, with columns ``"lower"`` and ``"upper"``.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+            How often intervals hold what they are of.
+
+        Returns
+        -------
+        DataFrame of shape (n_names, 2)
+        """
+        level = check_real(
+            "level", level, low=0.0, high=1.0, low_open=True, high_open=True
+        )
+        reach = float(ndtri((1 + level) / 2)) * self.errors.to_numpy()
+        ends = {"lower": self.values - reach, "upper": self.values + reach}
+        return pd.DataFrame(ends, index=list(self.names))
+
+    def summary(self, level: float = 0.95) -> pd.DataFrame:
+        """Estimate, standard error, z, p-value and interval by name.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+
+        Returns
+        -------
+        DataFrame of shape (n_names, 6)
+            The columns are named as statsmodels names them.
+        """
+        ends, errors = self.conf_int(level), self.errors.to_numpy()
+        z = self.values / errors
+        low, high = (1 - level) / 2, (1 + level) / 2
+        return pd.DataFrame(
+            {
+                "coef": self.values,
+                "std err": errors,
+                "z": z,
+                "P>|z|": 2 * ndtr(-np.abs(z)),
+                f"[{low:.4g}": ends["lower"].to_numpy(),
+                f"{high:.4g}]": ends["upper"].to_numpy(),
+            },
+            index=list(self.names),
+        )
+
+
+class HasEstimates(DPEstimator):
+    """A model that keeps the standard errors that some solvers give.
+
+    To stand before a class that has `_keep_weights`.
+    """
+
+    estimates_: Estimates
+
+    def _keep_weights(
+        self, solution: Solution, objective: LinearObjective, dtype: Any
+    ) -> None:
+        super()._keep_weights(solution, objective, dtype)
+        self.__dict__.pop("estimates_", None)
+        if not isinstance(solution, EstimatedSolution):
+            return
+        middle, scale = self._target_units()
+        values = scale * solution.estimate
+        names = getattr(self, "feature_names_in_", None)
+        if hasattr(self, "encoder_"):
+            names = self.encoder_.get_feature_names_out()
+        if names is None:
+            names = [f"x{j}" for j in range(objective.n_features)]
+        if objective.fit_intercept:
+            names, values[-1] = [*names, "intercept"], values[-1] + middle
+        covariance = scale**2 * solution.covariance
+        self.estimates_ = Estimates(tuple(names), values, covariance)
+
+    def _target_units(self) -> tuple[float, float]:
+        """What is 0 in units of the loss, and what is 1 more than that."""
+        return 0.0, 1.0
+
+    def summary(self, level: float = 0.95) -> pd.DataFrame:
+        """Estimates, standard errors, z, p-values and intervals; post-processing.
+
+        As statsmodels has them, of the coefficients that the objective has in the
+        population: of rows clipped to `data_norm`, and penalised if a penalty was
+        given; by adassp, of least squares without shrinkage. Errors of the noise and of
+        the records count, the latter taken by adassp to have one variance; of users,
+        whatever the rows of each have in common. NaN and inf where noise drowns a
+        direction of the rows, as it does if columns add up to a constant, which those
+        of declared categories do.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+            How often intervals hold the coefficients.
+
+        Returns
+        -------
+        DataFrame of shape (n_features + 1, 6)
+            Without the last row if there is no intercept.
+
+        Raises
+        ------
+        ValueError
+            If the fit has no standard errors.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "estimates_"):
+            raise ValueError(
+                "The summary needs standard errors, which are released if they are "
+                f"asked for. Got solver={self.privacy_.solver!r} without them. Fit "
+                "with solver='noisy_newton' and a finite epsilon; a regression may "
+                "also use solver='adassp', solver_params={'squares_weight': 0.5}."
+            )
+        return self.estimates_.summary(level)

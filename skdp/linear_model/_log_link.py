@@ -1,4 +1,4 @@
-"""What private models with a logarithmic link share: units, predictions, deviances."""
+"""Private regression with a logarithmic link: Poisson and gamma."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.metrics import d2_tweedie_score
 
-from skdp._validation import check_target_bounds
-from skdp.linear_model._regressor import LinearRegressor, Units
+from skdp._checks import check_real, check_target_bounds
+from skdp.linear_model._regressors import LinearRegressor, Units
+from skdp.losses._base import Loss
+from skdp.losses._objective import LinearObjective
 from skdp.losses._plain import FARTHEST
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._regression import GammaLoss, PoissonLoss
+from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._base import Solution
+
+# ------------------------------------------------------------------------------------
+# What private models with a logarithmic link share: units, predictions, deviances
+
 
 # The largest target over the lowest, at least: what a residual is rounded by is
 # nothing beside the residuals that such bounds leave.
@@ -143,3 +150,337 @@ class LogLinkRegressor(LinearRegressor):
         # `fit` clips targets below the bounds; `score` has no deviance of them.
         tags.target_tags.positive_only = True
         return tags
+
+
+# ------------------------------------- Private regression of counts and other amounts
+
+
+class DPPoissonRegressor(LogLinkRegressor):
+    r"""Poisson regression with differential privacy.
+
+    Minimises ``mean_i (m_i - y_i log m_i) + alpha / 2 * ||w, b||^2`` privately, for
+    the means ``m_i = exp(x_i w + b)`` of counts and other amounts of at least 0:
+    scikit-learn's `PoissonRegressor`, its intercept penalised, and the loss a straight
+    line where a mean is beyond `target_bounds` (`PoissonLoss`), because private solvers
+    need a bounded gradient. Targets are clipped to `target_bounds`, rows to
+    `data_norm`. The intercept is the weight of one more column that holds the constant
+    `data_norm`; what is penalised is its distance from the logarithm of the middle of
+    `target_bounds`, where it starts. `predict` clips rows as `fit` does, at finite
+    epsilon, and means to `target_bounds`.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are ``coef_`` and
+    ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and, for what is not
+    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise and without clipping rows.
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
+        and `RowNormClipper` produce rows of norm at most 1.
+    alpha : float in [0, 1e100] or None, default=None
+        L2 regularisation of the mean loss, as in scikit-learn: half the mean deviance,
+        in units of the target. None: no penalty beyond what the solver chooses by its
+        data-independent rule or from what it released.
+    fit_intercept : bool, default=True
+    target_bounds : pair of floats in [0, 1e100]
+        Lowest and highest target, in its units, known without looking at the data; at
+        least 2 % apart. Required; the default None raises. Noise is in proportion to
+        the highest: a few far larger targets are better clipped.
+    solver : str, default="auto"
+        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
+        ``skdp.solvers.SOLVERS`` that does not refuse the loss.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Of the logarithm of the mean. Private output. Of the dtype of X.
+    intercept_ : float
+        Private output (without an intercept where it starts, public).
+    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
+        What rows are centred on, and multiplied by before they are clipped. The centre
+        is a private output, the scale is public. Only of ``"auto"``
+        (``docs/default_solver.md``).
+    row_norm_ : float
+        Norm to which such rows are clipped. Private output.
+    coef_path_ : ndarray of shape (n_steps, n_features)
+    intercept_path_ : ndarray of shape (n_steps,)
+        Coefficients and intercepts after each step, of which the model is an average or
+        the last. Private output, paid for with the rest. Only of a descent with
+        ``solver_params={"keeps_path": True}``.
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released iterates (``noise_scale``).
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    DPGammaRegressor : Of amounts whose deviation goes with their mean.
+    DPGradientBoostingRegressor : Boosted trees, with ``loss="poisson"``.
+    sklearn.linear_model.PoissonRegressor : The estimator without privacy.
+
+    Notes
+    -----
+    Inside, targets are divided by the highest. ``fit`` has no ``sample_weight``:
+    unbounded weights would void the sensitivity; for a rate divide by the exposure.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPPoissonRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(5000, 3))
+    >>> y = rng.poisson(np.exp(1 + 2 * X[:, 0]))
+    >>> model = DPPoissonRegressor(epsilon=2.0, target_bounds=(0, 15)).fit(X, y)
+    >>> bool(model.predict(X).min() > 0), model.privacy_.epsilon
+    (True, 2.0)
+    """
+
+    _deviance_power: ClassVar[int] = 1
+    _scored_by: ClassVar[str] = "neg_mean_poisson_deviance"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        data_norm: float = 1.0,
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        target_bounds: Any = None,
+        solver: str = "auto",
+        solver_params: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.data_norm = data_norm
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.target_bounds = target_bounds
+        self.solver = solver
+        self.solver_params = solver_params
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def _loss(self, budget: Budget) -> Loss:
+        means = self._means()
+        return PoissonLoss(math.log(means.high / means.start), means.low / means.high)
+
+    def _means(self) -> Means:
+        low, high = self._checked_bounds()
+        return Means(low, high, start=low / 2 + high / 2, unit=high, per_alpha=1 / high)
+
+
+# ---------------------------------------------- Private regression of amounts above 0
+
+
+# Of the largest target over the lowest: beyond it plain arithmetic is not near enough.
+_WIDEST = 1e6
+
+
+class DPGammaRegressor(LogLinkRegressor):
+    r"""Gamma regression with differential privacy.
+
+    Minimises ``mean_i (y_i / m_i + log m_i) + alpha / 2 * ||w, b||^2`` privately, for
+    the means ``m_i = exp(x_i w + b)`` of amounts above 0: scikit-learn's
+    `GammaRegressor`, its intercept penalised, and the loss a straight line where a mean
+    is beyond `target_bounds` or a target is more than `most` means (`GammaLoss`),
+    because private solvers need a bounded gradient. Targets are clipped to
+    `target_bounds`, rows to `data_norm`. The intercept is the weight of one more column
+    that holds the constant `data_norm`; what is penalised is its distance from the mean
+    of the logarithms of `target_bounds`, where it starts. `predict` clips rows as `fit`
+    does, at finite epsilon, and means to `target_bounds`.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are ``coef_`` and
+    ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and, for what is not
+    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise and without clipping rows.
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
+        and `RowNormClipper` produce rows of norm at most 1.
+    alpha : float in [0, 1e100] or None, default=None
+        L2 regularisation of the mean loss, as in scikit-learn: half the mean deviance.
+        None: no penalty beyond what the solver chooses by its data-independent rule or
+        from what it released.
+    fit_intercept : bool, default=True
+    target_bounds : pair of floats in [1e-100, 1e100]
+        Lowest and highest target, in its units, known without looking at the data; the
+        highest 1.02 to 1e6 times the lowest. Required; the default None raises.
+    solver : str, default="auto"
+        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
+        ``skdp.solvers.SOLVERS`` that does not refuse the loss.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+    most : float in (1, inf), default=4.0
+        A target counts as so many means at most. Noise is in proportion to this less 1,
+        and means of targets that often exceed it come out too low. Public.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Of the logarithm of the mean. Private output. Of the dtype of X.
+    intercept_ : float
+        Private output (without an intercept where it starts, public).
+    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
+        What rows are centred on, and multiplied by before they are clipped. The centre
+        is a private output, the scale is public. Only of ``"auto"``
+        (``docs/default_solver.md``).
+    row_norm_ : float
+        Norm to which such rows are clipped. Private output.
+    coef_path_ : ndarray of shape (n_steps, n_features)
+    intercept_path_ : ndarray of shape (n_steps,)
+        Coefficients and intercepts after each step, of which the model is an average or
+        the last. Private output, paid for with the rest. Only of a descent with
+        ``solver_params={"keeps_path": True}``.
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released iterates (``noise_scale``).
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    DPPoissonRegressor : Of counts, and of amounts that may be 0.
+    sklearn.linear_model.GammaRegressor : The estimator without privacy.
+
+    Notes
+    -----
+    Inside, targets are divided by the lowest. ``fit`` has no ``sample_weight``:
+    unbounded weights would void the sensitivity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPGammaRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(5000, 3))
+    >>> y = rng.gamma(3.0, np.exp(1 + 2 * X[:, 0]) / 3.0)
+    >>> model = DPGammaRegressor(epsilon=2.0, target_bounds=(0.1, 50)).fit(X, y)
+    >>> bool(model.predict(X).min() > 0), model.privacy_.epsilon
+    (True, 2.0)
+    """
+
+    _deviance_power: ClassVar[int] = 2
+    _scored_by: ClassVar[str] = "neg_mean_gamma_deviance"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        data_norm: float = 1.0,
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        target_bounds: Any = None,
+        solver: str = "auto",
+        solver_params: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+        most: float = 4.0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.data_norm = data_norm
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.target_bounds = target_bounds
+        self.solver = solver
+        self.solver_params = solver_params
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+        self.most = most
+
+    def _loss(self, budget: Budget) -> Loss:
+        means = self._means()
+        most = check_real("most", self.most, low=1.0, high=1e100, low_open=True)
+        return GammaLoss(math.log(means.high / means.low) / 2, most)
+
+    def _means(self) -> Means:
+        low, high = self._checked_bounds()
+        if not 0 < low <= high <= _WIDEST * low:
+            raise ValueError(
+                "The 'target_bounds' parameter must be above 0 and at most 1e6 times "
+                f"apart for a gamma regression. Got {self.target_bounds!r}. Raise the "
+                "lowest: targets below are raised to it."
+            )
+        return Means(low, high, start=math.sqrt(low) * math.sqrt(high), unit=low)

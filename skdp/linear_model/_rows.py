@@ -11,18 +11,16 @@ from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
+from skdp._checks import check_count
 from skdp._input import check_rows
-from skdp._users import UsersToFit
-from skdp._validation import check_count
+from skdp.io._external import TableSource
 from skdp.io._rows import StreamRows
-from skdp.io._table_source import TableSource
 from skdp.io._takes import shown
-from skdp.preprocessing._table_encoder import TableEncoder
-from skdp.preprocessing._table_plan import Encoding, KnotRule
-from skdp.privacy import Budget
-from skdp.solvers._centred_descent_rules import curve_intervals
+from skdp.preprocessing._encoder import Encoding, KnotRule, TableEncoder
+from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
-from skdp.solvers._strength import strength_of
+from skdp.solvers._default_rules import curve_intervals, strength_of
+from skdp.tables._users import UsersToFit
 
 # More numbers than so many are encoded as lines.
 _MOST_CURVES = 100

@@ -1,11 +1,15 @@
-"""What a solver may ask of a loss."""
+"""The protocol of a loss, and labels as signs."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 from typing import Protocol
 
-from skdp._floats import FloatArray
+import numpy as np
+
+from skdp._arrays import FloatArray
+
+# ---------------------------------------------------- What a solver may ask of a loss
 
 
 class Form(IntEnum):
@@ -142,3 +146,24 @@ class Loss(Protocol):
     def replace_one_bound(self, radius: float) -> float:
         """Largest norm of the difference of the gradients of two records."""
         ...
+
+
+# -------------------------------- Labels as signs: what losses of margins are made of
+
+
+def signs_of(y: FloatArray, n_outputs: int) -> FloatArray:
+    """+1 for the outputs that should be positive, -1 for the others.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        0 or 1 for one output, else classes in {0, ..., n_outputs - 1}.
+    n_outputs : int
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs) or (n_rows, 1)
+    """
+    if n_outputs == 1:
+        return np.asarray(2 * y[:, None] - 1)
+    return np.where(y[:, None] == np.arange(n_outputs), 1.0, -1.0)

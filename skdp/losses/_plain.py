@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from skdp._floats import FloatArray
+from skdp._arrays import FloatArray
 from skdp.losses._base import Form, Loss
 from skdp.losses._weighted import record_weights
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp._floats import FloatArray
+from skdp._arrays import FloatArray
 from skdp.losses._base import Form, Loss
-from skdp.losses._gamma import GammaLoss
-from skdp.losses._quantile import QuantileLoss
+from skdp.losses._regression import GammaLoss, QuantileLoss
 
 # Whose residuals have the sign of their label, whatever is predicted.
 _ONE_SIGN = (Form.SIGMOID, Form.HINGE, Form.STEP)

@@ -1,24 +1,23 @@
 """Scores, and choices made from them, with differential privacy."""
 
-from skdp.model_selection._calibrated import DPCalibratedClassifier
 from skdp.model_selection._calibrators import Isotonic, Sigmoid
-from skdp.model_selection._composition import Composition
-from skdp.model_selection._grid_search import DPGridSearchCV, DPRandomizedSearchCV
-from skdp.model_selection._private_comparison import PrivateComparison
-from skdp.model_selection._private_evaluation import (
+from skdp.model_selection._evaluation import (
+    PrivacyUtilityDisplay,
     PrivateConfusionMatrix,
     PrivateEvaluation,
     private_evaluation,
 )
-from skdp.model_selection._private_score import PrivateScore, private_score
-from skdp.model_selection._random_stopping import RandomStopping
-from skdp.model_selection._rating_splits import RatingKFold, UserKFold
-from skdp.model_selection._registry import METHODS
-from skdp.model_selection._report import SearchReport
-from skdp.model_selection._scoring import SCORINGS, resolve_scoring
-from skdp.model_selection._scoring_base import PrivateScoring
-from skdp.model_selection._tuned_threshold import DPTunedThresholdClassifier
-from skdp.model_selection._utility_display import PrivacyUtilityDisplay
+from skdp.model_selection._held_out_models import (
+    DPCalibratedClassifier,
+    DPTunedThresholdClassifier,
+)
+from skdp.model_selection._methods import METHODS, Composition, RandomStopping
+from skdp.model_selection._results import SearchReport
+from skdp.model_selection._scorer_sums import PrivateScoring
+from skdp.model_selection._scorers import SCORINGS, resolve_scoring
+from skdp.model_selection._scores import PrivateComparison, PrivateScore, private_score
+from skdp.model_selection._search import DPGridSearchCV, DPRandomizedSearchCV
+from skdp.model_selection._splits import RatingKFold, UserKFold
 
 __all__ = [
     "METHODS",

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.isotonic import isotonic_regression
 
-from skdp._floats import FloatArray
+from skdp._arrays import FloatArray
 
 # Log-odds beyond which a probability is 0 or 1 in double precision, or nearly.
 _MOST_ODDS = 36.0

@@ -1,43 +1,241 @@
-"""The life of a candidate of a search: listed, silenced, rehearsed, sized, fitted.
-
-1. *Listed*: a set of parameters, none of which decides the guarantee.
-2. *Silenced*: an unfitted model with these parameters and the search's relation, which
-   neither prints nor caches nor shares a generator, so that no trial tells of others.
-3. *Rehearsed*: everything that a fit would refuse is refused before the search is paid
-   for. ``fit`` runs with an `Allowance` that only notes events down: declared steps
-   transform the rows, private steps check what they are given and answer with
-   constants. Nothing else is read from the rows. What comes behind a private step is of
-   skdp, and skdp's steps accept whatever skdp's steps release, so that a trial on
-   accepted rows does not fail for one record's sake.
-4. *Sized*: it gets the largest budgets whose events stay within what a fit may cost.
-5. *Fitted*: once or more, in a trial (`skdp.model_selection._trial`).
-"""
+"""The candidates of a search: listed, sized, fitted and scored on its records."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import joblib
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
 
+from skdp._arrays import FloatArray, IntArray, copied, count_rows, rows_at
 from skdp._base import PrivateEstimator
 from skdp._input import raise_without_data
-from skdp._quiet import no_warnings
-from skdp.model_selection._records import Records
+from skdp._quiet import no_warnings, silence
+from skdp.io._external import TableSource
+from skdp.io._takes import SourceScores, SourceUsers
+from skdp.model_selection._scorer_sums import PrivateScoring
+from skdp.model_selection._scorers import R2
 from skdp.pipeline._budget import check_accounted, set_budget_in_place
-from skdp.pipeline._walk import private_steps, says_its_privacy, walk
-from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import UNIT_OF, Relation, is_of_users
-from skdp.privacy._allowance import Allowance, Strength, cost_over
-from skdp.privacy._events import ComposedEvent, Event, PureEvent
-from skdp.privacy._gaussian import gaussian_epsilon
+from skdp.pipeline._walk import fitted_to_users, private_steps, says_its_privacy, walk
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._events import ComposedEvent, Event, PureEvent
+from skdp.privacy.accounting._gaussian import gaussian_epsilon
+from skdp.privacy.accounting._relations import UNIT_OF, Relation, is_of_users
+from skdp.privacy.ledger._allowance import Allowance, Strength, cost_over
+from skdp.privacy.noise._source import Draws
+from skdp.privacy.release._answers import answered
+from skdp.privacy.release._shared import is_rehearsing, owners_now
+from skdp.solvers._base import Progress
+from skdp.sums._record_sums import places_of_users, statistic_of_users
+from skdp.tables._source import (
+    LEAST_PART,
+    Elsewhere,
+    RawTable,
+    crowding,
+    elsewhere,
+    has_room,
+)
+from skdp.tables._users import Users, UsersElsewhere, UsersToFit
+
+# ------------------------------------- Users of a table in memory, as they are scored
+
+
+@dataclass(frozen=True, eq=False)
+class UserTable:
+    """A raw table whose records are users.
+
+    Parameters
+    ----------
+    X : array-like, CSR or data frame of n_rows rows
+        Private.
+    y : array-like of shape (n_rows,)
+        Private.
+    users : Users
+        Whose these rows are. Private, but for their number.
+    """
+
+    is_of_users = True
+
+    X: Any
+    y: Any
+    users: Users
+
+    @property
+    def n_samples(self) -> int:
+        """Public."""
+        return self.users.n_users
+
+    @property
+    def largest_block(self) -> int:
+        """Public."""
+        return self.n_samples
+
+    def statistic(self, scorer: Any, model: Any) -> FloatArray:
+        """The exact statistic of a fitted model on these users. Private."""
+        users = self.users
+        places = places_of_users(users.names)[users.codes]
+        return statistic_of_users(
+            scorer, model, self.X, np.asarray(self.y), users.shares, places
+        )
+
+
+# -------------- The records of a search: rows one by one, or users with all of theirs
+
+
+@dataclass(frozen=True, eq=False)
+class SearchRecords:
+    """What a search divides, fits candidates to and scores them on. Private.
+
+    Parameters
+    ----------
+    X : array-like, CSR, data frame or source
+    y : array-like, or None with a source
+    users : UsersToFit or None, default=None
+        The user of each row, if users are counted and divided.
+    """
+
+    X: Any
+    y: Any
+    users: UsersToFit | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """The number of records, or of users; public."""
+        return count_rows(self.X) if self.users is None else self.users.n_users
+
+    def at(self, numbers: IntArray) -> SearchRecords:
+        """The records with these numbers, which were drawn without looking at them.
+
+        Rows of users stay in the order of the table. The numbers of a source are slots,
+        and a slot has any number of users (`skdp.io._session`).
+        """
+        if isinstance(self.users, Users):
+            return self._rows(*self.users.part(numbers))
+        return self._rows(numbers, self._as_many(len(numbers)))
+
+    def some(self, size: int) -> SearchRecords:
+        """Stand-ins for `size` records in a rehearsal, which reads no record.
+
+        The rows are spread over the table: the first rows of ratings that are sorted by
+        user would all be of one user. In a rehearsal of users each row is one user.
+        """
+        return self._shown(size, min(size, count_rows(self.X)))
+
+    def part(self, size: int) -> SearchRecords:
+        """Stand-ins for a part of `size` records in a rehearsal.
+
+        A part of users has as few rows as the smallest part can have, so that a step
+        that needs more rows refuses them before anything is paid for.
+        """
+        if isinstance(self.users, Users):
+            return self._shown(size, min(size, self._fewest_rows(self.users, size)))
+        return self.some(size)
+
+    def _shown(self, size: int, n_shown: int) -> SearchRecords:
+        n_rows = count_rows(self.X)
+        chosen = np.arange(n_shown) * n_rows // n_shown
+        if isinstance(self.users, Users):
+            return self._rows(chosen, Users(size, np.arange(n_shown)))
+        rows = slice(size) if 2 * size >= n_rows else chosen
+        return self._rows(rows, self._as_many(size))
+
+    def _as_many(self, size: int) -> UsersElsewhere | None:
+        return None if self.users is None else UsersElsewhere(size)
+
+    def check_parts(self, smallest: int) -> None:
+        """Raise if a part might have no rows, or too little room for users of a source.
+
+        Parameters
+        ----------
+        smallest : int
+            Records in the smallest part that a candidate is fitted to.
+        """
+        users = self.users
+        if isinstance(users, Users) and not self._fewest_rows(users, smallest):
+            raise ValueError(
+                "A search must have rows of users in each of its parts, however they "
+                "are divided. Got too many users without rows. Declare fewer of them, "
+                "or use fewer candidates."
+            )
+        n_declared = round(self.n_samples * crowding(self.X))
+        if isinstance(users, UsersElsewhere) and not has_room(smallest, n_declared):
+            raise ValueError(
+                "The fits of a search of a source of users must be to at least "
+                f"{LEAST_PART:.0%} of the declared users each. Got {smallest} of "
+                f"{n_declared}. Use method='composition' or 'random_stopping' "
+                "without tuning_fraction, and a smaller validation_fraction."
+            )
+
+    def check_scored(self, scorer: PrivateScoring) -> None:
+        """Raise if a score needs a number of users that nobody knows."""
+        if isinstance(self.users, UsersElsewhere) and isinstance(scorer, R2):
+            raise ValueError(
+                "The 'scoring' parameter must be a score that does not follow from how "
+                "many users are scored, in a search of a source of users. Got 'r2'. "
+                "Use 'neg_mean_squared_error', which ranks alike."
+            )
+
+    def fitted(self, model: Any) -> Any:
+        """Fit a model, to a copy of the rows if a step may change them."""
+        X, y = self.X, self.y
+        if not says_its_privacy(model):  # no estimator of skdp does
+            X, y = copied(X), copied(y)
+        if not isinstance(self.users, Users):  # a source names the column of ids
+            return model.fit(X, y)
+        return fitted_to_users(model, X, y, self.users.ids)
+
+    def scored(self) -> RawTable | UserTable | SourceScores:
+        """The object that scores models on these records."""
+        if isinstance(self.users, Users):
+            return UserTable(self.X, self.y, self.users)
+        if self.users is not None:
+            return SourceUsers(self.X)
+        if isinstance(self.X, TableSource):
+            return SourceScores(self.X)
+        return RawTable(self.X, self.y)
+
+    @staticmethod
+    def _fewest_rows(users: Users, size: int) -> int:
+        """The fewest rows that any `size` users have together. Private."""
+        counts = np.bincount(users.codes, minlength=users.n_users)
+        return int(np.sort(counts)[:size].sum())
+
+    def _rows(
+        self, rows: slice | NDArray[np.int64], users: UsersToFit | None
+    ) -> SearchRecords:
+        return SearchRecords(rows_at(self.X, rows), rows_at(self.y, rows), users)
+
+
+# ------------------------------------------------------------------------------------
+# The life of a candidate of a search: listed, silenced, rehearsed, sized, fitted
+# 1. *Listed*: a set of parameters, none of which decides the guarantee.
+# 2. *Silenced*: an unfitted model with these parameters and the search's relation,
+# which
+#    neither prints nor caches nor shares a generator, so that no trial tells of
+#    others.
+# 3. *Rehearsed*: everything that a fit would refuse is refused before the search is
+# paid
+#    for. ``fit`` runs with an `Allowance` that only notes events down: declared
+#    steps
+#    transform the rows, private steps check what they are given and answer with
+#    constants. Nothing else is read from the rows. What comes behind a private step
+#    is of
+#    skdp, and skdp's steps accept whatever skdp's steps release, so that a trial on
+#    accepted rows does not fail for one record's sake.
+# 4. *Sized*: it gets the largest budgets whose events stay within what a fit may cost.
+# 5. *Fitted*: once or more, in a trial (`skdp.model_selection._candidates`).
+
 
 # Parameters that decide the guarantee or what is public; a search sets or keeps them.
 _NOT_TUNABLE = tuple(
@@ -222,7 +420,7 @@ def _check_defaults(step: Any, adjacency: Relation) -> None:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedCandidates:
     """Candidates that accept the rows: unfitted, with their labels declared.
 
     `stand_ins` are fitted in rehearsal, so that their private outputs are constants.
@@ -233,7 +431,9 @@ class Accepted:
     takes_labels: bool  # whether labels were taken from y
 
 
-def accept(models: list[Any], records: Records, adjacency: Relation) -> Accepted:
+def accept(
+    models: list[Any], records: SearchRecords, adjacency: Relation
+) -> AcceptedCandidates:
     """Rehearse every candidate, and check that all of them predict the same thing.
 
     Raises `ValueError` or `TypeError` if a candidate refuses a parameter, the rows or
@@ -252,11 +452,11 @@ def accept(models: list[Any], records: Records, adjacency: Relation) -> Accepted
         seen.add(outline)
         _check_alike(first, stand_in)
         stand_ins.append(stand_in)
-    return Accepted(models, stand_ins, takes_labels)
+    return AcceptedCandidates(models, stand_ins, takes_labels)
 
 
 def rehearse(
-    model: Any, records: Records, adjacency: Relation
+    model: Any, records: SearchRecords, adjacency: Relation
 ) -> tuple[Any, tuple[Event, ...]]:
     """Go through a fit without reading data: a fitted clone, and its events."""
     allowance = Allowance(adjacency, UNIT_OF[adjacency])
@@ -332,7 +532,7 @@ def _undeclared(model: Any) -> list[Any]:
 def sized(
     model: Any,
     strength: Strength,
-    records: Records,
+    records: SearchRecords,
     delta: float,
     adjacency: Relation,
 ) -> Prepared:
@@ -383,3 +583,210 @@ def _budget_for(strength: Strength, delta: float) -> Budget:
             "smaller delta."
         )
     return Budget(min(epsilon, 1e8) * (1 - _MARGIN), delta)
+
+
+# ------------------- Fits and scores within a search, after its event is on the books
+# Exceptions, warnings and output could depend on the data, so that none of them leaves
+# this module. A fit that fails ends the search with the same error as a failed read.
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Numbers of records, or of users, drawn without looking at the data."""
+
+    train: IntArray
+    validation: IntArray
+
+
+@dataclass(frozen=True)
+class ScoredFit:
+    """One fit that was scored.
+
+    The records know its score by `number`.
+    """
+
+    number: int
+    model: Any
+
+
+class _ParallelFits(Parallel):
+    """Parallel fits that show how many are done; joblib would show times too."""
+
+    def __init__(self, progress: Progress, total: int, n_jobs: int | None) -> None:
+        super().__init__(n_jobs=n_jobs)
+        self._progress, self._total, self._n_shown = progress, total, 0
+
+    def print_progress(self) -> None:
+        """Called by joblib after every fit, and once more at the end."""
+        if self.n_completed_tasks > self._n_shown:
+            self._n_shown = self.n_completed_tasks
+            self._progress.step(self._n_shown, self._total)
+
+
+@dataclass(frozen=True, eq=False)
+class SearchJob:
+    """The records of one search and how to work on them; the source of its answers.
+
+    Exact scores of its trials stay here; answers give them with noise.
+
+    `records` are private. Without a `seed` the noise is private; with one every fit
+    takes a seed from `draws`. With an `order_seed` the order of records is public.
+    Records of several owners are scored where they are: exact scores come to nobody.
+    """
+
+    records: SearchRecords
+    adjacency: Relation
+    scorer: PrivateScoring
+    draws: Draws
+    seed: int | None
+    n_jobs: int | None
+    verbose: bool
+    order_seed: int | None = None
+    _exact: list[FloatArray] = field(default_factory=list)
+    _validated: list[Any] = field(default_factory=list)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To an owner: the records that trials were scored on last.
+        return SourceScores, (self._validated[-1],)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where records of several owners are scored."""
+        return elsewhere(self.records.X) if _is_shared(self.records.X) else None
+
+    @property
+    def is_of_users(self) -> bool:
+        """Whether rows are known to be those of users."""
+        return self.records.users is not None
+
+    def order(self) -> IntArray:
+        """A uniform random order of all records, which no record changes."""
+        if self.order_seed is None:
+            return self.draws.permutation(self.n_samples)
+        draws = check_random_state(self.order_seed)
+        return np.asarray(draws.permutation(self.n_samples))
+
+    def known(self, trials: Sequence[ScoredFit]) -> list[Any]:
+        """The keys of trials: numbers, or models where several owners score them."""
+        if _is_shared(self.records.X):
+            return [trial.model for trial in trials]
+        return [trial.number for trial in trials]
+
+    @property
+    def n_samples(self) -> int:
+        """Public."""
+        return self.records.n_samples
+
+    @property
+    def largest_block(self) -> int:
+        """Public."""
+        return self.n_samples
+
+    def statistic(self, scorer: Any, number: int) -> FloatArray:
+        """The exact statistic of one trial. Private."""
+        return self._exact[number]
+
+    def fit_and_score(
+        self, prepared: Sequence[Prepared], splits: Sequence[Split], *, say: bool
+    ) -> list[ScoredFit]:
+        """Fit and score; a trial has its model, and its exact score stays here.
+
+        `say` states that the number of fits is public, so that progress may be shown.
+        """
+        # Trials on one split share one copy of its records.
+        taken = {
+            id(split): (
+                self.records.at(split.train),
+                self.records.at(split.validation),
+            )
+            for split in splits
+        }
+        progress = Progress("search", say and self.verbose)
+        run = _ParallelFits(progress, len(prepared), self.n_jobs)
+        seeds = self._seeds(len(prepared))
+        # The death of a worker, or its traceback, could depend on a record, too.
+        done = _ended_in_one_way(
+            lambda: run(
+                delayed(_trial)(
+                    ready, *taken[id(split)], seed, self.adjacency, self.scorer
+                )
+                for ready, split, seed in zip(prepared, splits, seeds, strict=True)
+            )
+        )
+        self._validated.extend(validation.X for _, validation in taken.values())
+        first = len(self._exact)
+        self._exact.extend(statistic for _, statistic in done)
+        return [ScoredFit(first + i, model) for i, (model, _) in enumerate(done)]
+
+    def fit(self, ready: Prepared, rows: IntArray | None = None) -> Any:
+        """Fit one model on some rows or on all."""
+        records = self.records if rows is None else self.records.at(rows)
+        return _fitted(ready, records, self._seeds(1)[0], self.adjacency)
+
+    def fit_one(
+        self, prepared: Sequence[Prepared], best: int, rows: IntArray | None
+    ) -> Any:
+        """Fit one of several models on some rows or on all.
+
+        Several owners must know its rounds before they know which model it is.
+        """
+        owners = owners_now()
+        if owners is not None and is_rehearsing():
+            owners.one_of([partial(self.fit, one, rows) for one in prepared])
+        return self.fit(prepared[best], rows)
+
+    def _seeds(self, count: int) -> list[int | None]:
+        if self.seed is None:
+            return [None] * count
+        return [int(seed) for seed in self.draws.integers(2**31, count)]
+
+
+def _is_shared(X: Any) -> bool:
+    return isinstance(X, TableSource) and X.is_shared
+
+
+def _ended_in_one_way(work: Callable[[], T]) -> T:
+    """Work on records, all of whose errors are one; rehearsals show their errors."""
+    return work() if is_rehearsing() else answered(work)
+
+
+def _trial(
+    ready: Prepared,
+    train: SearchRecords,
+    validation: SearchRecords,
+    seed: int | None,
+    adjacency: Relation,
+    scorer: PrivateScoring,
+) -> tuple[Any, FloatArray]:
+    model = _fitted(ready, train, seed, adjacency)
+    if _is_shared(validation.X):
+        return model, np.empty(0)
+    return model, validation.scored().statistic(scorer, model)
+
+
+def _fitted(
+    ready: Prepared, records: SearchRecords, seed: int | None, adjacency: Relation
+) -> Any:
+    """A fitted clone that committed no more than its allowance.
+
+    Steps lose their allowance: it stays in the process of its trial.
+    """
+    allowance = Allowance(
+        adjacency, UNIT_OF[adjacency], ready.strength, allow_nonprivate=seed is not None
+    )
+    model = clone(ready.estimator)
+    for step in steps_of(model):
+        step.set_params(ledger=allowance, random_state=seed)
+
+    def fit() -> None:
+        with silence():
+            records.fitted(model)
+
+    _ended_in_one_way(fit)
+    for step in (*steps_of(model), *(leaf.step for leaf in walk(model))):
+        if is_private_step(step):
+            step.set_params(ledger=None)
+    return model

@@ -1,18 +1,25 @@
-"""What a search shows of itself: post-processing of its release, and public facts."""
+"""What a search shows: its table, its report, and its noise."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from skdp._base import PrivateEstimator
-from skdp.model_selection._candidates import steps_of
+from skdp._base import PrivateEstimator, Signal, warn_of_noise
+from skdp._show import card, page, table
+from skdp.model_selection._candidates import Candidate, Need, steps_of
 from skdp.pipeline._walk import walk
-from skdp.privacy._record import PrivacyRecord
+from skdp.privacy.release._record import PrivacyRecord
+
+# ------------------------------------------------------------------------------------
+# What a search shows of itself: post-processing of its release, and public facts
 
 
 def results_table(
@@ -60,3 +67,150 @@ def as_released(model: Any, record: PrivacyRecord, ledger: Any) -> Any:
             release=record.release,
         )
     return model
+
+
+# ----------------- SearchReport: one page on a finished search, from what it released
+
+
+_NOT_COVERED = (
+    "score() and anything else computed from the raw table",
+    "the running time, which may tell how many trials there were, unless "
+    "fixed_duration is set",
+    "a choice between several searches that is made from what they showed, unless one "
+    "ledger caps them all",
+)
+_NO_MODEL = "none was fitted; a fixed one that learned nothing stands in for it"
+_MOST_ROWS = 200
+_BAR = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchReport:
+    """What a search released and what that cost, for people.
+
+    Parameters
+    ----------
+    privacy : PrivacyRecord
+    best_index : int
+        Of the chosen candidate.
+    best_score : float
+        nan if no score was released.
+    scoring : str
+    has_model : bool
+    candidates : tuple of dict
+    scores : tuple of float or None
+        Released scores of the candidates, or None.
+    """
+
+    privacy: PrivacyRecord
+    best_index: int
+    best_score: float
+    scoring: str
+    has_model: bool
+    candidates: tuple[dict[str, Any], ...]
+    scores: tuple[float, ...] | None
+
+    def _lines(self) -> list[tuple[str, str]]:
+        score = "not released"
+        if not math.isnan(self.best_score):
+            score = f"{self.best_score:.4f} (noisy, {self.scoring}, while tuning)"
+        return [
+            ("chosen", _told(self.candidates[self.best_index])),
+            ("its score", score),
+            ("model", "fitted" if self.has_model else _NO_MODEL),
+            ("candidates", str(len(self.candidates))),
+            ("method", self.privacy.solver),
+            ("why this method", self.privacy.why_solver),
+            ("warnings", "; ".join(self.privacy.warnings) or "none"),
+            ("not covered", "; ".join(_NOT_COVERED)),
+        ]
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<16} {value}" for name, value in self._lines()]
+        return "\n".join([self.privacy.statement(), *lines])
+
+    def _repr_html_(self) -> str:
+        (_, chosen), *lines = self._lines()
+        return card(
+            f"Chosen by {self.privacy.estimator}: {chosen}",
+            lines,
+            below=[self._table(), self.privacy._repr_html_()],
+        )
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report as a page of its own.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Replaced if it exists.
+        """
+        text = page(self.privacy.estimator, self._repr_html_())
+        Path(path).write_text(text, encoding="utf-8")
+
+    def _table(self) -> str:
+        """The candidates, best first where scores were released."""
+        order = list(range(len(self.candidates)))
+        if self.scores is not None:
+            order.sort(key=self.scores.__getitem__, reverse=True)
+        scored = () if self.scores is None else ("released score", "")
+        return table(("", "candidate", *scored), map(self._row, order[:_MOST_ROWS]))
+
+    def _row(self, i: int) -> tuple[str, ...]:
+        mark = "chosen" if i == self.best_index else ""
+        told = (mark, _told(self.candidates[i]))
+        if self.scores is None:
+            return told
+        low, high = min(self.scores), max(self.scores)
+        share = (self.scores[i] - low) / (high - low) if high > low else 1.0
+        return (*told, f"{self.scores[i]:.4f}", "█" * (1 + round(share * (_BAR - 1))))
+
+
+def _told(params: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value!r}"
+        for name, value in params.items()
+    )
+
+
+# ------------------------------------------------------------------------------------
+# Whether noise dominates every fit of a search; from public facts, before it is paid
+# Fits inside of a search are silent, so the search speaks for them, once.
+
+
+_REMEDIES = ("a larger epsilon", "fewer candidates", "fewer columns")
+
+
+def warn_of_search_noise(
+    candidates: Iterable[Candidate], stand_ins: Iterable[Any], needs: Sequence[Need]
+) -> tuple[str, ...]:
+    """Warn if noise dominates even the best candidate; the text for the record.
+
+    Parameters
+    ----------
+    stand_ins : iterable of estimators
+        The rehearsed model of each candidate.
+    needs : sequence of Need
+        The kinds of fits that each candidate is prepared for.
+    """
+    signals = [
+        signal
+        for candidate, stand_in in zip(candidates, stand_ins, strict=True)
+        for ready, need in zip(candidate.prepared, needs, strict=True)
+        for signal in _signals(ready.estimator, stand_in, need.rows)
+    ]
+    if not signals:
+        return ()
+    best = min(signals, key=lambda x: x.noise_to_signal / x.constant_from)
+    return warn_of_noise(best, _REMEDIES, where="every fit of this search")
+
+
+def _signals(model: Any, stand_in: Any, n_rows: int) -> list[Signal]:
+    """The signals of the steps that learn a model, in fits to `n_rows` rows."""
+    pairs = zip(steps_of(model), steps_of(stand_in), strict=True)
+    found = (
+        step._signal(n_rows, rehearsed)
+        for step, rehearsed in pairs
+        if hasattr(rehearsed, "privacy_")  # not the clones of a meta-estimator
+    )
+    return [signal for signal in found if signal is not None]

@@ -1,4 +1,4 @@
-"""What private searches share: plan, commit, run, keep."""
+"""`DPGridSearchCV` and `DPRandomizedSearchCV`: one event for a whole search."""
 
 from __future__ import annotations
 
@@ -10,45 +10,56 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import MetaEstimatorMixin
+from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator, public_of_tables
+from skdp._checks import check_count, check_n_jobs, check_real
 from skdp._input import check_indexable
 from skdp._quiet import warn
-from skdp._users import users_of_release
-from skdp._validation import check_n_jobs, check_real
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
-from skdp.io._places import NO_PLACES
-from skdp.io._scores import default_score
-from skdp.io._table_source import TableSource
-from skdp.io._takes import refuse_targets
+from skdp.io._external import TableSource
+from skdp.io._session import NO_PLACES
+from skdp.io._takes import default_score, refuse_targets
 from skdp.model_selection._candidates import (
     Candidate,
     Prepared,
+    SearchJob,
+    SearchRecords,
     accept,
+    check_tunable,
     silenced,
     sized,
 )
-from skdp.model_selection._method import Choice, SearchFacts
-from skdp.model_selection._records import Records
-from skdp.model_selection._registry import ChosenMethod, choose_method
-from skdp.model_selection._report import SearchReport
-from skdp.model_selection._results import as_released, results_table
-from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._scoring_base import PrivateScoring
-from skdp.model_selection._search_noise import warn_of_search_noise
-from skdp.model_selection._trial import Job
-from skdp.pipeline._clipped_rows import warn_of_clipped_rows
+from skdp.model_selection._methods import (
+    Choice,
+    ChosenMethod,
+    SearchFacts,
+    choose_method,
+)
+from skdp.model_selection._results import (
+    SearchReport,
+    as_released,
+    results_table,
+    warn_of_search_noise,
+)
+from skdp.model_selection._scorer_sums import PrivateScoring
+from skdp.model_selection._scorers import resolve_scoring
+from skdp.pipeline._report import warn_of_clipped_rows
 from skdp.pipeline._walk import walk
-from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._adjacency import Relation, scored_relation
-from skdp.privacy._answers import Answers
-from skdp.privacy._door import Door
-from skdp.privacy._owners import owners_now
-from skdp.privacy._record import PrivacyRecord
-from skdp.queries._scores import MOST_RECORDS, MOST_USERS
+from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.accounting._relations import Relation, scored_relation
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._door import Door
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.privacy.release._shared import owners_now
+from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS
+from skdp.tables._users import users_of_release
+
+# ------------------------------- What private searches share: plan, commit, run, keep
+
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 # Above this share of the score's range, noise hides what candidates differ by.
@@ -81,7 +92,7 @@ def _if_best_has(name: str) -> Callable[[_Method], _Method]:
     return cast(Callable[[_Method], _Method], available_if(check))
 
 
-def _checked_size(records: Records) -> int:
+def _checked_size(records: SearchRecords) -> int:
     """Number of records, public: enough to split, few enough for exact sums."""
     n_samples = records.n_samples
     most = MOST_RECORDS if records.users is None else MOST_USERS
@@ -170,11 +181,11 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _fit(self, X: Any, y: Any, groups: Any, n_jobs: int | None) -> Self:
         # Parameters are checked before a seed is taken.
         budget = self._check_privacy_params()
-        records = Records(X, y, users_of_release(self, X, groups, budget))
+        records = SearchRecords(X, y, users_of_release(self, X, groups, budget))
         door = self._door(budget)
         plan = self._plan(records, door)
         method, facts = plan.chosen.method, plan.facts
-        job = Job(
+        job = SearchJob(
             records=records,
             adjacency=facts.adjacency,
             scorer=facts.scorer,
@@ -201,7 +212,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         self._keep(choice, plan, replace(self.privacy_, release=release))
         return self
 
-    def _plan(self, records: Records, door: Door) -> _Plan:
+    def _plan(self, records: SearchRecords, door: Door) -> _Plan:
         """Check everything, rehearse every candidate, divide the budget."""
         budget, relation = self._check_privacy_params(), self._relation()
         self._check_search_params(budget)
@@ -316,7 +327,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _prepared(
         self,
         model: Any,
-        records: Records,
+        records: SearchRecords,
         chosen: ChosenMethod,
         multiplier: float,
         facts: SearchFacts,
@@ -450,3 +461,272 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.pairwise = inner.input_tags.pairwise
         return tags
+
+
+# ------------------ DPGridSearchCV and DPRandomizedSearchCV: tune, and know the total
+
+
+_MOST_CANDIDATES = 10_000
+
+
+class DPGridSearchCV(PrivateSearch):
+    """Private search over a grid of parameters, with one budget for all of it.
+
+    Every fit, every score, the choice and the final model together are
+    (epsilon, delta)-differentially private. The search divides its budget among the
+    private steps of its candidates, so those keep their default epsilon and delta.
+    Unlike in `GridSearchCV` there are no folds: each further fit would have to be paid
+    for.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records, the grid and the set of labels public; with
+    ``privacy_unit="user"`` for all rows of one user, with the number of users public
+    and that of rows not.
+    Released are the choice, the model and such scores as ``cv_results_`` has; see
+    ``privacy_``, ``docs/model_selection.md`` and ``docs/proofs/random_stopping.md``.
+    One event is on the ledger before the data are read; inner fits charge nothing.
+    ``score(X, y)`` reads raw data and is **not** private. The running time may tell how
+    many trials there were and is outside the guarantee (see ``fixed_duration``).
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private estimator, or a pipeline of private steps and declared rules. Steps
+        that read data without accounting for it are refused.
+    param_grid : dict or list of dicts
+        As in scikit-learn; public. Not over epsilon, delta, adjacency, privacy_unit,
+        data_norm, classes, bounds, target_bounds, random_state or ledger.
+    scoring : str or None, default=None
+        ``"accuracy"``, ``"neg_log_loss"``, ``"neg_mean_squared_error"`` or another key
+        of `skdp.model_selection.SCORINGS`. None: accuracy, or the negative squared
+        error of a regressor, but for those that fit quantiles, counts or amounts:
+        minus their own loss.
+    epsilon : float in [1e-6, 1e8], default=1.0
+        Privacy loss of the whole search.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Of the whole search; far below ``1 / n_samples``. 0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out", "rating_value"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing; for `DPMatrixFactorization` the
+        value of one rating changed. Holds for every step.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbouring data sets differ in: one record, or all rows of one user,
+        whose ids are then passed as ``fit(X, y, groups=ids)``, or are in the column
+        that a source names. Users are divided with all of their rows, and each counts
+        once in fits and scores (``docs/users.md``). Holds for every step.
+    method : {"auto", "composition", "random_stopping", "disjoint_splits"}, \
+default="auto"
+        How to choose. "auto" decides from public facts and says why in ``privacy_``.
+    method_params : mapping or None, default=None
+        Public choices of a named method, for example ``{"fixed_duration": True}``; see
+        `Composition`, `RandomStopping` and `skdp.papers.DisjointSplits`.
+    validation_fraction : float in (0, 1) or None, default=None
+        Share of the records, or users, that candidates are scored on, chosen at random
+        without regard to labels. None: 0.3 with "composition", 0.1 with
+        "random_stopping", and an equal part with "disjoint_splits".
+    refit : True
+        Only True: the final model is a part of the search.
+    n_jobs : int or None, default=None
+        Fits at a time, as in scikit-learn. Each draws noise of its own.
+    verbose : bool or int, default=False
+        Show progress where the number of fits is public.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the search reproducible and **not
+        private**.
+    ledger : BudgetLedger or None, default=None
+        Books that the search is charged to, once, before it reads the data.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        Private output: fitted on all records ("composition"), or the selected fit. If
+        there was no trial, a fixed model that learned nothing. Its private steps have
+        the search's ledger.
+    has_model_ : bool
+        Private output: whether a model was fitted. False only if the secret number of
+        trials of "random_stopping" was 0.
+    best_params_ : dict
+        Private output.
+    best_index_ : int
+        Private output: position in ``cv_results_["params"]``.
+    best_score_ : float
+        Private output: noisy score of the chosen candidate while tuning; nan with
+        "disjoint_splits", which releases none.
+    cv_results_ : dict
+        Public: the candidates. Private outputs: ``mean_test_score`` and
+        ``rank_test_score``, with "composition" only.
+    scoring_ : str
+        Public.
+    privacy_ : PrivacyRecord
+        Public facts: the statement to sign, for everything above together.
+    classes_ : ndarray of shape (n_classes,)
+        Public, or assumed to be; classifiers only.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    DPRandomizedSearchCV : Candidates drawn from distributions.
+    sklearn.model_selection.GridSearchCV : Works with private estimators too, but its
+        scores and its choice are not private.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPGridSearchCV, DPLogisticRegression
+    >>> X, y = load_digits(return_X_y=True)
+    >>> search = DPGridSearchCV(
+    ...     DPLogisticRegression(data_norm=80.0, classes=range(10)),
+    ...     {"C": [1e-5, 1e-4, 1e-3]},
+    ...     epsilon=2.0,
+    ...     delta=1e-6,
+    ... ).fit(X, y)
+    >>> sorted(search.best_params_), search.privacy_.epsilon
+    (['C'], 2.0)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        scoring: str | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        method: str = "auto",
+        method_params: Any = None,
+        validation_fraction: float | None = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.scoring = scoring
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.method = method
+        self.method_params = method_params
+        self.validation_fraction = validation_fraction
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def _list_candidates(self) -> list[dict[str, Any]]:
+        return _checked(ParameterGrid(self.param_grid))
+
+
+class DPRandomizedSearchCV(PrivateSearch):
+    """Private search over parameters drawn from distributions, with one budget.
+
+    As `DPGridSearchCV`, with `n_iter` candidates that are drawn from public
+    distributions before anything is read.
+
+    Parameters
+    ----------
+    estimator : estimator
+        See `DPGridSearchCV`, as for all parameters that are not here.
+    param_distributions : dict or list of dicts
+        As in scikit-learn: lists, or objects with ``rvs``; public.
+    n_iter : int in [1, 10000], default=10
+        Number of candidates.
+    scoring, epsilon, delta, adjacency, privacy_unit, method, method_params
+        See `DPGridSearchCV`.
+    validation_fraction, refit, n_jobs, verbose, ledger
+        See `DPGridSearchCV`.
+    random_state : int or None, default=None
+        None: private noise. An integer makes candidates and noise reproducible, and the
+        search **not private**.
+
+    Attributes
+    ----------
+    best_estimator_, has_model_, best_params_, best_index_, best_score_, cv_results_
+        Private outputs, see `DPGridSearchCV`.
+    scoring_, privacy_, classes_, n_features_in_, feature_names_in_
+        Public facts, see `DPGridSearchCV`.
+
+    See Also
+    --------
+    DPGridSearchCV : Private search over a grid.
+
+    Examples
+    --------
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPLogisticRegression, DPRandomizedSearchCV
+    >>> X, y = load_digits(return_X_y=True)
+    >>> search = DPRandomizedSearchCV(
+    ...     DPLogisticRegression(data_norm=80.0, classes=range(10)),
+    ...     {"C": loguniform(1e-6, 1e-2)},
+    ...     n_iter=5,
+    ...     epsilon=2.0,
+    ... ).fit(X, y)
+    >>> len(search.cv_results_["params"]), search.privacy_.epsilon
+    (5, 2.0)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Any,
+        *,
+        n_iter: int = 10,
+        scoring: str | None = None,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        method: str = "auto",
+        method_params: Any = None,
+        validation_fraction: float | None = None,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.n_iter = n_iter
+        self.scoring = scoring
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.method = method
+        self.method_params = method_params
+        self.validation_fraction = validation_fraction
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def _list_candidates(self) -> list[dict[str, Any]]:
+        n_iter = check_count("n_iter", self.n_iter, high=_MOST_CANDIDATES)
+        sampler = ParameterSampler(
+            self.param_distributions, n_iter, random_state=self.random_state
+        )
+        return _checked(sampler)
+
+
+def _checked(grid: ParameterGrid | ParameterSampler) -> list[dict[str, Any]]:
+    """The candidates as a list, if they are not too many and of the right kind."""
+    if 1 <= len(grid) <= _MOST_CANDIDATES:
+        candidates = list(grid)
+        check_tunable(name for candidate in candidates for name in candidate)
+        return candidates
+    raise ValueError(
+        f"A search must have 1 to {_MOST_CANDIDATES} candidates. Got {len(grid)}. Use "
+        "a smaller grid, or DPRandomizedSearchCV."
+    )

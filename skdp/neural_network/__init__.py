@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from skdp.neural_network._classifier import DPMLPClassifier
-from skdp.neural_network._registry import NETWORK_SOLVERS
-from skdp.neural_network._regressor import DPMLPRegressor
-from skdp.objectives._layer import LAYERS
+from skdp.losses._objective import LAYERS
+from skdp.neural_network._estimators import DPMLPClassifier, DPMLPRegressor
+from skdp.neural_network._solvers import NETWORK_SOLVERS
 
 __all__ = ["NETWORK_SOLVERS", "Convolution", "DPMLPClassifier", "DPMLPRegressor"]
 

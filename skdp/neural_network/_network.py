@@ -12,12 +12,9 @@ import numpy as np
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import PrivateEstimator
-from skdp._floats import FloatArray
-from skdp._forecast import Forecast, Signal, relaxed, warn_of_noise
-from skdp._output import in_dtype
-from skdp._users import UsersToFit
-from skdp._validation import (
+from skdp._arrays import FloatArray, in_dtype
+from skdp._base import Forecast, PrivateEstimator, Signal, relaxed, warn_of_noise
+from skdp._checks import (
     check_alpha,
     check_choice,
     check_count,
@@ -27,29 +24,38 @@ from skdp._validation import (
 from skdp.io._rows import records
 from skdp.io._takes import TakesSources
 from skdp.linear_model._base import n_units
-from skdp.linear_model._forecast import constant_if_dominated
+from skdp.linear_model._forecast import constant_if_dominated, signal_of_centred
 from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
     encoder_of,
     rows_to_predict,
 )
-from skdp.linear_model._signal import signal_of_centred
 from skdp.losses._base import Loss
-from skdp.neural_network._constant import ConstantNetwork
-from skdp.neural_network._descent import NetworkDescent
-from skdp.neural_network._registry import NamedDescent, named_descent
-from skdp.neural_network._rules import INPUT_NORM
-from skdp.neural_network._train import Trained, train
-from skdp.objectives._activations import ACTIVATIONS
-from skdp.objectives._layer import Layer, Shape
-from skdp.objectives._linear import LinearObjective
-from skdp.objectives._network import MOST_LAYERS, MOST_UNITS, NetworkObjective
-from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._adjacency import relation_for
-from skdp.privacy._record import PrivacyRecord
-from skdp.queries._row_clip import clipped_products
-from skdp.solvers._progress import Progress
+from skdp.losses._objective import (
+    ACTIVATIONS,
+    MOST_LAYERS,
+    MOST_UNITS,
+    Layer,
+    LinearObjective,
+    NetworkObjective,
+    Shape,
+)
+from skdp.neural_network._solvers import (
+    INPUT_NORM,
+    ConstantNetwork,
+    NamedDescent,
+    NetworkDescent,
+    Trained,
+    named_descent,
+    train,
+)
+from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.accounting._relations import relation_for
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.solvers._base import Progress
+from skdp.sums._grid_rows import clipped_products
+from skdp.tables._users import UsersToFit
 
 _DECLARED = (DeclaredRows, DeclaredStream)
 

@@ -5,8 +5,8 @@ their keys; ``entry_points.txt`` says where each is, and the registries load it 
 is named (`skdp._registry`).
 """
 
+from skdp.papers._bolt_on_postgres import TrainingSource
 from skdp.papers._convolution import Convolution
 from skdp.papers._disjoint_splits import DisjointSplits
-from skdp.papers._training_source import TrainingSource
 
 __all__ = ["Convolution", "DisjointSplits", "TrainingSource"]

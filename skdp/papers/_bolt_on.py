@@ -1,47 +1,391 @@
-r"""Bolt-on privacy: permutation-based gradient descent, and noise on its last weights.
-
-The records are put into a secret order once (or in every pass) and gone through in
-batches of b,
-
-    W <- project(W - step_t * (sum over the batch of gradients / b + alpha * W)),
-
-where b divides a shorter last batch too. Nothing is released but the last weights, or
-a weighted average of all, with noise for how far one record can move them.
-"""
+"""Bolt-on output perturbation of permuted SGD: sensitivities and schedules."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.sparse import issparse
 
-from skdp._configured import Checks, Given
-from skdp._floats import FloatArray
-from skdp._validation import check_bool, check_choice, check_count, check_real
+from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._stored import Checks, Given
 from skdp.exceptions import Refused
+from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import typical_weight
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._permutation_sensitivity import (
-    Updates,
-    exact_sensitivity,
-    farthest_iterate,
-    rounding_of,
-)
-from skdp.papers._permuted_descent import PermutedDescent
-from skdp.papers._schedules import AVERAGES, SCHEDULES
-from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers
-from skdp.privacy._laws import LAWS, deviation_once
-from skdp.privacy._plan import Line, Plan
-from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers._base import Solution
-from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._flow_time import RELAXATIONS
-from skdp.solvers._progress import Progress
+from skdp.papers._bolt_on_kernel import what_is_left
+from skdp.papers._bolt_on_postgres import PlainDescent, descended
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.noise._laws import LAWS, deviation_once
+from skdp.privacy.noise._source import Draws
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan
+from skdp.solvers._base import ChosenLaw, Progress, Solution
+from skdp.solvers._descent import RELAXATIONS
+from skdp.sums._floating import GradientSum, query_sensitivity
+from skdp.tables._memory import Order, drawn_order, in_memory, in_order
+from skdp.tables._source import Block, Source, holds_rows
+
+# ------------------------------------------------------------------------------------
+# How far one record can move the weights of permutation-based gradient descent
+# The exact recursion over the updates; no closed form of the literature is used
+# (``docs/proofs/bolt_on.md``, Theorem 1; what the closed forms miss:
+# ``docs/errata.md``).
+
+
+# How far a computed projection, or an average of such, may be outside of the ball.
+_PROJECTION = 1 + 1e-7
+# Updates from which on compiled code makes up for the time to load it.
+_WORTH_COMPILING = 10_000
+
+
+@dataclass(frozen=True)
+class Updates:
+    """Public facts of a run.
+
+    `steps`, of shape (n_passes, updates_per_pass), are step sizes; `shares`, of sum 1,
+    weights with which the iterates enter the release. Every sum of gradients is divided
+    by `batch_size`, however short the batch; every iterate is projected to the ball of
+    `radius`.
+    """
+
+    steps: FloatArray
+    shares: FloatArray
+    batch_size: int
+    radius: float = math.inf
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Bounds on what floating point adds.
+
+    It adds `of_gradient` to a mean gradient, in its norm, `of_weights` to the rest of
+    one update, in the norm of the weights, and `of_average` to the sum of the averaged
+    iterates.
+    """
+
+    of_gradient: float = 0.0
+    of_weights: float = 0.0
+    of_average: float = 0.0
+
+
+def exact_sensitivity(
+    updates: Updates,
+    change: float,
+    *,
+    smoothness: float,
+    strength: float,
+    reshuffle: bool = False,
+    rounding: Rounding | None = None,
+) -> float:
+    """Bound on the L2 distance of the averaged weights of two neighbours.
+
+    Attained by linear losses for every schedule, batch size and average.
+
+    Parameters
+    ----------
+    change : float
+        By how much exchanging one record can change a sum of gradients of the data at
+        any weights; the regulariser is no part of it.
+    smoothness, strength : float
+        Bounds on the curvature of every record's regularised loss, from above and
+        from below.
+    reshuffle : bool, default=False
+        Whether every pass takes a new order, so that a record may meet the most
+        sensitive update of each.
+    rounding : Rounding or None, default=None
+        None: exact arithmetic.
+
+    Returns
+    -------
+    float
+        Under the adjacency that `change` was taken for.
+    """
+    steps, loop = updates.steps, what_is_left
+    if steps.size >= _WORTH_COMPILING:
+        # Imported here, because numba takes half a second to import.
+        from skdp.papers._bolt_on_kernel import compiled_what_is_left as loop
+    with np.errstate(over="ignore", invalid="ignore"):  # refused steps
+        left = loop(steps.ravel(), updates.shares.ravel(), smoothness, strength)
+    left = left.reshape(steps.shape)
+    met = change / updates.batch_size * steps * left
+    if reshuffle:
+        total = float(met.max(axis=1).sum())
+    else:
+        total = float(met.sum(axis=0).max())
+    if rounding is not None:
+        errors = float(np.vdot(left, steps)) * rounding.of_gradient
+        errors += float(left.sum()) * rounding.of_weights
+        total += 2 * (errors + rounding.of_average)
+        # The recursion's own rounding.
+        total *= 1 + (8 * steps.size + 64) * UNIT_ROUNDOFF
+    return min(total, 2 * updates.radius * _PROJECTION)
+
+
+def farthest_iterate(updates: Updates, objective: LinearObjective) -> float:
+    """Bound on the norm of every iterate (proof page, Lemma 2)."""
+    steps = updates.steps
+    gradient = objective.row_norm * objective.loss.zero_out_bound(math.inf)
+    farthest = float(steps.sum()) * gradient
+    if objective.alpha > 0 and float(steps.max()) * objective.alpha <= 1:
+        farthest = min(farthest, gradient / objective.alpha)
+    return min(1.01 * farthest, updates.radius * _PROJECTION)
+
+
+def rounding_of(
+    updates: Updates, objective: LinearObjective, farthest: float
+) -> Rounding:
+    """What floating point adds, at iterates within `farthest` (proof page, Lemma 4)."""
+    d, size = objective.n_columns, objective.n_columns * objective.loss.n_outputs
+    norm = objective.row_norm
+    record = norm * objective.loss.zero_out_bound(math.inf)
+    summed = (updates.batch_size + d + objective.loss.n_outputs + 64) * record
+    raw = norm * farthest + 2 * objective.loss.raw_unit
+    moved = objective.loss.smoothness * norm * (2 * d + 32) * raw
+    kept = 2.0 if objective.alpha == 0 else 8.0
+    if math.isfinite(updates.radius):
+        kept += size + 16
+    is_average = float(updates.shares.max()) < 1
+    averaged = updates.steps.size + 2.0 if is_average else 0.0
+    return Rounding(
+        of_gradient=UNIT_ROUNDOFF * (summed + moved),
+        of_weights=UNIT_ROUNDOFF * kept * farthest,
+        of_average=UNIT_ROUNDOFF * averaged * farthest,
+    )
+
+
+# ------------------------------------------------------------------------------------
+# Gradient descent on batches of records in a secret order, within the walls
+
+
+@dataclass(frozen=True)
+class PermutedDescent:
+    """The averaged weights of all updates, for `Answers.inside`.
+
+    If `reshuffle`, every pass draws a new order; `sensitivity` is that of the averaged
+    weights, rounding included.
+    """
+
+    objective: LinearObjective
+    updates: Updates
+    reshuffle: bool
+    sensitivity: float
+    progress: Progress
+
+    def bound(self, line: int, done: int) -> float:
+        return self.sensitivity
+
+    def within(
+        self, source: Source, draws: Draws
+    ) -> Generator[FloatArray, FloatArray, None]:
+        """Yield the averaged weights."""
+        if self.updates.batch_size == self.objective.n_samples:
+            yield self.full_gradients(source)
+        else:
+            yield self.batches(source, draws)
+
+    def full_gradients(self, source: Source) -> FloatArray:
+        """All records in every update, in any order. Private."""
+        objective, radius = self.objective, self.updates.radius
+        gradient = GradientSum(source, objective)
+        weights = np.zeros(objective.shape)
+        average = np.zeros_like(weights)
+        steps, shares = self.updates.steps.ravel(), self.updates.shares.ravel()
+        for t in range(len(steps)):
+            mean = gradient(weights) / objective.n_samples
+            weights = (1 - steps[t] * objective.alpha) * weights - steps[t] * mean
+            norm = float(np.linalg.norm(weights))
+            if norm > radius:
+                weights *= radius / norm
+            average += shares[t] * weights
+            self.progress.step(t + 1, len(steps))
+        return average
+
+    def batches(self, source: Source, draws: Draws) -> FloatArray:
+        """Batches in an order that is drawn. Private."""
+        n_passes = len(self.updates.steps)
+        orders: Iterable[Order] = self._orders(source, draws)
+        if holds_rows(source):
+            source = in_memory(source)
+        else:
+            orders = keys = tuple(map(str, orders))
+            weights = self._descended(source, keys)
+            if weights is not None:
+                return weights
+        state = State(self.objective, self.updates)
+        for j, order in enumerate(orders):
+            for block, rows in in_order(source, order):
+                state.transition(block, rows)
+            self.progress.step(j + 1, n_passes)
+        return state.terminate()
+
+    def _orders(self, source: Source, draws: Draws) -> Iterator[Order]:
+        """Of each pass: the same one, or a new one."""
+        order = drawn_order(source, draws)
+        yield order
+        for _ in range(len(self.updates.steps) - 1):
+            if self.reshuffle:
+                order = drawn_order(source, draws)
+            yield order
+
+    def _descended(self, source: Any, keys: tuple[str, ...]) -> FloatArray | None:
+        """Averaged weights of a source that trains where its records are."""
+        objective, updates = self.objective, self.updates
+        if objective.loss.n_outputs > 1:
+            return None
+        asked = PlainDescent(
+            updates.steps,
+            updates.shares,
+            keys,
+            updates.batch_size,
+            objective.n_samples,
+            objective.n_features,
+            objective.alpha,
+            updates.radius,
+            objective.data_norm,
+            objective.intercept_value if objective.fit_intercept else None,
+            objective.loss.form,
+            objective.loss.form_constants,
+        )
+        weights = descended(source, asked)
+        return None if weights is None else weights[:, None]
+
+
+class State:
+    """What goes from record to record through all passes, and is never shown. Private.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+    updates : Updates
+    """
+
+    def __init__(self, objective: LinearObjective, updates: Updates) -> None:
+        self._objective, self._updates = objective, updates
+        # Compiled code has one row per output.
+        shape = objective.loss.n_outputs, objective.n_columns
+        self._weights, self._average = np.zeros(shape), np.zeros(shape)
+        self._gradient = np.zeros(shape)  # of the batch that has begun
+        self._place = 0
+
+    def transition(self, block: Block, order: IntArray) -> None:
+        """Go on by these rows of a block; passes follow upon each other."""
+        # Imported here, because numba takes half a second to import.
+        from skdp.papers._bolt_on_kernel import dense_pass, sparse_pass
+
+        objective, updates = self._objective, self._updates
+        X: Any = block.X if issparse(block.X) else np.ascontiguousarray(block.X)
+        go_on = sparse_pass if issparse(X) else dense_pass
+        rows = (X.data, X.indices, X.indptr) if issparse(X) else (X,)
+        present = block.present
+        if present is None:
+            present = np.ones(len(block.y), dtype=bool)
+        intercept = objective.intercept_value if objective.fit_intercept else 0.0
+        number, start = divmod(self._place, objective.n_samples)
+        go_on(
+            *rows,
+            block.y,
+            present,
+            (objective.data_norm, intercept),
+            order,
+            (start, objective.n_samples),
+            updates.steps[number],
+            updates.shares[number],
+            updates.batch_size,
+            objective.alpha,
+            updates.radius,
+            int(objective.loss.form),
+            objective.loss.form_constants,
+            self._weights,
+            self._average,
+            self._gradient,
+        )
+        self._place += len(order)
+
+    def terminate(self) -> FloatArray:
+        """The averaged weights, of shape (n_columns, n_outputs)."""
+        return self._average.T.copy()
+
+
+# -------------------------------- Step sizes and averages of a run, from public facts
+# Each schedule maps the numbers 1, 2, ... of the updates, a first step, the
+# regularisation and an offset to step sizes; each average maps the number of updates to
+# the shares of the iterates in the release.
+
+
+Schedule = Callable[[FloatArray, float, float, float], FloatArray]
+
+
+def _constant(t: FloatArray, step: float, alpha: float, offset: float) -> FloatArray:
+    return np.full_like(t, step)
+
+
+def _sqrt(t: FloatArray, step: float, alpha: float, offset: float) -> FloatArray:
+    return np.asarray(step * (1 + offset) / (np.sqrt(t) + offset))
+
+
+def _decreasing(t: FloatArray, step: float, alpha: float, offset: float) -> FloatArray:
+    return step * (1 + offset) / (t + offset)
+
+
+def _strongly_convex(
+    t: FloatArray, step: float, alpha: float, offset: float
+) -> FloatArray:
+    # Without the cap no step would be a contraction (docs/errata.md).
+    return np.minimum(step, 1 / (alpha * t))
+
+
+def _last(n: int) -> FloatArray:
+    shares = np.zeros(n)
+    shares[-1] = 1.0
+    return shares
+
+
+def _uniform(n: int) -> FloatArray:
+    return np.full(n, 1 / n)
+
+
+def _last_few(n: int) -> FloatArray:
+    """As many as the natural logarithm of their number, rounded up, and at least 1."""
+    few = max(1, math.ceil(math.log(n)))
+    shares = np.zeros(n)
+    shares[-few:] = 1 / few
+    return shares
+
+
+def _linear(n: int) -> FloatArray:
+    return 2 * np.arange(1.0, n + 1) / (n * (n + 1.0))
+
+
+SCHEDULES: dict[str, Schedule] = {
+    "constant": _constant,
+    "decreasing": _decreasing,
+    "sqrt": _sqrt,
+    "strongly_convex": _strongly_convex,
+}
+AVERAGES: dict[str, Callable[[int], FloatArray]] = {
+    "last_log": _last_few,
+    "linear": _linear,
+    "none": _last,
+    "uniform": _uniform,
+}
+
+
+# ------------------------------------------------------------------------------------
+# Bolt-on privacy: permutation-based gradient descent, and noise on its last weights
+# The records are put into a secret order once (or in every pass) and gone through in
+# batches of b,
+#
+#     W <- project(W - step_t * (sum over the batch of gradients / b + alpha * W)),
+#
+# where b divides a shorter last batch too. Nothing is released but the last weights, or
+# a weighted average of all, with noise for how far one record can move them.
+
 
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
 _WEIGHTS_NORM = 5.0

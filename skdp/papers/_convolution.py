@@ -1,25 +1,84 @@
-"""Convolutions of images: what is declared, and how numbers move through one.
-
-Nothing here multiplies by weights: patches are taken out and put back, the largest of
-each window is kept, and what is sent back goes where it came from, every record by
-itself and every sum in one order.
-"""
+"""Convolutions: layers, and the estimators' parameter."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
-from skdp._floats import FloatArray
-from skdp._validation import check_count
-from skdp.objectives._activations import Activation
-from skdp.objectives._layer import Layer, PlacedLayer, Shape
+from skdp._arrays import FloatArray, clip_rows
+from skdp._checks import check_count
+from skdp.losses._objective import Activation, Layer, PlacedLayer, Shape
 from skdp.papers._convolution_sum import ConvolutionSum, ExactConvolutionSum
-from skdp.papers._convolved import convolved_raw
+
+# ------------------------------- Predictions of networks that begin with convolutions
+
+
+# So few that their patches are no burden to memory.
+_ROWS = 256
+
+
+def convolved_raw(
+    X: Any,
+    norm: float,
+    convolved: list[Any],
+    layers: list[tuple[Any, Any]],
+    activation: Activation,
+) -> np.ndarray:
+    """Raw predictions of rows that are clipped as in `fit`.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_features)
+    norm : float in (0, inf]
+    convolved : list of ConvolutionLayer
+    layers : list of pairs of ndarray
+        Released weights and biases, of convolutions first.
+    activation : Activation
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs)
+    """
+    starts = range(0, X.shape[0], _ROWS) or [0]
+    return np.concatenate(
+        [
+            _of_some(X[start : start + _ROWS], norm, convolved, layers, activation)
+            for start in starts
+        ]
+    )
+
+
+def _of_some(
+    X: Any,
+    norm: float,
+    convolved: list[Any],
+    layers: list[tuple[Any, Any]],
+    activation: Activation,
+) -> FloatArray:
+    rows = X.toarray() if issparse(X) else X
+    values = clip_rows(rows, norm) if math.isfinite(norm) else rows
+    for own, (coef, intercept) in zip(convolved, layers, strict=False):
+        largest, _ = own.largest(own.patches(values) @ coef + intercept)
+        values = activation.value(largest)
+    n = len(convolved)
+    raw = values @ layers[n][0] + layers[n][1]
+    for coef, intercept in layers[n + 1 :]:
+        raw = activation.value(raw) @ coef + intercept
+    return np.asarray(raw)
+
+
+# ------------------------------------------------------------------------------------
+# Convolutions of images: what is declared, and how numbers move through one
+# Nothing here multiplies by weights: patches are taken out and put back, the largest of
+# each window is kept, and what is sent back goes where it came from, every record by
+# itself and every sum in one order.
+
 
 # Weights of one filter, and inputs of a layer of units, so that sums of their products
 # are exact; and positions of a filter, for sums over these.

@@ -17,27 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from skdp._floats import FloatArray, IntArray
-from skdp.data._source import Block, counted
-from skdp.objectives._activations import Activation
-from skdp.objectives._network import NetworkObjective
-from skdp.queries._backprop import (
+from skdp._arrays import FloatArray, IntArray
+from skdp.losses._objective import Activation, NetworkObjective
+from skdp.sums._exact import ExactTotal, Sums, blocks_of
+from skdp.sums._network import (
     UNIT_BITS,
-    OwnGrid,
-    Passed,
-    as_inputs,
-    own_grid,
-)
-from skdp.queries._blocks import blocks_of
-from skdp.queries._grid import ExactTotal
-from skdp.queries._network_sum import (
     ExactNetworkSum,
     Gridded,
     NetworkSum,
+    OwnGrid,
+    Passed,
+    as_inputs,
     cut_units,
+    own_grid,
     residual_of,
 )
-from skdp.queries._summed import Sums
+from skdp.tables._source import Block, counted
 
 if TYPE_CHECKING:
     from skdp.papers._convolution import ConvolutionLayer

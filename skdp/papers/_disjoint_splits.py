@@ -7,24 +7,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, Self
 
-from skdp._configured import Checks, Given
-from skdp._validation import check_choice
+from skdp._checks import check_choice
+from skdp._stored import Checks, Given
 from skdp.exceptions import Refused
-from skdp.model_selection._candidates import Candidate, Need
-from skdp.model_selection._method import (
+from skdp.model_selection._candidates import Candidate, Need, SearchJob, Split
+from skdp.model_selection._methods import (
     Choice,
     Method,
     SearchFacts,
     strength,
     validation_size,
 )
-from skdp.model_selection._trial import Job, Split
-from skdp.privacy._answers import Answers
-from skdp.privacy._events import Event
-from skdp.privacy._laws import PureChoices
-from skdp.privacy._plan import Line
-from skdp.privacy._search_events import ParallelEvent
-from skdp.queries._scores import Scores
+from skdp.privacy.accounting._events import Event, ParallelEvent
+from skdp.privacy.noise._laws import PureChoices
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line
+from skdp.sums._record_sums import Scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +108,7 @@ class DisjointSplits(Method):
 
     def run(
         self,
-        job: Job,
+        job: SearchJob,
         answers: Answers,
         candidates: tuple[Candidate, ...],
         facts: SearchFacts,

@@ -1,4 +1,4 @@
-r"""Gradient descent of which only the last iterate is released.
+"""Gradient descent of which only the last iterate is released.
 
 Contractive steps forget: what one record did to an early iterate shrinks in every later
 step, so hiding the path makes the last iterate cheaper than all of them together. With
@@ -26,29 +26,22 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given
-from skdp._floats import UNIT_ROUNDOFF, FloatArray
-from skdp._validation import check_choice
-from skdp.data._source import Source
+from skdp._arrays import UNIT_ROUNDOFF, FloatArray
+from skdp._checks import check_choice
+from skdp._stored import Checks, Given
 from skdp.exceptions import Refused
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import is_of_users
-from skdp.privacy._answers import Answers
-from skdp.privacy._draws import Draws
-from skdp.privacy._events import GaussianEvent
-from skdp.privacy._laws import LAWS
-from skdp.privacy._plan import Line, Plan
-from skdp.queries._gradient_sum import (
-    GradientSum,
-    query_sensitivity,
-    rounding_slack,
-)
-from skdp.solvers._base import Solution
-from skdp.solvers._boxed import boxed
-from skdp.solvers._flow_time import PlainFlowTime
-from skdp.solvers._noisy_gd import NoisyGD
-from skdp.solvers._progress import Progress
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._events import GaussianEvent
+from skdp.privacy.accounting._relations import is_of_users
+from skdp.privacy.noise._laws import LAWS
+from skdp.privacy.noise._source import Draws
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan
+from skdp.solvers._base import Progress, Solution, boxed
+from skdp.solvers._descent import NoisyGD, PlainFlowTime
+from skdp.sums._floating import GradientSum, query_sensitivity, rounding_slack
+from skdp.tables._source import Source
 
 # Hidden weights are kept in a box of this half side, in units of the loss's raw
 # predictions over data_norm: far beyond any useful model, yet so small that rounding

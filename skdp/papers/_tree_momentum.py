@@ -1,4 +1,4 @@
-r"""Normalised steps along a momentum that is released through trees, repaired.
+"""Normalised steps along a momentum that is released through trees, repaired.
 
 Algorithm 1 of [1]_: the records are cut, by position, into ``n_leaves`` batches of at
 most m records, and an epoch goes through all of them in the same order. With ``g_t``
@@ -32,22 +32,20 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given
-from skdp._floats import FloatArray
-from skdp._validation import check_bool, check_count, check_real
+from skdp._arrays import FloatArray
+from skdp._checks import check_bool, check_count, check_real
+from skdp._stored import Checks, Given
 from skdp.exceptions import Refused
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._moved_gradient import MovedGradients
-from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers
-from skdp.privacy._correlated import Trees
-from skdp.privacy._plan import Correlated, Line, Plan
-from skdp.queries._gradient import Gradients
-from skdp.solvers._base import Solution, Solver
-from skdp.solvers._boxed import farthest_weight
-from skdp.solvers._flow_time import MARGIN_NOISE
-from skdp.solvers._progress import Progress
-from skdp.solvers._steps import Pace, Steps
+from skdp.losses._objective import LinearObjective
+from skdp.papers._momentum import MovedGradients
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.noise._correlated import Trees
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Correlated, Line, Plan
+from skdp.solvers._base import Progress, Solution, Solver, farthest_weight
+from skdp.solvers._descent import MARGIN_NOISE
+from skdp.solvers._steps import Steps, StepSchedule
+from skdp.sums._gradient import Gradients
 
 _GRADIENTS, _BETWEEN, _WITHIN = range(3)  # lines of the plan
 
@@ -211,7 +209,7 @@ class TreeMomentum(Solver):
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
         n_steps = self.n_leaves * self.n_epochs
-        pace = Pace(
+        pace = StepSchedule(
             n_steps=n_steps,
             step_size=self.step_length,
             tail=self.tail,

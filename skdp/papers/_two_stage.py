@@ -1,56 +1,176 @@
-r"""Two stages: select features privately, then fit them by any dense solver.
-
-1. With an intercept: fit the constant model, so that features are judged by what they
-   explain beyond it and not by their means.
-2. Select `n_nonzero` features by the gradient at these weights: one after the other by
-   the exponential mechanism, or the largest of one Gaussian release.
-3. Fit the columns selected, by a registered solver, as if there were no others.
-
-The stages are declared as one event and calibrated together.
-"""
+"""Sparse models in two stages, and knowledge transfer to public rows."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve
 from scipy.sparse import issparse
+from sklearn.utils.validation import assert_all_finite, check_array
 
-from skdp._configured import Checks, Given
-from skdp._floats import FloatArray, IntArray
-from skdp._validation import check_choice, check_real
-from skdp.data._held import held
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block, Source, holds_users
-from skdp.data._users import UserSource
-from skdp.data._views import ColumnsOf, ConstantColumn
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_choice, check_real
+from skdp._stored import Checks, Given, given_params
 from skdp.exceptions import Refused
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._budget_parts import cost_of, part_of
-from skdp.papers._dense_part import (
-    check_dense_key,
-    check_params,
-    named_part,
-    needs_another,
-    planned_part,
-    shown,
+from skdp.losses._objective import LinearObjective
+from skdp.papers._accelerated import cost_of, part_of
+from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.noise._laws import Choices
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Part, Plan
+from skdp.solvers._accelerated import Nesterov
+from skdp.solvers._auto import first_that_can
+from skdp.solvers._base import (
+    ChosenLaw,
+    Named,
+    Progress,
+    Solution,
+    Solver,
+    boxed,
+    farthest_weight,
+    willing,
 )
-from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._answers import Answers
-from skdp.privacy._laws import Choices
-from skdp.privacy._plan import Line, Part, Plan
-from skdp.queries._features import BoundedFeatures, Scores, rows_bound
-from skdp.queries._split_gradient import SplitGradients
-from skdp.solvers._base import Solution, Solver
-from skdp.solvers._boxed import boxed, farthest_weight
-from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._feature_selection import favours_selection
-from skdp.solvers._nesterov import Nesterov
-from skdp.solvers._progress import Progress
-from skdp.solvers._thresholding import largest_rows
+from skdp.solvers._default_rules import favours_selection
+from skdp.solvers._registry import SOLVERS
+from skdp.solvers._sparse import keep_rows, largest_rows
+from skdp.sums._features import BoundedFeatures, GradientScores, rows_bound
+from skdp.sums._gradient import SplitGradients
+from skdp.tables._memory import MemorySource, UserSource, held
+from skdp.tables._source import Block, Source, holds_users
+from skdp.tables._views import ColumnsOf, ConstantColumn
+
+# ------------------------------------------------------------------------------------
+# A registered solver inside another: how it is named, planned and shown
+# A sparse solver may leave some of its work to one that gives every feature a weight.
+# Users name it by key and parameters; the record shows both, all of them decided.
+
+
+# Names and values of parameters in the order of their names.
+Pairs = tuple[tuple[str, Any], ...]
+
+
+def dense_solvers() -> dict[str, type[Solver]]:
+    """The solvers that give every feature a weight, by key."""
+    return {key: kind for key, kind in SOLVERS.items() if not kind.is_sparse}
+
+
+def check_dense_key(name: str, value: Any) -> str:
+    """Return the key of a private solver of all features, or raise."""
+    dense = dense_solvers()
+    if isinstance(value, str) and value in dense:
+        return value
+    text = f"The {name!r} parameter must be one of {list(dense)}."
+    if not isinstance(value, str):
+        raise TypeError(
+            f"{text} Got an instance of {type(value).__name__}. What is computed of a "
+            "model that is not private is not private; a fitted or unfitted estimator "
+            "cannot vouch for itself here. Use a key, and solver_params for the rest."
+        )
+    if value in SOLVERS:
+        raise ValueError(
+            f"{text} Got {value!r}, which selects features. Use it as the solver."
+        )
+    raise ValueError(
+        f"{text} Got {value!r}. Without noise nothing computed of it would be private: "
+        "one record decides which features a sparse model has (docs/errata.md). Use "
+        "None for the default rule."
+    )
+
+
+def check_params(name: str, value: Any) -> Pairs:
+    """Return parameters as pairs in the order of their names, or raise."""
+    if isinstance(value, tuple) and all(_is_pair(item) for item in value):
+        return value  # as records show them
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"The {name!r} parameter must be None or a mapping. "
+            f"Got an instance of {type(value).__name__}."
+        )
+    return _in_order(value)
+
+
+def _is_pair(item: Any) -> bool:
+    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
+
+
+def _in_order(params: Mapping[str, Any]) -> Pairs:
+    return tuple(sorted(params.items(), key=lambda item: str(item[0])))
+
+
+def named_part(name: str, given: Given) -> Named | None:
+    """What the parameters `name` and `name_params` name; None without a key.
+
+    Raises `ValueError` or `TypeError` if a parameter is unknown or out of range, or
+    there are some without a key.
+    """
+    params = dict(given.get(f"{name}_params", ()))
+    key = given.get(name)
+    if key is not None:
+        return Named(SOLVERS[key], given_params(SOLVERS[key], key, params))
+    if params:
+        raise ValueError(
+            f"The '{name}_params' parameter must be None with {name}=None. "
+            f"Got a mapping. Name the solver: one of {list(dense_solvers())}."
+        )
+    return None
+
+
+def planned_part(
+    named: Named | None, objective: LinearObjective, budget: Budget
+) -> Solver:
+    """A solver as it was named; otherwise what ``"auto"`` would take.
+
+    Raises `Refused`.
+    """
+    if named is None:
+        return first_that_can(objective, budget).solver
+    return named.planned(objective, budget)
+
+
+def needs_another(
+    kind: type[Solver],
+    name: str,
+    reason: ValueError,
+    objective: LinearObjective,
+    budget: Budget,
+) -> Refused:
+    """What a solver says that cannot do with its part, whose problem this is."""
+    can = willing(dense_solvers(), objective, budget)
+    return Refused(
+        f"solver={kind.key!r} needs another {name}. {reason.args[0]} "
+        f"Use solver_params={{{name!r}: key}} with a key of {can}."
+    )
+
+
+def shown(params: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Parameters for the record, a solver among them by its key and its own."""
+    found: dict[str, Any] = {}
+    for key, value in params.items():
+        found[key] = value
+        if key == name:
+            found[key] = value.key
+            found[f"{key}_params"] = _in_order(value.params)
+    return found
+
+
+# ------------------------------------------------------------------------------------
+# Two stages: select features privately, then fit them by any dense solver
+# 1. With an intercept: fit the constant model, so that features are judged by what they
+#    explain beyond it and not by their means.
+# 2. Select `n_nonzero` features by the gradient at these weights: one after the other
+# by
+#    the exponential mechanism, or the largest of one Gaussian release.
+# 3. Fit the columns selected, by a registered solver, as if there were no others.
+#
+# The stages are declared as one event and calibrated together.
+
 
 # Share of the budget, mu^2 or epsilon, of the constant model: one number per output.
 _CONSTANT_SHARE = 0.05
@@ -296,7 +416,7 @@ class TwoStage(Solver):
         """Features of large gradients at released weights; Gaussian noise had, or 0."""
         k, clip = objective.most_features, self.residual_clip
         if self.selection == "peeling":
-            scores = Scores(objective, residual_clip=clip).at(weights)
+            scores = GradientScores(objective, residual_clip=clip).at(weights)
             return scores.read(answers.choose(scores, k, line=0)), 0.0
         query = BoundedFeatures(SplitGradients(objective, clip), weights)
         released = answers.ask(query)
@@ -371,3 +491,302 @@ def _in_memory(view: Source) -> MemorySource:
     block: Block = held(view)
     X = block.X if issparse(block.X) else np.ascontiguousarray(block.X)
     return MemorySource(X, block.y, block.present)
+
+
+# ------------------------------------------------------------------------------------
+# Rows that are not sensitive, and the sparse model that predicts alike on them
+
+
+_MOST_SUPPORTS = 50
+# Curvature, in units of a column's variance, that keeps the given weights where the
+# rows do not tell them apart.
+_RIDGE = 1e-8
+# A column of less variance than this share of its mean square counts as constant.
+_LEAST_VARIANCE = 1e-12
+# So does one of less variance than this, in units of the largest entry squared:
+# products of two inverse deviations stay finite.
+_TINIEST = 1e-200
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """Rows without labels that anyone may know; equal if stored alike and equal.
+
+    `digest` is the SHA-256 of the numbers. The rows themselves are no field: records
+    name them by shape and digest.
+    """
+
+    shape: tuple[int, int]
+    digest: str
+
+    @classmethod
+    def of(cls, name: str, value: Any) -> Self:
+        """Check and copy rows: array or CSR of shape (n_rows, n_features)."""
+        if isinstance(value, cls):
+            return value
+        X = check_array(
+            value, accept_sparse="csr", dtype=np.float64, copy=True, input_name=name
+        )
+        parts = [X]
+        if issparse(X):
+            X.sum_duplicates()
+            assert_all_finite(X.data, input_name=name)  # nor are sums infinite
+            parts = [X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data]
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+        rows = cls((int(X.shape[0]), int(X.shape[1])), digest.hexdigest())
+        object.__setattr__(rows, "_X", X)
+        return rows
+
+    def nearest(
+        self, coef: FloatArray, k: int, *, is_centred: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Weights of at most `k` features whose predictions are nearest to given ones.
+
+        Least squares on the rows by hard thresholding pursuit [1]_ from the largest
+        weights in units of the columns' deviations. The problem is not convex: what is
+        found is a local minimum, the best of those met.
+
+        `coef`, of shape (n_features, n_outputs), is released. If `is_centred`, an
+        intercept takes up the mean of what is left out.
+
+        Returns
+        -------
+        nearest : ndarray of float64, same shape
+        shift : ndarray of float64 of shape (n_outputs,)
+            To add to the intercept; zeros if not `is_centred`.
+
+        References
+        ----------
+        .. [1] Foucart (2011). Hard thresholding pursuit. SIAM J. Numer. Anal. 49(6).
+        """
+        unit = float(np.abs(coef).max()) or 1.0  # keeps products of weights in range
+        rows = _Standardised(self._X, is_centred)  # type: ignore[attr-defined]  # no field: not compared
+        deviation = rows.deviation[:, None]
+        given = coef / unit * deviation
+        target = rows.predictions(given)
+        best, least, seen = np.zeros_like(given), np.inf, set()
+        support = largest_rows(given, k)
+        for _ in range(_MOST_SUPPORTS):
+            seen.add(support.tobytes())
+            weights = keep_rows(rows.refitted(given, target, support), support)
+            left = target - rows.predictions(weights)
+            error = float(np.sum(left**2))
+            if error < least:
+                best, least = weights, error
+            support = largest_rows(weights + rows.correlations(left), k)
+            if support.tobytes() in seen:
+                break
+        found = best * rows.inverse[:, None]
+        left_out = rows.mean @ (coef / unit - found)
+        # In this order, because the product of the units may be inf, and inf * 0 NaN.
+        return unit * found, rows.unit * (unit * left_out)
+
+
+class _Standardised:
+    """Rows with columns of variance 1 (constant ones: 0), without a dense copy.
+
+    `unit` is the largest entry. `mean`, `deviation` and `inverse`, that of the
+    deviation or 0, are in this unit, so that no square overflows or vanishes.
+    """
+
+    def __init__(self, X: Any, is_centred: bool) -> None:
+        m, d = X.shape
+        self.unit = float(np.abs(X.data if issparse(X) else X).max(initial=0)) or 1.0
+        self._X = X / self.unit
+        self._columns = self._X.tocsc() if issparse(X) else self._X
+        squares = self._X.multiply(self._X) if issparse(X) else self._X**2
+        square = np.asarray(squares.sum(axis=0), dtype=np.float64).ravel() / m
+        self.mean = np.zeros(d)
+        if is_centred:
+            self.mean = np.asarray(self._X.sum(axis=0)).ravel() / m
+        variance = square - self.mean**2
+        varies = variance > np.maximum(_LEAST_VARIANCE * square, _TINIEST)
+        self.deviation = np.sqrt(np.where(varies, variance, 0.0))
+        self.inverse = np.zeros(d)
+        np.divide(1.0, self.deviation, out=self.inverse, where=self.deviation > 0)
+
+    def predictions(self, weights: FloatArray) -> FloatArray:
+        scaled = weights * self.inverse[:, None]
+        return np.asarray(self._X @ scaled - self.mean @ scaled)
+
+    def correlations(self, values: FloatArray) -> FloatArray:
+        """Mean products of the columns with `values`."""
+        total = self._X.T @ values - np.outer(self.mean, values.sum(axis=0))
+        return np.asarray(total * self.inverse[:, None] / len(values))
+
+    def refitted(
+        self, given: FloatArray, target: FloatArray, support: NDArray[np.int64]
+    ) -> FloatArray:
+        """Least squares of `target` on some columns; 0 elsewhere."""
+        part = self._columns[:, support]
+        products = part.T @ part
+        gram = products.toarray() if issparse(products) else np.asarray(products)
+        gram = gram / len(target) - np.outer(self.mean[support], self.mean[support])
+        gram *= np.outer(self.inverse[support], self.inverse[support])
+        gram[np.diag_indices_from(gram)] += _RIDGE
+        right = self.correlations(target)[support] + _RIDGE * given[support]
+        weights = np.zeros_like(given)
+        weights[support] = solve(gram, right, assume_a="sym")
+        return weights
+
+
+# ---------------------- Knowledge transfer: a private dense teacher, a sparse student
+# The teacher is a registered solver and sees the records. The student is the model of
+# at most `n_nonzero` features that predicts most like the released teacher on rows that
+# are not sensitive. Only the teacher has noise: the student is computed from its
+# weights.
+#
+# The paper's teacher is sparse and has no noise, its labels have, and its claim is
+# false (``docs/errata.md``).
+
+
+_ISOTROPIC: Literal["isotropic"] = "isotropic"
+# The best default solver of those measured (docs/papers/knowledge_transfer.md).
+_TEACHER = Named(Nesterov, {})
+
+
+def _check_rows(name: str, value: Any) -> Any:
+    if isinstance(value, str) and value == _ISOTROPIC:
+        return value
+    if isinstance(value, str):
+        raise ValueError(
+            f"The {name!r} parameter must be 'isotropic' or rows. Got {value!r}."
+        )
+    return PublicRows.of(name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnowledgeTransfer(Solver):
+    """A sparse student of a private dense teacher (in place of the paper's DPSL-KT).
+
+    Privacy
+    -------
+    That of the teacher, whose event, sensitivity and noise are those of the whole: the
+    student is a function of released weights and of public rows. Both adjacencies:
+    ``docs/proofs/knowledge_transfer.md`` and the teacher's page. Unit of privacy: one
+    record, or all rows of a user if the teacher's may be.
+
+    Utility
+    -------
+    With ``"isotropic"`` the student's weights are at most twice as far as the
+    teacher's from any weights of `n_nonzero` features: of those, none are nearer to the
+    teacher. So they are for predictions on public rows, if the nearest are found.
+
+    Parameters
+    ----------
+    teacher : str or None, default=None
+        Key of a solver in `skdp.solvers.SOLVERS` that gives every feature a weight.
+        None: ``"nesterov"``, or if delta is 0 what ``solver="auto"`` takes for the same
+        problem without selection.
+    teacher_params : mapping or None, default=None
+        Its hyper-parameters, as ``solver_params`` of that solver.
+    public_rows : "isotropic", or array or CSR of shape (m, n_features), \
+default="isotropic"
+        Rows, in the units of the features, on which student and teacher are to agree.
+        **They are not protected**: use rows that anyone may know, such as another
+        public data set's; labels are not needed. ``"isotropic"`` stands for features of
+        mean 0 and equal variance without correlation, for which the nearest student is
+        the teacher's largest weights, exactly, so that nothing is simulated.
+
+    References
+    ----------
+    .. [1] Wang (2021). Towards efficient and effective privacy-preserving machine
+       learning. PhD thesis, UCLA, chapter 3.
+    .. [2] Foucart (2011). Hard thresholding pursuit. SIAM J. Numer. Anal. 49(6).
+
+    Deviations: noise in the teacher's training instead of on its labels, since the
+    paper's mechanism is not private; a student with an intercept.
+    """
+
+    key: ClassVar[str] = "knowledge_transfer"
+    takes_users: ClassVar[bool] = True  # if its part does, which refuses for itself
+    is_pure: ClassVar[bool] = True  # if the teacher is, which refuses for itself
+    is_sparse: ClassVar[bool] = True
+    # For study: what "auto" takes is more accurate on all data compared
+    # (docs/sparse.md).
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {"public_rows": _check_rows}
+    given_checks: ClassVar[Checks] = {
+        "teacher": check_dense_key,
+        "teacher_params": check_params,
+    }
+
+    teacher: Solver
+    public_rows: PublicRows | Literal["isotropic"] = _ISOTROPIC
+
+    @classmethod
+    def check_given(cls, given: Given) -> None:
+        named_part("teacher", given)
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        teacher = named_part("teacher", given)
+        return teacher is not None and teacher.adds_in_squares
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        rows, d = given.get("public_rows", _ISOTROPIC), objective.n_features
+        if isinstance(rows, PublicRows) and rows.shape[1] != d:
+            raise Refused(
+                f"solver={cls.key!r} needs 'public_rows' of {d} columns. Got "
+                f"{rows.shape[1]}. Use rows with the features of X."
+            )
+        of_teacher = _of_teacher(objective)
+        try:
+            by_rule = _TEACHER if budget.delta > 0 else None
+            named = named_part("teacher", given) or by_rule
+            teacher = planned_part(named, of_teacher, budget)
+        except ValueError as refused:
+            raise needs_another(cls, "teacher", refused, of_teacher, budget) from None
+        return cls(teacher=teacher, public_rows=rows)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        params = shown(super().params, "teacher")
+        if isinstance(self.public_rows, PublicRows):
+            params["public_rows"] = asdict(self.public_rows)
+        return params
+
+    def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
+        return ("public_rows",) if isinstance(self.public_rows, PublicRows) else ()
+
+    @property
+    def mechanism(self) -> str:
+        return f"{self.teacher.mechanism}, in a teacher of all features"
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        return self.teacher.plan(_of_teacher(objective))
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Of the teacher's queries; the student asks none."""
+        return self.teacher.sensitivity(_of_teacher(objective))
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        released = self.teacher.run(answers, _of_teacher(objective), progress)
+        return Solution(self.student(released.weights, objective), released.noise_scale)
+
+    def student(self, weights: FloatArray, objective: LinearObjective) -> FloatArray:
+        """The nearest weights of few features; post-processing of released ones."""
+        d, most = objective.n_features, objective.most_features
+        if most == d:
+            return weights
+        student = weights.copy()
+        if not isinstance(self.public_rows, PublicRows):
+            student[:d] = keep_rows(weights[:d], largest_rows(weights[:d], most))
+            return student
+        student[:d], shift = self.public_rows.nearest(
+            weights[:d], most, is_centred=objective.fit_intercept
+        )
+        student[d:] += shift / objective.intercept_value
+        # A column that hardly varies in public may ask for any weight.
+        return boxed(student, farthest_weight(objective))
+
+
+def _of_teacher(objective: LinearObjective) -> LinearObjective:
+    """The same problem, with a weight for every feature."""
+    return replace(objective, n_nonzero=None)

@@ -9,15 +9,20 @@ from typing import Any, TypeVar
 
 from sklearn.base import clone
 
-from skdp._validation import check_positive
+from skdp._checks import check_positive
 from skdp.exceptions import UnaccountedStepError
-from skdp.pipeline._clipped_rows import warn_of_clipped_rows
-from skdp.pipeline._report import check_estimator, check_vouched
-from skdp.pipeline._steps import step_reports, unaccounted_in
-from skdp.pipeline._total import MU_MARGIN, total_of
+from skdp.pipeline._report import (
+    MU_MARGIN,
+    check_estimator,
+    check_vouched,
+    step_reports,
+    total_of,
+    unaccounted_in,
+    warn_of_clipped_rows,
+)
 from skdp.pipeline._walk import private_steps, walk
-from skdp.privacy._accounting import Budget
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 
 Estimator = TypeVar("Estimator")
 

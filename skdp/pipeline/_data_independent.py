@@ -50,7 +50,7 @@ def _unknown(step: Any, norm: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class Rule:
+class RowWiseRule:
     """Why a class works row by row, and what its parameters must be for it.
 
     `norm` is the largest norm of a row that comes out, of rows of at most a given norm.
@@ -193,28 +193,34 @@ _SHAPE = "fit takes the number of columns only"
 _RANDOM = "a random map, drawn from the shape of the data alone"
 _CELLS = "each cell is looked up in declared categories; column types are public"
 
-DATA_INDEPENDENT: dict[type, Rule] = {
-    Binarizer: Rule("each cell is compared with a declared threshold"),
-    CountVectorizer: Rule("counts words of a declared vocabulary", _of_counts),
-    FeatureHasher: Rule("each row is hashed; nothing is learned"),
-    FunctionTransformer: Rule(
+DATA_INDEPENDENT: dict[type, RowWiseRule] = {
+    Binarizer: RowWiseRule("each cell is compared with a declared threshold"),
+    CountVectorizer: RowWiseRule("counts words of a declared vocabulary", _of_counts),
+    FeatureHasher: RowWiseRule("each row is hashed; nothing is learned"),
+    FunctionTransformer: RowWiseRule(
         "a known function of each cell", _of_function, _norm_of_function
     ),
-    GaussianRandomProjection: Rule(_RANDOM, of_users=_multiplies),
-    HashingVectorizer: Rule(
+    GaussianRandomProjection: RowWiseRule(_RANDOM, of_users=_multiplies),
+    HashingVectorizer: RowWiseRule(
         "each document is hashed; nothing is learned", _of_words, _norm_of_divided
     ),
-    MissingIndicator: Rule("says of each cell whether it is missing", _of_indicator),
-    Normalizer: Rule("each row is divided by its own norm", norm=_norm_of_divided),
-    OneHotEncoder: Rule(_CELLS, _of_one_hot, _norm_of_one_hot),
-    OrdinalEncoder: Rule(_CELLS, _of_ordinal),
-    PolynomialCountSketch: Rule(_RANDOM),
-    PolynomialFeatures: Rule(_SHAPE),
-    RBFSampler: Rule(_RANDOM, _of_rbf, of_users=_multiplies),
-    SimpleImputer: Rule("missing cells become a declared value", _of_imputer),
-    SparseRandomProjection: Rule(_RANDOM, of_users=_of_components),
-    SplineTransformer: Rule("each cell is expanded at declared knots", _of_spline),
-    TfidfTransformer: Rule(
+    MissingIndicator: RowWiseRule(
+        "says of each cell whether it is missing", _of_indicator
+    ),
+    Normalizer: RowWiseRule(
+        "each row is divided by its own norm", norm=_norm_of_divided
+    ),
+    OneHotEncoder: RowWiseRule(_CELLS, _of_one_hot, _norm_of_one_hot),
+    OrdinalEncoder: RowWiseRule(_CELLS, _of_ordinal),
+    PolynomialCountSketch: RowWiseRule(_RANDOM),
+    PolynomialFeatures: RowWiseRule(_SHAPE),
+    RBFSampler: RowWiseRule(_RANDOM, _of_rbf, of_users=_multiplies),
+    SimpleImputer: RowWiseRule("missing cells become a declared value", _of_imputer),
+    SparseRandomProjection: RowWiseRule(_RANDOM, of_users=_of_components),
+    SplineTransformer: RowWiseRule(
+        "each cell is expanded at declared knots", _of_spline
+    ),
+    TfidfTransformer: RowWiseRule(
         "each row is scaled on its own", _of_tfidf, _norm_of_divided
     ),
 }

@@ -1,30 +1,496 @@
-"""`privacy_report`: what a whole pipeline costs, without fitting anything."""
+"""`privacy_report`: what a pipeline costs, step by step, before any fit."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from sklearn.base import is_classifier
+from sklearn.model_selection import (
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 from sklearn.pipeline import Pipeline
 
-from skdp._card import card, remark, table
-from skdp._validation import check_bool, check_delta
-from skdp.exceptions import UnaccountedStepError
-from skdp.pipeline._clipped_rows import warn_of_clipped_rows
-from skdp.pipeline._folds import warn_of_stratified_folds
-from skdp.pipeline._ledgers import words_of_ledgers
-from skdp.pipeline._steps import VOUCHED, StepReport, step_reports, unaccounted_in
-from skdp.pipeline._total import total_of
-from skdp.pipeline._walk import costs, walk
-from skdp.privacy._adjacency import Relation
-from skdp.privacy._record import _json_ready
-from skdp.privacy._step import StepPrivacy
+from skdp._checks import check_bool, check_data_norm, check_delta
+from skdp._quiet import warn
+from skdp._show import card, remark, table
+from skdp.exceptions import (
+    ClippedRowsWarning,
+    LedgerError,
+    StratifiedFoldsWarning,
+    UnaccountedStepError,
+)
+from skdp.pipeline._data_independent import DATA_INDEPENDENT
+from skdp.pipeline._walk import Leaf, costs, walk
+from skdp.privacy.accounting._calibrate import epsilon_of
+from skdp.privacy.accounting._events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    PureEvent,
+)
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.privacy.accounting._relations import Relation, is_of_users
+from skdp.privacy.ledger._ledger import BudgetLedger
+from skdp.privacy.release._record import StepPrivacy, _json_ready
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# ------------------------------------------------------------------------------------
+# What to use in place of scikit-learn objects that read the data on no books
+
+
+_SCALE = ("BoundedScaler", "DPStandardScaler")
+_RANGE = ("BoundedScaler", "DPQuantileClipper")
+_REGRESSION = ("DPLinearRegression",)
+
+# By name: importing these classes only to name their alternatives would take long.
+ALTERNATIVES: dict[str, tuple[str, ...]] = {
+    "StandardScaler": _SCALE,
+    "PowerTransformer": _SCALE,
+    "MinMaxScaler": _RANGE,
+    "MaxAbsScaler": _RANGE,
+    "RobustScaler": _RANGE,
+    "QuantileTransformer": _RANGE,
+    "SimpleImputer": ("DPSimpleImputer",),
+    "KNNImputer": ("DPSimpleImputer",),
+    "IterativeImputer": ("DPSimpleImputer",),
+    "PCA": ("DPPCA",),
+    "IncrementalPCA": ("DPPCA",),
+    "TruncatedSVD": ("DPPCA",),
+    "OneHotEncoder": ("DeclaredOneHotEncoder",),
+    "OrdinalEncoder": ("DeclaredOneHotEncoder",),
+    "TargetEncoder": ("DeclaredOneHotEncoder",),
+    "LogisticRegression": ("DPLogisticRegression",),
+    "LogisticRegressionCV": ("DPLogisticRegression",),
+    "LinearSVC": ("DPLinearSVC",),
+    "LinearRegression": _REGRESSION,
+    "Ridge": _REGRESSION,
+    "RidgeCV": _REGRESSION,
+    "PoissonRegressor": ("DPPoissonRegressor",),
+    "GammaRegressor": ("DPGammaRegressor",),
+    "QuantileRegressor": ("DPQuantileRegressor",),
+    "GridSearchCV": ("DPGridSearchCV",),
+    "RandomizedSearchCV": ("DPRandomizedSearchCV",),
+}
+
+
+def alternatives_to(step: Any) -> tuple[str, ...]:
+    """Names in skdp of what does the job of a scikit-learn object privately."""
+    if not type(step).__module__.startswith("sklearn."):
+        return ()
+    return ALTERNATIVES.get(type(step).__name__, ())
+
+
+# ------------------------------------------------------------------------------------
+# Rows that are longer than a private step's data_norm by what steps declare
+
+
+# Norms add up in floating point.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class ClippedRows:
+    """What comes to a step, and the norm to which the step clips it."""
+
+    path: str
+    norm: float
+    data_norm: float
+
+    @property
+    def remedy(self) -> str:
+        """The data_norm that clips nothing."""
+        return f"data_norm={rounded_up(self.norm):g}"
+
+    @property
+    def note(self) -> str:
+        """What a report says of it."""
+        return (
+            f"rows of norm up to {rounded_up(self.norm):g} are clipped to "
+            f"{self.data_norm:g}: use {self.remedy}"
+        )
+
+
+def clipped_rows(leaves: Iterable[Leaf]) -> Iterator[ClippedRows]:
+    """The private steps, those within searches too, to which longer rows may come."""
+    for leaf in leaves:
+        if getattr(leaf.step, "is_search", False):
+            yield from clipped_rows(_within(leaf))
+            continue
+        norm, data_norm = leaf.input_norm, _data_norm(leaf)
+        if norm is not None and data_norm * (1 + _ROUNDING) < norm < math.inf:
+            yield ClippedRows(leaf.path, norm, data_norm)
+
+
+def warn_of_clipped_rows(leaves: Iterable[Leaf]) -> tuple[str, ...]:
+    """Warn once of all of them; what may stay on a record is returned."""
+    found = tuple(dict.fromkeys(clipped_rows(leaves)))
+    if found:
+        told = "; ".join(f"{rows.path}: {rows.note}" for rows in found)
+        warn(
+            "Rows should come to private steps with norms of at most their data_norm. "
+            f"Got steps before them that declare longer ones ({told}). If clipping is "
+            "meant, put a RowNormClipper before.",
+            ClippedRowsWarning,
+        )
+    return tuple(f"{rows.path}: {rows.note}" for rows in found)
+
+
+def rounded_up(norm: float) -> float:
+    """Three digits, and not below the norm."""
+    near = float(f"{norm:.2e}")
+    unit = 10.0 ** (math.floor(math.log10(norm)) - 2)
+    return near if near >= norm else float(f"{near + unit:.2e}")
+
+
+def _within(search: Leaf) -> Iterator[Leaf]:
+    step: Any = search.step
+    inner = getattr(step, "best_estimator_", step.estimator)
+    return walk(inner, f"{search.path}/estimator", norm=search.input_norm)
+
+
+def _data_norm(leaf: Leaf) -> float:
+    """Norm to which a private step clips rows; inf if it does not."""
+    step: Any = leaf.step
+    if not costs(leaf.privacy) or not hasattr(step, "data_norm"):
+        return math.inf
+    # With columns of its own, a model makes rows of a table, and no rows come in.
+    if getattr(step, "columns", None) is not None:
+        return math.inf
+    if hasattr(step, "privacy_"):
+        return float(step.privacy_.data_norm)
+    return math.inf if math.isinf(step.epsilon) else check_data_norm(step.data_norm)
+
+
+# ----------------------------- What each step of a pipeline costs on its own, and why
+
+
+DECLARED, PRIVATE = "declared rule", "private"
+UNACCOUNTED, VOUCHED = "unaccounted", "vouched for by the user"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepReport:
+    """One step of a pipeline.
+
+    Parameters
+    ----------
+    name : str
+        Names from the outermost container down, joined by "/".
+    estimator : str
+        Its class.
+    kind : {"declared rule", "private", "unaccounted", "vouched for by the user"}
+    epsilon, delta : float
+        Of the step alone: 0, 0 if it takes nothing from the data, inf if nobody knows.
+    adjacency : str or None
+        None if the step is not private or costs nothing.
+    state : {"planned", "spent", ""}
+        Empty if there is nothing to spend.
+    note : str
+        Why it costs nothing, or what is wrong and what to use instead.
+    input_norm, output_norm : float or None, default=None
+        Largest norm of a row that comes in and out, by what steps declare; None if they
+        do not say.
+    """
+
+    name: str
+    estimator: str
+    kind: str
+    epsilon: float
+    delta: float
+    adjacency: Relation | None
+    state: str
+    note: str
+    input_norm: float | None = None
+    output_norm: float | None = None
+
+
+def step_reports(
+    leaves: Sequence[Leaf], data_independent: Collection[Any] = ()
+) -> tuple[StepReport, ...]:
+    """The rows of all leaves that are fitted together.
+
+    Where one of them is of users, others may take nothing from the number of rows.
+    """
+    relations = (leaf.privacy.adjacency for leaf in leaves if leaf.privacy)
+    of_users = any(relation and is_of_users(relation) for relation in relations)
+    return tuple(_report(leaf, data_independent, of_users) for leaf in leaves)
+
+
+def _report(
+    leaf: Leaf, data_independent: Collection[Any], of_users: bool
+) -> StepReport:
+    privacy = leaf.privacy
+    if privacy is not None:
+        return _own_word(leaf, privacy, of_users)
+    kind, note = _judgement(leaf, data_independent, of_users)
+    return StepReport(
+        name=leaf.path,
+        estimator=leaf.step if isinstance(leaf.step, str) else type(leaf.step).__name__,
+        kind=kind,
+        epsilon=math.inf if kind == UNACCOUNTED else 0.0,
+        delta=0.0,
+        adjacency=None,
+        state="",
+        note=note,
+        input_norm=leaf.input_norm,
+        output_norm=leaf.output_norm,
+    )
+
+
+def _own_word(leaf: Leaf, privacy: StepPrivacy, of_users: bool) -> StepReport:
+    """What a step of skdp says of itself."""
+    note, kind = privacy.note, PRIVATE if costs(privacy) else DECLARED
+    epsilon = privacy.epsilon
+    if of_users and privacy.of_users:
+        note, kind, epsilon = privacy.of_users, UNACCOUNTED, math.inf
+    elif leaf.inside:
+        note = f"within {leaf.inside}, which may fit it more than once"
+    clipped = [rows.note for rows in clipped_rows([leaf])]
+    state = "planned" if privacy.event is None else "spent"
+    return StepReport(
+        name=leaf.path,
+        estimator=type(leaf.step).__name__,
+        kind=kind,
+        epsilon=epsilon,
+        delta=privacy.delta,
+        adjacency=privacy.adjacency,
+        state=state if costs(privacy) else "",
+        note="; ".join([*([note] if note else []), *clipped]),
+        input_norm=leaf.input_norm,
+        output_norm=leaf.output_norm,
+    )
+
+
+def _judgement(
+    leaf: Leaf, data_independent: Collection[Any], of_users: bool
+) -> tuple[str, str]:
+    """Kind and note of a step that is not of skdp."""
+    step = leaf.step
+    if isinstance(step, str) and step in ("passthrough", "drop"):
+        return DECLARED, "nothing is learned"
+    # Nobody can vouch for what a container does with private steps.
+    if leaf.problem:
+        return UNACCOUNTED, _advice(step, leaf.problem)
+    if any(type(step) is item or step is item for item in data_independent):
+        return VOUCHED, "given as data_independent"
+    rule = DATA_INDEPENDENT.get(type(step))
+    if rule is None:
+        return UNACCOUNTED, _advice(step, "") or "reads the data on no books"
+    asked = rule.asks_for(step)
+    if asked:
+        return UNACCOUNTED, _advice(step, f"set {asked}")
+    refused = rule.of_users(step) if of_users else ""
+    if refused:
+        return UNACCOUNTED, refused
+    return DECLARED, rule.reason
+
+
+def _advice(step: Any, text: str) -> str:
+    names = alternatives_to(step)
+    use = f"use {' or '.join(names)}" if names else ""
+    return "; ".join(part for part in (text, use) if part)
+
+
+def unaccounted_in(rows: Sequence[StepReport]) -> str:
+    """The unaccounted steps with what to do about each, for messages."""
+    return ", ".join(
+        f"{row.name} ({row.estimator}: {row.note})"
+        for row in rows
+        if row.kind == UNACCOUNTED
+    )
+
+
+# -------------------------- What several private steps on the same rows cost together
+# Steps read the rows one after the other or side by side (ColumnTransformer,
+# FeatureUnion); both are sequential composition, since every step sees every record.
+# Bounds are valid for steps fixed in advance, which the steps of a pipeline are.
+
+
+# The largest delta there is; sums of deltas beyond it promise nothing.
+_LARGEST_DELTA = math.nextafter(1.0, 0.0)
+# `gaussian_mu` is at most a relative 1.3e-7 below the largest mu that a budget allows.
+MU_MARGIN = 2e-7
+
+
+def total_of(
+    steps: Sequence[StepPrivacy], delta: float | None = None
+) -> tuple[float, float]:
+    """Epsilon and delta of all steps together; never below the truth.
+
+    `delta` is 0, in [1e-50, 1), or None: the largest delta of the steps whose noise
+    adds up in squares, plus the deltas of all others, the least at which the budgets of
+    the steps suffice. All steps are of one adjacency.
+
+    Returns
+    -------
+    epsilon, delta : float
+    """
+    steps = _paid_once(steps)
+    others = [step for step in steps if not is_gaussian(step)]
+    gaussian = [step for step in steps if is_gaussian(step)]
+    if delta is None:
+        largest = max((step.delta for step in gaussian), default=0.0)
+        delta = min(_sum_of_deltas(others) + largest, _LARGEST_DELTA)
+    epsilon = _added(gaussian, others, delta)
+    events = [step.event for step in steps if step.event is not None]
+    if events and len(events) == len(steps):
+        epsilon = min(epsilon, epsilon_of(ComposedEvent(tuple(events)), delta))
+    return epsilon, delta
+
+
+def _paid_once(steps: Sequence[StepPrivacy]) -> list[StepPrivacy]:
+    """One step for each joint release, which stands on all of its parts."""
+    seen, kept = set(), []
+    for step in steps:
+        if not step.release or step.release not in seen:
+            kept.append(step)
+        seen.add(step.release)
+    return kept
+
+
+def is_gaussian(step: StepPrivacy) -> bool:
+    """Whether all that a step releases, or will release, is Gaussian noise."""
+    if step.event is None:
+        return step.adds_in_squares and step.delta > 0
+    leaves = (getattr(leaf, "dominating", leaf) for leaf in step.event.leaves)
+    return all(isinstance(leaf, GaussianEvent) for leaf in leaves)
+
+
+def mu_of(step: StepPrivacy) -> float:
+    """The largest mu of a step of Gaussian noise, rounded up if it is planned."""
+    if step.event is None:
+        return gaussian_mu(step.epsilon, step.delta) * (1 + MU_MARGIN)
+    return math.sqrt(step.event.mu_squared)
+
+
+def _added(
+    gaussian: Sequence[StepPrivacy], others: Sequence[StepPrivacy], delta: float
+) -> float:
+    """Squares within the Gaussian steps, basic composition with all others."""
+    left = delta - _sum_of_deltas(others)
+    if left < 0:
+        return math.inf
+    epsilon = math.fsum(step.epsilon for step in others)
+    if not gaussian:
+        return epsilon
+    mu = math.sqrt(math.fsum(mu_of(step) ** 2 for step in gaussian))
+    squared = gaussian_epsilon(mu, left)
+    # What the steps promise one by one; the better bound for one step alone.
+    if _sum_of_deltas(gaussian) <= left:
+        squared = min(squared, math.fsum(step.epsilon for step in gaussian))
+    return epsilon + squared
+
+
+def _sum_of_deltas(steps: Sequence[StepPrivacy]) -> float:
+    return math.fsum(step.delta for step in steps)
+
+
+# ---------------- What the ledgers of steps say to them, beside the total of a report
+# The total composes steps that are fixed in advance. A ledger has to hold whatever
+# comes next, so that it charges each event on its own, and keeps what it sets aside.
+
+
+def words_of_ledgers(leaves: Sequence[Leaf]) -> tuple[str, ...]:
+    """One sentence for each ledger that private steps carry and that can be read."""
+    ledgers: list[BudgetLedger] = []
+    for leaf in leaves:
+        ledger = getattr(leaf.step, "ledger", None)
+        if isinstance(ledger, BudgetLedger) and ledger not in ledgers:
+            ledgers.append(ledger)
+    return tuple(word for ledger in ledgers for word in _words(ledger, leaves))
+
+
+def _words(ledger: BudgetLedger, leaves: Sequence[Leaf]) -> Iterator[str]:
+    own = [leaf for leaf in leaves if getattr(leaf.step, "ledger", None) == ledger]
+    said = [privacy for leaf in own if (privacy := leaf.privacy) and costs(privacy)]
+    try:
+        if said:
+            yield f"The ledger {ledger.path!r} {_sentence(ledger, said)}."
+    except (LedgerError, OSError):
+        return
+
+
+def _sentence(ledger: BudgetLedger, said: Sequence[StepPrivacy]) -> str:
+    if all(privacy.event is not None for privacy in said):
+        spent = ledger.spent()
+        return (
+            f"has spent epsilon {spent.epsilon:.4g} at delta {spent.delta:g} with all "
+            "of its releases; it charges each on its own, which may be more than the "
+            "total of these steps, since later ones may depend on earlier ones"
+        )
+    planned = [_event_of(privacy) for privacy in said if privacy.event is None]
+    known = [(event, delta) for event, delta in planned if event is not None]
+    if len(known) < len(planned):
+        return (
+            "charges these steps by their events, known when they are fitted, which "
+            "may be more than the total, since later ones may depend on earlier ones"
+        )
+    if ledger.admits(known):
+        return "has room for these steps"
+    return (
+        "has no room for all of these steps: it keeps "
+        f"epsilon={ledger.reserve_epsilon:g} and delta={ledger.reserve_delta:g} for "
+        "what does not add up in squares, beside what is spent"
+    )
+
+
+def _event_of(privacy: StepPrivacy) -> tuple[Event | None, float]:
+    """The event that a planned step will have at most, if its budget says so much."""
+    if is_gaussian(privacy):
+        return GaussianEvent(1 / mu_of(privacy)), privacy.delta
+    if privacy.delta == 0:
+        return PureEvent(privacy.epsilon), 0.0
+    return None, privacy.delta
+
+
+# ------------------------------------------------------------------------------------
+# Folds that labels decide, in scikit-learn's meta-estimators around private models
+
+
+_STRATIFIED = (
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
+
+
+def warn_of_stratified_folds(leaves: Iterable[Leaf]) -> None:
+    """Warn of what fits private steps on folds that depend on the labels."""
+    names = [leaf.path for leaf in leaves if leaf.problem and is_stratified(leaf.step)]
+    if names:
+        warn(
+            f"The folds of {names} are stratified: one record's label moves other "
+            "records to other folds, so that each private fit costs more than is "
+            "booked. Pass cv=KFold(5).",
+            StratifiedFoldsWarning,
+        )
+
+
+def is_stratified(meta: Any) -> bool:
+    """Whether an object's own `cv` makes stratified folds, by public parameters."""
+    params = meta.get_params(deep=False) if hasattr(meta, "get_params") else {}
+    if "cv" not in params:
+        return False
+    folds = params["cv"]
+    if folds is None or isinstance(folds, Real):  # scikit-learn's default rule
+        return bool(is_classifier(meta) or is_classifier(params.get("estimator", meta)))
+    return isinstance(folds, _STRATIFIED)
+
+
+# -------------- privacy_report: what a whole pipeline costs, without fitting anything
+
 
 _NOT_COVERED = (
     "scores, cross-validation and any choice made from them",

@@ -1,29 +1,117 @@
-"""The steps within an estimator, by public attributes only; nothing is fitted."""
+"""The steps within an estimator, the norms of rows between them, and user ids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+import math
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from skdp.pipeline._data_independent import may_emit_sparse
-from skdp.pipeline._meta import what_it_does
-from skdp.pipeline._norms import (
-    CHOOSES_COLUMNS,
-    COLUMNS_SIDE_BY_SIDE,
-    IN_A_ROW,
-    SIDE_BY_SIDE,
-    Flow,
-    norm_after,
-    weighted,
-)
-from skdp.privacy._step import StepPrivacy
+from skdp.pipeline._data_independent import DATA_INDEPENDENT, may_emit_sparse
+from skdp.privacy.accounting._relations import is_of_users
+from skdp.privacy.release._record import NormStep, StepPrivacy
+
+# ----------------------------- How long rows are between steps, by declarations alone
+# None stands for a norm that is not known.
+
+
+def norm_after(step: Any, norm: float | None) -> float | None:
+    """Largest norm of a row that a step lets out, of rows of at most `norm`."""
+    if isinstance(step, str):
+        return {"drop": 0.0, "passthrough": norm}.get(step)
+    if callable(getattr(type(step), "output_norm", None)):
+        stating: NormStep = step
+        return stating.output_norm(norm)
+    rule = DATA_INDEPENDENT.get(type(step))
+    return None if rule is None or rule.asks_for(step) else rule.norm(step, norm)
+
+
+def weighted(norm: float | None, container: Any, name: str) -> float | None:
+    """The norm times what the container multiplies a part by."""
+    weights = getattr(container, "transformer_weights", None)
+    weight = weights.get(name, 1.0) if isinstance(weights, Mapping) else 1.0
+    if norm is None or not isinstance(weight, Real):
+        return None
+    return abs(float(weight)) * norm
+
+
+@dataclass(frozen=True)
+class Flow:
+    """How rows pass a container, of whose parts the first few have been passed.
+
+    Both take the norm before the container and the norms after these parts: `into`
+    gives the norm before the next part, `out` that after the container.
+    """
+
+    into: Callable[[float | None, Sequence[float | None]], float | None]
+    out: Callable[[float | None, Sequence[float | None]], float | None]
+
+
+def _first(norm: float | None, parts: Sequence[float | None]) -> float | None:
+    return norm
+
+
+def _last(norm: float | None, parts: Sequence[float | None]) -> float | None:
+    return parts[-1] if parts else norm
+
+
+def _unknown(norm: float | None, parts: Sequence[float | None]) -> float | None:
+    return None
+
+
+def _joined(norm: float | None, parts: Sequence[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    return math.hypot(*known) if len(known) == len(parts) else None
+
+
+IN_A_ROW = Flow(_last, _last)
+SIDE_BY_SIDE = Flow(_first, _joined)
+COLUMNS_SIDE_BY_SIDE = Flow(_unknown, _joined)
+CHOOSES_COLUMNS = Flow(_first, _first)
+
+
+# ------------------------------------------------------------------------------------
+# What meta-estimators of scikit-learn do with the data besides fitting steps
+
+
+_ANY = "may fit its private steps more than once, and read the data itself"
+_CHOICE = "what it chooses follows from scores of raw records"
+_STACK = "its final estimator is fitted on predictions for raw records"
+_VOTE = "it takes the labels from y"
+
+# By name: importing these classes only to say what they do would take long.
+_BESIDES: dict[str, str] = {
+    "CalibratedClassifierCV": "its calibrators are fitted on raw labels, without noise",
+    "GridSearchCV": _CHOICE,
+    "RandomizedSearchCV": _CHOICE,
+    "StackingClassifier": _STACK,
+    "StackingRegressor": _STACK,
+    "TunedThresholdClassifierCV": _CHOICE,
+    "VotingClassifier": _VOTE,
+    "OneVsRestClassifier": _VOTE,
+    "OneVsOneClassifier": _VOTE,
+    "TransformedTargetRegressor": "its transformer may learn from y, and check_inverse "
+    "looks at y; transform y by a declared rule before fit",
+}
+
+
+def what_it_does(meta: Any) -> str:
+    """Why a meta-estimator is on no books, as far as it is known."""
+    known = type(meta).__module__.startswith("sklearn.")
+    besides = _BESIDES.get(type(meta).__name__, "") if known else ""
+    return f"{_ANY}: {besides}" if besides else _ANY
+
+
+# ------------------------------------------------------------------------------------
+# The steps within an estimator, by public attributes only; nothing is fitted
 
 
 @dataclass(frozen=True)
@@ -246,3 +334,35 @@ _CONTAINERS: dict[type, _Container] = {
     ),
     FrozenEstimator: _Container(_of_frozen, IN_A_ROW, is_frozen=lambda container: True),
 }
+
+
+# ------------------------------------------------------------------------------------
+# Ids of users, handed to every step within an estimator that protects them
+
+
+def steps_of_users(estimator: Any) -> list[Any]:
+    """The steps of skdp that will protect all rows of a user when they are fitted."""
+    told = [
+        (leaf.step, leaf.privacy)
+        for leaf in walk(estimator, planned=True)
+        if not leaf.is_frozen
+    ]
+    return [
+        step
+        for step, privacy in told
+        if privacy is not None
+        and privacy.adjacency is not None
+        and is_of_users(privacy.adjacency)
+    ]
+
+
+def fitted_to_users(model: Any, X: Any, y: Any, ids: Any) -> Any:
+    """An unfitted model, fitted; whoever takes ids gets them, wherever in it they are.
+
+    Its steps request ids from then on.
+    """
+    with config_context(enable_metadata_routing=True):
+        for step in steps_of_users(model):
+            step.set_fit_request(groups=True)
+        table = (X,) if y is None else (X, y)
+        return model.fit(*table, groups=ids)

@@ -9,16 +9,14 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._floats import FloatArray
+from skdp._arrays import FloatArray, clip_rows, in_dtype, row_products
+from skdp._checks import check_bool, check_count, check_data_norm
 from skdp._input import check_rows
-from skdp._output import in_dtype
-from skdp._rows import clip_rows, row_products
-from skdp._validation import check_bool, check_count, check_data_norm
 from skdp.io._takes import AppendsToSources, fit_through, shown
-from skdp.preprocessing._output_norm import BringsToNorm
+from skdp.preprocessing._declared import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
-from skdp.privacy._answers import Released
-from skdp.queries._moments import MomentSums, MomentWeights
+from skdp.privacy.release._answers import Released
+from skdp.sums._moments import MomentSums, MomentWeights
 
 _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
 _MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means

@@ -1,23 +1,42 @@
-"""What private transformers share: one commit, then noisy answers to fixed queries."""
+"""Steps that release statistics: scaler, clipper, imputer."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import TransformerMixin
+from scipy.special import ndtri
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import FloatArray, clip_rows, in_dtype
 from skdp._base import PrivateEstimator, public_of_tables
-from skdp._floats import FloatArray
-from skdp._users import Users, users_to_fit
-from skdp.data._source import Source
+from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._input import (
+    check_rows,
+    in_column_order,
+    match_bounds,
+    middle_and_half,
+    to_unit,
+)
 from skdp.io._rows import unlabelled
-from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers
-from skdp.privacy._laws import LAWS, NoiseLaw
-from skdp.privacy._plan import Line, Plan
-from skdp.privacy._query import Query
+from skdp.io._takes import AppendsToSources, fit_through, shown
+from skdp.preprocessing._declared import BringsToNorm
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.noise._laws import LAWS, NoiseLaw
+from skdp.privacy.release._answers import Answers, Released
+from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._query import Query
+from skdp.privacy.release._record import FREE, StepPrivacy
+from skdp.sums._counts import PRESENCE, SQUARES, Counts, PairSums, shrunken_mean
+from skdp.tables._source import Source, holds_users
+from skdp.tables._users import Users, users_to_fit
+
+# ------------------------------------------------------------------------------------
+# What private transformers share: one commit, then noisy answers to fixed queries
 
 
 class PrivateTransformer(TransformerMixin, PrivateEstimator):
@@ -109,3 +128,680 @@ def _plan(budget: Budget, size: int, times: int) -> Plan | None:
 
 def _law(budget: Budget) -> NoiseLaw:
     return LAWS["gaussian" if budget.delta > 0 else "spherical"]
+
+
+# --------------------------------------- Standardising by a private mean and variance
+
+
+# Least variance in units of the bounds, where the noise is smaller than rounding.
+_LEAST_VARIANCE = 1e-12
+
+
+class DPStandardScaler(
+    AppendsToSources, BringsToNorm, OneToOneFeatureMixin, PrivateTransformer
+):
+    r"""Standardise features by a private mean and variance; rows of norm at most 1.
+
+    Values are clipped to declared `bounds`, in `fit` and in `transform`; one release
+    with noise gives the mean and the variance of every feature. `transform` subtracts
+    the mean, divides by the standard deviation times sqrt(n_features), and scales every
+    row longer than 1 down to norm 1: typical rows come out with a norm of about 1, and
+    none with more than the default ``data_norm`` of the estimators.
+
+    Where `bounds` are close to the spread of the data, `BoundedScaler` does nearly as
+    well and costs nothing (``docs/preprocessing.md``).
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are, for all features
+    together, the sums of v and of v^2, where v is the value in units of its bounds, in
+    [-1, 1]; see ``docs/proofs/preprocessing.md``. What `transform` returns is as
+    private as the rows given to it.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf: mean and variance of scikit-learn's `StandardScaler`, and
+        nothing is clipped, in `transform` neither; not private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean over
+        the own rows, and `adjacency` is of users (``docs/users.md``).
+    bounds : pair of floats, pair of array-likes, or mapping
+        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
+        or ``{column name: (low, high)}``, known without looking at the data. Required;
+        None raises in `fit`.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features_in_,)
+        In units of the features, within the bounds. Private output; where the noise is
+        larger than the bounds it is near their middle.
+    var_, scale_ : ndarray of shape (n_features_in_,)
+        Variance, and the standard deviation that is divided by. Private outputs, not
+        below what the noise can tell from 0 and not above what the bounds allow.
+    low_, high_ : ndarray of shape (n_features_in_,)
+        The declared bounds (-inf and inf with ``epsilon=inf``). Public.
+    data_norm_ : float
+        Largest norm of a row that comes out: 1.0 (inf with ``epsilon=inf``). Public.
+    output_norm_ : float or None
+        `data_norm_`, or None if that is inf. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    BoundedScaler : Scaling by declared bounds, for nothing.
+    sklearn.preprocessing.StandardScaler : The transformer without privacy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPStandardScaler
+    >>> X = np.random.default_rng(0).normal(170, 10, size=(5000, 1))
+    >>> scaler = DPStandardScaler(epsilon=1.0, bounds=(100, 250)).fit(X)
+    >>> bool(165 < scaler.mean_[0] < 175), scaler.privacy_.epsilon
+    (True, 1.0)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        bounds: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.bounds = bounds
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Release mean and variance privately.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Finite numbers.
+        y : ignored
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well. Left out with
+            a source, which names the column of ids.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the
+            transformer is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, None, lambda: self._fit(X, groups))
+
+    def _fit(self, given: Any, groups: Any) -> Self:
+        budget = self._check_privacy_params()
+        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
+        names = getattr(self, "feature_names_in_", None)
+        low, high = match_bounds(self.bounds, X.shape[1], names)
+        source = self._source(given, X, groups, budget)
+        sums = PairSums(SQUARES, low, high, source.n_samples)
+        params = {"square_weight": SQUARES.weight}
+        answers = self._commit(sums, source, budget, key="noisy_moments", params=params)
+        self.data_norm_ = 1.0 if budget.is_finite else math.inf
+        if answers.is_exact:
+            self.mean_, self.var_ = _exact_moments(X, self._shares(source))
+            self.scale_ = np.sqrt(np.where(self.var_ > 0, self.var_, 1.0))
+            low, high = np.full_like(low, -math.inf), np.full_like(high, math.inf)
+        else:
+            mean, variance = _moments(sums, answers.ask(sums))
+            middle, half = middle_and_half(low, high)
+            tiny, largest = np.finfo(float).tiny, np.finfo(float).max
+            self.mean_ = middle + half * mean
+            with np.errstate(all="ignore"):  # of bounds beyond the roots of all doubles
+                self.scale_ = np.maximum(half * np.sqrt(variance), tiny)
+                self.var_ = np.clip(self.scale_**2, tiny, largest)
+        self.low_, self.high_ = low, high
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Standardised rows of norm at most `data_norm_`, up to rounding.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), float32 if X is
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=False)
+        with np.errstate(all="ignore"):
+            # Halved first: bounds may be as far apart as doubles are.
+            moved = np.clip(X, self.low_, self.high_) / 2 - self.mean_ / 2
+            rows = moved / self.scale_ * (2 / math.sqrt(X.shape[1]))
+            if math.isfinite(self.data_norm_):
+                rows = clip_rows(rows, self.data_norm_)
+            return np.asarray(rows.astype(X.dtype))
+
+    def _planned_norm(self) -> float:
+        return 1.0 if self._is_finite() else math.inf
+
+
+def _exact_moments(
+    X: np.ndarray, shares: FloatArray | None
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of rows that count with their shares; not private."""
+    with np.errstate(all="ignore"):
+        X = X.astype(np.float64, copy=False)
+        mean = np.average(X, axis=0, weights=shares)
+        return mean, np.average((X - mean) ** 2, axis=0, weights=shares)
+
+
+def _moments(sums: PairSums, released: Released) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance in units of the bounds; post-processing only."""
+    total, squares = sums.read(released.value)
+    n_samples = sums.n_samples
+    mean = shrunken_mean(total, n_samples, released.deviation)
+    noise = released.deviation / n_samples  # of the mean
+    # About a standard deviation of the noise in the variance.
+    least = noise / SQUARES.weight + 2 * np.abs(mean) * noise
+    least = np.clip(least, _LEAST_VARIANCE, 1.0)
+    return mean, np.clip(squares / n_samples - mean**2, least, 1.0)
+
+
+# ---------------------------- Clipping to private quantiles, found by noisy bisection
+
+
+# Probability that some count of nobody, or of everybody, is taken for a quantile.
+_WRONG_TURN = 0.05
+# A cell of the last grid is then wider than rounding.
+_MOST_STEPS = 40
+
+
+class DPQuantileClipper(
+    AppendsToSources, BringsToNorm, OneToOneFeatureMixin, PrivateTransformer
+):
+    """Clip each feature to two private quantiles, and scale rows to norm at most 1.
+
+    For features whose usual range is not known: `bounds` may be wide. Both quantiles of
+    every feature are found together by bisection of the bounds: in each of `n_steps`
+    rounds one release counts the records at or below all thresholds. As
+    `BoundedScaler` does with declared bounds, `transform` clips to the quantiles,
+    centres, and divides by half their distance times sqrt(n_features).
+
+    What is found is a cell of width ``(high - low) / 2**n_steps``; its outer end is
+    taken. Noise hides quantiles that are a few standard deviations of a count from
+    either end, so ranks are aimed for that are at least as far inside; if that would be
+    more than a quarter of the records, the declared bounds are kept. Both follow from
+    public facts. A larger epsilon, fewer features or fewer steps help.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are `n_steps` vectors of
+    counts, one for each feature and quantile; later thresholds depend on earlier
+    releases only; see ``docs/proofs/preprocessing.md``. What `transform` returns is as
+    private as the rows given to it.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss, of all rounds together. inf: the exact quantiles of
+        `numpy.quantile`, or of users bisection without noise; not private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean over
+        the own rows, and `adjacency` is of users (``docs/users.md``).
+    quantiles : pair of floats in [0, 1], default=(0.01, 0.99)
+        Lower and upper quantile, the first below the second.
+    bounds : pair of floats, pair of array-likes, or mapping
+        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
+        or ``{column name: (low, high)}``, known without looking at the data; wide
+        bounds cost only resolution. Required; None raises in `fit`.
+    n_steps : int from 1 to 40, default=16
+        Rounds. One more halves the width of a cell and adds noise to all rounds.
+    scale : bool, default=True
+        False: values stay in their units, and the norm of a row is *not* at most 1.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+
+    Attributes
+    ----------
+    low_, high_ : ndarray of shape (n_features_in_,)
+        What values are clipped to, in units of the features: ``low_ < high_``, within
+        the bounds. Private outputs.
+    data_norm_ : float
+        Largest norm of a row that comes out: 1.0 (inf with ``scale=False``). Public.
+    output_norm_ : float or None
+        `data_norm_`, or None if that is inf. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    BoundedScaler : The same with declared bounds, for nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPQuantileClipper
+    >>> X = np.random.default_rng(0).exponential(30_000, size=(20_000, 1))
+    >>> clipper = DPQuantileClipper(quantiles=(0.05, 0.95), bounds=(0, 1e7))
+    >>> bool(70_000 < clipper.fit(X).high_[0] < 110_000)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        quantiles: Any = (0.01, 0.99),
+        bounds: Any = None,
+        n_steps: int = 16,
+        scale: bool = True,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.quantiles = quantiles
+        self.bounds = bounds
+        self.n_steps = n_steps
+        self.scale = scale
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Release the quantiles privately.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Finite numbers.
+        y : ignored
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well. Left out with
+            a source, which names the column of ids.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the
+            transformer is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, None, lambda: self._fit(X, groups))
+
+    def _fit(self, given: Any, groups: Any) -> Self:
+        budget = self._check_privacy_params()
+        check_bool("scale", self.scale)
+        quantiles = _checked_quantiles(self.quantiles)
+        n_steps = check_count("n_steps", self.n_steps, high=_MOST_STEPS)
+        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
+        names = getattr(self, "feature_names_in_", None)
+        low, high = match_bounds(self.bounds, X.shape[1], names)
+        source = self._source(given, X, groups, budget)
+        bisection = Bisection(low, high, quantiles, n_steps, source.n_samples)
+        answers = self._commit(
+            bisection.first,
+            source,
+            budget,
+            key="noisy_bisection",
+            params={"quantiles": quantiles, "n_steps": n_steps},
+            times=n_steps,
+        )
+        if answers.is_exact and not holds_users(source):
+            with np.errstate(all="ignore"):
+                found = np.quantile(X.astype(np.float64), quantiles, axis=0)
+        else:
+            found = bisection.run(answers)
+        # Cells may be closer together than doubles, and exact quantiles equal.
+        is_proper = (found[0] < found[1]) & (found[1] / 2 - found[0] / 2 > 0)
+        self.low_ = np.where(is_proper, found[0], low)
+        self.high_ = np.where(is_proper, found[1], high)
+        self.data_norm_ = 1.0 if self.scale else math.inf
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Clipped rows; of norm at most 1, up to rounding, unless ``scale=False``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), float32 if X is
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=False)
+        if not math.isfinite(self.data_norm_):
+            return in_dtype(np.clip(X, self.low_, self.high_), X.dtype)
+        scaled = to_unit(X, self.low_, self.high_) / math.sqrt(X.shape[1])
+        return scaled.astype(X.dtype)
+
+    def _planned_norm(self) -> float:
+        return 1.0 if self.scale else math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Bisection:
+    """A search for two quantiles of each feature; public facts only.
+
+    Bounds are the declared ones, of shape (n_features,).
+    """
+
+    low: FloatArray
+    high: FloatArray
+    quantiles: tuple[float, float]
+    n_steps: int
+    n_samples: int
+
+    @property
+    def first(self) -> Counts:
+        return self._counts(np.full((2, len(self.low)), 0.5))
+
+    def run(self, answers: Answers) -> FloatArray:
+        """Outer ends of the cells in which the quantiles are found."""
+        n = self.n_samples
+        # A union bound over all counts keeps searches out of empty places.
+        margin = -float(ndtri(_WRONG_TURN / (2 * len(self.low) * self.n_steps)))
+        margin *= answers.expected(self.first).deviation
+        aimed = n * np.array(self.quantiles)
+        ranks = np.clip(aimed, min(margin, n / 2), max(n - margin, n / 2))
+        cells = np.zeros((2, len(self.low)))
+        for step in range(1, self.n_steps + 1):
+            middle = cells + 0.5**step
+            counts = self._counts(middle)
+            at_or_below = counts.at_or_below(answers.ask(counts).value, n)
+            cells = np.where(at_or_below >= ranks[:, None], cells, middle)
+        if margin > n / 4:
+            return np.stack([self.low, self.high])
+        # Noise may have brought the upper one below the lower.
+        ends = np.stack([cells.min(axis=0), cells.max(axis=0) + 0.5**self.n_steps])
+        return self._at(ends)
+
+    def _counts(self, share: FloatArray) -> Counts:
+        return Counts(self._at(share))
+
+    def _at(self, share: FloatArray) -> FloatArray:
+        """Points on the way from low to high, which cannot overflow."""
+        return self.low * (1 - share) + self.high * share
+
+
+def _checked_quantiles(quantiles: Any) -> tuple[float, float]:
+    rule = (
+        "The 'quantiles' parameter must be two numbers in [0, 1], the first below the "
+        f"second. Got {quantiles!r}. Use for example (0.01, 0.99)."
+    )
+    try:
+        first, second = quantiles
+    except (TypeError, ValueError):
+        raise ValueError(rule) from None
+    first = check_real("quantiles[0]", first, low=0.0, high=1.0)
+    second = check_real("quantiles[1]", second, low=0.0, high=1.0)
+    if not first < second:
+        raise ValueError(rule)
+    return first, second
+
+
+# -------------- Filling missing values with private means, or with declared constants
+
+
+class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer):
+    """Replace NaN by a private mean of each feature, or by a declared constant.
+
+    Which entries are missing is private: no column is dropped or added for it, and a
+    feature with hardly any value present is filled with the middle of its bounds.
+    Values that are present come out as they are; `bounds` clip only what the mean is
+    taken of, so put a step that clips after this one.
+
+    **Privacy.** ``strategy="mean"``: (epsilon, delta)-differential privacy for one
+    record, under `adjacency`, with the number of records public. Released are, for all
+    features together, the sum of the values present (clipped to `bounds`) and their
+    number; see ``docs/proofs/preprocessing.md``. ``strategy="constant"`` reads no
+    values and costs nothing; epsilon, delta and `ledger` are then not used, and the
+    null record stays null. What `transform` returns is as private as the rows given to
+    it.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf: the mean of scikit-learn's `SimpleImputer`, values not
+        clipped to `bounds`; not private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean over
+        the own rows, and `adjacency` is of users (``docs/users.md``).
+    strategy : {"mean", "constant"}, default="mean"
+    fill_value : float, array-like of shape (n_features,), or mapping, default=None
+        With ``strategy="constant"``: one finite number for all features, one for each,
+        or ``{column name: number}``. None raises in `fit`.
+    bounds : pair of floats, pair of array-likes, or mapping
+        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
+        or ``{column name: (low, high)}``, known without looking at the data. Required
+        by ``strategy="mean"``; None raises in `fit`.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit with a mean is charged to before it reads the data.
+
+    Attributes
+    ----------
+    statistics_ : ndarray of shape (n_features_in_,)
+        What is filled in, in units of the features, within the bounds. Private output
+        (public with ``strategy="constant"``).
+    privacy_ : PrivacyRecord
+        Public facts. Not there with ``strategy="constant"``.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.impute.SimpleImputer : The transformer without privacy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPSimpleImputer
+    >>> X = np.array([[17.0, np.nan], [90.0, 40.0]])
+    >>> imputer = DPSimpleImputer(strategy="constant", fill_value=[40, 38])
+    >>> imputer.fit_transform(X)
+    array([[17., 38.],
+           [90., 40.]])
+    """
+
+    _allows_missing: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        strategy: str = "mean",
+        fill_value: Any = None,
+        bounds: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.strategy = strategy
+        self.fill_value = fill_value
+        self.bounds = bounds
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Release the means privately, or match the constants with the columns of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Finite numbers, or NaN where a value is missing.
+        y : ignored
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well. Left out with
+            a source, which names the column of ids.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent, and the
+            transformer is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, None, lambda: self._fit(X, groups))
+
+    def _fit(self, given: Any, groups: Any) -> Self:
+        check_choice("strategy", self.strategy, ("mean", "constant"))
+        budget = None
+        if self.strategy == "mean":
+            budget = self._check_privacy_params()
+        X = check_rows(
+            self, shown(given), reset=True, accept_sparse=False, allow_nan=True
+        )
+        names = getattr(self, "feature_names_in_", None)
+        if budget is None:
+            self.__dict__.pop("privacy_", None)
+            self.statistics_ = _match_constants(self.fill_value, X.shape[1], names)
+            return self
+        low, high = match_bounds(self.bounds, X.shape[1], names)
+        middle, half = middle_and_half(low, high)
+        source = self._source(given, X, groups, budget)
+        sums = PairSums(PRESENCE, low, high, source.n_samples)
+        params = {"count_weight": PRESENCE.weight}
+        answers = self._commit(sums, source, budget, key="noisy_moments", params=params)
+        if answers.is_exact:
+            self.statistics_ = _exact_means(X, middle, self._shares(source))
+            return self
+        released = answers.ask(sums)
+        mean = shrunken_mean(*sums.read(released.value), released.deviation)
+        self.statistics_ = middle + half * mean
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """X with NaN filled in.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Finite numbers, or NaN where a value is missing.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), float32 if X is
+        """
+        check_is_fitted(self)
+        X = check_rows(self, X, reset=False, accept_sparse=False, allow_nan=True)
+        return np.where(np.isnan(X), in_dtype(self.statistics_, X.dtype), X)
+
+    def step_privacy(self) -> StepPrivacy:
+        """What this object costs, planned or spent; never fits anything."""
+        return FREE if self.strategy == "constant" else super().step_privacy()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _match_constants(fill_value: Any, n_features: int, names: Any) -> FloatArray:
+    """The declared constant of each column."""
+    declared = fill_value
+    if isinstance(fill_value, Mapping):
+        declared = in_column_order("fill_value", fill_value, names)
+    try:
+        values = np.asarray(declared, dtype=np.float64)
+        values = np.broadcast_to(values, (n_features,)).copy()
+        is_valid = bool(np.isfinite(values).all())
+    except (TypeError, ValueError):
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            f"The 'fill_value' parameter must be a finite number, {n_features} of them "
+            f"or a mapping from column names to them. Got {fill_value!r}. Declare what "
+            "to fill in, or use strategy='mean'."
+        )
+    return values
+
+
+def _exact_means(
+    X: np.ndarray, empty: FloatArray, shares: FloatArray | None
+) -> FloatArray:
+    """Means of what is present, `empty` where nothing is; not private."""
+    counted = np.ones(len(X)) if shares is None else shares
+    with np.errstate(all="ignore"):
+        is_present = ~np.isnan(X)
+        total = counted @ np.where(is_present, X, 0.0).astype(np.float64)
+        count = counted @ is_present
+        found = np.divide(total, count, out=np.zeros_like(total), where=count > 0)
+        return np.where(count > 0, found, empty)

@@ -1,8 +1,7 @@
 """Accounting, noise and the ledger."""
 
-from skdp.privacy._accounting import Budget, calibrate, epsilon_of
-from skdp.privacy._dp_events import from_dp_event, to_dp_event
-from skdp.privacy._events import (
+from skdp.privacy.accounting._calibrate import Budget, calibrate, epsilon_of
+from skdp.privacy.accounting._events import (
     BoundedRangeEvent,
     ComposedEvent,
     EpsilonDeltaEvent,
@@ -11,15 +10,20 @@ from skdp.privacy._events import (
     LaplaceEvent,
     NonPrivateEvent,
     ObjectiveEvent,
+    ParallelEvent,
     PoissonGaussianEvent,
     PureEvent,
+    SelectionEvent,
 )
-from skdp.privacy._ledger import BudgetLedger
-from skdp.privacy._ledger_display import LedgerDisplay
-from skdp.privacy._opendp import from_opendp, to_opendp
-from skdp.privacy._record import PrivacyRecord
-from skdp.privacy._record_schema import record_schema
-from skdp.privacy._search_events import ParallelEvent, SelectionEvent
+from skdp.privacy.accounting._interop import (
+    from_dp_event,
+    from_opendp,
+    to_dp_event,
+    to_opendp,
+)
+from skdp.privacy.ledger._ledger import BudgetLedger
+from skdp.privacy.ledger._report import LedgerDisplay
+from skdp.privacy.release._record import PrivacyRecord, record_schema
 
 __all__ = [
     "BoundedRangeEvent",

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from skdp.exceptions import LedgerError
-from skdp.privacy._books_report import as_text, check_report, report_on
-from skdp.privacy._ledger import BudgetLedger
+from skdp.privacy.ledger._ledger import BudgetLedger
+from skdp.privacy.ledger._report import as_text, check_report, report_on
 
 _KIND_OF_NOISE = {"any": "with any noise", "gaussian": "with Gaussian noise,"}
 

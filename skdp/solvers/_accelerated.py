@@ -1,20 +1,4 @@
-r"""What the accelerated methods share: momentum, divided noise, secret batches.
-
-Algorithm: with the weights ``W_t`` (zero at first), the velocity
-``V_t = W_t - W_{t-1}`` (zero at the start of every stage) and the look-ahead
-``A_t = W_t + momentum_t V_t``,
-
-    W_{t+1} = A_t - step_t ((g_t + N_t) / m + alpha Q_t),
-
-where g_t is the clipped gradient sum over m records at the point Q_t: the look-ahead
-for Nesterov's method, the weights themselves for the heavy ball. The release is the
-last iterate; all of them may be published.
-
-The noise N_t has the standard deviation (or scale) ``noise_multiplier * r_t`` times the
-sensitivity at the released point. The factors r_t divide the budget so that the error
-bound of `skdp.solvers._noise_division` is least: late steps get less noise.
-Proofs: ``docs/proofs/nesterov.md``.
-"""
+"""Nesterov's method with noise that is divided over the steps."""
 
 from __future__ import annotations
 
@@ -27,24 +11,369 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given
-from skdp._floats import FloatArray, IntArray
-from skdp._validation import check_bool, check_choice, check_count, check_real
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._stored import Checks, Given
 from skdp.exceptions import Refused
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._accounting import Budget, calibrate
-from skdp.privacy._adjacency import is_of_users
-from skdp.privacy._answers import Answers
-from skdp.privacy._laws import LAWS, budget_of
-from skdp.privacy._plan import EVERYONE, Batch, Line, Plan, Sample
-from skdp.queries._gradient import Gradients
-from skdp.solvers._accelerated_rules import DefaultRules
-from skdp.solvers._base import Solution
-from skdp.solvers._boxed import boxed, farthest_weight
-from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._noise_division import bound_weights, nesterov_momentum, noise_levels
-from skdp.solvers._progress import Progress
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.accounting._relations import is_of_users
+from skdp.privacy.noise._laws import LAWS, NoiseLaw, budget_of, deviation_once
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import EVERYONE, Batch, Line, Plan, Sample
+from skdp.solvers._base import ChosenLaw, Progress, Solution, boxed, farthest_weight
+from skdp.solvers._descent import FlowTime
 from skdp.solvers._steps import restarted
+from skdp.sums._gradient import Gradients
+
+# ------------------------------------------------------------------------------------
+# How to divide a privacy budget over the steps of an accelerated method
+# For an objective of smoothness L and strong convexity mu, Nesterov's method with step
+# ``alpha_t <= 1 / L``, momentum ``(1 - sqrt(alpha_t mu)) / (1 + sqrt(alpha_t mu))`` and
+# gradient noise of variance v_t per coordinate has after T steps an expected excess
+# objective of at most ([1]_, theorem 4.1 and equation 34)
+#
+#     a_0 E_0 + d sum_t a_t v_t,
+#     a_t = 2^(s_T - s_t) prod_{i > t} (1 - sqrt(alpha_i mu)) alpha_t (1 + alpha_t
+#     L) / 2,
+#     a_0 = 2^(s_T) prod_i (1 - sqrt(alpha_i mu)),
+#
+# where s_t is the stage of step t, from 1: a new stage starts without velocity, for
+# which the Lyapunov function of the proof is at most twice the excess. One stage is
+# Nesterov's method. The factor 2 that the first stage puts on E_0 is missing in the
+# theorem as it is printed, which bounds the Lyapunov function (``docs/errata.md``).
+#
+# A step with r times the standard deviation that the whole budget would leave to a
+# single release costs the share r^-k of it: k = 2 for Gaussian noise, whose mu^2 add
+# up, and k = 1 for pure epsilon. Least noise in the bound for shares that add up to 1:
+#
+#     r_t^-k = a_t^p / sum_j a_j^p,    p = k / (k + 2),
+#     sum_t a_t r_t^2 = (sum_t a_t^p)^(1 / p).
+#
+# So ``epsilon_t`` is proportional to ``a_t^(1/3)`` ([1]_, equation 31) and, for
+# Gaussian noise, ``sigma_t^2`` to ``1 / sqrt(a_t)``.
+#
+# Public constants only. Wrong ones cost accuracy, never privacy.
+#
+# References
+# ----------
+# .. [1] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
+#    accelerated optimization algorithms. SIAM J. Optim. 32(2).
+#    https://arxiv.org/abs/2008.01989
+
+
+# Shares of the budget are rounded to powers of 2 to the power of 1 over this, so that
+# an event has few parts. The bound is flat at its minimum: it costs below 1 %.
+_LEVELS_PER_DOUBLING = 4
+# Steps beyond any use count as this many times 1 / L.
+_LARGEST_STEP = 1e50
+# No step gets less than this share of what the dearest step gets. The bound hardly
+# notices, and no step has noise without limits, which directions of less curvature than
+# mu would never forget.
+_LEAST_SHARE = 1e-3
+
+
+def nesterov_momentum(step_sizes: FloatArray, strong_convexity: float) -> FloatArray:
+    """``(1 - r) / (1 + r)`` with ``r = sqrt(step_size * mu)``, at least 0."""
+    root = np.minimum(_root(step_sizes, strong_convexity), 1.0)
+    return np.asarray((1 - root) / (1 + root))
+
+
+def _root(step_sizes: FloatArray, strong_convexity: float) -> FloatArray:
+    """``sqrt(step_size * mu)``, without overflow."""
+    return np.asarray(np.sqrt(step_sizes) * math.sqrt(strong_convexity))
+
+
+def multistage_steps(
+    n_steps: int,
+    *,
+    step_size: float,
+    smoothness: float,
+    strong_convexity: float,
+    first_stage: int | None = None,
+) -> tuple[FloatArray, IntArray]:
+    r"""Step sizes and stages of the multistage method.
+
+    Stage 1 has the given step size; stage k >= 2 has ``step_size / 4^k`` and
+    ``2^k ceil(sqrt(L / mu) log 8)`` steps ([1]_, corollary 4.3 with p = 1).
+
+    Parameters
+    ----------
+    n_steps : int
+        Of all stages; the last one may be cut.
+    step_size : float
+        Of the first stage.
+    smoothness, strong_convexity : float
+        L and mu of the objective.
+    first_stage : int or None, default=None
+        Steps of the first stage. None: ``ceil(2 sqrt(L / mu) log sqrt(L / mu))``.
+
+    Returns
+    -------
+    step_sizes : ndarray of float64 of shape (n_steps,)
+    stages : ndarray of int64 of shape (n_steps,), from 1
+    """
+    root = math.sqrt(smoothness) / math.sqrt(strong_convexity)
+    if first_stage is None:
+        first_stage = max(1, math.ceil(2 * root * math.log(root)))
+    lengths = [first_stage]
+    while (left := n_steps - sum(lengths)) > 0:
+        stage = len(lengths) + 1
+        lengths.append(min(left, 2**stage * max(1, math.ceil(root * math.log(8)))))
+    stages = np.repeat(np.arange(1, len(lengths) + 1), lengths)[:n_steps]
+    return step_size / np.where(stages == 1, 1.0, 4.0**stages), stages
+
+
+def bound_weights(
+    step_sizes: FloatArray,
+    stages: IntArray,
+    *,
+    smoothness: float,
+    strong_convexity: float,
+) -> tuple[float, FloatArray]:
+    """Weights of the error bound: of E_0, and of each step's ``d v_t``.
+
+    Parameters
+    ----------
+    step_sizes : ndarray of shape (n_steps,)
+    stages : ndarray of int of shape (n_steps,)
+        Of every step, not falling; all 1 for Nesterov's method.
+    smoothness, strong_convexity : float
+        L and mu of the objective.
+
+    Returns
+    -------
+    start : float
+        a_0.
+    weights : ndarray of float64 of shape (n_steps,)
+        a_1, ..., a_T. Those far from the end may underflow to 0.
+    """
+    root = _root(step_sizes, strong_convexity)
+    decay = np.log1p(-np.minimum(root, 1 - 1e-15))
+    left = np.sum(decay) - np.cumsum(decay) + (stages[-1] - stages) * math.log(2)
+    start = float(np.exp(np.sum(decay) + stages[-1] * math.log(2)))
+    return start, np.exp(left) * _own_weight(step_sizes, smoothness)
+
+
+def _own_weight(step_sizes: FloatArray, smoothness: float) -> FloatArray:
+    """``alpha (1 + alpha L) / 2``, finite for any step size."""
+    with np.errstate(over="ignore"):
+        relative = np.minimum(step_sizes * smoothness, _LARGEST_STEP)
+    return np.asarray(step_sizes * (1 + relative) / 2)
+
+
+def budget_shares(weights: FloatArray, *, is_pure: bool) -> FloatArray:
+    """Share of the budget of every step: of mu^2, or of epsilon if `is_pure`.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_steps,)
+        Of the steps' variances in whatever is to be small.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_steps,)
+        Adds up to 1; none below 1e-3 of the largest.
+    """
+    shares = (weights / np.max(weights)) ** (1 / 3 if is_pure else 1 / 2)
+    shares = np.maximum(shares, _LEAST_SHARE)
+    return np.asarray(shares / np.sum(shares))
+
+
+def divide_noise(weights: FloatArray, *, is_pure: bool) -> FloatArray:
+    """Noise of every step, relative to that of one release for the whole budget.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_steps,)
+        As for `budget_shares`.
+    is_pure : bool
+        Whether the budget is a pure epsilon, and not a Gaussian mu^2.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_steps,)
+        r_t with ``sum_t r_t^-1 = 1`` if pure, ``sum_t r_t^-2 = 1`` otherwise.
+
+    Examples
+    --------
+    >>> from skdp.solvers._accelerated import divide_noise
+    >>> import numpy as np
+    >>> divide_noise(np.array([1.0, 16.0]), is_pure=False).round(3)
+    array([2.236, 1.118])
+    """
+    shares = budget_shares(weights, is_pure=is_pure)
+    return np.asarray(1 / shares if is_pure else np.sqrt(1 / shares))
+
+
+def noise_levels(weights: FloatArray, *, is_pure: bool) -> list[tuple[float, int]]:
+    """`divide_noise` in few levels: each r_t with the number of steps that it lasts.
+
+    Shares of the budget are rounded to powers of 2^(1/4) and made to add up to 1 again.
+    """
+    doublings = np.log2(budget_shares(weights, is_pure=is_pure))
+    doublings = np.rint(_LEVELS_PER_DOUBLING * doublings) / _LEVELS_PER_DOUBLING
+    shares = 2.0**doublings / np.sum(2.0**doublings)
+    factors = 1 / shares if is_pure else np.sqrt(1 / shares)
+    starts = np.flatnonzero(np.diff(doublings, prepend=np.nan))
+    counts = np.diff(starts, append=len(doublings))
+    return [
+        (float(factors[start]), int(count))
+        for start, count in zip(starts, counts, strict=True)
+    ]
+
+
+def error_bounds(
+    step_sizes: FloatArray,
+    stages: IntArray,
+    *,
+    smoothness: float,
+    strong_convexity: float,
+    first_excess: float,
+    variance: float,
+    is_pure: bool,
+    is_even: bool = False,
+) -> FloatArray:
+    """Bound on the excess objective after 1, 2, ... steps, the whole budget spent.
+
+    In linear time: with one step more, all weights change by the same factor.
+
+    Parameters
+    ----------
+    step_sizes, stages : ndarray of shape (n_steps,)
+        Of the longest run; shorter ones are its beginnings.
+    smoothness, strong_convexity : float
+        L and mu of the objective.
+    first_excess : float
+        E_0, or a bound on it.
+    variance : float
+        Expected squared norm of the noise on the mean gradient if the whole budget
+        went to one step: Laplace noise of scale b in d coordinates has ``2 d b^2``.
+    is_pure : bool
+    is_even : bool, default=False
+        Every step gets the same noise, instead of the best division.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_steps,)
+    """
+    k = 1 if is_pure else 2
+    power = 1.0 if is_even else k / (k + 2)
+    decay = 1 - np.minimum(_root(step_sizes, strong_convexity), 1.0)
+    decay[0] *= 2.0
+    decay[1:] *= 2.0 ** np.diff(stages)
+    own = _own_weight(step_sizes, smoothness) ** power
+    total, bounds = 0.0, np.empty(len(step_sizes))
+    for t, (factor, new) in enumerate(zip(decay**power, own, strict=True)):
+        total = factor * total + new
+        bounds[t] = total ** (1 / power)
+    if is_even:
+        bounds *= np.arange(1.0, len(bounds) + 1) ** (2 / k)
+    return np.asarray(first_excess * np.cumprod(decay) + variance * bounds)
+
+
+def best_step_count(bounds: FloatArray) -> int:
+    """Number of steps after which `error_bounds` are the least."""
+    return int(np.argmin(bounds)) + 1
+
+
+# ------------------------ Defaults of the accelerated methods, from public facts only
+
+
+# The default takes so many steps at most. One relaxation are 1 / sqrt(step_size * mu)
+# steps; six are enough for any run.
+_MOST_STEPS, _MOST_RELAXATIONS = 1000, 6.0
+# With delta = 0 the flow time is that of so many even steps.
+_PURE_STEPS = 20
+# The least and the largest constant that a solver takes.
+_LEAST, _LARGEST = 1e-250, 1e250
+
+
+@dataclass(frozen=True)
+class DefaultRules:
+    """What follows from a loss, a problem, a budget and a law of noise."""
+
+    objective: LinearObjective
+    budget: Budget
+    law: NoiseLaw
+
+    @property
+    def _size(self) -> int:
+        """Numbers in a query."""
+        return self.objective.n_columns * self.objective.loss.n_outputs
+
+    @property
+    def _noise_once(self) -> float:
+        """Deviation of the noise, per unit of sensitivity, were there one step only."""
+        return deviation_once(self.law, self.budget, self._size)
+
+    @property
+    def flow_time(self) -> FlowTime:
+        """The rule of noisy_gd for noise of the same size."""
+        # Gaussian noise of a whole run does not depend on the number of steps.
+        steps = _PURE_STEPS if self.law.is_pure else 1
+        mu = 1 / (self._noise_once * math.sqrt(steps))
+        return FlowTime(self.objective, mu)
+
+    def constants(self, clip: float, intercept_weight: float) -> tuple[float, float]:
+        """Step size and strong convexity, from the flow time that noise admits."""
+        rule = self.flow_time
+        # No more than noisy_gd would cover.
+        flow = min(rule.flow(clip, intercept_weight), rule.longest_flow)
+        step_size = min(1 / rule.smoothness, flow / 4)
+        convexity = max(self.objective.alpha, 1 / flow)
+        return (
+            min(max(step_size, _LEAST), _LARGEST),
+            min(max(convexity, _LEAST), _LARGEST),
+        )
+
+    def n_steps(
+        self,
+        step_size: float,
+        strong_convexity: float,
+        sensitivity: float,
+        *,
+        relaxations: float,
+        is_even: bool,
+    ) -> int:
+        """So many relaxations where noise limits the run, else the least bound's."""
+        relaxation = 1 / (math.sqrt(step_size) * math.sqrt(strong_convexity))
+        few, many = (
+            max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
+            for times in (relaxations, _MOST_RELAXATIONS)
+        )
+        if strong_convexity > self.objective.alpha:
+            return few
+        noise = self._noise_once * sensitivity
+        bounds = error_bounds(
+            np.full(many, step_size),
+            np.ones(many, dtype=np.int64),
+            smoothness=self.objective.smoothness,
+            strong_convexity=strong_convexity,
+            first_excess=self.objective.loss.value_at_zero,
+            variance=self._size * (noise / self.objective.n_samples) ** 2,
+            is_pure=self.law.is_pure,
+            is_even=is_even,
+        )
+        return max(few, best_step_count(bounds))
+
+
+# ------------------------------------------------------------------------------------
+# What the accelerated methods share: momentum, divided noise, secret batches
+# Algorithm: with the weights ``W_t`` (zero at first), the velocity
+# ``V_t = W_t - W_{t-1}`` (zero at the start of every stage) and the look-ahead
+# ``A_t = W_t + momentum_t V_t``,
+#
+#     W_{t+1} = A_t - step_t ((g_t + N_t) / m + alpha Q_t),
+#
+# where g_t is the clipped gradient sum over m records at the point Q_t: the look-ahead
+# for Nesterov's method, the weights themselves for the heavy ball. The release is the
+# last iterate; all of them may be published.
+#
+# The noise N_t has the standard deviation (or scale) ``noise_multiplier * r_t`` times
+# the sensitivity at the released point. The factors r_t divide the budget so that the
+# error bound of `skdp.solvers._accelerated` is least: late steps get less noise.
+# Proofs: ``docs/proofs/nesterov.md``.
 
 
 class Schedule(NamedTuple):
@@ -271,3 +600,59 @@ class AcceleratedGD(ChosenLaw):
 
 def _sample(batch_size: int, n_samples: int) -> Sample:
     return EVERYONE if batch_size >= n_samples else Batch(batch_size, n_samples)
+
+
+# ----------------- Nesterov's accelerated gradient method with divided noise (DP-NAG)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nesterov(AcceleratedGD):
+    """Nesterov's method: gradients at the look-ahead, noise divided over the steps.
+
+    Privacy
+    -------
+    Adaptive Gaussian releases of unequal noise, which compose exactly:
+    ``mu^2 = sum_t 1 / z_t^2`` over their noise multipliers; or, for pure epsilon,
+    spherical ones: ``epsilon = sum_t 1 / z_t``, with batches
+    ``sum_t log(1 + m / n (exp(1 / z_t) - 1))``. All iterates may be published. Both
+    sensitivities: ``docs/proofs/nesterov.md``. Unit of privacy: one record, or
+    without batches all rows of a user (``docs/proofs/users.md``).
+
+    Utility
+    -------
+    With step size at most 1 / L the expected excess objective is at most
+    ``2 (1 - r)^T E_0 + (sum_t a_t^p)^(1 / p) V`` with ``r = sqrt(step_size * mu)`` and
+    V the expected squared norm of the noise, were the budget spent on one step
+    (`error_bounds`). For Gaussian noise the second term has a limit: more
+    steps than needed cost time, not accuracy.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of gradients, all of them taken.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        Per gradient of the mean loss.
+    strong_convexity : float in [1e-250, 1e250] or None, default=None
+        mu, from which momentum and division follow.
+    division : {"optimal", "even"}, default="optimal"
+        Whether late steps get less noise.
+    residual_clip : float in [1e-6, inf] or None, default=None
+    intercept_weight : float in [1e-6, 1] or None, default=None
+    law : {"gaussian", "spherical"} or None, default=None
+    batch_size : int in [1, 2^31] or None, default=None
+        Secret batches without replacement; spherical noise only.
+
+    The rules for None: ``docs/solvers/nesterov.md``.
+
+    References
+    ----------
+    .. [1] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
+       accelerated optimization algorithms. SIAM J. Optim. 32(2), sections 4.1.
+       https://arxiv.org/abs/2008.01989
+
+    Deviations: exact Gaussian composition or spherical noise instead of Laplace noise;
+    the factor 2 on E_0; public constants instead of the data's; start at 0.
+    """
+
+    key: ClassVar[str] = "nesterov"
+    takes_users: ClassVar[bool] = True

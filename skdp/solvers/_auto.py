@@ -10,18 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skdp._validation import check_choice
+from skdp._checks import check_choice
 from skdp.exceptions import Refused
-from skdp.losses import SquaredLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._accounting import Budget
-from skdp.solvers._base import Solver
+from skdp.losses._objective import LinearObjective
+from skdp.losses._regression import SquaredLoss
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.solvers._base import Named, Solver, willing
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._centred_rows import CentredRows, Numbers
 from skdp.solvers._constant import NO_WEIGHTS, AroundConstant, ConstantModel
-from skdp.solvers._feature_selection import favours_selection
-from skdp.solvers._flow_time import wanted_steps
-from skdp.solvers._named import Named, willing
+from skdp.solvers._default_rules import favours_selection
+from skdp.solvers._descent import wanted_steps
 from skdp.solvers._registry import SOLVERS, named_solver
 
 # Features up to which second moments, whose noise grows with their square, are better
@@ -34,7 +33,7 @@ FEW_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SolverCandidate:
     """The key of a solver that would do, and why it is preferred."""
 
     key: str
@@ -117,7 +116,9 @@ def first_that_can(objective: LinearObjective, budget: Budget) -> Chosen:
     raise Refused("solver='auto' has no solver for this fit. " + " ".join(refusals))
 
 
-def auto_candidates(objective: LinearObjective, budget: Budget) -> list[Candidate]:
+def auto_candidates(
+    objective: LinearObjective, budget: Budget
+) -> list[SolverCandidate]:
     """Candidates for rows that are not centred, the preferred one first.
 
     With a delta above 0 all noise is Gaussian, which adds up in squares.
@@ -128,42 +129,55 @@ def auto_candidates(objective: LinearObjective, budget: Budget) -> list[Candidat
         return _pure(objective)
     if not objective.loss.is_convex:
         return [
-            Candidate("graduated_gd", "a loss that is not convex: from a convex one")
+            SolverCandidate(
+                "graduated_gd", "a loss that is not convex: from a convex one"
+            )
         ]
     if isinstance(objective.loss, SquaredLoss):
         reason = "clipped residuals need far less noise than moments"
-        return [Candidate("noisy_gd", reason)]
+        return [SolverCandidate("noisy_gd", reason)]
     few = wanted_steps(objective, budget) < FEW_STEPS
     if objective.loss.n_outputs == 1 and few:
         reason = "noise limits the fit: few accelerated steps with divided noise"
-        return [Candidate("nesterov", reason)]
-    return [Candidate("noisy_gd", "averaged noisy descent of rows as they are")]
+        return [SolverCandidate("nesterov", reason)]
+    return [SolverCandidate("noisy_gd", "averaged noisy descent of rows as they are")]
 
 
-def _pure(objective: LinearObjective) -> list[Candidate]:
+def _pure(objective: LinearObjective) -> list[SolverCandidate]:
     """Candidates for delta = 0."""
     if not objective.loss.is_convex:
-        return [Candidate("online", "delta=0, and a loss that is not convex")]
+        return [SolverCandidate("online", "delta=0, and a loss that is not convex")]
     if isinstance(objective.loss, SquaredLoss):
-        moments = Candidate("adassp", "delta=0: second moments in one pure release")
-        once = Candidate("objective_perturbation", "delta=0: one pure minimisation")
+        moments = SolverCandidate(
+            "adassp", "delta=0: second moments in one pure release"
+        )
+        once = SolverCandidate(
+            "objective_perturbation", "delta=0: one pure minimisation"
+        )
         is_few = objective.n_features <= FEW_MOMENTS
         return [moments, once] if is_few else [once, moments]
     return [
-        Candidate("objective_perturbation", "delta=0: the most accurate pure solver"),
-        Candidate("output_perturbation", "delta=0, and objective_perturbation refuses"),
-        Candidate("online", "delta=0, and rows that are not held"),
+        SolverCandidate(
+            "objective_perturbation", "delta=0: the most accurate pure solver"
+        ),
+        SolverCandidate(
+            "output_perturbation", "delta=0, and objective_perturbation refuses"
+        ),
+        SolverCandidate("online", "delta=0, and rows that are not held"),
     ]
 
 
-def _for_few_features(objective: LinearObjective) -> list[Candidate]:
+def _for_few_features(objective: LinearObjective) -> list[SolverCandidate]:
     """Candidates for a bounded number of nonzero features."""
     selected = "few features of small bound: selected first, noise on theirs only"
     thresholded = "few features: noisy gradients, thresholded for free"
     if favours_selection(objective):
-        return [Candidate("peeling", selected), Candidate("iht", thresholded)]
+        return [
+            SolverCandidate("peeling", selected),
+            SolverCandidate("iht", thresholded),
+        ]
     pure = "few features, and iht refuses: selected first, noise on theirs only"
-    return [Candidate("iht", thresholded), Candidate("peeling", pure)]
+    return [SolverCandidate("iht", thresholded), SolverCandidate("peeling", pure)]
 
 
 def choose_solver(

@@ -1,23 +1,96 @@
-"""The contract between `solve` and a solver."""
+"""The protocol of a solver, its progress, and what Gaussian solvers share."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from skdp._configured import Configured, Given
-from skdp._floats import FloatArray
+from skdp._arrays import FloatArray
+from skdp._checks import check_choice
+from skdp._stored import Checks, Configured, Given
 from skdp.exceptions import Refused
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import is_of_users
-from skdp.privacy._answers import Answers
-from skdp.privacy._plan import Plan
-from skdp.solvers._progress import Progress
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._relations import is_of_users
+from skdp.privacy.noise._laws import LAWS, NoiseLaw
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Plan
+from skdp.privacy.release._shared import is_rehearsing
+
+# ---------------- How far a fit is, in lines or as a bar: public counts, and no times
+
+
+# Without tqdm's times and rates: how long steps take may tell of the records.
+_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt}"
+
+
+class Progress:
+    """Reports how far a solver is: public step counts, nothing from the data.
+
+    A bar where tqdm is installed, and lines elsewhere and for notes.
+
+    Parameters
+    ----------
+    label : str
+        What is being fitted.
+    verbose : bool
+        Whether to say anything.
+    """
+
+    def __init__(self, label: str = "", verbose: bool = False) -> None:
+        self._label, self._verbose = label, verbose
+        self._bar: Any = None
+
+    def is_due(self, done: int, total: int) -> bool:
+        """Whether `step` shows something: about 20 times a run, if at all."""
+        if is_rehearsing():
+            return False
+        return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
+
+    def step(self, done: int, total: int, note: str = "") -> None:
+        """Say that `done` of `total` steps are finished; a note if nothing is private.
+
+        Parameters
+        ----------
+        done, total : int
+        note : str, default=""
+            Must not depend on private data.
+        """
+        if not self.is_due(done, total):
+            return
+        if note or not self._draw(done, total):
+            print(f"[{self._label}] step {done} of {total}{note}", flush=True)
+
+    def _draw(self, done: int, total: int) -> bool:
+        """Move the bar, and end it with the last step; False without tqdm."""
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            return False
+        if self._bar is None:
+            # Drawn at every step that is due, not by the clock.
+            self._bar = tqdm(
+                total=total,
+                desc=self._label,
+                bar_format=_BAR,
+                mininterval=0,
+                miniters=1,
+            )
+        self._bar.n = done
+        self._bar.refresh()
+        if done == total:
+            self._bar.close()
+            self._bar = None
+        return True
+
+
+# -------------------------------------------- The contract between solve and a solver
 
 
 @dataclass(frozen=True)
@@ -195,3 +268,123 @@ class Solver(Configured, ABC):
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
         """Walk over released values; ask exactly what `plan` declared."""
+
+
+# ------------------------------------------------------------------------------------
+# A solver as it was asked for, before anything is decided; and who else could
+
+
+@dataclass(frozen=True)
+class Named:
+    """The kind of a solver, and the parameters that were given."""
+
+    kind: type[Solver]
+    given: Given
+
+    @property
+    def adds_in_squares(self) -> bool:
+        """Whether at delta > 0 all that will be released has Gaussian noise."""
+        return self.kind.adds_in_squares(self.given)
+
+    def planned(self, objective: LinearObjective, budget: Budget) -> Solver:
+        """The solver with everything decided.
+
+        Raises `Refused`.
+        """
+        return self.kind.planned(self.given, objective, budget)
+
+
+def willing(
+    kinds: Mapping[str, type[Solver]], objective: LinearObjective, budget: Budget
+) -> list[str]:
+    """Keys of the solvers that, by their rules alone, do not refuse a fit."""
+    keys = []
+    for key, kind in kinds.items():
+        try:
+            kind.planned({}, objective, budget)
+        except ValueError:  # refused, or in need of a parameter
+            continue
+        keys.append(key)
+    return keys
+
+
+# ---------------------------------- Post-processing that keeps a diverging run finite
+
+
+# Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
+# any useful model and far from overflow: predictions of finite rows stay finite.
+_FARTHEST = 1e50
+
+
+def farthest_weight(objective: LinearObjective) -> float:
+    """Half the side of the box in which released weights are kept."""
+    return _FARTHEST / objective.data_norm
+
+
+def boxed(released: FloatArray, limit: float) -> FloatArray:
+    """Numbers brought into ``[-limit, limit]``."""
+    return np.clip(released, -limit, limit)
+
+
+# ------------------------------------------------------------------------------------
+# What the solvers share that add Gaussian or spherical noise, by the budget
+
+
+LawName = Literal["gaussian", "spherical"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenLaw(Solver):
+    """A noise law, and the refusals that go with it.
+
+    By rule it is spherical if delta is 0, Gaussian otherwise.
+    """
+
+    is_pure: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {"law": partial(check_choice, allowed=LAWS)}
+
+    law: LawName
+
+    @property
+    def noise_law(self) -> NoiseLaw:
+        """The law by its name."""
+        return LAWS[self.law]
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return given.get("law") != "spherical"
+
+    @classmethod
+    def law_for(cls, given: Given, budget: Budget) -> LawName:
+        """The law, or the one that the budget asks for.
+
+        Raises `Refused` if it cannot do delta=0.
+        """
+        by_rule: LawName = "spherical" if budget.delta == 0 else "gaussian"
+        law: LawName = given.get("law", by_rule)
+        if budget.delta == 0 and not LAWS[law].is_pure:
+            raise Refused(
+                f"solver={cls.key!r} cannot do delta=0 with law={law!r}. Use law=None."
+            )
+        return law
+
+    @classmethod
+    def check_steps(cls, law: LawName, budget: Budget, n_steps: int) -> None:
+        """Raise if the law is a bad one for so many releases."""
+        if budget.delta > 0 and n_steps > 1 and LAWS[law].is_pure:
+            raise Refused(
+                f"solver={cls.key!r} takes law={LAWS[law].name!r} beside a delta above "
+                f"0 for one release only. Got n_steps={n_steps}: over several releases "
+                "a delta gains little with it. Use law=None for Gaussian noise, or "
+                "delta=0."
+            )
+
+    @classmethod
+    def check_noise(
+        cls, law: LawName, budget: Budget, size: int, multiple: float = 1.0
+    ) -> None:
+        """Raise if `size` draws of `multiple` / epsilon are impossible."""
+        if not LAWS[law].is_possible(multiple / budget.epsilon, size):
+            raise Refused(
+                f"solver={cls.key!r} cannot draw such noise. Use a larger epsilon."
+            )

@@ -1,37 +1,308 @@
-r"""The default solver: a noisy descent on centred rows.
+"""The default solver: a noisy descent on centred rows, and its gate.
 
 Five releases in one Gaussian plan:
 
 1. histograms of declared columns, or the mean of rows of numbers; and where the
    targets lie: label counts, or a histogram and the mean;
-2. to 5.: a descent over rows that are centred by the first answer and clipped to a
-   common norm, from the base rate on, and its gate (`skdp.solvers._gated_descent`).
+2. gradient sums, from the base rate on, with momentum; the model is the mean of the
+   last half;
+3. on the way, of squared errors and of labels, the mean error, which the clip of the
+   residuals or the steps that are left follow;
+4. one ratio: the model's squared predictions over the squared predictions that noise
+   alone would make. It says how much of the weights is kept;
+5. the mean prediction or probability, to which the intercept is adapted.
 
-Below a strength of 50 the constant model is taken in its place. Proofs:
-``docs/proofs/centred_descent.md``.
+Boosting starts from the same descent (`GatedDescent`). Below a strength of 50 the
+constant model is taken. Proofs: ``docs/proofs/centred_descent.md``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from skdp._configured import Given
-from skdp._floats import FloatArray
-from skdp.data._centred import Centring
+import numpy as np
+
+from skdp._arrays import FloatArray
+from skdp._stored import Given
 from skdp.exceptions import Refused
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers, Released
-from skdp.privacy._plan import Line, Part, Plan
-from skdp.privacy._query import Query
-from skdp.solvers._base import Solution, Solver
-from skdp.solvers._centred_descent_rules import Pace, Shares
-from skdp.solvers._centred_rows import Centred, CentredRows
-from skdp.solvers._gated_descent import GatedDescent
-from skdp.solvers._progress import Progress
-from skdp.solvers._strength import strength_of
-from skdp.solvers._target_base import Base, released_base
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.release._answers import Answers, Released
+from skdp.privacy.release._plan import Line, Part, Plan
+from skdp.privacy.release._query import Query
+from skdp.solvers._base import Progress, Solution, Solver, farthest_weight
+from skdp.solvers._centred_rows import (
+    MOST_RATIO,
+    Centred,
+    CentredRows,
+    NoiseOfRun,
+    kept_share,
+)
+from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, strength_of
+from skdp.solvers._steps import MomentumSteps
+from skdp.solvers._steps import StepSchedule as StepPace
+from skdp.solvers._target_base import (
+    Base,
+    clip_after,
+    clip_of,
+    has_log_link,
+    is_of_squares,
+    is_softmax,
+    known_mean,
+    rate_clip,
+    rates_of,
+    released_base,
+    shift_to_rates,
+)
+from skdp.sums._gradient import Gradients
+from skdp.sums._record_sums import ErrorSum, NoiseRatio, PredictionSum, ProbabilitySum
+from skdp.tables._centred import Centring
+
+# ------------------------------------------------------------------------------------
+# A noisy descent from a released base, and a gate that its weights must pass
+# What follows the first answers of a plan, for linear models (`skdp.solvers.
+# _centred_descent`) and for the curves that boosting starts from:
+#
+# 1. gradient sums, from the base rate on, with momentum; the model is the mean of the
+#    last half;
+# 2. on the way, of squared errors and of labels, the mean error, which the clip of the
+#    residuals or the steps that are left follow;
+# 3. one ratio: the model's squared predictions over those that noise alone would make.
+#    It says how much of the weights is kept;
+# 4. the mean prediction or probability, to which the intercept is adapted.
+#
+# Proofs: ``docs/proofs/centred_descent.md``.
+
+
+# Of a run, the variances that `NoiseRatio` takes, and the deviation of their ratio.
+Variances = Callable[[NoiseOfRun], tuple[FloatArray, float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Descended:
+    """Weights and constant, as the gate lets them through.
+
+    Parameters
+    ----------
+    weights : ndarray of float64 of shape (n_features, n_outputs)
+    constant : ndarray of float64 of shape (n_outputs,)
+        Raw predictions of a row at the centre.
+    kept : float in [0, 1]
+        Share of the weights that passed the gate.
+    noise : NoiseOfRun
+        What noise alone makes of the weights.
+    """
+
+    weights: FloatArray
+    constant: FloatArray
+    kept: float
+    noise: NoiseOfRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatedDescent:
+    """The lines of a plan that follow what is asked of rows and targets.
+
+    Privacy
+    -------
+    Adaptive Gaussian answers: exactly mu-GDP for their squares together, under both
+    adjacencies and for users, whose rows have norm at most 1 in gradient sums
+    (``docs/proofs/centred_descent.md``, ``docs/proofs/linear_start.md``).
+
+    Parameters
+    ----------
+    shares : Shares
+    pace : Pace
+    """
+
+    shares: Shares
+    pace: Pace
+
+    def plan(self) -> Plan:
+        """Gradients first; then the answers in the order of `_lines`."""
+        n_steps = self.pace.n_steps
+        gradients = Line(n_steps, mu_share=self.shares.descent / n_steps)
+        return Plan((gradients, *(Line(mu_share=s) for s in self._lines().values())))
+
+    def _lines(self) -> dict[str, float]:
+        shares = self.shares
+        asked = {"gate": shares.gate, "bias": shares.bias, "errors": shares.errors}
+        return {name: share for name, share in asked.items() if share > 0}
+
+    def line_of(self, name: str) -> int:
+        """Where a line stands, after that of the gradients."""
+        return 1 + list(self._lines()).index(name)
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Of a gradient sum at any weights."""
+        # Of squared errors the clip is a released number of at most 1.
+        loss = objective.loss
+        clip = 1.0 if is_of_squares(loss) else clip_of(loss)
+        sums = self.gradients(objective, (), clip)
+        return sums.worst.under(objective.adjacency)
+
+    def gradients(
+        self, objective: LinearObjective, offset: tuple[float, ...], clip: float
+    ) -> Gradients:
+        """The queries of the descent from an offset on."""
+        weight = self.pace.intercept_weight
+        own = replace(objective, data_norm=1.0, offset=offset, fit_intercept=weight > 0)
+        return Gradients(own, clip, weight if weight > 0 else 1.0)
+
+    def run(
+        self,
+        answers: Answers,
+        objective: LinearObjective,
+        base: Base,
+        variances: Variances,
+        progress: Progress,
+    ) -> Descended:
+        """Walk over released values; ask what `plan` declared.
+
+        Parameters
+        ----------
+        answers : Answers
+            Of rows of norm at most 1 in gradient sums.
+        objective : LinearObjective
+        base : Base
+            Released.
+        variances : callable
+        progress : Progress
+        """
+        return _Walk(self, answers, objective, base, variances, progress).found()
+
+
+@dataclass(eq=False)
+class _Walk:
+    """One run over released values."""
+
+    descent: GatedDescent
+    answers: Answers
+    objective: LinearObjective
+    base: Base
+    variances: Variances
+    progress: Progress
+
+    def found(self) -> Descended:
+        weights, own, noise = self._descend()
+        kept = self._kept(weights, noise)
+        # What the intercept has learned belongs to the weights beside it.
+        constant = np.array(self.base.constant) + kept * own
+        if self.descent.shares.bias > 0:
+            if is_of_squares(self.objective.loss):
+                constant = constant - kept * self._bias(weights)
+            else:
+                constant = constant + self._to_rates(kept * weights, constant)
+        return Descended(
+            weights=kept * weights, constant=constant, kept=kept, noise=noise
+        )
+
+    def _descend(self) -> tuple[FloatArray, FloatArray, NoiseOfRun]:
+        """Weights of rows and of the intercept, and what noise has made of them."""
+        n, pace = self.objective.n_samples, self.descent.pace
+        sums = self.descent.gradients(
+            self.objective, self.base.offset, self.base.residual_clip
+        )
+        own = sums.objective
+        if has_log_link(own.loss):
+            pace = pace.after(self.base.residual_clip, 0.0, clip_of(own.loss))
+        # An intercept that is a feature of this norm moves by its square as much.
+        speed = np.ones((own.n_columns, 1))
+        if own.fit_intercept:
+            speed[-1] = pace.intercept_weight**2
+        walk = MomentumSteps(
+            np.zeros(own.shape),
+            StepPace(
+                n_steps=pace.n_steps,
+                step_size=pace.step_size,
+                tail=0.5,
+                alpha=own.alpha,
+                farthest=farthest_weight(own),
+            ),
+            pace.momentum,
+        )
+        deviations, paces = np.zeros(pace.n_steps), []
+        asks_at = pace.errors_at(own.loss) if self.descent.shares.errors > 0 else -1
+        for t in range(pace.n_steps):
+            if t == asks_at:
+                error, noise = self._errors(walk.weights)
+                if is_of_squares(own.loss):
+                    clip = clip_after(error, noise, self.base.residual_clip)
+                    sums = replace(sums, residual_clip=clip)
+                else:
+                    pace = pace.after(error, noise, self.base.errors)
+                    walk.go_on(pace.step_size, pace.momentum)
+            paces.append(pace)
+            query = sums.at(walk.weights)
+            released = self.answers.ask(query)
+            walk.step(speed * query.read(released.value) / n)
+            deviations[t] = released.deviation / n
+            self.progress.step(t + 1, pace.n_steps)
+        found = walk.average()
+        d = own.n_features
+        intercept = found[-1] if own.fit_intercept else np.zeros(found.shape[1])
+        run = NoiseOfRun(paces, deviations, self.base, n, own.alpha)
+        return found[:d], intercept, run
+
+    def _errors(self, weights: FloatArray) -> tuple[float, float]:
+        """Mean length of residuals at such weights, and its noise; released."""
+        n, d, base = self.objective.n_samples, self.objective.n_features, self.base
+        offset = np.array(base.offset)
+        if len(weights) > d:
+            offset = offset + weights[d]
+        query = ErrorSum(
+            n, self.objective.loss, weights[:d], offset, base.residual_clip
+        )
+        released = self._asked(query, "errors")
+        return float(released.value[0]) / n, released.deviation / n
+
+    def _kept(self, weights: FloatArray, noise: NoiseOfRun) -> float:
+        """The share of the weights that passes the gate; released."""
+        if self.answers.is_exact:
+            return 1.0
+        objective = self.objective
+        variance, by_chance = self.variances(noise)
+        if is_softmax(objective.loss):
+            weights = weights - weights.mean(axis=1, keepdims=True)
+        query = NoiseRatio(objective.n_samples, weights, variance, MOST_RATIO)
+        released = self._asked(query, "gate")
+        n = objective.n_samples
+        deviation = math.hypot(released.deviation / n, by_chance)
+        return kept_share(float(released.value[0]) / n, deviation)
+
+    def _to_rates(self, weights: FloatArray, constant: FloatArray) -> FloatArray:
+        """What brings mean probabilities to the base rates; released."""
+        n, rates = self.objective.n_samples, rates_of(np.array(self.base.constant))
+        query = ProbabilitySum(
+            n, self.objective.loss, weights, constant, rate_clip(rates)
+        )
+        released = self._asked(query, "bias")
+        return shift_to_rates(rates, released.value / n, released.deviation / n)
+
+    def _bias(self, weights: FloatArray) -> float:
+        """Mean prediction of the weights, to be taken off the constant; released."""
+        n, clip = self.objective.n_samples, PREDICTIONS * self.base.unit
+        released = self._asked(PredictionSum(n, weights, clip), "bias")
+        return known_mean(float(released.value[0]) / n, released.deviation / n)
+
+    def _asked(self, query: Query, name: str) -> Released:
+        return self.answers.ask(query, self.descent.line_of(name))
+
+
+# -------------------------------- The default solver: a noisy descent on centred rows
+# Five releases in one Gaussian plan:
+#
+# 1. histograms of declared columns, or the mean of rows of numbers; and where the
+#    targets lie: label counts, or a histogram and the mean;
+# 2. to 5.: a descent over rows that are centred by the first answer and clipped to a
+#    common norm, from the base rate on, and its gate
+#    (`skdp.solvers._centred_descent`).
+#
+# Below a strength of 50 the constant model is taken in its place. Proofs:
+# ``docs/proofs/centred_descent.md``.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,4 @@
-r"""The constant model: an intercept and no weights, for the whole budget.
-
-Where noise dominates, weights would be noise, and their noise would hide the base rate
-or the mean as well. So one sum over the targets is released, and the constant is the
-one that its loss is least for: the log-odds of the base rate, the mean, its logarithm,
-or a quantile. Where the noise leaves open what the sum is, it is taken to be what the
-declared bounds or labels suggest.
-"""
+"""The constant model, and minimisation about it."""
 
 from __future__ import annotations
 
@@ -15,29 +8,67 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdp._configured import Given
+from skdp._stored import Given
 from skdp.exceptions import Refused
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._accounting import Budget
-from skdp.privacy._answers import Answers, Released
-from skdp.privacy._laws import LAWS
-from skdp.privacy._plan import Line, Part, Plan
-from skdp.privacy._query import Query
-from skdp.queries._record_sums import TargetSum
-from skdp.solvers._around import Around
-from skdp.solvers._base import Solution, Solver
-from skdp.solvers._centred_descent_rules import pure_share, share_of_histogram
-from skdp.solvers._chosen_law import ChosenLaw
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.noise._laws import LAWS
+from skdp.privacy.release._answers import Answers, Released
+from skdp.privacy.release._plan import Line, Part, Plan
+from skdp.privacy.release._query import Query
+from skdp.solvers._base import ChosenLaw, Progress, Solution, Solver
+from skdp.solvers._default_rules import pure_share, share_of_histogram, strength_of
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
-from skdp.solvers._progress import Progress
 from skdp.solvers._registry import SOLVERS
-from skdp.solvers._strength import strength_of
 from skdp.solvers._target_base import (
     count_query,
     is_of_squares,
     released_base,
     target_query,
 )
+from skdp.sums._record_sums import TargetSum
+
+# ------------------------------------------------------------------------------------
+# Around: a solver with one of Gaussian answers inside, and answers of its own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around(Solver):
+    """What the record, the books and the accounting see is that of the inner solver.
+
+    Parameters
+    ----------
+    inner : Solver
+        Of answers about gradients, with Gaussian noise.
+    """
+
+    is_pure: ClassVar[bool] = False
+
+    inner: Solver
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @property
+    def named(self) -> str:
+        return self.inner.named
+
+    @property
+    def mechanism(self) -> str:
+        return self.inner.mechanism
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        return self.inner.sensitivity(objective)
+
+
+# -------------- The constant model: an intercept and no weights, for the whole budget
+# Where noise dominates, weights would be noise, and their noise would hide the base
+# rate or the mean as well. So one sum over the targets is released, and the constant is
+# the one that its loss is least for: the log-odds of the base rate, the mean, its
+# logarithm, or a quantile. Where the noise leaves open what the sum is, it is taken to
+# be what the declared bounds or labels suggest.
+
 
 # Of any budget.
 _LEAST_EPSILON = 1e-6

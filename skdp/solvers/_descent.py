@@ -1,22 +1,179 @@
-"""What noisy descents of linear models share: their parameters."""
+"""Noisy gradient descent: full batches, Poisson samples, and its default rules."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from skdp._configured import Checks, Given
-from skdp._validation import check_bool, check_real
-from skdp.objectives._linear import LinearObjective
-from skdp.queries._gradient import Gradients
-from skdp.solvers._base import Solver
-from skdp.solvers._boxed import farthest_weight
-from skdp.solvers._flow_time import FlowTime
-from skdp.solvers._steps import MomentumSteps, Pace, Steps
+from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._registry import Registry
+from skdp._stored import Checks, Given
+from skdp.exceptions import Refused
+from skdp.losses._base import Loss
+from skdp.losses._classification import HuberHingeLoss
+from skdp.losses._objective import LinearObjective
+from skdp.losses._weighted import typical_weight, weighted
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.accounting._relations import is_of_users
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan
+from skdp.solvers._base import Progress, Solution, Solver, farthest_weight
+from skdp.solvers._steps import MomentumSteps, Steps, StepSchedule, descend, sampled
+from skdp.sums._floating import sensitivity_for_rules
+from skdp.sums._gradient import Gradients, UserGradients
+
+# ------------------------------------------------------------------------------------
+# The flow time at which noise stops a descent: the rules behind the defaults
+# In directions where the data have little curvature the noise of a whole run adds up in
+# proportion to the flow time ``step_size * n_steps / (1 - momentum)`` and nothing else.
+# So the defaults fix the flow time by the noise it admits, and take the fewest steps in
+# which momentum covers it (docs/solvers/noisy_gd.md). Public facts only.
+
+
+# Standard deviation of the noise in the raw prediction of a unit row at which the
+# default stops, in the loss's units of raw predictions, chosen once on public data sets
+# (docs/solvers/noisy_gd.md) and flat around its optimum.
+MARGIN_NOISE = 2.0
+# Relaxation times, of momentum or of a regularised optimum, that a run is given.
+RELAXATIONS = 10
+
+
+@dataclass(frozen=True)
+class FlowTime:
+    """Default flow time, steps, clip and intercept weight of a noisy descent.
+
+    `mu` is the sensitivity over the standard deviation of the noise per weight of one
+    release of all records' gradients.
+    """
+
+    fewest_steps: ClassVar[int] = 10
+    most_steps: ClassVar[int] = 300
+
+    objective: LinearObjective
+    mu: float
+
+    @classmethod
+    def of(cls, objective: LinearObjective, budget: Budget) -> FlowTime:
+        """For Gaussian noise that fits a budget of delta > 0."""
+        return cls(objective, gaussian_mu(budget.epsilon, budget.delta))
+
+    @property
+    def smoothness(self) -> float:
+        """Public bound on the curvature of the objective."""
+        return self.objective.smoothness
+
+    @property
+    def longest_flow(self) -> float:
+        """Flow time that momentum covers in the most steps."""
+        return self.most_steps**2 / (RELAXATIONS * self.smoothness)
+
+    def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
+        """Flow time at which a unit row's prediction has the admitted noise."""
+        objective = self.objective
+        sensitivity = sensitivity_for_rules(
+            self.objective, residual_clip, intercept_weight=intercept_weight
+        )
+        tolerated = MARGIN_NOISE * objective.loss.raw_unit
+        flow = self._admitted(
+            tolerated
+            * objective.n_samples
+            * self.mu
+            / (objective.data_norm * sensitivity)
+        )
+        if objective.alpha > 0:  # the optimum is reached by then
+            flow = min(flow, RELAXATIONS / objective.alpha)
+        return flow
+
+    def _admitted(self, flow: float) -> float:
+        """Flow time admitted if every step reads all records: what it is."""
+        return flow
+
+    def wanted_steps(self, flow: float) -> float:
+        """Steps in which momentum covers a flow time, before the limits."""
+        return math.sqrt(RELAXATIONS * flow * self.smoothness)
+
+    def steps(self, flow: float) -> int:
+        """Steps for a flow time within the limits of the default."""
+        wanted = min(self.wanted_steps(flow), self.most_steps)
+        return max(math.ceil(wanted), self.fewest_steps)
+
+    def momentum(self, n_steps: int) -> float:
+        """Heavy-ball momentum that relaxes some ten times within the run."""
+        return max(0.0, 1 - RELAXATIONS / n_steps)
+
+    def step_size(self, flow: float, n_steps: int, momentum: float) -> float:
+        """The flow time in equal steps, none of them unstable."""
+        return min(flow * (1 - momentum) / n_steps, 1 / self.smoothness)
+
+    def intercept_weight(self, residual_clip: float | None) -> float:
+        """Weight that minimises the noise of the intercept and the others together."""
+        even = self.flow(math.inf if residual_clip is None else residual_clip)
+        loss = self.objective.loss
+        bend = loss.smoothness * typical_weight(loss) * self.objective.data_norm**2 / 2
+        return float((1 + bend * even) ** -0.25)
+
+    def residual_clip(self, intercept_weight: float) -> float:
+        """The loss's `noisy_clip` while noise, not the steps, limits the run."""
+        wanted = self.wanted_steps(self.flow(math.inf, intercept_weight))
+        clip = self.objective.loss.noisy_clip if wanted < self.most_steps else math.inf
+        if math.isfinite(clip):
+            # The least clipping at which noise still admits the most steps.
+            bound = self.objective.loss.zero_out_bound(math.inf)
+            clip = max(clip, bound * (wanted / self.most_steps) ** 2)
+        return clip
+
+    def clip_and_weight(
+        self, residual_clip: float | None, intercept_weight: float | None
+    ) -> tuple[float, float]:
+        """Residual clip and intercept weight, by their rules if None."""
+        if intercept_weight is None:
+            intercept_weight = self.intercept_weight(residual_clip)
+        if residual_clip is None:
+            residual_clip = self.residual_clip(intercept_weight)
+        return residual_clip, intercept_weight
+
+
+class OnePassFlowTime(FlowTime):
+    """Default flow time of a descent in which every step reads records of its own.
+
+    T steps over n / T records each have sqrt(T) times the noise of T steps over all n,
+    so that every step more costs noise.
+    """
+
+    fewest_steps: ClassVar[int] = 1
+
+    def _admitted(self, flow: float) -> float:
+        # s sqrt(T(s)) is admitted instead of s, with T(s) of `wanted_steps`.
+        return float(flow**0.8 / (RELAXATIONS * self.smoothness) ** 0.2)
+
+
+class PlainFlowTime(FlowTime):
+    """Default flow time of a descent without momentum."""
+
+    most_steps: ClassVar[int] = 1000
+
+    def wanted_steps(self, flow: float) -> float:
+        """Steps of size 1 / L that cover a flow time."""
+        return flow * self.smoothness
+
+
+def wanted_steps(objective: LinearObjective, budget: Budget) -> float:
+    """Steps that noisy_gd would take without residual clipping or limits.
+
+    The fewer, the more noise limits the fit. Of weighted labels those for the curvature
+    that is expected.
+    """
+    rule = FlowTime.of(objective, budget)
+    steps = rule.wanted_steps(rule.flow(math.inf, rule.intercept_weight(None)))
+    return steps * math.sqrt(typical_weight(objective.loss))
+
+
+# ----------------------- What noisy descents of linear models share: their parameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +238,9 @@ class Descent(Solver):
     def sensitivity(self, objective: LinearObjective) -> float:
         return self.gradients(objective).worst.under(objective.adjacency)
 
-    def pace(self, objective: LinearObjective, n_steps: int) -> Pace:
+    def pace(self, objective: LinearObjective, n_steps: int) -> StepSchedule:
         """How far steps go."""
-        return Pace(
+        return StepSchedule(
             n_steps=n_steps,
             step_size=self.step_size,
             tail=self.tail,
@@ -98,3 +255,432 @@ class Descent(Solver):
         return MomentumSteps(
             start, pace, self.momentum, restarts_intercept=objective.fit_intercept
         )
+
+
+# -------------- Full-batch gradient descent with Gaussian noise on every gradient sum
+# Algorithm: with ``g_t`` the clipped gradient sum at the weights ``W_t``,
+#
+#     V_{t+1} = momentum * V_t - step_size * ((g_t + N_t) / n + alpha * W_t)
+#     W_{t+1} = W_t + V_{t+1},      N_t ~ N(0, sigma_t^2 I),
+#
+# and the release is the mean of the last ``tail`` share of the iterates.
+#
+# ``sigma_t = noise_multiplier * S(W_t)``, where S(W_t) is the sensitivity of the
+# gradient sum *at the released weights W_t*. Early weights are small, and so is
+# S: under replace_one the first query of a logistic regression needs half the noise of
+# the worst case. The multiplier, and with it the event, is the same in every step.
+#
+# With ``release="last"`` the path stays hidden and only the last iterate is paid for
+# (`skdp.papers._last_iterate`).
+
+
+# Numbers of all users' parts, which are held: half a gibibyte.
+_MOST_NUMBERS = 2**26
+# Other forms of this solver, by what they release.
+_RELEASES: Registry[Any] = Registry("skdp.releases", {})
+
+
+def _check_user_clip(name: str, value: Any) -> float | None:
+    return None if value is None else check_real(name, value, low=1e-3, high=1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyGD(Descent):
+    r"""Noisy full-batch gradient descent with momentum and tail averaging.
+
+    Privacy
+    -------
+    ``n_steps`` adaptive Gaussian releases of the gradient sum, each with noise
+    ``noise_multiplier`` times its sensitivity: exactly mu-GDP with
+    ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be published.
+    Sensitivities under both adjacencies, the intercept and the softmax are derived
+    in ``docs/proofs/noisy_gd.md``. Unit of privacy: one record, or all rows of a
+    user (``docs/proofs/users.md``). With ``release="last"``, of records alone, nothing
+    but the last iterate may be published, and it is mu-GDP for a smaller mu, bounded
+    for any number of steps.
+
+    Utility
+    -------
+    In a direction of curvature h the noise has variance at most
+    ``min(s, 1 / (2 h)) * s * (S / (n mu))^2``, where
+    ``s = step_size * n_steps / (1 - momentum)`` is the flow time; the optimisation
+    error decays like ``exp(-h s)``. Only s trades one against the other, so the
+    default fixes s by the noise it admits and spends no more steps than momentum
+    needs to cover it.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of gradients, all of them taken. Public. None: the rule above,
+        between 10 and 300.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        In units of weights per gradient of the mean loss. None: the flow time of the
+        rule divided by the steps, at most ``1 / L`` with the public smoothness
+        bound ``L = smoothness * row_norm^2 + alpha``.
+    momentum : float in [0, 1) or None, default=None
+        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
+    residual_clip : float in [1e-6, inf] or None, default=None
+        Norm to which the residual (the derivative of the loss by the raw
+        predictions) of every record is clipped. Less noise, but the optimum moves.
+        None: the loss's `noisy_clip`, as long as noise and not the number of steps
+        limits the run; no clipping otherwise. It is 0.5 for the softmax, where most
+        residuals are near sqrt((K-1)/K) at first and small later while the worst case
+        is sqrt(2), and a quarter of the target bound for the squared loss; of both more
+        the less noise there is; none for two classes.
+    intercept_weight : float in [1e-6, 1] or None, default=None
+        Factor on the intercept's part of every query, undone after the noise. A small
+        factor spends less of the budget on the intercept, whose curvature averages
+        noise away, and more on the other weights. None: ``(1 + h s)^(-1/4)`` with the
+        flow time s and the intercept's curvature bound
+        ``h = smoothness * data_norm^2 / 2``, which minimises both noises together.
+    tail : float in [1e-9, 1] or None, default=None
+        Share of the last iterates that is averaged; the very last one if the share
+        is smaller than one step. None: 0.5, or the very last one.
+    release : {"path", "last"}, default="path"
+        What is paid for: all iterates, or the last one only. "last" needs a positive
+        alpha, steps of at most ``2 / (L + alpha)``, no momentum, no residual clipping,
+        an intercept weight of 1 and no average; its noise is that of the worst case.
+        Its default number of steps is ``L`` times the flow time, at most 1000.
+    user_clip : float in [1e-3, 1] or None, default=None
+        With ``privacy_unit="user"``: norm to which the sum of a user's gradients is
+        clipped, as one vector, in units of the largest of one record. None: the mean of
+        the user's gradients, without such a clip. More signal of users with several
+        rows, for the noise of means, or up to twice as much where users are exchanged,
+        and for steps that follow other weights than means (when to take which:
+        ``docs/users.md``).
+
+    References
+    ----------
+    .. [1] Bassily, Smith and Thakurta (2014). Private empirical risk minimization:
+       efficient algorithms and tight error bounds. FOCS. https://arxiv.org/abs/1405.7085
+    .. [2] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
+       https://arxiv.org/abs/1905.02383
+    .. [3] Bok, Su and Altschuler (2024). Shifted interpolation for differential
+       privacy. ICML. https://arxiv.org/abs/2403.00278 (the last iterate)
+    .. [4] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
+       accelerated optimization algorithms. SIAM J. Optim. 32(2).
+       https://arxiv.org/abs/2008.01989 (heavy-ball form, its equation 9)
+
+    Deviations: exact Gaussian composition instead of the papers' moments or Laplace
+    bounds; the sensitivity follows the released weights; nothing depends on the data.
+    """
+
+    key: ClassVar[str] = "noisy_gd"
+    is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {
+        **Descent.checks,
+        "n_steps": partial(check_count, high=10**6),
+        "release": partial(check_choice, allowed=("path",)),
+        "user_clip": _check_user_clip,
+    }
+    given_checks: ClassVar[Checks] = {
+        "release": partial(check_choice, allowed=("last", "path"))
+    }
+
+    n_steps: int
+    release: Literal["path", "last"] = "path"
+    user_clip: float | None = None
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        if given.get("user_clip") is not None:
+            cls._check_users(objective)
+        release = given.get("release", cls.release)
+        if release != "path":
+            planned: Self = _RELEASES[release].planned(given, objective, budget)
+            return planned
+        n_steps, rest = cls.rest_by_rule(given, FlowTime.of(objective, budget))
+        return cls(n_steps=n_steps, user_clip=given.get("user_clip"), **rest)
+
+    @classmethod
+    def _check_users(cls, objective: LinearObjective) -> None:
+        """Refuse where users' parts cannot be added up, or are not charged for."""
+        me = f"solver={cls.key!r} with a 'user_clip'"
+        if not is_of_users(objective.adjacency):
+            raise Refused(
+                f"{me} needs privacy_unit='user'. Use user_clip=None, or hand on ids."
+            )
+        size = objective.n_samples * objective.n_columns * objective.loss.n_outputs
+        if size > _MOST_NUMBERS:
+            raise Refused(
+                f"{me} keeps a number for each user, feature and output, at most "
+                f"{_MOST_NUMBERS:,}. Got {size:,}. Use user_clip=None."
+            )
+
+    def gradients(self, objective: LinearObjective) -> Gradients:
+        """The queries."""
+        if self.user_clip is None:
+            return super().gradients(objective)
+        return UserGradients(
+            objective, self.residual_clip, self.intercept_weight, self.user_clip
+        )
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise, calibrated exactly"
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        return Plan((Line(self.n_steps),))
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        sums, walk = self.gradients(objective), self.walk(objective, self.n_steps)
+        return descend(answers, sums, walk, objective.n_samples, progress)
+
+
+# --------------- Gradient descent on Poisson samples with Gaussian noise on every sum
+# Algorithm: with B_t a fresh, secret sample that every record enters independently with
+# probability ``q = batch_size / n``, and ``g_t`` the clipped gradient sum over B_t,
+#
+#     V_{t+1} = momentum * V_t - step_size * ((g_t + N_t) / batch_size + alpha * W_t)
+#     W_{t+1} = W_t + V_{t+1},      N_t ~ N(0, sigma_t^2 I),
+#
+# and the release is the mean of the last ``tail`` share of the iterates. The sum is
+# divided by the public batch_size, never by the number of records drawn, which is
+# secret; an empty sample is noised like any other.
+
+
+# Least number of passes over the data that the default takes in expectation
+# (docs/solvers/noisy_sgd.md).
+_PASSES = 5
+# Up to so many records the default reads all of them at every step: that takes a moment
+# and has the least noise.
+_FEW_RECORDS = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySGD(Descent):
+    r"""Noisy gradient descent on Poisson samples, with momentum and tail averaging.
+
+    Privacy
+    -------
+    ``n_steps`` Poisson-sampled Gaussian releases of rate ``batch_size / n``, composed
+    by privacy-loss distributions. The noise multiplier is sigma over the *zero_out*
+    sensitivity, the largest contribution of one record, under both adjacencies:
+    replace_one is two steps for the whole run, by the null record. All iterates may be
+    published, the samples may not. ``docs/proofs/noisy_sgd.md``. Unit of privacy: one
+    record.
+
+    Utility
+    -------
+    As for `noisy_gd`, with the noise of sampling beside that of privacy: as long as the
+    multiplier is above about 1, the same flow time costs the same noise however small
+    the samples are. What is saved is reading: ``n_steps * batch_size`` rows.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of samples, all of them taken. Public. None: the rule of `noisy_gd`,
+        between 10 and 300.
+    batch_size : int in [1, 2^31] or None, default=None
+        Expected number of records in a sample; more than there are means all of them.
+        None: what makes 5 passes over the data in expectation, or more with so little
+        noise that the multiplier would fall below about 1.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        In units of weights per gradient of the mean loss. None: the rule of `noisy_gd`.
+    momentum : float in [0, 1) or None, default=None
+        Heavy-ball momentum. None: ``1 - 10 / n_steps``, at least 0.
+    residual_clip : float in [1e-6, inf] or None, default=None
+        Norm to which every record's residual is clipped. None: as for `noisy_gd`.
+    intercept_weight : float in [1e-6, 1] or None, default=None
+        Factor on the intercept's part of every query, undone after the noise. None: as
+        for `noisy_gd`.
+    tail : float in [1e-9, 1] or None, default=None
+        Share of the last iterates that is averaged; the very last one if the share
+        is smaller than one step. None: 0.5.
+
+    References
+    ----------
+    .. [1] Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang (2016). Deep
+       learning with differential privacy. CCS. https://arxiv.org/abs/1607.00133
+    .. [2] Zhu, Dong and Wang (2022). Optimal accounting of differential privacy via
+       characteristic function. AISTATS. https://arxiv.org/abs/2106.08567
+    .. [3] Kuru (2019). Novel gradient-based methods for data distribution and privacy
+       in data science. PhD thesis, Sabanci University. (DP-SGDwS, its section 4.3.1)
+
+    Deviations: Poisson samples in place of subsets of a fixed size, Gaussian noise and
+    numerical composition in place of the thesis's lemma, which does not hold for small
+    samples (docs/errata.md); the sensitivity follows the released weights.
+    """
+
+    key: ClassVar[str] = "noisy_sgd"
+    is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {
+        **Descent.checks,
+        "n_steps": partial(check_count, high=10**6),
+        "batch_size": partial(check_count, high=2**31),
+    }
+
+    n_steps: int
+    batch_size: int
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        rule, n = FlowTime.of(objective, budget), objective.n_samples
+        n_steps, rest = cls.rest_by_rule(given, rule)
+        batch_size = given.get("batch_size")
+        if batch_size is None and n <= _FEW_RECORDS:
+            batch_size = n
+        elif batch_size is None:
+            # mu is about rate * sqrt(n_steps) / multiplier.
+            passes = max(_PASSES, rule.mu * math.sqrt(n_steps))
+            batch_size = math.ceil(n * min(1.0, passes / n_steps))
+        return cls(n_steps=n_steps, batch_size=min(batch_size, n), **rest)
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        return sampled(self.n_steps, self.batch_size, objective.n_samples)
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Largest contribution of one record to a sample, under both adjacencies.
+
+        Of a gradient sum if all records are read.
+        """
+        if self.batch_size >= objective.n_samples:
+            return super().sensitivity(objective)
+        return self.gradients(objective).worst.under("zero_out")
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        sums, walk = self.gradients(objective), self.walk(objective, self.n_steps)
+        return descend(answers, sums, walk, self.batch_size, progress)
+
+
+# ------------------------ Where the way to a minimum begins if the loss is not convex
+
+
+def convex_loss(loss: Loss) -> Loss:
+    """The rounded hinge of the same labels, weighted alike."""
+    hinge = HuberHingeLoss(n_outputs=loss.n_outputs)
+    return weighted(hinge, loss.label_weights)
+
+
+def convex_start(objective: LinearObjective) -> LinearObjective:
+    """The same facts with that loss."""
+    return objective.with_loss(convex_loss(objective.loss))
+
+
+# ------------------------------------------------------------------------------------
+# Gradient descent on a convex loss first, and then on the one that is not convex
+# Algorithm: `noisy_gd`, whose first ``convex_share`` of the steps follow the rounded
+# hinge of the same labels, and the others the objective's own loss from there. The
+# release is the mean of the last ``tail`` share of the iterates.
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraduatedGD(Descent):
+    r"""Noisy full-batch gradient descent from a convex loss to one that is not.
+
+    A loss that bounds what a record counts is flat far from the boundary: from 0 a
+    descent may end where every record has the frequent label, and stay there. A convex
+    loss has no such places, and from its minimum the other one is near a good minimum
+    of its own.
+
+    Privacy
+    -------
+    ``n_steps`` adaptive Gaussian releases of gradient sums, each with noise
+    ``noise_multiplier`` times the sensitivity of its own loss at its weights: exactly
+    mu-GDP with ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be
+    published. ``docs/proofs/graduated_gd.md``. Unit of privacy: one record, or
+    all rows of a user (``docs/proofs/users.md``).
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of gradients, all of them taken. Public. None: the rule of `noisy_gd` for
+        the convex loss, doubled.
+    convex_share : float in [0, 1], default=0.5
+        Share of the steps that follow the convex loss.
+    step_size, momentum, intercept_weight
+        As for `noisy_gd`; None: its rules for the convex loss.
+    residual_clip : float in [1e-6, inf], default=inf
+        Norm to which every record's residual is clipped, of both losses.
+    tail : float in [1e-9, 1], default=0.25
+        Share of the last iterates that is averaged; the very last one if the share
+        is smaller than one step.
+
+    References
+    ----------
+    .. [1] Blake and Zisserman (1987). Visual reconstruction. MIT Press. (graduated
+       non-convexity)
+
+    Deviations: two losses in place of a family of them.
+    """
+
+    key: ClassVar[str] = "graduated_gd"
+    is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {
+        **Descent.checks,
+        "n_steps": partial(check_count, high=10**6),
+        "convex_share": partial(check_real, low=0.0, high=1.0),
+    }
+
+    n_steps: int
+    convex_share: float = 0.5
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        if objective.loss.is_convex:
+            raise Refused(
+                f"solver={cls.key!r} is for losses that are not convex, and "
+                f"{type(objective.loss).__name__} is convex. Use solver='noisy_gd'."
+            )
+        own: dict[str, Any] = {"residual_clip": math.inf, "tail": 0.25, **given}
+        share = own.pop("convex_share", cls.convex_share)
+        rule = FlowTime.of(convex_start(objective), budget)
+        n_steps, rest = cls.rest_by_rule(own, rule)
+        if "n_steps" not in own:
+            n_steps = min(2 * n_steps, 2 * rule.most_steps)
+        return cls(n_steps=n_steps, convex_share=share, **rest)
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise, calibrated exactly"
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        return Plan((Line(self.n_steps),))
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Of a gradient sum of either loss that is asked for, at any weights."""
+        n_convex = self._n_convex
+        asked = [convex_start(objective)] * (n_convex > 0)
+        asked += [objective] * (n_convex < self.n_steps)
+        return max(super(GraduatedGD, self).sensitivity(each) for each in asked)
+
+    @property
+    def _n_convex(self) -> int:
+        return math.floor(self.convex_share * self.n_steps)
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        first = self.gradients(convex_start(objective))
+        later = self.gradients(objective)
+        walk = self.walk(objective, self.n_steps)
+        for t in range(self.n_steps):
+            query = (first if t < self._n_convex else later).at(walk.weights)
+            released = query.read(answers.ask(query).value)
+            walk.step(released / objective.n_samples)
+            progress.step(t + 1, self.n_steps)
+        return Solution(walk.average(), answers.noise_scale, path=walk.path)

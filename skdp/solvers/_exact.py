@@ -1,23 +1,153 @@
-"""The non-private optimum, for ``epsilon=inf``: no noise and no clipping."""
+"""Fits without noise (``epsilon=inf``), and `solve`: plan, commit, ask."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from scipy.linalg import LinAlgError, qr, svd
 from scipy.optimize import minimize
 from scipy.sparse import diags_array, issparse
+from scipy.sparse.linalg import LinearOperator, lsqr
 
-from skdp._floats import FloatArray
-from skdp.data._source import Source
-from skdp.data._views import ColumnsOf
-from skdp.objectives._linear import LinearObjective
-from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers._base import Solution
-from skdp.solvers._convex_start import convex_start
-from skdp.solvers._least_squares import is_plain_least_squares, least_squares
-from skdp.solvers._progress import Progress
-from skdp.solvers._thresholding import largest_rows
+from skdp._arrays import FloatArray
+from skdp.losses._objective import LinearObjective
+from skdp.losses._regression import SquaredLoss
+from skdp.privacy.release._answers import Answers, ExactAnswers
+from skdp.privacy.release._door import Door
+from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._descent import convex_start
+from skdp.solvers._sparse import largest_rows
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import held
+from skdp.tables._source import Block, Source, has_shares, holds_users
+from skdp.tables._views import ColumnsOf, EntriesClipped
+
+# -------------- Least squares and ridge without noise, in one pass or by Krylov steps
+
+
+# Columns up to which the cube of their number is paid.
+_MOST_COLUMNS = 1500
+# Rows that are reduced together, in units of the columns that they are reduced to.
+_ROWS_PER_COLUMN = 4
+_MOST_STEPS = 10_000
+
+
+def is_plain_least_squares(objective: LinearObjective) -> bool:
+    """Whether the objective is quadratic in the weights: nothing is clipped."""
+    loss = objective.loss
+    return (
+        isinstance(loss, SquaredLoss)
+        and math.isinf(min(loss.residual_bound, loss.target_bound))
+        and math.isinf(objective.data_norm)
+    )
+
+
+def least_squares(source: Source, objective: LinearObjective) -> FloatArray | None:
+    """The minimiser of least norm; not a private release.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_columns, 1) or None
+        None: not found, or there are too many dense columns, or sparse rows of users.
+    """
+    first = next(iter(source.blocks()))
+    if issparse(first.X):
+        if holds_users(source):
+            return None
+        return _by_steps(_present(held(source)), objective)
+    if objective.n_columns > _MOST_COLUMNS:
+        return None
+    try:
+        return _by_factors(_reduced(source, objective), objective)
+    except (LinAlgError, ValueError):  # of numbers that overflowed
+        return None
+
+
+def _present(block: Block) -> Block:
+    """The records that are not the null record."""
+    if block.present is None:
+        return block
+    there = block.present > 0
+    return Block(block.X[there], block.y[there], block.present[there])
+
+
+def _reduced(source: Source, objective: LinearObjective) -> FloatArray:
+    """A triangle with the second moments of columns and target, without squares.
+
+    Rows are appended to the triangle and rotated into it, so that the error is that of
+    one orthogonal factorisation and memory is that of a few rows per column.
+    """
+    width = objective.n_columns + 1
+    triangle: FloatArray = np.empty((0, width))
+    for rows in _runs(source, objective, _ROWS_PER_COLUMN * width):
+        stacked = np.concatenate([triangle, *rows])
+        triangle = qr(stacked, mode="r", overwrite_a=True)[0][:width]
+    return triangle
+
+
+def _runs(
+    source: Source, objective: LinearObjective, least: int
+) -> Iterator[list[FloatArray]]:
+    """Tables of columns and target, together of at least so many rows but the last."""
+    run: list[FloatArray] = []
+    for block in source.blocks():
+        run.append(_with_target(_present(block), objective))
+        if sum(map(len, run)) >= least:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _with_target(block: Block, objective: LinearObjective) -> FloatArray:
+    table = np.empty((len(block.y), objective.n_columns + 1))
+    table[:, : objective.n_features] = block.X
+    table[:, objective.n_features :] = objective.intercept_value
+    table[:, -1] = block.y
+    if block.present is not None and has_shares(block.present):
+        table *= np.sqrt(block.present)[:, None]
+    return table
+
+
+def _by_factors(triangle: FloatArray, objective: LinearObjective) -> FloatArray:
+    left, lengths, right = svd(triangle[:, :-1], full_matrices=False)
+    size = max(objective.n_samples, objective.n_columns)
+    counts = lengths > lengths[0] * size * np.finfo(np.float64).eps
+    left, lengths, right = left[:, counts], lengths[counts], right[counts]
+    ridge = objective.n_samples * objective.alpha / lengths
+    along = left.T @ triangle[:, -1:] / (lengths + ridge)[:, None]
+    return np.asarray(right.T @ along)
+
+
+def _by_steps(block: Block, objective: LinearObjective) -> FloatArray:
+    """By LSQR, which is conjugate gradients without squared condition numbers."""
+    d, value = objective.n_features, objective.intercept_value
+    X, has_intercept = block.X.astype(np.float64, copy=False), objective.fit_intercept
+
+    def products(weights: FloatArray) -> FloatArray:
+        raw = X @ weights[:d]
+        return np.asarray(raw + value * weights[d] if has_intercept else raw)
+
+    def sums(values: FloatArray) -> FloatArray:
+        total = np.asarray(X.T @ values)
+        return np.append(total, value * values.sum()) if has_intercept else total
+
+    rows = LinearOperator(
+        (X.shape[0], objective.n_columns),
+        matvec=products,
+        rmatvec=sums,
+        dtype=np.float64,
+    )
+    ridge = math.sqrt(objective.n_samples * objective.alpha)
+    found = lsqr(rows, block.y, ridge, 1e-15, 1e-15, 0, _MOST_STEPS)[0]
+    return np.asarray(found, dtype=np.float64)[:, None]
+
+
+# ----------------- The non-private optimum, for epsilon=inf: no noise and no clipping
+
 
 _MOST_ITERATIONS = 10_000
 _MOST_SUPPORTS = 50
@@ -135,3 +265,64 @@ def _mean_squares(source: Source) -> FloatArray:
             squares = diags_array(block.present.astype(np.float64)) @ squares
         total += np.asarray(squares.sum(axis=0), dtype=np.float64).ravel()
     return total / source.n_samples
+
+
+# -------------------------- solve: a linear model through the door: plan, commit, ask
+
+
+def solve(
+    solver: Solver | None,
+    source: Source,
+    objective: LinearObjective,
+    door: Door,
+    *,
+    label: str,
+    progress: Progress,
+) -> tuple[Solution, Answers]:
+    """Fit privately; the event is on the ledger before the first read.
+
+    Parameters
+    ----------
+    solver : Solver or None
+        None computes the non-private optimum and requires an infinite epsilon, with
+        which a solver asks without noise.
+    source : Source
+        Private. Nothing is read from it before the commit.
+    objective : LinearObjective
+    door : Door
+    label : str
+        What the ledger's books call this fit.
+    progress : Progress
+
+    Returns
+    -------
+    solution : Solution
+        In a rehearsal weights of zero.
+    answers : Answers
+        Used up; what is public of the release.
+
+    Raises
+    ------
+    BudgetExceeded
+        From the ledger; nothing was read or spent.
+    ValueError
+        If the door is for another adjacency than the objective.
+    """
+    # Algorithms within the walls take their bounds from the objective.
+    if objective.adjacency != door.relation:
+        raise ValueError(
+            f"The objective must have the door's adjacency {door.relation!r}. Got "
+            f"{objective.adjacency!r}. Use one for both."
+        )
+    if objective.feature_bound < objective.data_norm:
+        source = EntriesClipped(source, objective.feature_bound)
+    plan = None if solver is None else solver.plan(objective)
+    answers = door.commit(plan, source, label=label)
+    # From here on no warning may depend on the data, so NumPy is kept from giving any.
+    with np.errstate(all="ignore"):
+        if isinstance(answers, ExactAnswers) and solver is None:
+            minimum = exact_minimum if objective.n_nonzero is None else sparse_minimum
+            return minimum(answers.records, objective, progress), answers
+        if solver is not None and not answers.is_rehearsed:
+            return solver.run(answers, objective, progress), answers
+    return Solution(np.zeros(objective.shape), 0.0), answers

@@ -12,20 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skdp._configured import given_params
+from skdp._checks import check_choice
 from skdp._registry import Registry
-from skdp._validation import check_choice
+from skdp._stored import given_params
+from skdp.solvers._accelerated import Nesterov
 from skdp.solvers._adassp import AdaSSP
-from skdp.solvers._base import Solver
-from skdp.solvers._graduated_gd import GraduatedGD
-from skdp.solvers._iht import IHT
-from skdp.solvers._named import Named
-from skdp.solvers._nesterov import Nesterov
-from skdp.solvers._noisy_gd import NoisyGD
-from skdp.solvers._noisy_newton import NoisyNewton
-from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.solvers._base import Named, Solver
+from skdp.solvers._descent import GraduatedGD, NoisyGD, NoisySGD
+from skdp.solvers._newton import NoisyNewton
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
-from skdp.solvers._peeling import Peeling
+from skdp.solvers._sparse import IHT, Peeling
 
 SOLVERS: Registry[type[Solver]] = Registry(
     "skdp.solvers",

@@ -13,13 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from skdp._floats import FloatArray
-from skdp.privacy._answers import Answers
-from skdp.privacy._plan import Line, Plan, Poisson
-from skdp.privacy._query import Query
-from skdp.solvers._base import Solution
-from skdp.solvers._boxed import boxed
-from skdp.solvers._progress import Progress
+from skdp._arrays import FloatArray
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan, Poisson
+from skdp.privacy.release._query import Query
+from skdp.solvers._base import Progress, Solution, boxed
 
 # Of roots of squares in Adam, below which they are not divided by; as everywhere else.
 _LEAST_ROOT = 1e-8
@@ -55,7 +53,7 @@ def sampled(n_steps: int, batch_size: int, n_samples: int) -> Plan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class StepSchedule:
     """How far steps go, and what of them is kept.
 
     Parameters
@@ -104,7 +102,7 @@ class Steps(ABC):
     pace : Pace
     """
 
-    def __init__(self, start: FloatArray, pace: Pace) -> None:
+    def __init__(self, start: FloatArray, pace: StepSchedule) -> None:
         self._pace, self._taken = pace, 0
         self.weights: FloatArray = start
         self._tail_sum = np.zeros_like(start)
@@ -175,7 +173,7 @@ class MomentumSteps(Steps):
     def __init__(
         self,
         start: FloatArray,
-        pace: Pace,
+        pace: StepSchedule,
         momentum: float,
         *,
         restarts_intercept: bool = False,
@@ -210,7 +208,7 @@ class AdamSteps(Steps):
     """
 
     def __init__(
-        self, start: FloatArray, pace: Pace, betas: tuple[float, float]
+        self, start: FloatArray, pace: StepSchedule, betas: tuple[float, float]
     ) -> None:
         super().__init__(start, pace)
         self._betas = betas

@@ -17,16 +17,15 @@ from typing import Self
 import numpy as np
 from scipy.special import betaln
 
-from skdp._floats import FloatArray
+from skdp._arrays import FloatArray
 from skdp.losses._base import Form, Loss
-from skdp.losses._gamma import GammaLoss
-from skdp.privacy._answers import Released
-from skdp.privacy._query import Query
-from skdp.queries._record_sums import TargetSum
-from skdp.queries._state_sums import StateSums, even_knots
-from skdp.solvers._convex_start import convex_loss
-from skdp.solvers._margins import shrunk_margins
-from skdp.solvers._target_shapes import moments_of
+from skdp.losses._regression import GammaLoss
+from skdp.privacy.release._answers import Released
+from skdp.privacy.release._query import Query
+from skdp.solvers._descent import convex_loss
+from skdp.solvers._released_histograms import moments_of, shrunk_margins
+from skdp.sums._counts import StateSums, even_knots
+from skdp.sums._record_sums import TargetSum
 
 # Residuals of numbers are clipped to so many standard deviations. 0.7 helps tables with
 # little error, and costs .01 to .02 of R2 where there is much; 2.5 costs .03.

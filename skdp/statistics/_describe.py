@@ -7,27 +7,31 @@ from typing import Any
 
 import numpy as np
 
+from skdp._arrays import FloatArray
 from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
-from skdp._floats import FloatArray
-from skdp._users import users_of_release
-from skdp._validation import check_count
-from skdp.data._source import Source
-from skdp.ensemble._bins import MOST_BINS
-from skdp.ensemble._table import TableReader
+from skdp._checks import check_count
+from skdp.ensemble._trees import MOST_BINS, TableReader
+from skdp.io._external import TableSource
 from skdp.io._rows import StreamRows, records
-from skdp.io._table_source import TableSource
-from skdp.preprocessing import TableEncoder
-from skdp.privacy._accounting import Budget
-from skdp.privacy._adjacency import check_adjacency, is_of_users
-from skdp.privacy._answers import Answers
-from skdp.privacy._laws import LAWS, NoiseLaw
-from skdp.privacy._plan import Line, Plan
-from skdp.privacy._record import PrivacyRecord
-from skdp.queries._consistent import Total
-from skdp.queries._table_sums import Moments, Table, TableSums
-from skdp.statistics._asked import Asked, asked_of
-from skdp.statistics._description import CrossTable, Description
-from skdp.statistics._summaries import Histogram, Mean, mean_of
+from skdp.preprocessing._encoder import TableEncoder
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._relations import check_adjacency, is_of_users
+from skdp.privacy.noise._laws import LAWS, NoiseLaw
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.statistics._description import (
+    CrossTable,
+    Description,
+    Histogram,
+    Mean,
+    TableQuestions,
+    asked_of,
+    mean_of,
+)
+from skdp.sums._counts import CellCounts, CellMoments, TableSums, Total
+from skdp.tables._source import Source
+from skdp.tables._users import users_of_release
 
 _HOW = "Pass describe(X, columns, privacy_unit='user', groups=ids)."
 
@@ -132,7 +136,9 @@ def describe(
     >>> bool(abs(found.means["age"].mean - 40) < 2), found.privacy_.epsilon
     (True, 1.0)
     """
-    release = _Release(epsilon, delta, adjacency, random_state, ledger, privacy_unit)
+    release = _DescribeRelease(
+        epsilon, delta, adjacency, random_state, ledger, privacy_unit
+    )
     budget = release._check_privacy_params()
     n_bins = check_count("n_bins", n_bins, low=2, high=MOST_BINS - 1)
     cross_bins = check_count("cross_bins", cross_bins, high=n_bins)
@@ -175,7 +181,7 @@ def _read(
     crosses: Any,
     cross_bins: int,
     weights: Any,
-) -> tuple[Asked, Any]:
+) -> tuple[TableQuestions, Any]:
     """What is asked, and rows of codes and values; private. Spends nothing."""
     encoding, cells = reader._fit(X, lambda n, d: n_bins + 1)
     asked = asked_of(
@@ -206,12 +212,12 @@ def _no_targets(rows: Any) -> Any:
     return None if isinstance(rows, StreamRows) else np.zeros(len(rows))
 
 
-class _Release(PrivateRelease):
+class _DescribeRelease(PrivateRelease):
     """Budget, books and noise of one description."""
 
     def run(
         self,
-        asked: Asked,
+        asked: TableQuestions,
         source: Source,
         budget: Budget,
         assumed_public: tuple[str, ...],
@@ -236,7 +242,7 @@ class _Release(PrivateRelease):
 
     def _record(
         self,
-        asked: Asked,
+        asked: TableQuestions,
         query: TableSums,
         answers: Answers,
         budget: Budget,
@@ -281,7 +287,7 @@ Found = tuple[dict[str, Histogram], dict[str, Mean], dict[tuple[str, str], Cross
 
 
 def _described(
-    asked: Asked, query: TableSums, released: FloatArray, deviation: float
+    asked: TableQuestions, query: TableSums, released: FloatArray, deviation: float
 ) -> Found:
     """What the released vector says; post-processing."""
     histograms: dict[str, Histogram] = {}
@@ -295,21 +301,21 @@ def _described(
             for statistic, found, error in zip(
                 asked.statistics, sums, errors, strict=True
             )
-            if isinstance(statistic.part, Table)
+            if isinstance(statistic.part, CellCounts)
         ],
         query.n_samples,
     )
     for statistic, found, error in zip(asked.statistics, sums, errors, strict=True):
         first, *others = statistic.columns
         column, part = columns[first], statistic.part
-        if isinstance(part, Table) and others:
+        if isinstance(part, CellCounts) and others:
             both = column, columns[others[0]]
             cross = CrossTable.of(both, part.cells, found, error, total)
             crosses[cross.columns] = cross
-        elif isinstance(part, Table):
+        elif isinstance(part, CellCounts):
             histograms[column.name] = Histogram.of(column, found, error, total)
         else:
             known = histograms[column.name]
-            axis, k = asked.axes[first], Moments.k
+            axis, k = asked.axes[first], CellMoments.k
             means[column.name] = mean_of(axis, found, error, k, known)
     return histograms, means, crosses

@@ -1,25 +1,413 @@
-"""`Description`: what was released of a table."""
+"""`Description`: what `describe` released of a table, and its pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
-from skdp._card import card
-from skdp._floats import FloatArray
-from skdp._validation import check_real
-from skdp.ensemble._bins import BinnedColumn
-from skdp.privacy._record import PrivacyRecord
-from skdp.queries._consistent import Total
-from skdp.statistics._asked import cell_labels
-from skdp.statistics._summaries import Histogram, Mean
+from skdp._arrays import FloatArray
+from skdp._checks import check_count, check_real
+from skdp._show import card, new_grid
+from skdp.ensemble._trees import BinnedColumn, Bins, bins_of
+from skdp.preprocessing._blocks import NumberAxis, TimeAxis
+from skdp.preprocessing._cells import Cells
+from skdp.privacy.accounting._relations import Adjacency
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.sums._counts import (
+    CellCounts,
+    CellMoments,
+    TablePart,
+    TableSums,
+    Total,
+    place_of_rank,
+    rank_deviation,
+    shrunken_mean,
+)
+from skdp.tables._columns import Dates, Declaration, Range
 
-if TYPE_CHECKING:
-    from skdp.statistics._display import DescriptionDisplay
+# ----------------------------------------------- What released sums say of one column
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Released counts of one column.
+
+    Parameters
+    ----------
+    column : BinnedColumn
+        Public.
+    counts : ndarray of shape (n_bins,)
+        At least 0, and of the public sum. Private output.
+    error : float
+        Standard deviation of the noise in one count, before they were made consistent.
+        Public.
+    total_error : float
+        Of the noise in their sum: 0 if that is n.
+    """
+
+    column: BinnedColumn
+    counts: FloatArray
+    error: float
+    total_error: float = 0.0
+
+    @classmethod
+    def of(
+        cls, column: BinnedColumn, released: FloatArray, error: float, total: Total
+    ) -> Histogram:
+        """Made consistent."""
+        return cls(column, total.share_out(released, error), error, total.error)
+
+    @property
+    def present(self) -> FloatArray:
+        """Counts of values that are present, declared or not."""
+        return self.counts[: self.column.n_values + self.column.has_other]
+
+    @property
+    def missing(self) -> float:
+        return float(self.counts[-1]) if self.column.has_missing else 0.0
+
+    @property
+    def n_present(self) -> float:
+        return float(self.present.sum())
+
+    @property
+    def n_present_error(self) -> float:
+        """Of the noise in it: where none may be missing, that of all counts."""
+        missing = self.error if self.column.has_missing else 0.0
+        return math.hypot(missing, self.total_error)
+
+    def quantile(self, q: float) -> tuple[Any, float]:
+        """A quantile and its error; NaN if nothing is present.
+
+        The error has the noise of the rank, and the width of an interval.
+        """
+        axis, present = self.column.block.axis, self.present  # type: ignore[attr-defined]  # ordered blocks have an axis
+        if not self.n_present > 0:
+            return _nothing(axis), math.nan
+        rank, n = q * self.n_present, len(present)
+        place = place_of_rank(present, rank)
+        moved = rank_deviation(self.error, place, n)
+        interval = min(int(place), n - 1)
+        places = np.array(
+            [
+                place,
+                place_of_rank(present, rank - moved),
+                place_of_rank(present, rank + moved),
+                interval,
+                interval + 1,
+            ]
+        )
+        value, low, high, start, end = axis.at(2 * places / n - 1)
+        spread = plain_length(high - low) / 2
+        # Of a value anywhere in its interval.
+        coarse = plain_length(end - start) / math.sqrt(12)
+        return shown_at(axis, value), math.hypot(spread, coarse)
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each cell: what it holds, ``count``, ``error``."""
+        column = self.column
+        facts: dict[str, Any] = {}
+        if column.edges is not None:
+            n_more = column.n_bins - column.n_values
+            empty = [None] * n_more
+            facts["from"] = [*column.edges[:-1], *empty]
+            facts["to"] = [*column.edges[1:], *empty]
+        facts |= {"count": self.counts, "error": self.error}
+        return pd.DataFrame(facts, index=pd.Index(column.labels, name=column.name))
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Mean and standard deviation in units of the column, with errors of the noise.
+
+    Private outputs; a mean of dates is a date, and the rest of it in seconds.
+    """
+
+    mean: Any
+    mean_error: float
+    std: float
+    std_error: float
+
+
+def mean_of(
+    axis: NumberAxis | TimeAxis,
+    sums: FloatArray,
+    error: float,
+    k: float,
+    histogram: Histogram,
+) -> Mean:
+    """Mean and deviation from released sums of v and v^2 - 1/2.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (2,)
+    error : float
+        Standard deviation of the noise in the first sum; the second has one over `k`
+        of it.
+    histogram : Histogram
+        For the number of present values.
+    """
+    count = histogram.n_present
+    half = half_width(axis)
+    if not count > 0:
+        return Mean(_nothing(axis), math.nan, math.nan, math.nan)
+    mean = float(shrunken_mean(np.array(sums[:1]), count, error)[0])
+    squares = sums[1] / count + 0.5
+    # No values in [-1, 1] of this mean have another variance.
+    variance = float(np.clip(squares - mean**2, 0.0, 1 - mean**2))
+    std = math.sqrt(variance)
+    missing = histogram.n_present_error
+    mean_error = math.hypot(error, mean * missing) / count
+    # By the rule of the delta; the noise of a number of values moves both.
+    moved = math.hypot(
+        error / k, 2 * mean * error, (mean**2 + variance - 0.5) * missing
+    )
+    # Near 0 a deviation is no further off than the root of its square's error.
+    variance_error = moved / count
+    std_error = variance_error / max(2 * std, math.sqrt(variance_error) or math.inf)
+    shown = shown_at(axis, axis.at(np.array(mean)))
+    return Mean(shown, half * mean_error, half * std, half * std_error)
+
+
+def half_width(axis: NumberAxis | TimeAxis) -> float:
+    """Of the interval; of dates in seconds."""
+    low, high = axis.at(np.array([-1.0, 1.0]))
+    return plain_length(high - low) / 2
+
+
+def plain_length(length: Any) -> float:
+    """A difference of numbers as it is, of dates in seconds."""
+    if isinstance(length, np.timedelta64):
+        return float(length / np.timedelta64(1, "s"))
+    return float(length)
+
+
+def shown_at(axis: NumberAxis | TimeAxis, value: Any) -> Any:
+    """A number or a point in time, as Python and pandas have them."""
+    is_time = isinstance(axis, TimeAxis)
+    return pd.Timestamp(value[()]) if is_time else float(value)
+
+
+def _nothing(axis: NumberAxis | TimeAxis) -> Any:
+    return pd.NaT if isinstance(axis, TimeAxis) else math.nan
+
+
+# ------------------------------------------------------------------------------------
+# What is asked of a declared table, and with which share of the budget; public
+
+
+Axis = NumberAxis | TimeAxis
+# The name of a column, or the names of those of a cross-table.
+Name = str | tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """Sums that are asked together.
+
+    Parameters
+    ----------
+    columns : tuple of int
+        Columns of codes that they are of.
+    part : TablePart
+    share : float
+        Of the budget, over the shares of all others.
+    """
+
+    columns: tuple[int, ...]
+    part: TablePart
+    share: float
+
+
+@dataclass(frozen=True)
+class TableQuestions:
+    """Everything that is asked of a table; known before any record is.
+
+    Parameters
+    ----------
+    bins : Bins
+        The cells of histograms.
+    declared : tuple of Declaration
+        By position of the declared column.
+    names : tuple of str
+        Of the declared columns.
+    crosses : tuple of pairs of int
+        Columns of codes that are crossed.
+    cross_bins : int
+        Most intervals of a range in a cross-table.
+    weights : tuple of float
+        Of the declared columns, then of the crosses.
+    """
+
+    bins: Bins
+    declared: tuple[Declaration, ...]
+    names: tuple[str, ...]
+    crosses: tuple[tuple[int, int], ...]
+    cross_bins: int
+    weights: tuple[float, ...]
+
+    @cached_property
+    def axes(self) -> dict[int, Axis]:
+        """Where values lie, by the column of codes that has moments."""
+        found: dict[int, Axis] = {}
+        for i, column in enumerate(self.bins.columns):
+            declared = self.declared[column.source]
+            if column.edges is None:
+                continue
+            if isinstance(declared, Range):
+                # Sums are of values, also where intervals are of logarithms.
+                found[i] = NumberAxis(replace(declared, log=False))
+            elif isinstance(declared, Dates):
+                found[i] = TimeAxis(declared)
+        return found
+
+    def rows(self, cells: list[Cells]) -> FloatArray:
+        """Codes of all columns, then values in [-1, 1], NaN if missing. Private.
+
+        Each row follows from that row alone.
+        """
+        codes = self.bins.codes(cells)
+        values = [
+            _values(axis, cells[self.bins.columns[i].source])
+            for i, axis in self.axes.items()
+        ]
+        return np.column_stack([codes.astype(np.float64), *values])
+
+    @property
+    def n_features(self) -> int:
+        return len(self.bins.columns) + len(self.axes)
+
+    @cached_property
+    def statistics(self) -> tuple[Statistic, ...]:
+        """Histograms, moments, cross-tables; each column divides its weight evenly."""
+        each = [column.source for column in self.bins.columns]
+        each += [each[i] for i in self.axes]
+        shares = [self.weights[source] / each.count(source) for source in each]
+        tables = [self._table((i,)) for i in range(len(self.bins.columns))]
+        first = len(tables)
+        moments = [CellMoments(first + k) for k in range(len(self.axes))]
+        crossed = [self._table(pair) for pair in self.crosses]
+        of = [*((i,) for i in range(first)), *((i,) for i in self.axes), *self.crosses]
+        shares += self.weights[len(self.declared) :]
+        parts: list[TablePart] = [*tables, *moments, *crossed]
+        return tuple(map(Statistic, of, parts, shares))
+
+    def _table(self, columns: tuple[int, ...]) -> CellCounts:
+        is_crossed = len(columns) > 1
+        most = self.cross_bins if is_crossed else math.inf
+        return CellCounts(
+            columns, tuple(merged(self.bins.columns[i], most) for i in columns)
+        )
+
+    def query(self, n_samples: int, adjacency: Adjacency) -> TableSums:
+        """All sums as one vector, which one record moves by 1 at the most."""
+        total = math.fsum(statistic.share for statistic in self.statistics)
+        weights = [
+            math.sqrt(statistic.share / total) / statistic.part.moved(adjacency)
+            for statistic in self.statistics
+        ]
+        parts = tuple(statistic.part for statistic in self.statistics)
+        return TableSums(parts, tuple(weights), n_samples)
+
+
+def merged(column: BinnedColumn, most: float) -> tuple[int, ...]:
+    """The cell of each code, so that an interval has at most so many cells."""
+    n_values = column.n_values
+    codes = np.arange(column.n_bins)
+    if column.edges is None or n_values <= most:
+        return tuple(codes.tolist())
+    inside = np.minimum(codes, n_values - 1) * int(most) // n_values
+    cells = np.where(codes < n_values, inside, int(most) + codes - n_values)
+    return tuple(cells.tolist())
+
+
+def cell_labels(column: BinnedColumn, cells: tuple[int, ...]) -> tuple[str, ...]:
+    """Each cell in words; an interval of several from the first to the last."""
+    found: dict[int, str] = {}
+    for cell, label in zip(cells, column.labels, strict=True):
+        start = found[cell].partition(" to ")[0] if cell in found else None
+        found[cell] = (
+            label if start is None else f"{start} to {label.partition(' to ')[2]}"
+        )
+    return tuple(found[cell] for cell in sorted(found))
+
+
+def _values(axis: Axis, cells: Cells) -> FloatArray:
+    values = axis.to_unit(cells.filled())
+    return np.where(cells.is_missing, np.nan, values)
+
+
+def asked_of(
+    names: tuple[str, ...],
+    declared: tuple[Declaration, ...],
+    *,
+    n_bins: int,
+    has_other: bool,
+    crosses: Any,
+    cross_bins: int,
+    weights: Any,
+) -> TableQuestions:
+    """What is asked, or an error before anything is read."""
+    bins = bins_of(names, declared, intervals=n_bins, has_other=has_other)
+    _check_names(bins.names)
+    pairs = _crosses(crosses, bins.names)
+    crossed = tuple((bins.names[i], bins.names[j]) for i, j in pairs)
+    return TableQuestions(
+        bins, declared, names, pairs, cross_bins, _weights(weights, (*names, *crossed))
+    )
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    """Refuse two histograms of one name, of which only one would be shown."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            "The columns, and the parts of dates as '<column>_<part>', must have "
+            f"different names. Got {twice} more than once. Rename a column, or declare "
+            "fewer parts."
+        )
+
+
+def _crosses(crosses: Any, names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    rule = (
+        "The 'crosses' argument must be a list of pairs of different names of columns, "
+        f"each pair once. Got {crosses!r}. The columns are {list(names)}."
+    )
+    is_list = isinstance(crosses, Sequence) and not isinstance(crosses, str)
+    if not is_list or not all(_is_pair(pair, names) for pair in crosses):
+        raise ValueError(rule)
+    if len({frozenset(pair) for pair in crosses}) < len(crosses):
+        raise ValueError(rule)
+    return tuple((names.index(a), names.index(b)) for a, b in crosses)
+
+
+def _is_pair(pair: Any, names: tuple[str, ...]) -> bool:
+    is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
+    return is_pair and pair[0] != pair[1] and all(name in names for name in pair)
+
+
+def _weights(weights: Any, names: tuple[Name, ...]) -> tuple[float, ...]:
+    """A positive weight of each column and cross-table; 1 where none is given."""
+    given = {} if weights is None else weights
+    if not isinstance(given, Mapping) or not set(given) <= set(names):
+        raise ValueError(
+            "The 'weights' argument must be a mapping from names of declared columns, "
+            f"or pairs in 'crosses', to positive numbers. Got {weights!r}. The names "
+            f"are {list(names)}."
+        )
+    return tuple(
+        check_real(f"weights[{name!r}]", given.get(name, 1.0), low=1e-6, high=1e6)
+        for name in names
+    )
+
+
+# ------------------------------------------ Description: what was released of a table
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +584,6 @@ class Description:
         n_cols : int, default=3
         ax : array of matplotlib Axes or None, default=None
         """
-        from skdp.statistics._display import DescriptionDisplay
-
         names = list(self.histograms) if columns is None else list(columns)
         shown = [self._histogram(name) for name in names]
         return DescriptionDisplay(
@@ -266,3 +652,96 @@ _LONGEST = 9e9
 
 def _seconds(value: float) -> Any:
     return pd.Timedelta(seconds=value) if value < _LONGEST else pd.NaT
+
+
+# --------------------- Pictures of a description, as scikit-learn's displays are made
+
+
+class DescriptionDisplay:
+    """Histograms with bars of the privacy noise.
+
+    Parameters
+    ----------
+    histograms : list of Histogram
+        Those to draw.
+    deviations : float in [0, inf), default=2.0
+        Half the length of an error bar, in standard deviations of the noise.
+    unit : str, default="record"
+        What is counted.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : ndarray of matplotlib Axes
+    """
+
+    def __init__(
+        self,
+        histograms: list[Histogram],
+        *,
+        deviations: float = 2.0,
+        unit: str = "record",
+    ) -> None:
+        self.histograms, self.deviations, self.unit = histograms, deviations, unit
+
+    def plot(self, *, n_cols: int = 3, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        n_cols : int of at least 1, default=3
+            Pictures in a row.
+        ax : array of matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        DescriptionDisplay
+            Itself.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+        check_real(
+            "deviations", self.deviations, low=0.0, high=math.inf, high_open=True
+        )
+        check_count("n_cols", n_cols)
+        n_shown = len(self.histograms)
+        axes = new_grid(n_shown, n_cols, "to_frame()") if ax is None else np.ravel(ax)
+        if len(axes) < n_shown:
+            raise ValueError(
+                f"The 'ax' argument must have one axis for each of {n_shown} columns. "
+                f"Got {len(axes)}. Pass more, or None."
+            )
+        for histogram, axis in zip(self.histograms, axes, strict=False):
+            self._draw(histogram, axis)
+        for axis in axes[n_shown:]:
+            axis.set_axis_off()
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self
+
+    def _draw(self, histogram: Histogram, axis: Any) -> None:
+        column, counts = histogram.column, histogram.counts
+        error = self.deviations * histogram.error
+        if column.edges is None:
+            axis.barh(list(column.labels), counts, xerr=error, capsize=2)
+            axis.set(title=column.name, xlabel=f"{self.unit}s")
+            return
+        edges, present = np.asarray(column.edges), counts[: column.n_values]
+        axis.stairs(present, edges, fill=True, alpha=0.8)
+        # The band is of the noise of single counts.
+        low, high = np.maximum(present - error, 0), present + error
+        axis.fill_between(
+            edges,
+            np.append(low, low[-1]),
+            np.append(high, high[-1]),
+            step="post",
+            alpha=0.25,
+            linewidth=0,
+        )
+        if getattr(column.block.axis.declared, "log", False):  # type: ignore[attr-defined]  # ordered blocks have an axis
+            axis.set_xscale("symlog" if edges[0] == 0 else "log")
+        axis.set(title=column.name, ylabel=f"{self.unit}s")
+        axis.tick_params(axis="x", rotation=30)

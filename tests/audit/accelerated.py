@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.privacy._laws import LAWS
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.noise._laws import LAWS
+from skdp.privacy.noise._source import NoiseSource
 from skdp.solvers._auto import choose_solver
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 

@@ -9,9 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.sparse import csr_array
 
-from skdp.audit._replay import marked, replayed, verdict
-from skdp.data._centred import Centring
-from skdp.data._memory import MemorySource
+from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import (
     CauchyLoss,
     GammaLoss,
@@ -20,22 +18,22 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
+from skdp.solvers._base import Progress
 from skdp.solvers._centred_descent import CentredDescent
-from skdp.solvers._centred_descent_rules import (
-    Shares,
-)
 from skdp.solvers._centred_rows import (
     CentredNumbers,
     CentredStates,
     Numbers,
     States,
 )
-from skdp.solvers._progress import Progress
+from skdp.solvers._default_rules import Shares
 from skdp.solvers._target_base import (
     target_range,
 )
+from skdp.tables._centred import Centring
+from skdp.tables._memory import MemorySource
 
 BUDGET = Budget(1.0, 1e-6)
 COLUMNS, N = 3, 6000

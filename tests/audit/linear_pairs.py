@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.data._memory import MemorySource
-from skdp.data._views import EntriesClipped
 from skdp.losses._base import Form
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import EntriesClipped
 from tests.solvers.neighbours import extremes, random_targets
 
 N, D = 6, 2

@@ -6,13 +6,11 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from skdp.audit._replay import marked, replayed, verdict
-from skdp.decomposition._rating_source import RatingSource
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._registry import PRIVATE_FORMS
-from skdp.decomposition._task import Task
+from skdp.audit._exact import marked, replayed, verdict
+from skdp.decomposition._factorize import PRIVATE_FORMS
+from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.privacy import Budget, calibrate
-from skdp.solvers._progress import Progress
+from skdp.solvers._base import Progress
 from tests.decomposition.small import planned
 
 LOW, HIGH = BOUNDS = (1.0, 5.0)

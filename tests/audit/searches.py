@@ -20,10 +20,11 @@ import numpy as np
 from scipy.stats import laplace, norm
 
 from skdp import DPGridSearchCV
-from skdp.audit._replay import replayed, told_apart
+from skdp.audit._exact import replayed, told_apart
 from skdp.model_selection import _search
-from skdp.privacy import _door, calibrate
-from skdp.privacy._random_stopping import TrialCount
+from skdp.privacy import calibrate
+from skdp.privacy.accounting._random_stopping import TrialCount
+from skdp.privacy.release import _door
 from tests.audit.exact_laws import exact_epsilon
 from tests.audit.linear import BUDGETS
 from tests.audit.tables import answered_by

@@ -18,13 +18,13 @@ from skdp import (
     DPStandardScaler,
     private_score,
 )
-from skdp.audit._replay import replayed, verdict
-from skdp.data._memory import MemorySource
+from skdp.audit._exact import replayed, verdict
 from skdp.io import _rows
-from skdp.model_selection import SCORINGS, _private_score
-from skdp.model_selection._scoring import resolve_scoring
-from skdp.privacy._audited import audited_by
-from skdp.privacy._laws import law_for
+from skdp.model_selection import SCORINGS, _scores
+from skdp.model_selection._scorers import resolve_scoring
+from skdp.privacy.noise._laws import law_for
+from skdp.privacy.release._door import audited_by
+from skdp.tables._memory import MemorySource
 from tests.audit.linear import BUDGETS
 
 # What the first record is in the two data sets.
@@ -129,7 +129,7 @@ def score(scoring, adjacency, law, seeds, **bugs):
         with answered_by(noise) as patch:
             # As beside a ledger's Gaussian fits, if delta allows it.
             patch.setattr(
-                _private_score, "law_for", lambda *facts, adds_up: beside_fits(*facts)
+                _scores, "law_for", lambda *facts, adds_up: beside_fits(*facts)
             )
             result = private_score(
                 Says(),

@@ -12,14 +12,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._progress import Progress
-from skdp.solvers._solve import solve
+from skdp.solvers._base import Progress
+from skdp.solvers._exact import solve
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 

@@ -25,15 +25,14 @@ from skdp import (
 )
 from skdp.audit import AuditDisplay, audit_estimator
 from skdp.audit import _runs as runs_module
-from skdp.audit._battery import repeats, told_by_low_bits
-from skdp.audit._outputs import Runs, gathered, outputs_of
-from skdp.audit._replay import NullRecord, without
-from skdp.audit._score import noiseless
+from skdp.audit._exact import NullRecord, without
+from skdp.audit._runs import Runs, gathered, outputs_of
+from skdp.audit._statistics import noiseless, repeats, told_by_low_bits
 from skdp.columns import Range
-from skdp.data._memory import MemorySource
-from skdp.data._views import EntriesClipped
-from skdp.privacy._audited import audited_by
-from skdp.privacy._query import Bound
+from skdp.privacy.release._door import audited_by
+from skdp.privacy.release._query import Bound
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import EntriesClipped
 from tests.planted.records import BareIntercept, NoisySums, SharedNoise
 
 RNG = np.random.default_rng(0)

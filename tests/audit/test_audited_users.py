@@ -24,7 +24,6 @@ from skdp import (
     DPMatrixFactorization,
     DPMLPClassifier,
     DPStandardScaler,
-    _users,
 )
 from skdp.audit import (
     audit_estimator,
@@ -32,12 +31,12 @@ from skdp.audit import (
     membership_inference,
     membership_risk,
 )
-from skdp.audit._canary import Neighbours
-from skdp.audit._runs import Job
-from skdp.audit._user_pairs import chosen_users, declared_ids
+from skdp.audit._neighbours import Neighbours, chosen_users, declared_ids
+from skdp.audit._runs import FitJob
 from skdp.columns import Range
-from skdp.data import _users as shares
-from skdp.privacy._adjacency import ADJACENCIES, OF_USERS
+from skdp.privacy.accounting._relations import ADJACENCIES, OF_USERS
+from skdp.tables import _memory as shares
+from skdp.tables import _users
 from tests.planted.users import NoisyUserSums
 
 RNG = np.random.default_rng(0)
@@ -130,9 +129,9 @@ def test_a_search_gets_ids():
         by_transcript(search)
     ids = declared_ids(search, X, IDS, None)
     pair = chosen_users(search, X, Y, ids, "replace_one")[0]
-    model = Job(search, pair).fitted(1)
+    model = FitJob(search, pair).fitted(1)
     assert model.privacy_.n_samples == 60
-    assert "best_estimator_.coef_" in Job(search, pair).outputs(0).numbers
+    assert "best_estimator_.coef_" in FitJob(search, pair).outputs(0).numbers
 
 
 def test_an_audit_of_models_says_what_users_are_promised():
@@ -266,7 +265,7 @@ def test_users_without_rows_are_declared():
     few = pd.Categorical(IDS, categories=np.arange(100))
     assert {pair.n_samples for pair in chosen("zero_out", few)} == {100}
     alike = Neighbours(X, Y, X, Y, "", ids=few, other_ids=few)
-    assert Job(svc(), alike).fitted(0).privacy_.n_samples == 100
+    assert FitJob(svc(), alike).fitted(0).privacy_.n_samples == 100
 
 
 def test_ids_are_texts_too_and_rows_lists():
@@ -307,7 +306,7 @@ def test_a_neighbour_is_given_with_ids():
     ],
 )
 def test_ids_and_users_belong_together(model, given, reason, monkeypatch):
-    monkeypatch.setattr(Job, "outputs", None)
+    monkeypatch.setattr(FitJob, "outputs", None)
     with pytest.raises((ValueError, TypeError), match=reason):
         audit_estimator(model, X, Y, **given)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import binom, norm
 
-from skdp.audit._bounds import (
+from skdp.audit._result import (
     epsilon_lower_bound,
     epsilon_of_event,
     epsilon_of_halves,
@@ -20,7 +20,7 @@ from skdp.audit._bounds import (
     mu_of_samples,
     upper_rate,
 )
-from skdp.privacy._gaussian import gaussian_epsilon, pure_mu
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, pure_mu
 
 DELTA, CUTS = 1e-2, (-0.5, 0.5, 1.5)
 

@@ -1,6 +1,6 @@
 """Exact audits of the default for declared columns, and planted bugs in each release.
 
-See `skdp.audit._replay`: one transcript, replayed on the neighbour. The pairs are those
+See `skdp.audit._exact`: one transcript, replayed on the neighbour. The pairs are those
 of `tests.audit.centred_descent`.
 """
 
@@ -15,20 +15,19 @@ import pandas as pd
 import pytest
 
 from skdp import DPLinearRegression, DPLinearSVC, DPLogisticRegression
-from skdp.audit._replay import replayed, verdict
+from skdp.audit._exact import replayed, verdict
 from skdp.columns import Boolean
-from skdp.data._centred import CentredSource, Centring
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block
-from skdp.data._views import CentredDense
 from skdp.losses import LogisticLoss
-from skdp.privacy._audited import audited_by
-from skdp.privacy._plan import Part, Plan
-from skdp.privacy._query import Bound
-from skdp.queries._record_sums import ErrorSum, NoiseRatio, ProbabilitySum, RowSum
-from skdp.queries._state_sums import StateSums
-from skdp.solvers._centred_descent import CentredDescent
-from skdp.solvers._gated_descent import _Walk
+from skdp.privacy.release._door import audited_by
+from skdp.privacy.release._plan import Part, Plan
+from skdp.privacy.release._query import Bound
+from skdp.solvers._centred_descent import CentredDescent, _Walk
+from skdp.sums._counts import StateSums
+from skdp.sums._record_sums import ErrorSum, NoiseRatio, ProbabilitySum, RowSum
+from skdp.tables._centred import CentredSource, Centring
+from skdp.tables._memory import MemorySource
+from skdp.tables._source import Block
+from skdp.tables._views import CentredDense
 from tests.audit.centred_descent import LOSSES, ROWS, Case, N
 
 ADJACENCIES = ("replace_one", "zero_out")
@@ -199,7 +198,7 @@ def test_twins_that_start_at_exact_sums_are_found(kind, adjacency):
 )
 def test_twins_that_use_exact_sums_are_found(walk, monkeypatch):
     # Under zero_out: ratios and errors of opposite rows are the same.
-    monkeypatch.setattr("skdp.solvers._gated_descent._Walk", walk)
+    monkeypatch.setattr("skdp.solvers._centred_descent._Walk", walk)
     with pytest.raises(AssertionError, match=r"is not the same|depends on the data"):
         Case("logistic", "zero_out").found()
 
@@ -364,7 +363,7 @@ def test_twin_that_does_not_clip_rows_of_numbers_is_found(monkeypatch):
     def unclipped(X, norm):
         return np.floor(X / norm * 2.0**22 + 0.5)
 
-    monkeypatch.setattr("skdp.queries._record_sums.grid_rows", unclipped)
+    monkeypatch.setattr("skdp.sums._record_sums.grid_rows", unclipped)
     assert case.found().lines[0,] > 8
 
 

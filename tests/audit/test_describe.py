@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 
 from skdp import describe
-from skdp._users import Users
-from skdp.audit._replay import replayed, verdict
+from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
-from skdp.data._memory import MemorySource
 from skdp.io import _rows
-from skdp.queries import _table_sums
-from skdp.queries._table_sums import Moments, TableSums
-from skdp.statistics._asked import Asked
+from skdp.statistics._description import TableQuestions
+from skdp.sums import _counts
+from skdp.sums._counts import CellMoments, TableSums
+from skdp.tables._memory import MemorySource
+from skdp.tables._users import Users
 from tests.audit.linear import BUDGETS
 from tests.audit.tables import answered_by
 
@@ -96,7 +96,7 @@ def charged_without(monkeypatch, is_left_out):
     "is_left_out",
     [
         lambda part: part.shape == (4,),  # the histogram of x
-        lambda part: isinstance(part, Moments),
+        lambda part: isinstance(part, CellMoments),
         lambda part: len(part.shape) == 2,
     ],
     ids=["histogram", "moments", "cross-table"],
@@ -109,24 +109,24 @@ def test_sums_that_are_not_charged_are_caught(adjacency, is_left_out, monkeypatc
 @every_case
 def test_a_cross_table_that_is_counted_once_for_two_is_caught(adjacency, monkeypatch):
     # Counts in both orders, charged as one table.
-    honest = _table_sums.Table.whole
+    honest = _counts.CellCounts.whole
 
     def whole(self, X, unit, shares):
         counts = honest(self, X, unit, shares)
         return counts * (2 if len(self.columns) > 1 else 1)
 
-    monkeypatch.setattr(_table_sums.Table, "whole", whole)
+    monkeypatch.setattr(_counts.CellCounts, "whole", whole)
     assert audited(adjacency)[1] > 1.05
 
 
 def test_a_bound_that_forgets_the_second_record_is_caught(monkeypatch):
-    monkeypatch.setattr(_table_sums.Table, "replace_one", 1.0)
+    monkeypatch.setattr(_counts.CellCounts, "replace_one", 1.0)
     assert audited("replace_one")[1] > 1.1
 
 
 def test_weights_that_follow_from_records_are_caught(monkeypatch):
-    honest, seen = Asked.query, []
-    rows = Asked.rows
+    honest, seen = TableQuestions.query, []
+    rows = TableQuestions.rows
 
     def watched(self, cells):
         seen.append(float(cells[0].values[0]))
@@ -139,8 +139,8 @@ def test_weights_that_follow_from_records_are_caught(monkeypatch):
             plain.parts, tuple(factor * w for w in plain.weights), n_samples
         )
 
-    monkeypatch.setattr(Asked, "rows", watched)
-    monkeypatch.setattr(Asked, "query", query)
+    monkeypatch.setattr(TableQuestions, "rows", watched)
+    monkeypatch.setattr(TableQuestions, "query", query)
     with pytest.raises(AssertionError, match="depends on the data"):
         audited("replace_one")
 
@@ -213,7 +213,7 @@ def test_rows_of_a_user_that_count_as_records_are_caught(relation, monkeypatch):
 
 
 @every_relation
-@pytest.mark.parametrize("kind", [_table_sums.Table, Moments])
+@pytest.mark.parametrize("kind", [_counts.CellCounts, CellMoments])
 def test_parts_that_forget_shares_are_caught(relation, kind, monkeypatch):
     honest = kind.whole
 

@@ -22,13 +22,12 @@ from skdp import (
     DPMLPClassifier,
 )
 from skdp.federated import Federation
-from skdp.federated._local import LocalOwners
-from skdp.model_selection._composition import Composition
-from skdp.model_selection._method import strength
+from skdp.federated._federation import LocalOwners
+from skdp.model_selection._methods import Composition, strength
 from skdp.privacy import epsilon_of
-from skdp.privacy._events import GaussianEvent
-from skdp.privacy._noise import NoiseSource, share_ratio
-from skdp.queries._gradient import Gradient
+from skdp.privacy.accounting._events import GaussianEvent
+from skdp.privacy.noise._source import NoiseSource, share_ratio
+from skdp.sums._gradient import Gradient
 from tests.federated.owned import divided, model
 from tests.io.places import FEATURES, numbers
 from tests.wide import covering

@@ -12,15 +12,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
-from skdp.privacy._plan import Line, Plan
-from skdp.queries._gradient_sum import GradientSum
+from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._iht import IHT
+from skdp.solvers._sparse import IHT
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import MemorySource
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 

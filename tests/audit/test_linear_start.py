@@ -2,7 +2,7 @@
 
 Those of the gate are in ``test_centred_descent.py``, whose lines are the same.
 
-Whole fits are replayed on a neighbour; see `skdp.audit._replay`.
+Whole fits are replayed on a neighbour; see `skdp.audit._exact`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from skdp.audit._replay import Replay
-from skdp.data._code_rows import CodeRows
+from skdp.audit._exact import Replay
+from skdp.ensemble import _boosting as boosting
 from skdp.ensemble import _linear_start as module
-from skdp.ensemble import _newton_boosting as boosting
-from skdp.ensemble._newton_boosting import NewtonBoosting
+from skdp.ensemble._boosting import NewtonBoosting
 from skdp.losses._weighted import weighted
-from skdp.privacy._answers import Released
-from skdp.privacy._plan import Plan
-from skdp.privacy._query import Bound
-from skdp.queries._code_counts import CodeCounts
-from skdp.queries._loss_facts import LossFacts
-from skdp.queries._state_sums import StateSums
+from skdp.privacy.release._answers import Released
+from skdp.privacy.release._plan import Plan
+from skdp.privacy.release._query import Bound
 from skdp.solvers._target_base import released_base
+from skdp.sums._counts import CodeCounts, StateSums
+from skdp.sums._leaves import LossFacts
+from skdp.tables._coded import CodeRows
 from tests.audit.test_newton_boosting import ADJACENCIES, ROUNDING, Case, bytes_of
 from tests.ensemble.coded import Columns
 from tests.ensemble.fits import solver_of, task_of

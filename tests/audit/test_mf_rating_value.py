@@ -18,8 +18,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.decomposition import _rating_values
+from skdp.audit._result import epsilon_lower_bound
+from skdp.decomposition import _value_als
 from skdp.decomposition._ratings import Pattern
 from tests.decomposition.value_problems import BOUNDS, half_of_the_bound, run, task_of
 from tests.spies import SpyNoise, Transcript
@@ -79,7 +79,7 @@ def test_lower_bound_stays_below_the_claim_and_half_the_noise_is_caught(case, le
 
 
 def test_a_clip_that_is_left_out_is_caught(monkeypatch):
-    monkeypatch.setattr(_rating_values, "clipped", lambda residuals, clip: residuals)
+    monkeypatch.setattr(_value_als, "clipped", lambda residuals, clip: residuals)
     assert audited_epsilon(TIGHT) > EPSILON
 
 

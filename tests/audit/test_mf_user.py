@@ -15,16 +15,14 @@ import math
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.decomposition import _kept_ratings, _users
-from skdp.decomposition._rating_source import RatingSource
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._task import Task
+from skdp.audit._result import epsilon_lower_bound
+from skdp.decomposition import _ratings, _user_sums
+from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.decomposition._user_als import UserALS
 from skdp.privacy import Budget
-from skdp.privacy._accounting import calibrate
-from skdp.privacy._noise import NoiseSource
-from skdp.solvers._progress import Progress
+from skdp.privacy.accounting._calibrate import calibrate
+from skdp.privacy.noise._source import NoiseSource
+from skdp.solvers._base import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for
 from tests.spies import SpyNoise
@@ -164,7 +162,7 @@ def test_others_contribute_the_same_numbers():
 def of_items(query, first):
     """The part of a query that is of items from `first` on."""
     if len(query) == N_ITEMS * (N_ITEMS - 1) // 2:
-        pairs = _users.PairQuery(N_USERS, N_ITEMS).read(query)
+        pairs = _user_sums.PairQuery(N_USERS, N_ITEMS).read(query)
         return pairs[first:, first:][np.tril_indices(N_ITEMS - first, -1)]
     # Moments are behind the sums; the count of columns solves a quadratic equation.
     n_columns = math.isqrt(len(query) + (N_ITEMS // 2) ** 2) - N_ITEMS // 2
@@ -209,7 +207,7 @@ def moved_by_opposite(solver):
 
 
 def test_clipping_ratings_one_by_one_is_caught(monkeypatch):
-    sums = _users.add_sums.py_func
+    sums = _user_sums.add_sums.py_func
 
     def one_by_one(starts, others, values, *rest):
         """Every rating is clipped as if it were a user's only one."""
@@ -222,7 +220,7 @@ def test_clipping_ratings_one_by_one_is_caught(monkeypatch):
                 sums(single, others[part], values[part], *own)
 
     assert max(moved_by_opposite(SOLVER)) <= 1
-    monkeypatch.setattr(_users, "add_sums", one_by_one)
+    monkeypatch.setattr(_user_sums, "add_sums", one_by_one)
     assert max(moved_by_opposite(SOLVER)) > 2
 
 
@@ -236,13 +234,13 @@ def test_weights_that_forget_the_rule_are_caught(monkeypatch):
             np.add.at(result, others[own], round(per_unit / math.sqrt(limit)))
 
     def everything(ratings, max_ratings, seed):
-        return _kept_ratings.kept_ratings(ratings, None, seed)
+        return _ratings.kept_ratings(ratings, None, seed)
 
     def moved(is_broken):
         with monkeypatch.context() as patch:
             if is_broken:
-                patch.setattr(_users, "add_counts", forgetful)
-                patch.setattr(_users, "kept_ratings", everything)
+                patch.setattr(_user_sums, "add_counts", forgetful)
+                patch.setattr(_user_sums, "kept_ratings", everything)
             others = table()[1:]
             one = dict.fromkeys(range(N_ITEMS), 5.0)
             return changes([one, *others], [{}, *others], SOLVER, limit)[0]
@@ -264,17 +262,17 @@ def test_a_rule_that_is_not_applied_is_caught(monkeypatch):
     assert n_moved_items(4) == 4
 
     def everything(ratings, max_ratings, seed):
-        return _kept_ratings.kept_ratings(ratings, None, seed)
+        return _ratings.kept_ratings(ratings, None, seed)
 
-    monkeypatch.setattr(_users, "kept_ratings", everything)
+    monkeypatch.setattr(_user_sums, "kept_ratings", everything)
     assert n_moved_items(4) > 4
 
 
 def keys_by_code(order, seed, n_kept):
     """Independent draws for each code: what one would write first."""
     users = np.repeat(np.arange(len(order.counts)), order.counts)
-    codes = _kept_ratings._mixed(users.astype(np.uint64) ^ seed)
-    keys = _kept_ratings._mixed(codes ^ order.others.astype(np.uint64))
+    codes = _ratings._mixed(users.astype(np.uint64) ^ seed)
+    keys = _ratings._mixed(codes ^ order.others.astype(np.uint64))
     rank = np.empty(len(users), dtype=int)
     starts = np.repeat(order.starts[:-1], order.counts)
     rank[np.lexsort((keys, users))] = np.arange(len(users)) - starts
@@ -289,13 +287,13 @@ def moved_by_leaving():
 
 def test_keys_by_code_are_caught(monkeypatch):
     assert moved_by_leaving() <= 1
-    monkeypatch.setattr(_kept_ratings, "_smallest_keys", keys_by_code)
+    monkeypatch.setattr(_ratings, "_smallest_keys", keys_by_code)
     assert moved_by_leaving() > 1.5
 
 
 def test_halved_replacement_is_caught(monkeypatch):
     """The sensitivity of leaving a user out is no bound for replacing him."""
-    monkeypatch.setattr(_users.RowQuery, "exact", property(lambda self: self.clip))
+    monkeypatch.setattr(_user_sums.RowQuery, "exact", property(lambda self: self.clip))
     assert moved_by_opposite(SOLVER)[1] > 1.9
 
 

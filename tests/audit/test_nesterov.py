@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from skdp.privacy._plan import Batch
+from skdp.privacy.release._plan import Batch
 from tests.audit.accelerated import BUDGET, PURE, audited_epsilon
 
 # The exact audits of test_replay.py are what `make test` runs.

@@ -12,18 +12,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.audit._replay import marked, replayed, verdict
-from skdp.data._memory import MemorySource
+from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.losses._objective import NetworkObjective
 from skdp.neural_network import NETWORK_SOLVERS
-from skdp.objectives._network import NetworkObjective
 from skdp.papers import Convolution
 from skdp.papers._convolution_sum import FilterGradients, _Seen
 from skdp.privacy import Budget, calibrate
-from skdp.privacy._query import Bound
-from skdp.queries._network_gradient import NetworkGradient
-from skdp.solvers._progress import Progress
+from skdp.privacy.release._query import Bound
+from skdp.solvers._base import Progress
 from skdp.solvers._steps import descend
+from skdp.sums._network import NetworkGradient
+from skdp.tables._memory import MemorySource
 from tests.audit.exact_laws import exact_epsilon
 from tests.door import answers_for, event_of, planned
 

@@ -1,6 +1,6 @@
 """Exact audits of boosted trees: whole fits replayed on a neighbour, and planted bugs.
 
-See `skdp.audit._replay`. The record that is exchanged is at the bound of every answer:
+See `skdp.audit._exact`. The record that is exchanged is at the bound of every answer:
 by its code in another leaf of each tree or, by an offset, with raw predictions far from
 those of the other.
 """
@@ -14,21 +14,18 @@ from functools import cached_property, partial
 import numpy as np
 import pytest
 
-from skdp.audit._replay import marked, replayed, verdict
-from skdp.ensemble import _newton_boosting as module
-from skdp.ensemble._newton_boosting import NewtonBoosting
+from skdp.audit._exact import marked, replayed, verdict
+from skdp.ensemble import _boosting as module
+from skdp.ensemble._boosting import NewtonBoosting
 from skdp.privacy import calibrate
-from skdp.privacy._answers import Released
-from skdp.privacy._plan import Line, Plan
-from skdp.privacy._query import Bound
-from skdp.queries import _leaf_sums_kernel
-from skdp.queries._code_counts import CodeCounts
-from skdp.queries._leaf_sums import LeafSums, LeafTerms
-from skdp.queries._loss_facts import PLAIN, LossFacts
-from skdp.queries._model_gains import ModelGains
-from skdp.queries._state_sums import StateSums
-from skdp.solvers._progress import Progress
+from skdp.privacy.release._answers import Released
+from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._query import Bound
+from skdp.solvers._base import Progress
 from skdp.solvers._target_base import released_base
+from skdp.sums import _leaves_kernel
+from skdp.sums._counts import CodeCounts, StateSums
+from skdp.sums._leaves import PLAIN, LeafSums, LeafTerms, LossFacts, ModelGains
 from tests.ensemble.coded import ONE, Columns, source_of
 from tests.ensemble.fits import BUDGET, solver_of, task_of
 
@@ -357,12 +354,12 @@ def test_broken_twin_that_charges_two_labels_of_the_smaller_weight_is_found(
 
 @pytest.mark.parametrize("place", ["zero_out", "one leaf"])
 def test_broken_twin_of_counts_that_are_not_clipped_is_found(place, monkeypatch):
-    honest = _leaf_sums_kernel.poisson_sums
+    honest = _leaves_kernel.poisson_sums
 
     def unclipped(leaves, raw, y, is_present, clip, *rest):
         honest(leaves, raw, y, is_present, 4.0, *rest)
 
-    monkeypatch.setattr(_leaf_sums_kernel, "poisson_sums", unclipped)
+    monkeypatch.setattr(_leaves_kernel, "poisson_sums", unclipped)
     assert WORST[f"poisson, {place}"].found().largest > 1.9
 
 

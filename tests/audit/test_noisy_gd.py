@@ -14,13 +14,13 @@ import math
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import LogisticLoss, SoftmaxLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._auto import choose_solver
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 
@@ -123,7 +123,7 @@ def test_softmax(adjacency):
 def test_the_bound_itself_is_calibrated():
     """Two Gaussians mu apart: the bound is below the truth, and not by far."""
     rng = np.random.default_rng(0)
-    from skdp.privacy._gaussian import gaussian_epsilon
+    from skdp.privacy.accounting._gaussian import gaussian_epsilon
 
     mu, n = 1.0, 20_000
     bound = epsilon_lower_bound(rng.normal(mu, size=n), rng.normal(size=n), 0.01)

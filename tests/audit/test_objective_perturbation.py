@@ -14,11 +14,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import HuberHingeLoss, LogisticLoss
 from skdp.privacy import Budget, calibrate
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.line import Line
 from tests.spies import SpyNoise

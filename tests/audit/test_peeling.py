@@ -12,13 +12,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.privacy._noise import NoiseSource
-from skdp.solvers._peeling import Peeling
+from skdp.privacy.noise._source import NoiseSource
+from skdp.solvers._sparse import Peeling
+from skdp.tables._memory import MemorySource
 from tests.door import event_of, planned, run
 from tests.spies import SpyNoise
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdp.audit import audit_estimator
-from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy.accounting._gaussian import gaussian_mu
 from tests.planted import records
 
 SOUND = ("NoisyCorrelations", "NoisySums")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdp.audit import audit_estimator
-from skdp.privacy._adjacency import OF_USERS
+from skdp.privacy.accounting._relations import OF_USERS
 from tests.planted import users
 
 KINDS = {

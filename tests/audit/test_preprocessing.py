@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from skdp import DPPCA, DPQuantileClipper, DPSimpleImputer, DPStandardScaler
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.io import _rows
-from skdp.privacy import _door
+from skdp.privacy.release import _door
+from skdp.tables._memory import MemorySource
 from tests.spies import SpyNoise
 
 RUNS = {"gaussian": 8000, "spherical": 4000}

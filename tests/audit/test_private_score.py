@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from skdp import private_score
-from skdp.audit._bounds import epsilon_lower_bound
+from skdp.audit._result import epsilon_lower_bound
 from skdp.model_selection import SCORINGS, resolve_scoring
-from skdp.privacy import _door
+from skdp.privacy.release import _door
 from tests.audit.tables import Says
 from tests.spies import SpyNoise
 

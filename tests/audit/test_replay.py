@@ -1,4 +1,4 @@
-"""Exact audits of all that is released, and planted bugs: see `skdp.audit._replay`.
+"""Exact audits of all that is released, and planted bugs: see `skdp.audit._exact`.
 
 `linear` with `linear_pairs`, `tables`, `ratings` and `searches` have the mechanisms and
 their worst neighbours, `exact_laws` what a transcript does not tell, `table` all rows,
@@ -16,17 +16,16 @@ import numpy as np
 import pytest
 
 import skdp
-from skdp.audit._replay import Replay, told_apart
-from skdp.decomposition._registry import PRIVATE_FORMS
+from skdp.audit._exact import Replay, told_apart
+from skdp.decomposition._factorize import PRIVATE_FORMS
 from skdp.model_selection import SCORINGS, Composition, RandomStopping
-from skdp.model_selection._method import strength
-from skdp.model_selection._registry import METHODS
-from skdp.model_selection._trial import Job
+from skdp.model_selection._candidates import SearchJob
+from skdp.model_selection._methods import METHODS, strength
 from skdp.papers import _frank_wolfe
 from skdp.papers import _output_perturbation as moved
 from skdp.preprocessing._private import PrivateTransformer
-from skdp.privacy._plan import Batch, Poisson
-from skdp.privacy._query import Bound
+from skdp.privacy.release._plan import Batch, Poisson
+from skdp.privacy.release._query import Bound
 from skdp.solvers import SOLVERS
 from skdp.solvers import _objective_perturbation as tilted
 from tests.audit import exact_laws, searches, table, tables
@@ -182,16 +181,16 @@ def test_a_final_fit_that_is_not_charged_is_caught(law, monkeypatch):
 @every_law
 @pytest.mark.parametrize("name", ["disjoint_splits", "composition, two parts"])
 def test_parts_that_overlap_are_caught(name, law, monkeypatch):
-    honest_split, honest_fit = Job.fit_and_score, Job.fit
+    honest_split, honest_fit = SearchJob.fit_and_score, SearchJob.fit
 
     def overlapping(self, prepared, splits, **facts):
         rows = np.arange(self.n_samples)
         both = [replace(split, train=rows) for split in splits]
         return honest_split(self, prepared, both, **facts)
 
-    monkeypatch.setattr(Job, "fit_and_score", overlapping)
+    monkeypatch.setattr(SearchJob, "fit_and_score", overlapping)
     monkeypatch.setattr(
-        Job, "fit", lambda self, ready, rows=None: honest_fit(self, ready)
+        SearchJob, "fit", lambda self, ready, rows=None: honest_fit(self, ready)
     )
     assert largest(name, "replace_one", law) > 1.3
 
@@ -270,7 +269,7 @@ def test_the_page_states_the_floors():
 
 
 def test_two_gaussians_and_two_laplaces_have_the_epsilon_they_are_known_for():
-    from skdp.privacy._gaussian import gaussian_epsilon
+    from skdp.privacy.accounting._gaussian import gaussian_epsilon
 
     x = np.linspace(-14.0, 15.0, 40_001)
     p, q = (np.exp(-((x - mean) ** 2) / 2) for mean in (0.0, 1.0))

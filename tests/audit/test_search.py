@@ -46,12 +46,12 @@ import numpy as np
 import pytest
 
 from skdp import DPGridSearchCV, DPLogisticRegression
-from skdp.audit._bounds import epsilon_lower_bound
+from skdp.audit._result import epsilon_lower_bound
 from skdp.model_selection import Composition, RandomStopping
-from skdp.model_selection._method import strength
-from skdp.model_selection._trial import Split, Trial
+from skdp.model_selection._candidates import ScoredFit, Split
+from skdp.model_selection._methods import strength
 from skdp.privacy import Budget, GaussianEvent, LaplaceEvent, calibrate
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.noise._source import NoiseSource
 from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import SENSITIVITY, NoisySum
 
@@ -172,7 +172,7 @@ class Fits:
             totals = self._noisy(readies, rows)
             counts = self._right(readies, totals, split.validation)
             for i, total, count in zip(mine, totals, counts, strict=True):
-                found[i] = Trial(i, float(total))
+                found[i] = ScoredFit(i, float(total))
                 self._exact[i] = np.array([float(count)])
         return found
 
@@ -210,7 +210,7 @@ def search_for(grid, budget, adjacency, method, params=None, fraction=0.5):
 
 @pytest.fixture(autouse=True)
 def _quick_plans(monkeypatch):
-    monkeypatch.setattr("skdp.privacy._door.calibrate", cached_calibrate)
+    monkeypatch.setattr("skdp.privacy.release._door.calibrate", cached_calibrate)
 
 
 def trained_pair(adjacency, n, reach):

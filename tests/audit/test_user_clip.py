@@ -11,15 +11,14 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPSparseLogisticRegression
-from skdp.data._centred import Centring
-from skdp.data._users import UserSource
-from skdp.privacy._query import Bound, Layout
-from skdp.queries import _user_gradients
-from skdp.queries._gradient import Gradients
-from skdp.queries._grid import RESIDUAL_BITS
-from skdp.queries._row_grid import LONGEST
-from skdp.queries._user_gradients import UserGradients, UserSum
-from skdp.solvers import _noisy_gd
+from skdp.privacy.release._query import Bound, Layout
+from skdp.solvers import _descent
+from skdp.sums import _gradient
+from skdp.sums._exact import RESIDUAL_BITS
+from skdp.sums._gradient import Gradients, UserGradients, UserSum
+from skdp.sums._grid_rows import LONGEST
+from skdp.tables._centred import Centring
+from skdp.tables._memory import UserSource
 from tests.audit import centred_descent
 from tests.audit.linear import ALL_LOSSES
 from tests.audit.test_users import ROUNDING, as_tables
@@ -178,7 +177,7 @@ def test_no_order_block_or_storage_changes_a_bit(monkeypatch):
             source = source_of(stored, y[order], codes[order])
             source.largest_block = size
             assert np.array_equal(query.total(query.open(source), None), found)
-    monkeypatch.setattr(_user_gradients, "_MOST_USERS", 3)
+    monkeypatch.setattr(_gradient, "_MOST_USERS", 3)
     assert np.array_equal(query.total(query.open(source_of(X, y, codes)), None), found)
 
 
@@ -246,7 +245,7 @@ def test_what_a_clip_of_users_needs(monkeypatch):
             DPLogisticRegression(**{**FACTS, "solver_params": {"user_clip": bad}}).fit(
                 X, y, groups=codes
             )
-    monkeypatch.setattr(_noisy_gd, "_MOST_NUMBERS", 10)
+    monkeypatch.setattr(_descent, "_MOST_NUMBERS", 10)
     with pytest.raises(ValueError, match="keeps a number for each user"):
         DPLogisticRegression(**FACTS).fit(X, y, groups=codes)
 

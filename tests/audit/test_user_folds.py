@@ -14,7 +14,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 
 from skdp import BudgetLedger, DPMatrixFactorization
-from skdp.decomposition._users import CountQuery
+from skdp.decomposition._user_sums import CountQuery
 from skdp.model_selection import RatingKFold, UserKFold
 
 N_USERS, N_ITEMS = 150, 60

@@ -1,6 +1,6 @@
 """Exact audits of fits of users, of whom one has all rows changed; broken twins.
 
-See `skdp.audit._replay`: one transcript, replayed on the neighbour. The pairs are those
+See `skdp.audit._exact`: one transcript, replayed on the neighbour. The pairs are those
 of `tests.audit.users`.
 """
 
@@ -16,17 +16,16 @@ import pandas as pd
 import pytest
 
 import skdp
-from skdp._users import Users
-from skdp.audit._replay import replayed, verdict
-from skdp.data import _users
+from skdp.audit._exact import replayed, verdict
 from skdp.exceptions import UnboundedQueryError
 from skdp.losses import CauchyLoss, HuberHingeLoss, SigmoidLoss, SoftmaxLoss
 from skdp.losses._weighted import weighted
-from skdp.privacy._query import Bound
-from skdp.queries import _exact_gradient
-from skdp.queries._exact_gradient import ExactGradientSum
-from skdp.queries._gradient import Gradients
-from skdp.queries._grid_rows import _PlainGrid
+from skdp.privacy.release._query import Bound
+from skdp.sums import _gradient
+from skdp.sums._gradient import ExactGradientSum, Gradients
+from skdp.sums._grid_rows import _PlainGrid
+from skdp.tables import _memory
+from skdp.tables._users import Users
 from tests.audit import centred_descent, tables
 from tests.audit.linear import ALL_LOSSES, BUDGETS
 from tests.audit.users import (
@@ -249,7 +248,7 @@ def by_place(codes, n_users):
 def of_two_ids(codes, n_users):
     """Planted bug: the id of a row is cut off, so that a user has two."""
     halves = 2 * codes + np.arange(len(codes)) % 2
-    return _users.equal_shares(halves, 2 * n_users)
+    return _memory.equal_shares(halves, 2 * n_users)
 
 
 def one_row_too_many(codes, n_users):
@@ -271,7 +270,7 @@ def test_twins_whose_shares_are_too_large_are_found(shares, relation):
 def test_twin_that_forgets_shares_is_found(relation, monkeypatch):
     cell = Cell("noisy_gd", "logistic", relation)
     pair = in_one_direction(cell.objective.loss, relation)
-    monkeypatch.setattr(_exact_gradient, "has_shares", lambda present: False)
+    monkeypatch.setattr(_gradient, "has_shares", lambda present: False)
     assert cell.found(as_tables(pair)).total > 2.4
 
 
@@ -279,7 +278,7 @@ def test_twin_that_forgets_shares_is_found(relation, monkeypatch):
 def test_rows_beyond_the_most_do_not_count(relation, monkeypatch):
     cell = Cell("noisy_gd", "logistic", relation)
     pair = in_one_direction(cell.objective.loss, relation, n_rows=7, instead=7)
-    monkeypatch.setattr(_users, "MOST_ROWS_OF_A_USER", 3)
+    monkeypatch.setattr(_memory, "MOST_ROWS_OF_A_USER", 3)
     found = cell.found(as_tables(pair))
     assert 0.9995 <= found.total <= found.largest <= 1 + ROUNDING
 
@@ -295,10 +294,10 @@ def test_twin_that_rounds_shares_to_the_nearest_is_found(monkeypatch):
     relation = "zero_out_user"
 
     def to_the_nearest(self, residual, block):
-        units = self._units(residual, None, _exact_gradient.RESIDUAL_BITS)
+        units = self._units(residual, None, _gradient.RESIDUAL_BITS)
         return np.rint(units * block.present[:, None])
 
-    monkeypatch.setattr(_exact_gradient, "RESIDUAL_BITS", 6)
+    monkeypatch.setattr(_gradient, "RESIDUAL_BITS", 6)
     monkeypatch.setattr(_PlainGrid, "bits", 6)
     cell = Cell("noisy_gd", "logistic", relation)
     # 19 rows of 32 / 19 units each: 2 if they are rounded.

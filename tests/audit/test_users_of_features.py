@@ -14,11 +14,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPSparseLogisticRegression
-from skdp.data._users import UserSource, equal_shares
-from skdp.data._views import EntriesClipped
 from skdp.papers._frank_wolfe import VertexPath
-from skdp.queries import _moments
-from skdp.queries._moments import MomentSums, MomentWeights
+from skdp.sums import _moments
+from skdp.sums._moments import MomentSums, MomentWeights
+from skdp.tables._memory import UserSource, equal_shares
+from skdp.tables._views import EntriesClipped
 from tests.audit import linear
 from tests.audit.linear_pairs import N, pairs
 from tests.audit.test_users import (

@@ -1,7 +1,7 @@
 """Exact audits of boosted trees and networks of users; broken twins.
 
 One transcript is replayed on a table in which one user has all rows changed, see
-`skdp.audit._replay`. Cases are those of records, whose rows are dealt out to users.
+`skdp.audit._exact`. Cases are those of records, whose rows are dealt out to users.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.audit._replay import Replay, marked, replayed, verdict
-from skdp.data import _users
-from skdp.data._held import HeldSource, in_memory
-from skdp.data._memory import MemorySource
-from skdp.data._offset import WithOffset
-from skdp.data._source import Block
-from skdp.data._users import UserSource, equal_shares
+from skdp.audit._exact import Replay, marked, replayed, verdict
 from skdp.ensemble._trees import uncut
 from skdp.losses import LogisticLoss, SoftmaxLoss
-from skdp.privacy._query import Layout
-from skdp.queries import _code_counts, _leaf_sums, _network_sum
-from skdp.queries._code_counts import CodeCounts
-from skdp.queries._exact_sums import WholeSum
-from skdp.queries._leaf_sums import LeafReader, LeafSums, LeafTerms
-from skdp.queries._loss_facts import LossFacts
-from skdp.queries._model_gains import ModelGains
-from skdp.queries._network_sum import ExactNetworkSum, Gridded
-from skdp.solvers._progress import Progress
+from skdp.privacy.release._query import Layout
+from skdp.solvers._base import Progress
+from skdp.sums import _counts, _leaves, _network
+from skdp.sums._counts import CodeCounts
+from skdp.sums._exact import WholeSum
+from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms, LossFacts, ModelGains
+from skdp.sums._network import ExactNetworkSum, Gridded
+from skdp.tables import _memory
+from skdp.tables._memory import (
+    HeldSource,
+    MemorySource,
+    UserSource,
+    WithOffset,
+    equal_shares,
+    in_memory,
+)
+from skdp.tables._source import Block
 from tests.audit import test_linear_start as linear_start
 from tests.audit import test_networks as networks
 from tests.audit import test_newton_boosting as boosting
@@ -245,7 +247,7 @@ def test_twin_of_leaves_that_forget_shares_is_found(relation, monkeypatch):
 
 @every_relation
 def test_rows_beyond_the_most_do_not_count(relation, monkeypatch):
-    monkeypatch.setattr(_users, "MOST_ROWS_OF_A_USER", 3)
+    monkeypatch.setattr(_memory, "MOST_ROWS_OF_A_USER", 3)
 
     def but_all_of_them(codes, n_users):
         """Planted bug: all rows count, divided by the most."""
@@ -276,7 +278,7 @@ def test_twin_that_charges_the_rounding_of_one_row_is_found(query, monkeypatch):
 @every_relation
 def test_twin_of_counts_to_the_nearest_is_found(relation, monkeypatch):
     """On a coarse grid: 9 rows of 16 / 9 units each are 9, or 18 to the nearest."""
-    monkeypatch.setattr(_code_counts, "_UNIT", 2.0**-4)
+    monkeypatch.setattr(_counts, "_UNIT", 2.0**-4)
     case = boosting.WORST["squared, start, counts and leaves, zero_out"]
     if relation == "replace_user":
         case = boosting.WORST["logistic, counts and another leaf"]
@@ -285,7 +287,7 @@ def test_twin_of_counts_to_the_nearest_is_found(relation, monkeypatch):
     def to_the_nearest(self, reader, rows):
         total = WholeSum(self.shape)
         for block in reader.blocks():
-            units = np.rint(block.present / _code_counts._UNIT)
+            units = np.rint(block.present / _counts._CODE_UNIT)
             total.add(np.bincount(block.X[:, 0], units, minlength=2))
         return (total,)
 
@@ -318,10 +320,10 @@ def test_rows_that_are_alike_add_what_one_of_them_does(loss):
 
 def test_readers_of_records_do_not_take_users():
     source = dealt(boosting.WORST["logistic, another leaf"].source(None))
-    assert _leaf_sums.held(source, with_shares=True).present.dtype == np.float64
+    assert _leaves.held(source, with_shares=True).present.dtype == np.float64
     for shown in (source, WithOffset(source, lambda codes: codes)):
         with pytest.raises(TypeError, match="each row for a record"):
-            _leaf_sums.held(shown)
+            _leaves.held(shown)
 
     class Shown:
         """A view that does not say that its rows are those of users."""
@@ -332,7 +334,7 @@ def test_readers_of_records_do_not_take_users():
             return (Block(b.X, b.y, b.present) for b in source.blocks())
 
     with pytest.raises(TypeError, match="each row for a record"):
-        _leaf_sums.held(Shown(), with_shares=True)
+        _leaves.held(Shown(), with_shares=True)
 
 
 class Streamed:
@@ -361,7 +363,7 @@ def test_users_who_are_read_once_and_kept_have_the_same_bits(relation):
     one, other = (case.run(own, Replay(3)) for own in (source, kept))
     assert boosting.bytes_of(one) == boosting.bytes_of(other)
     with pytest.raises(TypeError, match="each row for a record"):
-        _leaf_sums.held(kept)
+        _leaves.held(kept)
 
 
 # ---------------------------------------------------------------------------- networks
@@ -444,7 +446,7 @@ def test_twins_of_networks_whose_shares_are_too_large_are_found(shares, relation
 
 @every_relation
 def test_twin_of_networks_that_forget_shares_is_found(relation, monkeypatch):
-    monkeypatch.setattr(_network_sum, "counted", lambda factors, present: factors)
+    monkeypatch.setattr(_network, "counted", lambda factors, present: factors)
     assert told_of_network(relation).total > 1.9
 
 

@@ -7,13 +7,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from skdp.audit._replay import marked, replayed, verdict
-from skdp.data._users import UserSource, equal_shares
-from skdp.data._views import EntriesClipped
-from skdp.objectives._linear import LinearObjective
+from skdp.audit._exact import marked, replayed, verdict
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import calibrate
-from skdp.solvers._progress import Progress
+from skdp.solvers._base import Progress
 from skdp.solvers._registry import SOLVERS
+from skdp.tables._memory import UserSource, equal_shares
+from skdp.tables._views import EntriesClipped
 from tests.audit.linear import ALL_LOSSES, BUDGETS, PARAMS
 from tests.door import planned
 from tests.solvers.neighbours import random_targets

@@ -169,7 +169,7 @@ def test_data_given_as_categories_are_not_quoted(given):
 
 
 def test_broken_twin_that_quotes_data_is_found(monkeypatch):
-    monkeypatch.setattr("skdp.columns._given.briefly", repr)
+    monkeypatch.setattr("skdp.tables._columns.briefly", repr)
     with pytest.raises(AssertionError):
         quotes_no_data(lambda: as_declared(WHOLE))
 

@@ -33,14 +33,14 @@ from skdp import (
     describe,
     private_score,
 )
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block
-from skdp.decomposition._rating_source import RatingSource
+from skdp.decomposition._ratings import RatingSource
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.federated import Federation
 from skdp.io import ParquetSource
-from skdp.io._part import FrameRows
-from skdp.privacy import _answers
+from skdp.io._parts import FrameRows
+from skdp.privacy.release import _answers
+from skdp.tables._memory import MemorySource
+from skdp.tables._source import Block
 from tests.federated.owned import divided
 from tests.io.places import COLUMNS, FEATURES, in_files, numbers
 from tests.wide import covering

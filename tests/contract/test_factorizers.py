@@ -9,18 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdp.decomposition._factorize import factorize
-from skdp.decomposition._rating_source import RatingSource
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._registry import PRIVATE_FORMS
-from skdp.decomposition._task import Task
-from skdp.decomposition.plain import FACTORIZERS
+from skdp.decomposition._factorize import PRIVATE_FORMS, factorize
+from skdp.decomposition._plain import FACTORIZERS
+from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy import Budget, epsilon_of
-from skdp.privacy._adjacency import UNIT_OF
-from skdp.privacy._door import Door
-from skdp.privacy._noise import NoiseSource
-from skdp.solvers._progress import Progress
+from skdp.privacy.accounting._relations import UNIT_OF
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._door import Door
+from skdp.solvers._base import Progress
 from tests.contract.test_registry import FORBIDDEN
 from tests.contract.test_seam import FrameSpy
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings

@@ -22,7 +22,7 @@ from skdp import (
 )
 from skdp._base import PrivateEstimator
 from skdp.columns import Range
-from skdp.decomposition._ids import found_ids
+from skdp.decomposition._ratings import found_ids
 
 SECRET = "ann has 3 cats"
 

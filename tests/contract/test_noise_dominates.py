@@ -30,12 +30,12 @@ from skdp import (
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
 )
-from skdp._forecast import Signal
+from skdp._base import Signal
 from skdp.exceptions import NoiseDominatesWarning
-from skdp.linear_model._signal import signal_of
-from skdp.model_selection import _candidates, _trial
-from skdp.privacy import _answers
-from skdp.privacy._adjacency import UNIT_OF
+from skdp.linear_model._forecast import signal_of
+from skdp.model_selection import _candidates
+from skdp.privacy.accounting._relations import UNIT_OF
+from skdp.privacy.release import _answers
 
 LABELS = {"classes": [0, 1]}
 BOUNDED = {"target_bounds": (-1, 1)}
@@ -240,7 +240,7 @@ def test_all_fits_of_a_statement_say_it_once(work, action):
 
 
 def test_twin_that_trusts_pythons_memory_floods(monkeypatch):
-    monkeypatch.setattr("skdp._forecast.warn_once", skdp._quiet.warn)
+    monkeypatch.setattr("skdp._base.warn_once", skdp._quiet.warn)
     with shown("default") as told:
         cross_validated()
     assert len(told) == 5
@@ -296,7 +296,7 @@ def test_a_private_search_says_it_once_for_all_of_its_fits(tmp_path):
 def test_twin_whose_trials_are_not_silent_floods(monkeypatch):
     for module in (_candidates, _answers):
         monkeypatch.setattr(module, "no_warnings", nullcontext)
-    monkeypatch.setattr(_trial, "silence", nullcontext)
+    monkeypatch.setattr(_candidates, "silence", nullcontext)
     with shown() as told:
         search(0.02).fit(X, Y)
     assert len(told) > 1

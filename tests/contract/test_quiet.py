@@ -24,9 +24,9 @@ import skdp._quiet
 from skdp import DPGridSearchCV, DPLogisticRegression, private_score
 from skdp._quiet import _filtered, _Shared, _without_output, no_warnings, warn
 from skdp.exceptions import LargeDeltaWarning, PublicLabelsWarning
-from skdp.model_selection import _scoring_base
-from skdp.privacy import _answers
-from skdp.privacy._noise import NoiseSource
+from skdp.model_selection import _scorer_sums
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release import _answers
 
 LETTERS = np.random.default_rng(0).choice(["a", "b", "c"], size=(60, 1)).astype(object)
 IS_A = (LETTERS[:, 0] == "a").astype(int)
@@ -46,7 +46,7 @@ def of_the_main_thread_only():
 
 @pytest.fixture
 def with_the_twin(monkeypatch):
-    for module in (skdp._quiet, _scoring_base, _answers):
+    for module in (skdp._quiet, _scorer_sums, _answers):
         monkeypatch.setattr(module, "no_warnings", of_the_main_thread_only)
 
 
@@ -310,7 +310,7 @@ def test_nothing_that_a_scored_model_prints_or_logs_is_seen(capfd, caplog):
 def test_twin_that_silences_warnings_alone_shows_the_number_of_calls(
     capfd, caplog, monkeypatch
 ):
-    monkeypatch.setattr(_scoring_base, "silence", no_warnings)
+    monkeypatch.setattr(_scorer_sums, "silence", no_warnings)
     seen = [lines_of_scores(capfd, caplog, **case) for case in CASES]
     assert min(seen[0]) > 0
     assert seen[0] != seen[1]

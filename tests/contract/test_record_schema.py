@@ -13,11 +13,11 @@ from sklearn.base import clone, is_classifier
 
 from skdp import DPLogisticRegression, private_score
 from skdp.privacy import PrivacyRecord, record_schema
-from skdp.privacy._codec import _FIELDS as FIELDS_OF_EVENTS
-from skdp.privacy._codec import _LATER as LATER_FIELDS
-from skdp.privacy._codec import _WHOLES as WHOLES
-from skdp.privacy._codec import event_from_json, event_to_dict
-from skdp.privacy._record import RECORD_SCHEMA
+from skdp.privacy.accounting._codec import _FIELDS as FIELDS_OF_EVENTS
+from skdp.privacy.accounting._codec import _LATER as LATER_FIELDS
+from skdp.privacy.accounting._codec import _WHOLES as WHOLES
+from skdp.privacy.accounting._codec import event_from_json, event_to_dict
+from skdp.privacy.release._record import RECORD_SCHEMA
 from tests.contract.test_estimators import INSTANCES
 from tests.decomposition.ratings import low_rank_ratings
 from tests.decomposition.test_matrix_factorization import BY_USER, PRIVATE

@@ -32,20 +32,17 @@ from skdp import (
     private_score,
 )
 from skdp.columns import Range
-from skdp.data._buckets import Bucket
-from skdp.data._centred import CentredRows, CentredSource
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block
-from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
-from skdp.decomposition._rating_source import RatingSource
-from skdp.decomposition._ratings import Ratings
-from skdp.federated._local import LocalOwners
-from skdp.io._part import Part
-from skdp.model_selection._registry import METHODS
-from skdp.privacy._door import Door
-from skdp.privacy._draws import DrawsOf
-from skdp.privacy._entropy import SeededEntropy, SystemEntropy
-from skdp.privacy._noise import NoiseSource
+from skdp.decomposition._ratings import Ratings, RatingSource
+from skdp.federated._federation import LocalOwners
+from skdp.io._parts import WorkerPart
+from skdp.model_selection._methods import METHODS
+from skdp.privacy.noise._rounding import SeededEntropy, SystemEntropy
+from skdp.privacy.noise._source import DrawsOf, NoiseSource
+from skdp.privacy.release._door import Door
+from skdp.tables._centred import CentredMatrix, CentredSource
+from skdp.tables._memory import MemorySource
+from skdp.tables._source import Block
+from skdp.tables._views import Bucket, ColumnsOf, ConstantColumn, EntriesClipped
 from tests.imports import sources
 from tests.problems import CASES, case_id, run_case
 from tests.wide import covering
@@ -53,19 +50,18 @@ from tests.wide import covering
 PACKAGE = Path(skdp.__file__).parent
 # The door, and the room of noise behind it.
 DOOR = {
-    "skdp.privacy._answers",
-    "skdp.privacy._door",
-    "skdp.privacy._shared_answers",
+    "skdp.privacy.release._answers",
+    "skdp.privacy.release._door",
+    "skdp.privacy.release._shared",
 }
 NOISE = {
-    "skdp.privacy._entropy",
-    "skdp.privacy._laws",
-    "skdp.privacy._noise",
-    "skdp.privacy._rounding",
-    "skdp.privacy._selection",
+    "skdp.privacy.noise._rounding",
+    "skdp.privacy.noise._laws",
+    "skdp.privacy.noise._source",
+    "skdp.privacy.noise._selection",
 }
 # Who writes down what a fit would release, for an audit: nothing of it is released.
-AUDIT = {"skdp.audit._replay"}
+AUDIT = {"skdp.audit._exact"}
 # Who computes within the walls, and why it cannot ask for sums.
 INSIDE = {
     "skdp.papers._bolt_on": "visits records one by one in a secret order",
@@ -76,7 +72,7 @@ INSIDE = {
 }
 # Whose plans declare a cost of their own, and why lines may cost less than alone.
 DECLARED = {
-    "skdp.model_selection._method": "scores and fits of a search, charged together",
+    "skdp.model_selection._methods": "scores and fits of a search, charged together",
     "skdp.papers._last_iterate": "a path of which only the end is released",
     "skdp.solvers._objective_perturbation": "a tilt that leaves within a minimiser",
 }
@@ -91,14 +87,14 @@ ENTROPY = (NoiseSource, SeededEntropy, SystemEntropy)
 RECORDS = (
     Block,
     Bucket,
-    CentredRows,
+    CentredMatrix,
     CentredSource,
     ColumnsOf,
     ConstantColumn,
     EntriesClipped,
     LocalOwners,
     MemorySource,
-    Part,
+    WorkerPart,
     RatingSource,
     Ratings,
 )
@@ -180,13 +176,13 @@ def test_only_the_door_gives_answers(name):
 
 
 TWINS = {
-    "noise": ("from skdp.privacy._noise import NoiseSource", "NoiseSource"),
+    "noise": ("from skdp.privacy.noise._source import NoiseSource", "NoiseSource"),
     "inside": ("x = answers.inside(y)", callers_of_inside),
     "declared": ("x = Plan(lines, event)", who_declares),
     "declared later": ("x = replace(plan, declared=event)", who_declares),
     "reached": ("x = answers._noise.gaussian(y)", who_reaches),
     "reached by name": ("x = getattr(job.draws, '_noise')", who_reaches),
-    "made": ("from skdp.privacy._answers import LocalAnswers", "LocalAnswers"),
+    "made": ("from skdp.privacy.release._answers import LocalAnswers", "LocalAnswers"),
 }
 
 

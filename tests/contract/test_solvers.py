@@ -8,9 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.exceptions import READ_FAILED, BudgetExceeded, SourceError
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import (
     BoundedRangeEvent,
     Budget,
@@ -18,13 +17,14 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._laws import Choices
-from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import Buckets, Part
-from skdp.queries._gradient_sum import GradientSum
+from skdp.privacy.noise._laws import Choices
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._plan import Buckets, Part
 from skdp.solvers import SOLVERS
+from skdp.solvers._base import Progress
 from skdp.solvers._exact import exact_minimum
-from skdp.solvers._progress import Progress
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.problems import (
     ALL_LOSSES,

@@ -66,7 +66,7 @@ def test_noise_is_had_by_asking(package, trees):
 
 
 def test_broken_twin_with_a_noise_source_is_found():
-    twin = "from skdp.privacy._noise import NoiseSource\nx = NoiseSource(None)"
+    twin = "from skdp.privacy.noise._source import NoiseSource\nx = NoiseSource(None)"
     assert noise_used(ast.parse(twin)) == ["NoiseSource", "_noise"]
 
 
@@ -147,7 +147,7 @@ def engines_of(modules):
 
 
 def test_fits_and_sources_load_no_engine(loaded):
-    assert "skdp.solvers._solve" in loaded["fits"]
+    assert "skdp.solvers._exact" in loaded["fits"]
     assert "skdp.io._sql" in loaded["sources"]
     for step in ("fits", "sources"):
         assert engines_of(loaded[step]) == []
@@ -158,12 +158,12 @@ def test_broken_twin_that_loads_an_engine_is_found(loaded):
 
 
 def test_broken_twin_that_loads_a_solver_is_found(loaded):
-    assert "skdp.solvers._noisy_gd" in solvers_of(loaded["models"])
+    assert "skdp.solvers._descent" in solvers_of(loaded["models"])
 
 
 def test_accounting_path_imports_nothing_heavy(loaded):
     heavy = {"dp_accounting", "sklearn", "pandas", "numba", "torch", "scipy.optimize"}
-    assert "skdp.privacy._accounting" in loaded["accounting"]
+    assert "skdp.privacy.accounting._calibrate" in loaded["accounting"]
     assert not loaded["accounting"] & heavy
 
 

@@ -13,15 +13,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
 
-from skdp.data._buckets import Bucket
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block, is_stable
-from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.queries import _gradient_sum as gradient
-from skdp.queries._gradient import Gradients
-from skdp.solvers._certified import CertifiedProblem, certified_minimum
+from skdp.losses._objective import LinearObjective
+from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
+from skdp.sums import _floating as gradient
+from skdp.sums._gradient import Gradients
+from skdp.tables._memory import MemorySource
+from skdp.tables._source import Block, is_stable
+from skdp.tables._views import Bucket, ColumnsOf, ConstantColumn, EntriesClipped
 from tests.door import run
 from tests.problems import CASES, Case, case_id
 from tests.spies import Transcript

@@ -61,7 +61,7 @@ def test_other_minor_version_warns_with_a_remedy(version, monkeypatch):
 
 
 def test_patch_releases_do_not_warn(monkeypatch):
-    monkeypatch.setattr("skdp._versions.__version__", "7.1.2")
+    monkeypatch.setattr("skdp._stored.__version__", "7.1.2")
     pickle.loads(stored_by("7.1.0", monkeypatch=monkeypatch))
 
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data._memory import MemorySource
-from skdp.data._views import EntriesClipped
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy._query import Bound
-from skdp.queries._split_gradient import InterceptPart
+from skdp.privacy.release._query import Bound
 from skdp.solvers import SOLVERS
+from skdp.sums._gradient import InterceptPart
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import EntriesClipped
 from tests.door import planned, run
 from tests.problems import ADJACENCIES, LOSSES, SOLVER_PARAMS
 from tests.solvers.neighbours import random_targets

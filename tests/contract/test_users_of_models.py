@@ -1,7 +1,7 @@
 """Boosted trees and networks of users, through whole estimators; what linear ones hold.
 
 Neighbours are fitted by the real code: one transcript, replayed on a table in which one
-user has other rows, or none (`skdp.audit._replay`).
+user has other rows, or none (`skdp.audit._exact`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from skdp import (
     DPMLPRegressor,
     ParquetSource,
 )
-from skdp._users import Users
-from skdp.audit._replay import replayed, verdict
+from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
 from skdp.exceptions import Refused
 from skdp.model_selection import UserKFold
 from skdp.neural_network import Convolution
-from skdp.privacy._adjacency import OF_USERS
-from skdp.privacy._audited import audited_by
+from skdp.privacy.accounting._relations import OF_USERS
+from skdp.privacy.release._door import audited_by
+from skdp.tables._users import Users
 from tests.linear_model.test_users import (
     ADJACENCIES,
     N_USERS,
@@ -152,10 +152,10 @@ def test_threads_and_blocks_change_no_bit(name, monkeypatch):
     users = users_of(np.random.default_rng(0))
     model = model_of(name, epsilon=10.0, random_state=0)
     plain = told_by(fitted(model, users))
-    monkeypatch.setattr("skdp._row_threads._LEAST_ROWS", 20)
-    monkeypatch.setattr("skdp.data._memory._MAX_ROWS", 16)
-    monkeypatch.setattr("skdp.data._memory._MIN_ROWS", 16)
-    monkeypatch.setattr("skdp.queries._network_sum._ROWS", 16)
+    monkeypatch.setattr("skdp._compiled._LEAST_ROWS", 20)
+    monkeypatch.setattr("skdp.tables._memory._MAX_ROWS", 16)
+    monkeypatch.setattr("skdp.tables._memory._MIN_ROWS", 16)
+    monkeypatch.setattr("skdp.sums._network._ROWS", 16)
     assert told_by(fitted(model, users)) == plain
 
 

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp._rows import row_norms
-from skdp.data._buckets import buckets
-from skdp.data._centred import CentredRows, CentredSource, Centring, StateRows
-from skdp.data._memory import MemorySource
-from skdp.data._views import ColumnsOf, EntriesClipped
+from skdp._arrays import row_norms
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._query import Layout
-from skdp.queries._blocks import blocks_of
-from skdp.queries._gradient import Gradients
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.release._query import Layout
+from skdp.sums._exact import blocks_of
+from skdp.sums._gradient import Gradients
+from skdp.tables._centred import CentredMatrix, CentredSource, Centring, StateRows
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import ColumnsOf, EntriesClipped, buckets
 
 SCALES = ("ones", "uneven", "hostile")
 CENTRES = ("random", "a row", "beside a row", "near a row", "huge", "tiny", "zero")
@@ -81,7 +80,7 @@ def test_no_row_is_longer_than_one_in_exact_arithmetic():
 
 
 def test_twin_without_what_is_lost_to_cancellation_is_found(monkeypatch):
-    monkeypatch.setattr("skdp.data._centred.UNIT_ROUNDOFF", 0.0)
+    monkeypatch.setattr("skdp.tables._centred.UNIT_ROUNDOFF", 0.0)
     largest = max(
         square(centring.of(X), i) for centring, X in hostile_rows() for i in range(4)
     )
@@ -209,7 +208,7 @@ def test_a_source_states_its_amplification_and_reads_once():
     assert source.amplification == centring.amplification > 100
     assert [block.X for block in source.blocks()] == [b.X for b in source.blocks()]
     assert reads == [20]
-    assert isinstance(next(source.blocks()).X, CentredRows)
+    assert isinstance(next(source.blocks()).X, CentredMatrix)
 
 
 READERS = {

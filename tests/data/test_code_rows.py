@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.data import _code_rows as module
-from skdp.data._code_rows import CodeBasis, CodeRows, CodeSource, added_up
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._query import Layout
-from skdp.queries._gradient import Gradients
-from skdp.queries._gradient_sum import gradient_bound
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.release._query import Layout
+from skdp.sums._floating import gradient_bound
+from skdp.sums._gradient import Gradients
+from skdp.tables import _coded as module
+from skdp.tables._coded import CodeBasis, CodeRows, CodeSource, added_up
+from skdp.tables._memory import MemorySource
 
 SIZES = (3, 40, 2)
 
@@ -279,7 +279,7 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
     )
     found = []
     for n_threads in (1, 2, 3):
-        monkeypatch.setattr("skdp._row_threads.n_threads_for", lambda n, k=n_threads: k)
+        monkeypatch.setattr("skdp._compiled.n_threads_for", lambda n, k=n_threads: k)
         rows = CodeRows(codes, basis)
         sums = rows.T @ residuals[:, None]
         found.append(((rows @ weights).tobytes(), sums.tobytes()))

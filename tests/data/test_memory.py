@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, vstack
 
-from skdp.data._held import HeldSource, held, in_memory
-from skdp.data._memory import MemorySource
-from skdp.data._offset import WithOffset
-from skdp.data._source import Block
+from skdp.tables._memory import HeldSource, MemorySource, WithOffset, held, in_memory
+from skdp.tables._source import Block
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
 
-from skdp.data._memory import MemorySource
-from skdp.data._views import ColumnsOf, ConstantColumn, EntriesClipped
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import ColumnsOf, ConstantColumn, EntriesClipped
 
 VIEWS = {
     "entries": lambda source: EntriesClipped(source, 0.5),

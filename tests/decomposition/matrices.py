@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._task import Task
+from skdp.decomposition._ratings import Factors, Pattern, Ratings, Task
 
 
 def ratings_of(

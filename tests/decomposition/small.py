@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp._configured import given_params
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._task import Task
-from skdp.decomposition._threads import Threads
+from skdp._stored import given_params
+from skdp.decomposition._ratings import Factors, Pattern, Ratings, Task, Threads
 
 
 def some_ratings(n_users=40, n_items=25, n=400, seed=0, dtype=np.float64):

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from skdp.decomposition._plain import ALS
+from skdp.decomposition._plain_kernels import factorise, solve
 from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition.plain._als import ALS
-from skdp.decomposition.plain._als_kernel import factorise, solve
 from tests.decomposition.small import (
     fits,
     gradient,

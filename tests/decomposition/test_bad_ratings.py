@@ -9,8 +9,8 @@ import pytest
 from sklearn.base import clone
 
 from skdp import BudgetLedger, DPGridSearchCV, DPMatrixFactorization
-from skdp.decomposition._ids import found_ids
-from skdp.model_selection._scoring import resolve_scoring
+from skdp.decomposition._ratings import found_ids
+from skdp.model_selection._scorers import resolve_scoring
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 
 X, Y = low_rank_ratings()

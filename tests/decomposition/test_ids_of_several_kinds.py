@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from skdp import DPMatrixFactorization
-from skdp.decomposition import _ids
-from skdp.decomposition._ids import declared_ids, found_ids
+from skdp.decomposition import _ratings
+from skdp.decomposition._ratings import declared_ids, found_ids
 
 LARGE = 2**53  # as doubles it and the next integer are one
 
@@ -46,7 +46,7 @@ def test_floats_that_may_be_rounded_integers_are_refused(column):
 
 
 def test_ids_read_as_doubles_are_caught(monkeypatch):
-    monkeypatch.setattr(_ids, "_may_be_rounded", lambda values: False)
+    monkeypatch.setattr(_ratings, "_may_be_rounded", lambda values: False)
     ids, _ = found_ids(AS_DOUBLES, "users")
     assert len(ids) == 2
 
@@ -90,7 +90,7 @@ def by_pandas(column):
 
 
 def test_ids_told_apart_by_what_is_inferred_of_all_are_caught(monkeypatch):
-    monkeypatch.setattr(_ids, "_distinct", by_pandas)
+    monkeypatch.setattr(_ratings, "_distinct", by_pandas)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert len(moved(ONES[0])) > 5
@@ -98,7 +98,7 @@ def test_ids_told_apart_by_what_is_inferred_of_all_are_caught(monkeypatch):
 
 def change_by_a_number(monkeypatch):
     """Of the first query, over its sensitivity, by the one user whose id is none."""
-    from skdp.decomposition._users import CountQuery
+    from skdp.decomposition._user_sums import CountQuery
 
     seen = []
     query = CountQuery.of
@@ -125,7 +125,7 @@ def test_one_id_moves_a_query_by_its_sensitivity_at_most(monkeypatch):
 
 
 def test_a_query_over_merged_users_is_caught(monkeypatch):
-    monkeypatch.setattr(_ids, "_distinct", by_pandas)
+    monkeypatch.setattr(_ratings, "_distinct", by_pandas)
     assert change_by_a_number(monkeypatch) > 4
 
 

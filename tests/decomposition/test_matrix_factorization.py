@@ -15,11 +15,11 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactorization
-from skdp.decomposition import _users, pairs_from_sparse
-from skdp.decomposition.plain import FACTORIZERS
+from skdp.decomposition import _user_sums, pairs_from_sparse
+from skdp.decomposition._plain import FACTORIZERS
 from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.noise._source import NoiseSource
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 
 X, Y = low_rank_ratings()
@@ -183,9 +183,9 @@ def test_all_ratings_are_kept_without_a_limit():
     for most in (None, 3):
         model = clone(BY_USER).set_params(max_ratings=most)
         with pytest.MonkeyPatch.context() as patch:
-            rule = _users.kept_ratings
+            rule = _user_sums.kept_ratings
             patch.setattr(
-                _users,
+                _user_sums,
                 "kept_ratings",
                 lambda *args, rule=rule: kept.append(rule(*args)) or kept[-1],
             )

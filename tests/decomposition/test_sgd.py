@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skdp.decomposition._plain import ALS, SGD, _Blocks
 from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition.plain._als import ALS
-from skdp.decomposition.plain._sgd import SGD, _Blocks
 from tests.decomposition.small import (
     fits,
     objective,

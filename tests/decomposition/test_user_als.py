@@ -8,18 +8,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._kept_ratings import kept_ratings
-from skdp.decomposition._rating_source import RatingSource
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._released_items import NoisyItems
-from skdp.decomposition._task import Task
-from skdp.decomposition._user_als import UserALS
-from skdp.decomposition._user_rows import solve_users
-from skdp.decomposition._users import PairQuery
+from skdp.decomposition._ratings import (
+    Factors,
+    Pattern,
+    Ratings,
+    RatingSource,
+    Task,
+    kept_ratings,
+)
+from skdp.decomposition._recommender import solve_users
+from skdp.decomposition._user_als import NoisyItems, UserALS
+from skdp.decomposition._user_sums import PairQuery
 from skdp.privacy import Budget
-from skdp.privacy._accounting import calibrate, epsilon_of
-from skdp.solvers._progress import Progress
+from skdp.privacy.accounting._calibrate import calibrate, epsilon_of
+from skdp.solvers._base import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for, refusal
 from tests.spies import NoNoise, SpyNoise

@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.decomposition._factors import Factors
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._task import Task
-from skdp.decomposition._threads import Threads
-from skdp.decomposition._user_rows import UserPrior, solve_users
+from skdp.decomposition._ratings import Factors, Pattern, Ratings, Task, Threads
+from skdp.decomposition._recommender import UserPrior, solve_users
 
 
 def problem(biases=True, n_components=3, alpha=0.1, dtype=np.float64):

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skdp.decomposition import _rating_values
+from skdp.decomposition import _value_als
 from skdp.decomposition import _value_als as module
-from skdp.decomposition._low_rank import LowRank
-from skdp.decomposition._pattern_embedding import (
+from skdp.decomposition._ratings import Pattern
+from skdp.decomposition._user_als import ClippedNormal, LowRank, product_gram, row_grams
+from skdp.decomposition._value_als import (
+    Bilinear,
+    ItemRows,
+    UserRows,
     incidence,
     pattern_embedding,
     values_of,
 )
-from skdp.decomposition._posterior_rows import ClippedNormal, product_gram, row_grams
-from skdp.decomposition._prediction_parts import Bilinear, ItemRows, UserRows
-from skdp.decomposition._ratings import Pattern
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.noise._source import NoiseSource
 from tests.decomposition.value_problems import (
     BOUNDS,
     half_of_the_bound,
@@ -209,7 +210,7 @@ def test_no_query_changes_by_more_than_its_sensitivity(solver):
 
 
 def test_the_search_finds_a_clip_that_was_left_out(monkeypatch):
-    monkeypatch.setattr(_rating_values, "clipped", lambda residuals, clip: residuals)
+    monkeypatch.setattr(_value_als, "clipped", lambda residuals, clip: residuals)
     solver = SMALL | {"residual_clip": 0.1}
     assert largest_change(solver, task_of(PATTERN), neighbours(4)) > 1.5
 

@@ -7,11 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._als import ALS
-from skdp.decomposition.plain._vb import VariationalBayes, _Regression, _Side
-from skdp.decomposition.plain._vb_kernel import invert, solve_rows, sum_rows
+from skdp.decomposition._plain import ALS, VariationalBayes, _PosteriorSide, _Regression
+from skdp.decomposition._plain_kernels import invert, solve_posterior_rows, sum_rows
+from skdp.decomposition._ratings import Pattern, Ratings, Threads
 from tests.decomposition.small import fits, root_mean_square, some_ratings, task_of
 
 
@@ -27,8 +25,8 @@ def moments_of(side):
 def sides_of(ratings, task, pattern_alpha, seed=0):
     orders = ratings.pattern.by_user, ratings.pattern.by_item
     targets = ratings.values - ratings.values.mean()
-    users = _Side(orders, targets, task, pattern_alpha)
-    items = _Side(orders[::-1], targets, task, pattern_alpha)
+    users = _PosteriorSide(orders, targets, task, pattern_alpha)
+    items = _PosteriorSide(orders[::-1], targets, task, pattern_alpha)
     draws = np.random.default_rng(seed).normal(size=(task.n_items, task.n_components))
     items.start(draws / 2)
     return users, items, targets
@@ -104,7 +102,7 @@ def test_the_posterior_of_a_row_is_that_of_a_linear_model():
     root = rng.normal(size=(d, d))
     precision, centre = root @ root.T + np.eye(d), rng.normal(size=d)
     mean, second, errors = np.zeros((1, d)), np.zeros((1, len(low[0]))), np.zeros(1)
-    solve_rows(
+    solve_posterior_rows(
         0, 1, np.array([0, n]), np.arange(n, dtype=np.int32), values, rows,
         np.ascontiguousarray(rows[:, low[0]] * rows[:, low[1]]), centre[None],
         precision, 0.7, 0.0, False,

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.decomposition._rating_source import RatingSource
-from skdp.decomposition._rating_values import ResidualSum
-from skdp.decomposition._ratings import Pattern, Ratings
-from skdp.decomposition._task import Task
-from skdp.decomposition._value_als import ValueALS
+from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
+from skdp.decomposition._value_als import ResidualSum, ValueALS
 from skdp.privacy import Budget, calibrate
-from skdp.privacy._query import Bound
-from skdp.solvers._progress import Progress
+from skdp.privacy.release._query import Bound
+from skdp.solvers._base import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for
 

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from skdp import DPGradientBoostingClassifier, DPGradientBoostingRegressor
-from skdp.ensemble._table import read_to_predict
+from skdp.ensemble._trees import read_to_predict
 from tests.preprocessing.tables import DECLARED, frame
 
 KINDS = (DPGradientBoostingClassifier, DPGradientBoostingRegressor)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.data._memory import MemorySource
-from skdp.data._offset import WithOffset
 from skdp.ensemble._trees import RandomTrees
+from skdp.tables._memory import MemorySource, WithOffset
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from skdp._configured import given_params
-from skdp.ensemble._newton_boosting import NewtonBoosting
-from skdp.ensemble._task import BoostingTask
+from skdp._stored import given_params
+from skdp.ensemble._boosting import NewtonBoosting
+from skdp.ensemble._losses import BoostingTask
 from skdp.privacy import Budget
-from skdp.solvers._progress import Progress
+from skdp.solvers._base import Progress
 from tests.door import OpenDoor
 from tests.ensemble.coded import MIXED
 

@@ -9,8 +9,7 @@ from scipy.sparse import csc_array, csr_array
 
 from skdp import TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
-from skdp.ensemble._bins import bins_of
-from skdp.ensemble._table import read_to_fit, read_to_predict, reader_of
+from skdp.ensemble._trees import bins_of, read_to_fit, read_to_predict, reader_of
 from tests.preprocessing.tables import DECLARED, FORMS, REFUSED, frame
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.ensemble import _boosted
-from skdp.queries._leaf_sums import LeafReader
+from skdp.ensemble import _boosting
+from skdp.sums._leaves import LeafReader
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import SMALL, fitted, task_of
 from tests.ensemble.test_trees import leaves_of
@@ -39,7 +39,7 @@ def test_the_fit_and_predictions_agree_to_the_last_bit(loss, n_outputs, monkeypa
     reader = LeafReader(source_of(codes, np.zeros(len(codes))), model.trees, n_outputs)
     alone = reader.raw(model.start, model.values)
     for n_threads in (1, 2, 3):
-        monkeypatch.setattr(_boosted, "n_threads_for", lambda n, k=n_threads: k)
+        monkeypatch.setattr(_boosting, "n_threads_for", lambda n, k=n_threads: k)
         assert np.array_equal(model.raw(codes), alone)
 
 

@@ -12,7 +12,7 @@ from scipy.special import expit, log_softmax
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from skdp import BudgetLedger, DPGradientBoostingClassifier
-from skdp._label_weights import label_weights
+from skdp._input import label_weights
 from skdp.columns import Range
 from skdp.ensemble import _linear_start
 from skdp.privacy import epsilon_of

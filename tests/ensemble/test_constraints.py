@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skdp.columns import Boolean, Categories, Dates, Range
-from skdp.ensemble._bins import bins_of
-from skdp.ensemble._constraints import directions_of, groups_of
-from skdp.preprocessing._table_encoder import TableEncoder
+from skdp.ensemble._shapes import directions_of, groups_of
+from skdp.ensemble._trees import bins_of
+from skdp.preprocessing._encoder import TableEncoder
 from tests.ensemble.boosted import (
     fitted,
     labels_of,
@@ -82,9 +82,9 @@ def test_broken_twin_that_forgets_the_tables_of_pairs(monkeypatch):
         kept = {key: table for key, table in tables.items() if len(key) == 2}
         return monotone(tables, directions, n_values) | kept
 
-    from skdp.ensemble._additive import monotone
+    from skdp.ensemble._shapes import monotone
 
-    monkeypatch.setattr("skdp.ensemble._additive.monotone", curves_only)
+    monkeypatch.setattr("skdp.ensemble._shapes.monotone", curves_only)
     params = {"init": "constant", "n_estimators": 60}
     model = fitted("two classes", monotonic_cst={"age": 1}, **params)
     assert worst_fall(model, "age", 1) > 0

@@ -27,10 +27,10 @@ from skdp import (
 )
 from skdp.columns import Range
 from skdp.ensemble import BOOSTERS
-from skdp.ensemble._boost import boost
+from skdp.ensemble._boosting import boost
 from skdp.exceptions import Refused
 from skdp.privacy import epsilon_of
-from skdp.queries._leaf_sums import LeafSums
+from skdp.sums._leaves import LeafSums
 from tests.ensemble.boosted import (
     BINARY,
     NEEDS,
@@ -155,7 +155,7 @@ def test_broken_twin_that_reads_before_it_pays_is_found(refused, monkeypatch):
         LeafSums.open(None, source)
         return boost(solver, source, *rest, **more)
 
-    monkeypatch.setattr("skdp.ensemble._gradient_boosting.boost", reading)
+    monkeypatch.setattr("skdp.ensemble._estimators.boost", reading)
     with pytest.raises(pytest.fail.Exception, match="read"):
         quietly(refused)
 

@@ -11,15 +11,15 @@ from sklearn.metrics import r2_score
 
 from skdp import DPGradientBoostingClassifier, DPGradientBoostingRegressor
 from skdp.columns import Range
-from skdp.data._code_rows import CodeBasis, CodeSource
-from skdp.data._memory import MemorySource
 from skdp.ensemble._linear_start import centred, even, features_of
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss
+from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import weighted
-from skdp.objectives._linear import LinearObjective
-from skdp.queries._gradient import Gradients
-from skdp.solvers import _gated_descent
+from skdp.solvers import _centred_descent
+from skdp.sums._gradient import Gradients
+from skdp.tables._coded import CodeBasis, CodeSource
+from skdp.tables._memory import MemorySource
 from tests.ensemble.boosted import fitted, quietly, table, unfitted
 from tests.ensemble.coded import MIXED
 
@@ -156,7 +156,7 @@ def test_predictions_of_a_record_are_those_of_it_alone(n_threads):
 
 def test_bands_are_about_the_noise_where_there_is_no_signal(monkeypatch):
     """Curves of noise alone, which the gate would refuse, spread as is told."""
-    monkeypatch.setattr(_gated_descent, "kept_share", lambda ratio, noise: 1.0)
+    monkeypatch.setattr(_centred_descent, "kept_share", lambda ratio, noise: 1.0)
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (3_000, 3)), rng.uniform(-1, 1, 3_000)
     found, told = [], []

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from skdp.columns import Categories, Range
-from skdp.ensemble._bins import bins_of
-from skdp.ensemble._monotone import monotone
-from skdp.ensemble._shapes import Shape, ShapeFunctions, taken_apart
+from skdp.ensemble._shapes import Shape, ShapeFunctions, monotone, taken_apart
+from skdp.ensemble._trees import bins_of
 
 BINS = bins_of(
     ("a", "b", "c", "d"),

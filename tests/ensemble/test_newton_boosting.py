@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from skdp.ensemble._newton_boosting import NewtonBoosting
+from skdp.ensemble._boosting import NewtonBoosting
 from skdp.exceptions import BudgetExceeded, PlanUsedUpError, Refused
 from skdp.privacy import Budget
-from skdp.privacy._door import Door
-from skdp.privacy._noise import NoiseSource
-from skdp.queries import _leaf_sums
-from skdp.queries._code_counts import CodeCounts
-from skdp.solvers._progress import Progress
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._door import Door
+from skdp.solvers._base import Progress
+from skdp.sums import _leaves
+from skdp.sums._counts import CodeCounts
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import BUDGET, SMALL, fitted, solver_of, task_of
 from tests.spies import SpyLedger, SpySource
@@ -93,7 +93,7 @@ def test_threads_and_the_order_of_rows_change_no_bit(loss, n_outputs, monkeypatc
     order = np.random.default_rng(3).permutation(len(y))
     alone, _ = fitted(task, source_of(codes, y), noise=NoiseSource(1), **SMALL)
     for n_threads in (1, 2, 3):
-        monkeypatch.setattr(_leaf_sums, "n_threads_for", lambda n, k=n_threads: k)
+        monkeypatch.setattr(_leaves, "n_threads_for", lambda n, k=n_threads: k)
         shuffled = source_of(codes[order], y[order])
         again, _ = fitted(task, shuffled, noise=NoiseSource(1), **SMALL)
         assert everything(alone) == everything(again)

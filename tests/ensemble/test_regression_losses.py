@@ -13,9 +13,9 @@ from sklearn.metrics import mean_pinball_loss, mean_poisson_deviance
 
 from skdp import BudgetLedger, DPGradientBoostingRegressor
 from skdp.columns import Range
-from skdp.ensemble._start import Spread, target_sums
+from skdp.ensemble._releases import Spread, target_sums
 from skdp.privacy import epsilon_of
-from skdp.privacy._answers import Released
+from skdp.privacy.release._answers import Released
 from tests.ensemble.boosted import codes_of, quietly
 from tests.ensemble.coded import source_of
 

@@ -11,8 +11,7 @@ import pytest
 
 from skdp import TableEncoder
 from skdp.ensemble import ShapeFunctions, ShapesDisplay
-from skdp.ensemble._additive import Model, _tables
-from skdp.ensemble._shapes import taken_apart
+from skdp.ensemble._shapes import Model, _tables, taken_apart
 from tests.ensemble.boosted import (
     NEEDS,
     codes_of,

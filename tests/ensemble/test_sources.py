@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.data._held import HeldSource
-from skdp.data._source import Block
-from skdp.ensemble import _boost
-from skdp.ensemble._table import read_to_predict
+from skdp.ensemble import _boosting
+from skdp.ensemble._trees import read_to_predict
+from skdp.tables._memory import HeldSource
+from skdp.tables._source import Block
 from tests.ensemble.boosted import decision, labels_of, quietly, table, unfitted
 
 CASES = {
@@ -102,7 +102,7 @@ def test_a_linear_start_of_blocks_is_that_of_memory(case, monkeypatch):
 
 def test_broken_twin_that_reads_anew_is_found(monkeypatch):
     """Raw predictions of one reading beside the codes of another."""
-    monkeypatch.setattr(_boost, "in_memory", lambda source: source)
+    monkeypatch.setattr(_boosting, "in_memory", lambda source: source)
     with pytest.raises(AssertionError):
         fitted("two classes", monkeypatch, orders()[0], init="linear")
 

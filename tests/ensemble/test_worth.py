@@ -7,12 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from skdp.ensemble._newton_boosting import NewtonBoosting
-from skdp.ensemble._start import Spread, target_sums
-from skdp.ensemble._worth import best_share
+from skdp.ensemble._boosting import NewtonBoosting, best_share
+from skdp.ensemble._releases import Spread, target_sums
 from skdp.privacy import Budget
-from skdp.privacy._answers import Released
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._answers import Released
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import BUDGET, fitted, solver_of, task_of
 

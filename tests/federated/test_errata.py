@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from skdp.privacy import epsilon_of
-from skdp.privacy._events import GaussianEvent
-from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy.accounting._events import GaussianEvent
+from skdp.privacy.accounting._gaussian import gaussian_mu
 
 EPSILON, DELTA = 0.5, 1e-3
 

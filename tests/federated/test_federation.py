@@ -23,9 +23,9 @@ from skdp import (
     private_score,
 )
 from skdp.exceptions import Refused, SourceError
-from skdp.federated import Federation, _local
+from skdp.federated import Federation, _federation
 from skdp.io import TableSource
-from skdp.privacy import _noise
+from skdp.privacy.noise import _source
 from skdp.solvers import SOLVERS
 from tests.federated.owned import DIVISIONS, divided, federation, model
 from tests.io.places import COLUMNS, FEATURES, N, numbers, with_holes
@@ -101,7 +101,7 @@ def test_without_noise_owners_differ_by_their_rounding_only(monkeypatch):
     def no_draws(law, ratio, size, entropy):
         return np.zeros(size, dtype=np.int64)
 
-    monkeypatch.setattr(_noise, "rounded_draws", no_draws)
+    monkeypatch.setattr(_source, "rounded_draws", no_draws)
     here = model(random_state=0).fit(frame[FEATURES], frame["y"])
     there = model(random_state=0).fit(federation())
     steps = 3 * 8 * 2.0**-11 / N  # parties, steps, a grid of 2^-12 of the sensitivity
@@ -274,7 +274,7 @@ def test_what_cannot_travel_is_refused_before_it_is_booked(tmp_path, monkeypatch
         federation().fit(pipeline)
     assert ledger.spends() == []
     # The twin finds out when owners are asked.
-    monkeypatch.setattr(_local, "_check_travels", lambda *asked: None)
+    monkeypatch.setattr(_federation, "_check_travels", lambda *asked: None)
     with pytest.raises((TypeError, SourceError)):
         federation().fit(pipeline)
     assert len(ledger.spends()) == 1
@@ -283,7 +283,7 @@ def test_what_cannot_travel_is_refused_before_it_is_booked(tmp_path, monkeypatch
 def test_no_owner_gives_an_exact_score(monkeypatch):
     """Broken twin: scored as other sources are, rows would have to come here."""
     grid, _ = search("linear")
-    monkeypatch.setattr("skdp.model_selection._trial._is_shared", lambda X: False)
+    monkeypatch.setattr("skdp.model_selection._candidates._is_shared", lambda X: False)
     with pytest.raises(Refused, match=r"Several owners|stay with their owners"):
         grid.fit(federation())
 

@@ -15,8 +15,15 @@ pytest.importorskip("cryptography", reason="extra of several owners")
 
 from skdp.exceptions import SourceError
 from skdp.federated import Key
-from skdp.federated._masks import Masked, stream, unmasked
-from skdp.federated._roster import Roster, hello_key, mask_secrets, wire_key
+from skdp.federated._secrets import (
+    Masked,
+    Roster,
+    hello_key,
+    mask_secrets,
+    stream,
+    unmasked,
+    wire_key,
+)
 
 ALARM = 1e-9
 ASKED = b"s" * 32

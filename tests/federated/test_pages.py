@@ -40,7 +40,7 @@ from skdp import (
 )
 from skdp._base import PrivateEstimator
 from skdp.exceptions import Refused
-from skdp.federated._plan_models import HOMES
+from skdp.federated._plan import HOMES
 from tests.federated.owned import federation, model
 from tests.io.places import COLUMNS
 

@@ -18,11 +18,11 @@ from skdp import (
     DPStandardScaler,
 )
 from skdp.exceptions import BudgetExceeded, Refused, SourceError
-from skdp.federated import FederationPlan, Key, PlanParty, _hub, _line, coordinate
+from skdp.federated import FederationPlan, Key, PlanParty, _remote, _wire, coordinate
 from skdp.federated.__main__ import main
-from skdp.federated._frames import OVERHEAD, Frame, Kind
-from skdp.federated._masks import Masked
-from skdp.federated._plan_models import model_of, params_of
+from skdp.federated._plan import model_of, params_of
+from skdp.federated._secrets import Masked
+from skdp.federated._wire import OVERHEAD, Frame, Kind
 from tests.federated.owned import model
 from tests.federated.parties import PATIENCE, Running, changed, process, setting
 
@@ -71,7 +71,7 @@ def test_three_processes_fit_one_model_and_book_it_each(three, tmp_path):
 def test_all_have_the_same_model_and_as_many_bytes_as_theory(three, monkeypatch):
     lines = []
 
-    class Counted(_line.Line):
+    class Counted(_wire.OwnerConnection):
         def __init__(self, *given):
             super().__init__(*given)
             lines.append(self)
@@ -88,13 +88,13 @@ def test_all_have_the_same_model_and_as_many_bytes_as_theory(three, monkeypatch)
 
 def test_the_coordinator_sees_the_noisy_sum_and_uniform_words_only(three, monkeypatch):
     seen = []
-    unmasked = _hub.unmasked
+    unmasked = _remote.unmasked
 
     def watched(messages):
         seen.append(messages)
         return unmasked(messages)
 
-    monkeypatch.setattr(_hub, "unmasked", watched)
+    monkeypatch.setattr(_remote, "unmasked", watched)
     hub, parties = fitted(three)
     hub.outcome()
     [one.outcome() for one in parties]
@@ -114,9 +114,9 @@ def no_masks(self, round_number, statement, share):
 def test_broken_twin_without_masks_is_seen(three, monkeypatch):
     monkeypatch.setattr(Masked, "message", no_masks)
     seen = []
-    unmasked = _hub.unmasked
+    unmasked = _remote.unmasked
     monkeypatch.setattr(
-        _hub, "unmasked", lambda found: seen.append(found) or unmasked(found)
+        _remote, "unmasked", lambda found: seen.append(found) or unmasked(found)
     )
     hub, parties = fitted(three)
     hub.outcome()
@@ -242,7 +242,7 @@ def test_a_coordinator_that_is_not_there_costs_nothing(three):
 
 def test_a_hello_of_an_earlier_fit_gets_no_share(three, monkeypatch):
     """Whoever repeats what an owner said may end a fit, and hears nothing."""
-    said, exchanged = [], _line.Line._connected
+    said, exchanged = [], _wire.OwnerConnection._connected
 
     def noted(self):
         wire = exchanged(self)
@@ -251,7 +251,7 @@ def test_a_hello_of_an_earlier_fit_gets_no_share(three, monkeypatch):
         return wire
 
     with monkeypatch.context() as patch:
-        patch.setattr(_line.Line, "_connected", noted)
+        patch.setattr(_wire.OwnerConnection, "_connected", noted)
         hub, parties = fitted(three)
         [one.outcome() for one in (hub, *parties)]
     hub = Running(lambda: coordinate(three.plan, three.hub, patience=3.0))
@@ -317,7 +317,7 @@ def test_a_party_that_is_cut_off_sends_the_same_bytes_and_the_fit_goes_on(
     three, monkeypatch
 ):
     sent = []
-    exchanged = _line.Line._exchanged
+    exchanged = _wire.OwnerConnection._exchanged
 
     def cut(self, frame):
         if self._number == 1:
@@ -332,7 +332,7 @@ def test_a_party_that_is_cut_off_sends_the_same_bytes_and_the_fit_goes_on(
                 raise OSError
         return exchanged(self, frame)
 
-    monkeypatch.setattr(_line.Line, "_exchanged", cut)
+    monkeypatch.setattr(_wire.OwnerConnection, "_exchanged", cut)
     hub, parties = fitted(three)
     coefs = {one.outcome().coef_.tobytes() for one in (hub, *parties)}
     assert len(coefs) == 1
@@ -345,14 +345,14 @@ def test_a_party_that_is_cut_off_sends_the_same_bytes_and_the_fit_goes_on(
 
 
 def test_a_party_that_disappears_ends_the_fit_for_all(three, monkeypatch):
-    exchanged = _line.Line._exchanged
+    exchanged = _wire.OwnerConnection._exchanged
 
     def gone(self, frame):
         if self._number == 1 and frame.round_number == 4:
             raise SourceError("gone")
         return exchanged(self, frame)
 
-    monkeypatch.setattr(_line.Line, "_exchanged", gone)
+    monkeypatch.setattr(_wire.OwnerConnection, "_exchanged", gone)
     hub, parties = fitted(three, patience=2.0)
     for one in (hub, *parties):
         with pytest.raises(SourceError, match="stays on the books"):
@@ -361,7 +361,7 @@ def test_a_party_that_disappears_ends_the_fit_for_all(three, monkeypatch):
 
 
 def test_a_party_that_begins_anew_ends_the_fit(three, monkeypatch):
-    exchanged = _line.Line._exchanged
+    exchanged = _wire.OwnerConnection._exchanged
 
     def anew(self, frame):
         if self._number == 1 and frame.round_number == 4:
@@ -369,7 +369,7 @@ def test_a_party_that_begins_anew_ends_the_fit(three, monkeypatch):
             self._drop()
         return exchanged(self, frame)
 
-    monkeypatch.setattr(_line.Line, "_exchanged", anew)
+    monkeypatch.setattr(_wire.OwnerConnection, "_exchanged", anew)
     hub, parties = fitted(three, patience=2.0)
     for one in (hub, *parties):
         with pytest.raises(SourceError):
@@ -377,7 +377,7 @@ def test_a_party_that_begins_anew_ends_the_fit(three, monkeypatch):
 
 
 def test_a_party_that_answers_a_round_twice_ends_the_fit(three, monkeypatch):
-    exchanged = _line.Line._exchanged
+    exchanged = _wire.OwnerConnection._exchanged
 
     def twice(self, frame):
         if self._number == 1 and frame.round_number == 4:
@@ -387,7 +387,7 @@ def test_a_party_that_answers_a_round_twice_ends_the_fit(three, monkeypatch):
             wire.sendall(other.packed(self._wire_key))
         return exchanged(self, frame)
 
-    monkeypatch.setattr(_line.Line, "_exchanged", twice)
+    monkeypatch.setattr(_wire.OwnerConnection, "_exchanged", twice)
     hub, parties = fitted(three, patience=2.0)
     with pytest.raises(SourceError):
         hub.outcome()
@@ -396,13 +396,13 @@ def test_a_party_that_answers_a_round_twice_ends_the_fit(three, monkeypatch):
 
 
 def test_a_party_that_answers_another_question_ends_the_fit(three, monkeypatch):
-    added = _line.Line.added
+    added = _wire.OwnerConnection.added
 
     def other(self, statement, share):
         is_odd = self._number == 1 and self._round == 3
         return added(self, b"t" * 32 if is_odd else statement, share)
 
-    monkeypatch.setattr(_line.Line, "added", other)
+    monkeypatch.setattr(_wire.OwnerConnection, "added", other)
     hub, parties = fitted(three, patience=2.0)
     for one in (hub, *parties):
         with pytest.raises(SourceError):
@@ -442,7 +442,7 @@ def test_garbage_and_strangers_are_dropped_and_the_fit_goes_on(three):
 
 def test_messages_that_are_replayed_or_changed_prove_nothing(three, monkeypatch):
     """Each message that a party sends is sent three more times, one of them changed."""
-    exchanged = _line.Line._exchanged
+    exchanged = _wire.OwnerConnection._exchanged
     replayed = []
 
     def noisy(self, frame):
@@ -457,7 +457,7 @@ def test_messages_that_are_replayed_or_changed_prove_nothing(three, monkeypatch)
         other.close()
         return exchanged(self, frame)
 
-    monkeypatch.setattr(_line.Line, "_exchanged", noisy)
+    monkeypatch.setattr(_wire.OwnerConnection, "_exchanged", noisy)
     hub, parties = fitted(three)
     coefs = {one.outcome().coef_.tobytes() for one in (hub, *parties)}
     assert len(coefs) == 1
@@ -473,7 +473,7 @@ def test_a_total_by_a_stranger_is_not_believed(three, monkeypatch):
         frame = Frame(Kind.TOTAL, number, self._ended, self._total)
         self._send(number, frame.packed(b"k" * 32))
 
-    monkeypatch.setattr(_hub.Hub, "_send_total", strange)
+    monkeypatch.setattr(_remote.Hub, "_send_total", strange)
     hub, parties = fitted(three, patience=2.0)
     for one in (*parties, hub):
         with pytest.raises(SourceError):

@@ -24,12 +24,12 @@ from skdp import (
 )
 from skdp.exceptions import Refused, SourceError
 from skdp.federated import FederationPlan, coordinate
-from skdp.federated._local import LocalOwners
-from skdp.federated._plan_models import HOMES, model_of, params_of
+from skdp.federated._federation import LocalOwners
+from skdp.federated._plan import HOMES, model_of, params_of
 from skdp.federated._remote import PartyOwners
-from skdp.model_selection import _composition
+from skdp.model_selection import _methods
 from skdp.neural_network import Convolution
-from skdp.privacy._owners import is_rehearsing
+from skdp.privacy.release._shared import is_rehearsing
 from tests.federated.parties import Running, changed, process, setting
 from tests.io.places import COLUMNS, FEATURES, numbers
 
@@ -174,7 +174,7 @@ def test_a_search_may_choose_any_candidate_of_its_plan(tmp_path, monkeypatch):
     lengths = sorted({len(path) for path in own.plan.paths})
     assert lengths == [3 + 6 + 1 + 3, 3 + 6 + 1 + 6]
     assert "13 or 16 rounds" in str(own.plan)
-    monkeypatch.setattr(_composition, "best_of", last_chosen)
+    monkeypatch.setattr(_methods, "best_of", last_chosen)
     models = fitted(own)
     assert [one.best_params_[name] for one in models] == [{"n_steps": 6}] * 4
     assert len({predicted(one).tobytes() for one in models}) == 1
@@ -187,7 +187,7 @@ def test_broken_twin_with_the_rounds_of_one_candidate_alone_ends_the_fit(
     monkeypatch.setattr(LocalOwners, "one_of", lambda self, fits: None)
     own = setting(tmp_path, given)
     assert own.plan.others == ()
-    monkeypatch.setattr(_composition, "best_of", last_chosen)
+    monkeypatch.setattr(_methods, "best_of", last_chosen)
     runs = [Running(lambda i=i: own.serve(i, patience=2.0)) for i in range(3)]
     hub = Running(lambda: coordinate(own.plan, own.hub, patience=2.0))
     for one in (hub, *runs):
@@ -250,7 +250,7 @@ def test_a_step_that_would_be_booked_nowhere_is_refused(tmp_path, monkeypatch):
     """Broken twin: a walk that misses a step leaves it without books."""
     own = setting(tmp_path, SCALED)
     monkeypatch.setattr(
-        "skdp.federated._plan_models.private_steps",
+        "skdp.federated._plan.private_steps",
         lambda model: [("last", model.steps[-1][1])],
     )
     with pytest.raises(Refused, match="book all of its events"):

@@ -13,12 +13,16 @@ from scipy.stats import chi2, norm
 
 from skdp.exceptions import Refused
 from skdp.privacy import Budget, calibrate, epsilon_of
-from skdp.privacy._events import GaussianEvent
-from skdp.privacy._noise import NoiseScale, NoiseSource, gaussian_scale, share_ratio
-from skdp.privacy._plan import Line, Part, Plan
-from skdp.privacy._shared_answers import check_shared
-from skdp.privacy._statement import statement_of
-from skdp.queries._gradient import Gradient
+from skdp.privacy.accounting._events import GaussianEvent
+from skdp.privacy.noise._source import (
+    NoiseScale,
+    NoiseSource,
+    gaussian_scale,
+    share_ratio,
+)
+from skdp.privacy.release._plan import Line, Part, Plan
+from skdp.privacy.release._shared import check_shared, statement_of
+from skdp.sums._gradient import Gradient
 from tests.federated.owned import federation, model
 
 ALARM = 1e-9
@@ -70,7 +74,7 @@ def test_without_enough_steps_the_law_is_another():
 
 
 def test_the_bound_of_the_proof_is_nothing_at_the_fewest_steps_allowed():
-    from skdp.privacy._shared_answers import _FEWEST_STEPS
+    from skdp.privacy.release._shared import _FEWEST_STEPS
 
     log2_error = 511 - (math.pi * _FEWEST_STEPS) ** 2 * (1 / 2) / math.log(2)
     assert log2_error + 65 < -20_000  # over 2^64 numbers, two owners or more
@@ -132,7 +136,7 @@ def test_what_a_party_of_all_that_are_counted_on_would_know():
 def test_noise_of_few_steps_is_refused(monkeypatch):
     from skdp.exceptions import Refused
 
-    monkeypatch.setattr("skdp.privacy._shared_answers._FEWEST_STEPS", 2.0**40)
+    monkeypatch.setattr("skdp.privacy.release._shared._FEWEST_STEPS", 2.0**40)
     with pytest.raises(Refused, match="wide on the grid"):
         model().fit(federation())
 

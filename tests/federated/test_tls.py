@@ -12,7 +12,7 @@ import time
 import pytest
 
 from skdp.exceptions import SourceError
-from skdp.federated import _hub, _line, coordinate
+from skdp.federated import _remote, _wire, coordinate
 from tests.federated.parties import (
     PATIENCE,
     Running,
@@ -123,9 +123,9 @@ class OnTheWay(threading.Thread):
 def seen_on_the_way(own, server, client, monkeypatch):
     """Bytes between the parties and the coordinator, and the totals of all rounds."""
     watcher, totals = OnTheWay(own.plan.address), []
-    connected, send_total = _line.connected, _hub.Hub._send_total
+    connected, send_total = _wire.connected, _remote.Hub._send_total
     monkeypatch.setattr(
-        _line,
+        _wire,
         "connected",
         lambda address, *given: connected(watcher.address, *given),
     )
@@ -134,7 +134,7 @@ def seen_on_the_way(own, server, client, monkeypatch):
         totals.append(self._total)
         send_total(self, number)
 
-    monkeypatch.setattr(_hub.Hub, "_send_total", noted)
+    monkeypatch.setattr(_remote.Hub, "_send_total", noted)
     coefs = {one.outcome().coef_.tobytes() for one in fitted(own, server, client)}
     assert len(coefs) == 1
     assert len(watcher.seen) > 3 * 8 * 100

@@ -22,9 +22,9 @@ import numpy as np
 import pandas as pd
 
 from skdp import _quiet
-from skdp.audit._replay import Asked, Replay, told_apart
+from skdp.audit._exact import NoiseCall, Replay, told_apart
 from skdp.io._session import Session
-from skdp.privacy._audited import audited_by
+from skdp.privacy.release._door import audited_by
 
 # Sums of squares and square roots of doubles that are compared with a charge.
 _ROUNDING = 1e-6
@@ -177,7 +177,7 @@ def _compared(a: Outcome, b: Outcome, counts_passes: bool) -> Iterator[str]:
         yield from (f"fitted: {found}" for found in unlike(a.result, b.result))
 
 
-def _overspent(one: list[Asked], other: list[Asked]) -> Iterator[str]:
+def _overspent(one: list[NoiseCall], other: list[NoiseCall]) -> Iterator[str]:
     """Answers that tell more than their share, alone or with others of their line."""
     found: dict[Any, float] = {}
     whole: dict[Any, float] = {}

@@ -11,21 +11,21 @@ import numpy as np
 import pandas as pd
 
 from skdp._quiet import no_warnings
-from skdp.io import _arrow, _steps
-from skdp.model_selection import _scoring_base, _trial
-from skdp.preprocessing import _table_blocks, _table_cells, _table_plan
+from skdp.io import _external, _reading
+from skdp.model_selection import _candidates, _scorer_sums
+from skdp.preprocessing import _blocks, _cells, _encoder
 
-_read_cells = _arrow.cells
+_read_cells = _reading.cells
 Patch = tuple[Any, str, Any]
 
 
 def _cells_by_lists(array: Any, declared: Any) -> Any:
     """Places of texts are counted in a list, whose type is of floats if it is empty."""
-    if _arrow.kind_of(array.type) != "string":
+    if _reading.kind_of(array.type) != "string":
         return _read_cells(array, declared)
-    text = _arrow.as_bytes(array).dictionary_encode()
+    text = _reading.as_bytes(array).dictionary_encode()
     codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    texts = [_arrow._decoded(value) for value in text.dictionary.to_pylist()]
+    texts = [_reading._decoded(value) for value in text.dictionary.to_pylist()]
     places = np.cumsum([value is not None for value in texts]) - 1
     places[[value is None for value in texts]] = -1
     codes = np.append(places, -1)[codes]
@@ -34,7 +34,7 @@ def _cells_by_lists(array: Any, declared: Any) -> Any:
 
 
 def _kind_of_type(dtype: Any, declared: Any) -> str:
-    return _arrow.kind_of(dtype)
+    return _reading.kind_of(dtype)
 
 
 def _swallowed(work: Callable[[], Any]) -> Any:
@@ -61,16 +61,17 @@ def _encoded_unchecked(block: Any, cells: Any) -> Any:
 
 # By name, what stood in place of each mend.
 MENDS: dict[str, Callable[[], list[Patch]]] = {
-    "texts": lambda: [(_arrow, "cells", _cells_by_lists)],
-    "booleans": lambda: [(_arrow, "_kind_as_read", _kind_of_type)],
-    "searches": lambda: [(_trial, "_ended_in_one_way", _swallowed)],
+    "texts": lambda: [(_reading, "cells", _cells_by_lists)],
+    "booleans": lambda: [(_reading, "_kind_as_read", _kind_of_type)],
+    "searches": lambda: [(_candidates, "_ended_in_one_way", _swallowed)],
     "dates": lambda: [
-        (_table_cells, "_points", _points_anywhere),
-        (_table_blocks, "encoded", _encoded_unchecked),
-        (_table_plan, "encoded", _encoded_unchecked),
+        (_cells, "_points", _points_anywhere),
+        (_blocks, "encoded", _encoded_unchecked),
+        (_encoder, "encoded", _encoded_unchecked),
     ],
     "prints": lambda: [
-        (module, "silence", no_warnings) for module in (_scoring_base, _steps, _trial)
+        (module, "silence", no_warnings)
+        for module in (_scorer_sums, _external, _candidates)
     ],
 }
 

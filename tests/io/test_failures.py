@@ -13,7 +13,7 @@ from skdp import BudgetLedger, DPGradientBoostingClassifier, DPLogisticRegressio
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._session import _INTERRUPTED, Session
-from skdp.queries import _exact_gradient
+from skdp.sums import _gradient
 from tests.io.places import (
     COLUMNS,
     DATABASES,
@@ -35,7 +35,7 @@ def ledger(tmp_path):
 
 @pytest.fixture(autouse=True)
 def is_too_large_to_keep(monkeypatch):
-    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
+    monkeypatch.setattr(_gradient, "_MOST_KEPT", 0)
 
 
 def model(**given):
@@ -310,8 +310,8 @@ class _Blind:
 
 
 def test_broken_twin_that_quotes_a_value_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr("skdp.io._table_source.Session", Quoting)
-    monkeypatch.setattr("skdp.privacy._answers.answered", lambda ask: ask())
+    monkeypatch.setattr("skdp.io._external.Session", Quoting)
+    monkeypatch.setattr("skdp.privacy.release._answers.answered", lambda ask: ask())
     with pytest.raises(RuntimeError) as caught:
         model().fit(spied(Fails, tmp_path))
     assert SECRET in told(caught.value)
@@ -319,12 +319,12 @@ def test_broken_twin_that_quotes_a_value_is_found(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", [AnswersTwice, SendsAPartAgain, LosesAPart])
 def test_broken_twin_that_counts_nothing_is_found(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("skdp.io._table_source.Session", Trusting)
+    monkeypatch.setattr("skdp.io._external.Session", Trusting)
     model().fit(spied(kind, tmp_path))
 
 
 def test_broken_twin_without_a_snapshot_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr("skdp.io._table_source.Session", Unaware)
+    monkeypatch.setattr("skdp.io._external.Session", Unaware)
     model().fit(spied(IsTouched, tmp_path))
 
 

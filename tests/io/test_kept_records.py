@@ -22,11 +22,11 @@ from skdp import (
     TableEncoder,
 )
 from skdp.exceptions import SourceError
-from skdp.queries import _exact_gradient, _network_sum
-from skdp.queries._exact_gradient import ExactGradientSum
-from skdp.queries._grid_rows import SparseGrid, StateGrid
-from skdp.queries._kept_rows import KeptRows
-from skdp.queries._network_sum import ExactNetworkSum
+from skdp.sums import _gradient, _network
+from skdp.sums._exact import KeptRows
+from skdp.sums._gradient import ExactGradientSum
+from skdp.sums._grid_rows import SparseGrid, StateGrid
+from skdp.sums._network import ExactNetworkSum
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES, N
 
@@ -88,7 +88,7 @@ def test_kept_or_not_at_the_declared_figure_bits_are_those_of_memory(
     n_kept, own = len(passes), [one for one in readers if not one._source.is_stable]
     most = max(declared_bytes(one) for one in own)
     for n_bytes, is_more in ((most, False), (most - 1, True)):
-        monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", n_bytes)
+        monkeypatch.setattr(_gradient, "_MOST_KEPT", n_bytes)
         passes.clear()
         assert weights_of(clone(model).fit(source)) == here
         assert (len(passes) > n_kept) == is_more
@@ -132,15 +132,15 @@ def readings(tmp_path, passes):
 @quiet
 def test_how_often_records_are_read_follows_from_no_cell(tmp_path, monkeypatch, passes):
     for n_bytes in (0, BETWEEN, 2**30):
-        monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", n_bytes)
+        monkeypatch.setattr(_gradient, "_MOST_KEPT", n_bytes)
         of_many, of_few = readings(tmp_path, passes)
         assert of_many == of_few
 
 
 @quiet
 def test_twin_that_weighs_records_is_found(tmp_path, monkeypatch, passes):
-    monkeypatch.setattr(_exact_gradient, "keeps_grid", lambda *given: True)
-    monkeypatch.setattr(_exact_gradient, "most_kept", lambda source: BETWEEN)
+    monkeypatch.setattr(_gradient, "keeps_grid", lambda *given: True)
+    monkeypatch.setattr(_gradient, "most_kept", lambda source: BETWEEN)
     of_many, of_few = readings(tmp_path, passes)
     assert of_many > of_few
 
@@ -162,7 +162,7 @@ class Watched(KeptRows):
 def alive(monkeypatch):
     """All that are kept and not let go."""
     Watched.made.clear()
-    for room in (_exact_gradient, _network_sum):
+    for room in (_gradient, _network):
         monkeypatch.setattr(room, "KeptRows", Watched)
     return Watched.made
 

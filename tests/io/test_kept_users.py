@@ -18,10 +18,10 @@ from skdp import (
     DPMLPClassifier,
     DPSparseLogisticRegression,
 )
-from skdp.queries import _exact_gradient
-from skdp.queries._exact_gradient import Kept
-from skdp.queries._grid_rows import DenseGrid
-from skdp.queries._kept_rows import KeptRows
+from skdp.sums import _gradient
+from skdp.sums._exact import KeptRows
+from skdp.sums._gradient import Kept
+from skdp.sums._grid_rows import DenseGrid
 from tests.io.places import COLUMNS
 from tests.io.test_users import (
     ADJACENCIES,
@@ -61,7 +61,7 @@ WORST = (np.array([0.7, -0.7, 0.7]) * 1e6, 0)
 
 
 def limited(monkeypatch, n_bytes):
-    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", n_bytes)
+    monkeypatch.setattr(_gradient, "_MOST_KEPT", n_bytes)
 
 
 def weights_of(model):

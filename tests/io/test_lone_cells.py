@@ -24,7 +24,7 @@ from skdp import (
 from skdp.columns import Categories, Dates
 from skdp.exceptions import SourceError
 from skdp.federated import Federation
-from skdp.io import ParquetSource, SqlSource, _arrow
+from skdp.io import ParquetSource, SqlSource, _reading
 from tests.io.places import (
     N,
     database,
@@ -121,9 +121,9 @@ def test_a_missing_text_alone_with_its_owner():
 
 def as_before(array, declared):
     """A column as it was read once: of a type that followed from its cells."""
-    pa = _arrow.arrow()
-    if _arrow.kind_of(array.type) == "string":
-        text = _arrow.as_bytes(array).dictionary_encode()
+    pa = _reading.arrow()
+    if _reading.kind_of(array.type) == "string":
+        text = _reading.as_bytes(array).dictionary_encode()
         codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         texts = [value.decode() for value in text.dictionary.to_pylist()]
         places = np.cumsum([value is not None for value in texts]) - 1
@@ -140,12 +140,12 @@ def as_before(array, declared):
     return CELLS(array, declared)
 
 
-CELLS = _arrow.cells
+CELLS = _reading.cells
 
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_broken_twin_that_reads_by_the_cells_is_found(asked, tmp_path, monkeypatch):
-    monkeypatch.setattr(_arrow, "cells", as_before)
+    monkeypatch.setattr(_reading, "cells", as_before)
     books = ledger(tmp_path)
     source = PLACES["Parquet"](with_last(None), tmp_path, features=["word", "a"])
     with pytest.raises(SourceError):
@@ -193,8 +193,10 @@ def test_a_missing_truth_value_is_imputed(make, place, tmp_path):
 
 @pytest.mark.parametrize("make", [imputed, searched])
 def test_broken_twin_with_truth_values_of_objects_is_found(make, tmp_path, monkeypatch):
-    monkeypatch.setattr(_arrow, "cells", as_before)
-    monkeypatch.setattr(_arrow, "_kind_as_read", lambda dtype, _: _arrow.kind_of(dtype))
+    monkeypatch.setattr(_reading, "cells", as_before)
+    monkeypatch.setattr(
+        _reading, "_kind_as_read", lambda dtype, _: _reading.kind_of(dtype)
+    )
     make().fit(PLACES["Parquet"](truths(True), tmp_path))
     with pytest.raises(SourceError):
         make().fit(PLACES["Parquet"](truths(None), tmp_path))
@@ -262,7 +264,7 @@ def test_broken_twin_that_converts_dates_before_it_clips_them_is_found(
     tmp_path, monkeypatch
 ):
     source = dates_in_files(ENDS["highest"], "ms", tmp_path / "files")
-    monkeypatch.setattr(_arrow, "cells", as_before)
+    monkeypatch.setattr(_reading, "cells", as_before)
     batch = dated(ENDS["highest"], "ms")
     found, _ = as_before(batch, DATED["a"])
     # In milliseconds: NumPy's comparison across units overflows too.

@@ -11,15 +11,20 @@ import pytest
 
 from skdp import DPLinearRegression, DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.model_selection._scoring import resolve_scoring
-from skdp.objectives._linear import LinearObjective
-from skdp.preprocessing._quantile_clipper import Bisection
-from skdp.privacy._query import Bound
-from skdp.queries._code_counts import CodeCounts
-from skdp.queries._gradient_sum import gradient_bound
-from skdp.queries._moments import MomentWeights
-from skdp.queries._pair_sums import PRESENCE, SQUARES, PairSums
-from skdp.queries._state_sums import StateSums, even_knots
+from skdp.losses._objective import LinearObjective
+from skdp.model_selection._scorers import resolve_scoring
+from skdp.preprocessing._private import Bisection
+from skdp.privacy.release._query import Bound
+from skdp.sums._counts import (
+    PRESENCE,
+    SQUARES,
+    CodeCounts,
+    PairSums,
+    StateSums,
+    even_knots,
+)
+from skdp.sums._floating import gradient_bound
+from skdp.sums._moments import MomentWeights
 
 LOSSES = [
     LogisticLoss(),

@@ -12,18 +12,17 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block
 from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
+from skdp.io._reading import Labels, NumberTargets
 from skdp.io._rows import StreamRows
-from skdp.io._targets import Labels, Numbers
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._permutation_sensitivity import Updates, exact_sensitivity
-from skdp.papers._permuted_descent import PermutedDescent, State
-from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers._progress import Progress
+from skdp.losses._objective import LinearObjective
+from skdp.papers._bolt_on import PermutedDescent, State, Updates, exact_sensitivity
+from skdp.solvers._base import Progress
+from skdp.sums._floating import query_sensitivity
+from skdp.tables._memory import MemorySource
+from skdp.tables._source import Block
 from tests import door
 from tests.io.places import FEATURES, numbers, with_holes
 from tests.papers.permutation import resolved
@@ -107,7 +106,7 @@ def weights(source, objective, orders, **params):
 
 def in_both(frame, objective, targets=None, facts=None, present=None, **params):
     """Weights from memory, and from the database."""
-    target = "t" if isinstance(targets, Numbers) else "y"
+    target = "t" if isinstance(targets, NumberTargets) else "y"
     X = frame[FEATURES].to_numpy()
     y = frame[target].to_numpy().astype(float)
     if present is not None:
@@ -126,7 +125,7 @@ def in_both(frame, objective, targets=None, facts=None, present=None, **params):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_weights_are_those_of_memory(loss, batch_size):
     frame = numbers(N)
-    targets = Numbers() if loss == "squared" else None
+    targets = NumberTargets() if loss == "squared" else None
     if loss == "softmax":
         frame["y"] = np.arange(N) % 3
         targets = Labels(np.array([0, 1, 2]))

@@ -12,10 +12,10 @@ from scipy.sparse import csr_array
 from skdp import DPGradientBoostingClassifier, DPLogisticRegression, TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.exceptions import SourceError
-from skdp.io import ParquetSource, _arrow
+from skdp.io import ParquetSource, _reading
+from skdp.io._external import applied
+from skdp.io._reading import Labels, NumberTargets
 from skdp.io._rows import StreamRows
-from skdp.io._steps import applied
-from skdp.io._targets import Labels, Numbers
 from tests.io.places import (
     FEATURES,
     ROW_LAYOUTS,
@@ -68,7 +68,7 @@ def test_targets_that_cannot_be_read_make_null_records(tmp_path):
     (block,) = blocks_of(source, Labels(np.array([0, 1])))
     assert list(np.flatnonzero(~block.present)) == [3, 5, 9]
     assert np.all(block.X[~block.present] == 0)
-    (block,) = blocks_of(source, Numbers())
+    (block,) = blocks_of(source, NumberTargets())
     assert list(np.flatnonzero(~block.present)) == [3, 9]
 
 
@@ -241,7 +241,7 @@ def test_bytes_that_are_no_text_are_missing(tmp_path):
         found, known = Labels(np.array(["down", "up"]))(column)
         assert known.tolist() == [True, True, False, True] * 50
         assert found[known].tolist() == [1.0, 0.0, 1.0] * 50
-        cells, is_missing = _arrow.cells(column, None)
+        cells, is_missing = _reading.cells(column, None)
         assert is_missing.tolist() == [False, False, True, False] * 50
         assert list(cells[:2]) == ["up", "down"]
 

@@ -1,7 +1,7 @@
 """Scores and descriptions of users of sources: the bits of memory, and neighbours.
 
 Neighbours are scored from files and from a database: one transcript, replayed on a
-table in which one user has other rows, or none (`skdp.audit._replay`). A model whose
+table in which one user has other rows, or none (`skdp.audit._exact`). A model whose
 predictions depend on places stands for whatever rounds by them.
 """
 
@@ -26,19 +26,30 @@ from skdp import (
     private_evaluation,
     private_score,
 )
-from skdp._users import Users
-from skdp.audit._replay import replayed, verdict
+from skdp.audit._exact import replayed, verdict
 from skdp.io import _session as session_module
+from skdp.io._external_users import (
+    FirstRows,
+    LeastRows,
+    Rows,
+    SharesOfPasses,
+    UserIds,
+    UserShares,
+)
 from skdp.io._passes import _Taking
 from skdp.io._rows import StreamSource
-from skdp.io._scores import SourceUsers, _passed, _read, scores_of
-from skdp.io._users import FirstRows, LeastRows, Rows, Shares, SharesOfPasses, UserIds
-from skdp.model_selection._private_comparison import Disagreements
-from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._user_table import UserTable
-from skdp.queries import _user_scores as user_scores_module
-from skdp.queries._scores import MOST_RECORDS, MOST_USERS
-from skdp.queries._user_scores import places_of_users, statistic_of_users
+from skdp.io._takes import SourceUsers, _passed, _read, scores_of
+from skdp.model_selection._candidates import UserTable
+from skdp.model_selection._scorers import resolve_scoring
+from skdp.model_selection._scores import Disagreements
+from skdp.sums import _record_sums as user_scores_module
+from skdp.sums._record_sums import (
+    MOST_RECORDS,
+    MOST_USERS,
+    places_of_users,
+    statistic_of_users,
+)
+from skdp.tables._users import Users
 from tests.audit import tables
 from tests.audit.tables import answered_by
 from tests.io import places
@@ -430,7 +441,7 @@ TWINS = {
     "rows count as records": (
         5,
         lambda patch: patch.setattr(
-            Shares,
+            UserShares,
             "of",
             lambda self, rows, codes: rows.is_present.astype(float),
         ),
@@ -443,11 +454,11 @@ TWINS = {
     ),
     "two rows more than are divided by": (
         3,
-        lambda patch: patch.setattr(Shares, "of", shares_of_two_more),
+        lambda patch: patch.setattr(UserShares, "of", shares_of_two_more),
     ),
     "divided by the rows of another": (
         9,
-        lambda patch: patch.setattr(Shares, "of", shares_of_others),
+        lambda patch: patch.setattr(UserShares, "of", shares_of_others),
     ),
 }
 
@@ -524,7 +535,7 @@ def test_a_twin_whose_arrays_have_no_public_length_is_found(
     pair = users, [own if u != last else [] for u, own in enumerate(users)]
     make = by_file(tmp_path / "rows", np.arange, batch_size=1 << 14)
     assert told("by lengths", make, pair, adjacency) <= 1 + ROUNDING
-    monkeypatch.setattr("skdp.io._scores.statistic_of_users", as_long_as_needed)
+    monkeypatch.setattr("skdp.io._takes.statistic_of_users", as_long_as_needed)
     assert told("by lengths", make, pair, adjacency) > 2
 
 

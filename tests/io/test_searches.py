@@ -25,12 +25,10 @@ from skdp import (
 )
 from skdp.exceptions import READ_FAILED, BudgetExceeded, Refused, SourceError
 from skdp.io import ParquetSource, SqlSource
-from skdp.io._batches import Batch
 from skdp.io._passes import rows_of
-from skdp.io._places import Places
-from skdp.io._scores import SourceScores
-from skdp.io._session import Session
-from skdp.model_selection import _trial, resolve_scoring
+from skdp.io._session import Places, RowBatch, Session
+from skdp.io._takes import SourceScores
+from skdp.model_selection import _candidates, resolve_scoring
 from tests.io.places import (
     COLUMNS,
     FEATURES,
@@ -254,7 +252,7 @@ def test_null_records_stay_in_their_part(tmp_path):
 def test_batches_keep_what_is_no_record():
     import pyarrow as pa
 
-    batch = Batch(pa.record_batch({"a": [1, 2, 3]}), np.array([True, False, True]))
+    batch = RowBatch(pa.record_batch({"a": [1, 2, 3]}), np.array([True, False, True]))
     taken = batch.at(np.array([1, 2]))
     np.testing.assert_array_equal(taken.is_record, [False, True])
     assert taken.columns.column("a").to_pylist() == [2, 3]
@@ -368,7 +366,7 @@ def test_a_failure_ends_the_search(method, tmp_path):
 
 def test_broken_twin_that_goes_on_after_a_failure_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(Session, "check_unbroken", lambda session: None)
-    fitted = _trial._fitted
+    fitted = _candidates._fitted
 
     def tried_again(*given):
         try:
@@ -376,7 +374,7 @@ def test_broken_twin_that_goes_on_after_a_failure_is_found(tmp_path, monkeypatch
         except SourceError:
             return fitted(*given)
 
-    monkeypatch.setattr(_trial, "_fitted", tried_again)
+    monkeypatch.setattr(_candidates, "_fitted", tried_again)
     found = search().fit(failing(tmp_path, 1))
     assert hasattr(found, "best_estimator_")
 

@@ -30,15 +30,15 @@ from skdp import (
     TableEncoder,
     describe,
 )
-from skdp._id_numbers import number_of
-from skdp.io._slots import Slots
-from skdp.io._table_source import TableSource
-from skdp.io._users import Shares, UserIds
-from skdp.model_selection._method import best_of
-from skdp.model_selection._records import LEAST_PART
-from skdp.privacy import _answers as answers_module
-from skdp.privacy._answers import Answers, Grant
-from skdp.queries._exact_sums import unit_for
+from skdp.io._external import TableSource
+from skdp.io._external_users import UserIds, UserShares
+from skdp.io._session import Slots
+from skdp.model_selection._candidates import LEAST_PART
+from skdp.model_selection._methods import best_of
+from skdp.privacy.release import _answers as answers_module
+from skdp.privacy.release._answers import Answers, Grant
+from skdp.sums._exact import unit_for
+from skdp.tables._users import number_of
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
 from tests.io.test_users import facts_of, shuffled, table
@@ -277,7 +277,7 @@ def test_nor_of_a_pipeline(adjacency, tmp_path, monkeypatch):
 def test_twin_whose_rows_count_as_records_is_found(tmp_path, monkeypatch):
     searched_there(monkeypatch, tmp_path)
     monkeypatch.setattr(
-        Shares, "of", lambda self, rows, codes: rows.is_present.astype(float)
+        UserShares, "of", lambda self, rows, codes: rows.is_present.astype(float)
     )
     assert found_by("composition", "replace_one") > 1.5
 

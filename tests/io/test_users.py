@@ -1,7 +1,7 @@
 """Users of sources: the bits of memory wherever rows lie, whose rows count, leaks.
 
 Neighbours are fitted from files and from a database: one transcript, replayed on a
-table in which one user has other rows, or none (`skdp.audit._replay`).
+table in which one user has other rows, or none (`skdp.audit._exact`).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from skdp import (
     describe,
     private_score,
 )
-from skdp._rows import row_norms, row_products
-from skdp.audit._replay import replayed, verdict
-from skdp.data._users import UserSource
+from skdp._arrays import row_norms, row_products
+from skdp.audit._exact import replayed, verdict
 from skdp.exceptions import SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io import _session as session_module
+from skdp.io._external_users import FirstRows, LeastRows, Rows, UserIds, UserShares
 from skdp.io._rows import StreamSource
-from skdp.io._users import FirstRows, LeastRows, Rows, Shares, UserIds
 from skdp.linear_model._rows import to_read
-from skdp.privacy._audited import audited_by
+from skdp.privacy.release._door import audited_by
+from skdp.tables._memory import UserSource
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
 
@@ -483,7 +483,7 @@ TWINS = {
     "rows count as records": (
         5,
         lambda patch: patch.setattr(
-            Shares, "of", lambda self, rows, codes: rows.is_present.astype(float)
+            UserShares, "of", lambda self, rows, codes: rows.is_present.astype(float)
         ),
     ),
     "rows beyond the last one count": (
@@ -494,7 +494,7 @@ TWINS = {
     ),
     "two rows more than are divided by": (
         3,
-        lambda patch: patch.setattr(Shares, "of", shares_of_two_more),
+        lambda patch: patch.setattr(UserShares, "of", shares_of_two_more),
     ),
 }
 
@@ -523,11 +523,11 @@ def test_rows_that_are_users_of_their_own_are_found(adjacency, tmp_path, monkeyp
     pair = [*users[:-1], [worst] * 4], [*users[:-1], []]
     makes = (by_file(tmp_path / "rows"), by_database)
     assert all(told(make, pair, adjacency, model) <= 1 + ROUNDING for make in makes)
-    honest = Shares.codes
+    honest = UserShares.codes
     monkeypatch.setattr(
-        Shares, "codes", lambda self, rows: np.arange(len(honest(self, rows))) % 40
+        UserShares, "codes", lambda self, rows: np.arange(len(honest(self, rows))) % 40
     )
-    monkeypatch.setattr(Shares, "of", lambda self, rows, codes: np.ones(len(codes)))
+    monkeypatch.setattr(UserShares, "of", lambda self, rows, codes: np.ones(len(codes)))
     assert all(told(make, pair, adjacency, model) > 1.5 for make in makes)
 
 

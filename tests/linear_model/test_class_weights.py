@@ -26,7 +26,7 @@ from skdp import (
     ParquetSource,
 )
 from skdp.exceptions import Refused
-from skdp.federated._plan_models import _back, _plain
+from skdp.federated._plan import _back, _plain
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._weighted import WeightedLoss, typical_weight
 from skdp.privacy import epsilon_of

@@ -22,12 +22,12 @@ from skdp import (
     DPSparseLogisticRegression,
     RowNormClipper,
 )
-from skdp._rows import clip_entries, clip_rows, columns_at
-from skdp.data._memory import MemorySource
+from skdp._arrays import clip_entries, clip_rows, columns_at
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.queries._gradient_sum import GradientSum
-from skdp.queries._row_clip import RowClip
+from skdp.losses._objective import LinearObjective
+from skdp.sums._floating import GradientSum
+from skdp.sums._grid_rows import RowClip
+from skdp.tables._memory import MemorySource
 
 _RNG = np.random.default_rng(0)
 D = 12

@@ -109,7 +109,7 @@ def test_sparse_and_dense_rows_are_the_same_model(monkeypatch):
     X = frame(300)
     params = {"solver": "noisy_gd", "solver_params": {"n_steps": 5}}
     dense = fitted(DPLogisticRegression, X, **params)
-    monkeypatch.setattr("skdp.preprocessing._table_plan._SPARSE_BELOW", 2.0)
+    monkeypatch.setattr("skdp.preprocessing._encoder._SPARSE_BELOW", 2.0)
     sparse = fitted(DPLogisticRegression, X, **params)
     assert np.allclose(dense.coef_, sparse.coef_, rtol=1e-9, atol=1e-12)
     assert np.allclose(decision(dense, X), decision(sparse, X), rtol=1e-9, atol=1e-12)
@@ -215,7 +215,7 @@ def test_broken_twin_that_counts_knots_by_values(monkeypatch):
         return real(model, X, budget, *others, **centred)
 
     real = _rows.rows_to_fit
-    monkeypatch.setattr("skdp.linear_model._classifier.rows_to_fit", by_values)
+    monkeypatch.setattr("skdp.linear_model._classifiers.rows_to_fit", by_values)
     models = [fitted(DPLogisticRegression, frame(300, seed)) for seed in (0, 1)]
     assert models[0].encoder_.n_knots_ != models[1].encoder_.n_knots_
 
@@ -401,7 +401,7 @@ def test_a_score_of_a_table_that_is_not_as_declared_costs_nothing(kind, tmp_path
 
 def test_broken_twin_that_scores_any_table_pays_for_it(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "skdp.model_selection._private_score._check_first_step", lambda *given: None
+        "skdp.model_selection._scores._check_first_step", lambda *given: None
     )
     ledger = BudgetLedger(tmp_path / "books.db", epsilon=5.0, delta=1e-5)
     X = frame(200)

@@ -15,7 +15,7 @@ from skdp import (
     DPSparseLogisticRegression,
 )
 from skdp.exceptions import SeededNoiseWarning
-from skdp.queries import _row_grid
+from skdp.sums import _grid_rows
 
 N, D = 400, 6
 
@@ -90,6 +90,6 @@ def test_broken_twin_whose_scale_follows_the_storage_is_found(case, monkeypatch)
     def planted(X, scale):
         return rounded(X, scale * (1 + 1e-3 * (X.dtype == np.float32)))
 
-    rounded = _row_grid._rounded
-    monkeypatch.setattr(_row_grid, "_rounded", planted)
+    rounded = _grid_rows._rounded
+    monkeypatch.setattr(_grid_rows, "_rounded", planted)
     assert len(coefficients(case, "replace_one")[4]) > 1

@@ -25,7 +25,7 @@ from skdp import (
 from skdp.columns import Range
 from skdp.linear_model._sparse import default_n_nonzero
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from tests.problems import make_ledger
 

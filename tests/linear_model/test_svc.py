@@ -12,11 +12,11 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.svm import LinearSVC
 
 from skdp import BudgetLedger, DPLinearSVC
-from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
+from skdp.solvers._base import Progress
 from skdp.solvers._exact import exact_minimum
-from skdp.solvers._progress import Progress
+from skdp.tables._memory import MemorySource
 
 
 @pytest.fixture

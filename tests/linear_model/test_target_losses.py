@@ -20,9 +20,9 @@ from skdp import (
 )
 from skdp.exceptions import Refused
 from skdp.losses import GammaLoss, PoissonLoss, QuantileLoss
+from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import heaviest_pair
-from skdp.objectives._linear import LinearObjective
-from skdp.queries._gradient_sum import gradient_bound
+from skdp.sums._floating import gradient_bound
 
 N = 4000
 BOUNDS = {

@@ -1,7 +1,7 @@
 """Models of users: one record each, ids that are asked for or refused, and what leaks.
 
 Neighbours are fitted through the whole estimator: one transcript, replayed on a table
-in which one user has other rows, or none (`skdp.audit._replay`).
+in which one user has other rows, or none (`skdp.audit._exact`).
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ from skdp import (
     ParquetSource,
     privacy_report,
 )
-from skdp._users import Users
-from skdp.audit._replay import replayed, verdict
+from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
-from skdp.data._users import UserSource, equal_shares
 from skdp.exceptions import PublicLabelsWarning
 from skdp.linear_model import _base as base_module
-from skdp.linear_model import _classifier as classifier_module
+from skdp.linear_model import _classifiers as classifier_module
 from skdp.model_selection import UserKFold
 from skdp.privacy import PrivacyRecord
-from skdp.privacy._audited import audited_by
+from skdp.privacy.release._door import audited_by
 from skdp.solvers import SOLVERS
+from skdp.tables._memory import UserSource, equal_shares
+from skdp.tables._users import Users
 from tests.audit.users import TAKES_USERS
 
 N_USERS, D = 60, 3
@@ -159,7 +159,7 @@ def test_dense_sparse_and_compiled_rows_are_the_same(columns, monkeypatch):
     X, y, ids = table_of(users_of(np.random.default_rng(0)))
     model = model_of("logistic", epsilon=10.0, random_state=0, columns=columns)
     plain = numbers(model.fit(X, y, groups=ids))
-    monkeypatch.setattr("skdp.queries._exact_gradient._WORTH_COMPILING", 1)
+    monkeypatch.setattr("skdp.sums._gradient._WORTH_COMPILING", 1)
     assert np.array_equal(numbers(model.fit(X, y, groups=ids)), plain)
     if columns is None:
         # Sparse rows are on a coarser grid before they are centred.

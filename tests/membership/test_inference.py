@@ -23,9 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
 from skdp.audit import MembershipInferenceDisplay, membership_inference
-from skdp.audit._attribute import infer_attribute
-from skdp.audit._leaning import margins
-from skdp.audit._shadows import Shadows, fitted_shadows
+from skdp.audit._inference import Shadows, fitted_shadows, infer_attribute, margins
 from skdp.columns import Boolean, Categories, Range
 
 N = 300

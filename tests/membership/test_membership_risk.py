@@ -21,10 +21,10 @@ from skdp.privacy import (
     PoissonGaussianEvent,
     PureEvent,
     SelectionEvent,
-    _power,
 )
-from skdp.privacy._events import BoundedRangeEvent
-from skdp.privacy._risk import gaussian_advantage, pair_advantage
+from skdp.privacy.accounting import _risk
+from skdp.privacy.accounting._events import BoundedRangeEvent
+from skdp.privacy.accounting._risk import gaussian_advantage, pair_advantage
 
 RATES = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.99])
 
@@ -189,13 +189,13 @@ def test_no_release_lowers_the_risk_of_another(names):
 
 def test_broken_twin_that_leaves_out_what_it_cannot_compose_is_found(monkeypatch):
     """Found in review: of a pure release beside one without a simple event."""
-    honest = _power._profile
+    honest = _risk._profile
 
     def forgetful(event):
         pure = [leaf for leaf in event.leaves if isinstance(leaf, PureEvent)]
-        return _power._pure_profile(pure[0]) if pure else honest(event)
+        return _risk._pure_profile(pure[0]) if pure else honest(event)
 
-    monkeypatch.setattr(_power, "_profile", forgetful)
+    monkeypatch.setattr(_risk, "_profile", forgetful)
     assert lowered(KINDS["disjoint samples"], PureEvent(0.1)) > 0.1
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from skdp.model_selection._records import Records
-from skdp.model_selection._trial import Job
+from skdp.model_selection._candidates import SearchJob, SearchRecords
 from skdp.privacy import Budget
-from skdp.privacy._answers import Grant, LocalAnswers
-from skdp.privacy._draws import DrawsOf
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.noise._source import DrawsOf, NoiseSource
+from skdp.privacy.release._answers import Grant, LocalAnswers
 from tests.door import OpenDoor
 
 
@@ -16,14 +14,14 @@ def plan_of(search, X, y, seed=None):
     noise = NoiseSource(seed)
     budget = Budget(search.epsilon, search.delta)
     door = OpenDoor(budget, adjacency=search.adjacency, noise=noise)
-    return search._plan(Records(X, y), door)
+    return search._plan(SearchRecords(X, y), door)
 
 
 def job_of(plan, X, y, noise=None, *, seed=None, n_jobs=None):
     """The records of a search, and orders and counts from a noise source."""
     draws, facts = DrawsOf(noise or NoiseSource()), plan.facts
-    records = Records(X, y)
-    return Job(records, facts.adjacency, facts.scorer, draws, seed, n_jobs, False)
+    records = SearchRecords(X, y)
+    return SearchJob(records, facts.adjacency, facts.scorer, draws, seed, n_jobs, False)
 
 
 def runner(plan, job, noise):

@@ -16,9 +16,9 @@ from scipy.stats import norm
 from skdp import DPGridSearchCV, DPLogisticRegression
 from skdp.exceptions import SourceError
 from skdp.model_selection import METHODS, resolve_scoring
-from skdp.model_selection._method import SearchFacts
+from skdp.model_selection._methods import SearchFacts
 from skdp.privacy import Budget, BudgetLedger, GaussianEvent, PureEvent, calibrate
-from skdp.privacy._allowance import Allowance
+from skdp.privacy.ledger._allowance import Allowance
 from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import Deadly, Interrupted, NoisySum
 from tests.spies import SpyLedger, SpyNoise

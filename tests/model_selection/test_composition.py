@@ -7,8 +7,8 @@ import pytest
 
 from skdp import DPGridSearchCV
 from skdp.model_selection import Composition
-from skdp.model_selection._registry import _FEW_CANDIDATES
-from skdp.model_selection._trial import Job
+from skdp.model_selection._candidates import SearchJob
+from skdp.model_selection._methods import _FEW_CANDIDATES
 from skdp.privacy import BudgetLedger
 from tests.model_selection.runs import plan_of
 from tests.model_selection.toys import NoisySum
@@ -44,13 +44,13 @@ def test_candidates_share_one_split_and_the_best_is_fitted_on_all(fits):
 
 @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.99])
 def test_with_a_tuning_fraction_no_record_is_used_twice(fraction, fits, monkeypatch):
-    scored, original = [], Job.fit_and_score
+    scored, original = [], SearchJob.fit_and_score
 
     def spy(self, prepared, splits, *, say):
         scored.extend(splits[0].validation)
         return original(self, prepared, splits, say=say)
 
-    monkeypatch.setattr(Job, "fit_and_score", spy)
+    monkeypatch.setattr(SearchJob, "fit_and_score", spy)
     search_for(method_params={"tuning_fraction": fraction}).fit(*numbered())
     *tuned, final = fits
     assert sorted([*tuned[0], *scored, *final]) == list(range(100))

@@ -25,10 +25,11 @@ from skdp import (
     privacy_report,
     set_budget,
 )
-from skdp.audit._replay import replayed, told_apart
-from skdp.model_selection import _held_out, _search
-from skdp.model_selection._histogram_scoring import CellScoring
-from skdp.privacy import _door, epsilon_of
+from skdp.audit._exact import replayed, told_apart
+from skdp.model_selection import _methods, _search
+from skdp.model_selection._scorer_sums import CellScoring
+from skdp.privacy import epsilon_of
+from skdp.privacy.release import _door
 from tests.audit.linear import BUDGETS
 from tests.audit.searches import _calibrated_once
 from tests.audit.tables import answered_by
@@ -215,12 +216,12 @@ def test_less_noise_is_caught(kind, adjacency):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_records_in_both_parts_are_caught(kind, monkeypatch):
-    honest = _held_out.Split
+    honest = _methods.Split
 
     def split(train, validation):
         return honest(np.concatenate([train, validation]), validation)
 
-    monkeypatch.setattr(_held_out, "Split", split)
+    monkeypatch.setattr(_methods, "Split", split)
     found = audited(kind, "replace_one")
     assert (np.minimum(*found.T) > 0.9).any()  # one record pays twice
 

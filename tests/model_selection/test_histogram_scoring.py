@@ -14,7 +14,7 @@ from sklearn.metrics import (
 )
 
 from skdp.model_selection import resolve_scoring
-from skdp.model_selection._histogram_scoring import (
+from skdp.model_selection._scorer_sums import (
     EQUAL,
     average_precision,
     f_scores,

@@ -34,11 +34,9 @@ from skdp import (
     DPStandardScaler,
 )
 from skdp.exceptions import SourceError
-from skdp.model_selection import METHODS, _records
-from skdp.model_selection._candidates import rehearse
-from skdp.model_selection._records import Records
-from skdp.model_selection._trial import Split
-from skdp.privacy._allowance import Allowance
+from skdp.model_selection import METHODS, _candidates
+from skdp.model_selection._candidates import SearchRecords, Split, rehearse
+from skdp.privacy.ledger._allowance import Allowance
 from tests.model_selection.runs import job_of, plan_of
 from tests.model_selection.test_search import GRID, ledger_in, logistic, rows_for
 
@@ -124,7 +122,7 @@ def test_no_fit_escapes_its_allowance_by_workers_of_its_own():
         plan = plan_of(DPGridSearchCV(pipe, {}), X, y)
         (ready, _) = plan.candidates[0].prepared
         assert ready.estimator[0].n_jobs == 1
-        _, events = rehearse(ready.estimator, Records(X, y), "replace_one")
+        _, events = rehearse(ready.estimator, SearchRecords(X, y), "replace_one")
         assert len(events) == 3
     with pytest.raises(TypeError, match="stay in the process"):
         pickle.dumps(Allowance("replace_one", "record"))
@@ -171,7 +169,7 @@ def test_steps_that_change_their_rows_change_those_of_nobody_else(method, layout
 
 @pytest.mark.filterwarnings("ignore")
 def test_twin_that_copies_no_rows_is_found(monkeypatch):
-    monkeypatch.setattr(_records, "copied", lambda rows: rows)
+    monkeypatch.setattr(_candidates, "copied", lambda rows: rows)
     X, y = rows_for()
     X = 3.0 * np.array(X)
     before = X.copy()

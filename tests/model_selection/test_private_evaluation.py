@@ -19,14 +19,14 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 
 import skdp
 from skdp import BudgetExceeded, BudgetLedger, private_evaluation
-from skdp.audit._replay import replayed, verdict
+from skdp.audit._exact import replayed, verdict
 from skdp.model_selection import (
     PrivateComparison,
     PrivateConfusionMatrix,
     PrivateEvaluation,
 )
-from skdp.model_selection._histogram_scoring import CountScoring
-from skdp.privacy import _door
+from skdp.model_selection._scorer_sums import CountScoring
+from skdp.privacy.release import _door
 from tests.audit.tables import answered_by
 from tests.spies import SpyNoise
 

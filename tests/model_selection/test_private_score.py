@@ -35,10 +35,10 @@ from skdp.privacy import (
     LaplaceEvent,
     NonPrivateEvent,
     PureEvent,
-    _door,
     epsilon_of,
 )
-from skdp.privacy._allowance import Allowance
+from skdp.privacy.ledger._allowance import Allowance
+from skdp.privacy.release import _door
 from tests.spies import SpyLedger, SpyNoise
 
 # scikit-learn 1.6 with a newer SciPy.

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp.decomposition._ids import Ids
+from skdp.decomposition._ratings import Ids
 from skdp.model_selection import RatingKFold, UserKFold
 from tests.decomposition.ratings import N_USERS, low_rank_ratings
 

@@ -33,12 +33,11 @@ from skdp.model_selection import (
     METHODS,
     SCORINGS,
     PrivateScoring,
-    _histogram_scoring,
-    _scoring,
-    _scoring_base,
+    _scorer_sums,
+    _scorers,
     resolve_scoring,
 )
-from skdp.queries._scores import QUANTUM
+from skdp.sums._record_sums import QUANTUM
 
 # scikit-learn 1.6 with a newer SciPy.
 pytestmark = pytest.mark.filterwarnings("ignore:.*L-BFGS-B solver:DeprecationWarning")
@@ -168,8 +167,8 @@ def test_twin_that_does_not_clip_is_caught(name, monkeypatch):
         return np.abs(first - second).sum() > scorer.sensitivity("replace_one", 1)
 
     assert not is_caught()
-    monkeypatch.setattr(_scoring, "_clipped", unclipped)
-    monkeypatch.setattr(_scoring, "_or_worst", lambda losses: losses)
+    monkeypatch.setattr(_scorers, "_clipped", unclipped)
+    monkeypatch.setattr(_scorers, "_or_worst", lambda losses: losses)
     assert is_caught()
 
 
@@ -192,10 +191,10 @@ LOSSES = [
 @pytest.mark.parametrize("scorer", LOSSES, ids=repr)
 def test_ranges_of_losses_are_those_of_the_formulas(scorer, monkeypatch):
     """Without the clip to the range, which hides a range that is too small."""
-    monkeypatch.setattr(_scoring, "_or_worst", lambda losses: losses)
+    monkeypatch.setattr(_scorers, "_or_worst", lambda losses: losses)
     ends = np.linspace(scorer.params["low"], scorer.params["high"], 201)
     if scorer.name != PINBALL:
-        least = _scoring._least_mean(scorer.params)
+        least = _scorers._least_mean(scorer.params)
         ends = np.append(ends, [least, least * 4])
     said, true = (grid.ravel() for grid in np.meshgrid(ends, ends))
     added = scorer._quality(Says(), said[:, None], true)
@@ -218,11 +217,11 @@ def test_twin_that_does_not_clip_a_loss_is_caught(scorer, monkeypatch):
     def unclipped(params, estimator, X, y):
         return np.maximum(estimator.predict(X), 1e-9), y.astype(float)
 
-    monkeypatch.setattr(_scoring, "_or_worst", lambda losses: losses)
-    monkeypatch.setattr(_scoring, "_clipped", unclipped)
-    monkeypatch.setattr(_scoring, "_least_mean", lambda params: 1e-9)
+    monkeypatch.setattr(_scorers, "_or_worst", lambda losses: losses)
+    monkeypatch.setattr(_scorers, "_clipped", unclipped)
+    monkeypatch.setattr(_scorers, "_least_mean", lambda params: 1e-9)
     for largest in ("_largest_poisson", "_largest_gamma"):
-        monkeypatch.setattr(_scoring, largest, lambda params: stated)
+        monkeypatch.setattr(_scorers, largest, lambda params: stated)
     assert moved() > 1.5 * scorer.sensitivity("replace_one", 1)
 
 
@@ -288,7 +287,7 @@ def test_labels_that_are_one_count_once(monkeypatch):
         right = np.column_stack([y == label for label in scorer.classes])
         return np.hstack([right, np.zeros_like(right)]).astype(float)
 
-    kind = _histogram_scoring.RecallScoring
+    kind = _scorer_sums.RecallScoring
     monkeypatch.setattr(kind, "_spread", of_all_that_match)
     assert (np.array(far_apart(scorer)) > stated).all()
 
@@ -315,7 +314,7 @@ def test_whatever_a_record_is_the_others_keep_their_contributions(name):
 def test_twin_that_gives_up_on_all_records_is_caught():
     """One record that raises would change the whole statistic."""
 
-    class GivesUp(_scoring_base.NamedScoring):
+    class GivesUp(_scorer_sums.NamedScoring):
         def contributions(self, estimator, X, y, shares=None):
             try:
                 return self._quality(estimator, X, y)[:, None]
@@ -404,7 +403,7 @@ def test_rows_that_are_changed_in_place_are_nobody_else_s(name, as_table, monkey
     if as_table is not pd.DataFrame:
         return
     # The twin: pandas makes a view of all rows in their order.
-    monkeypatch.setattr(_scoring_base, "rows_in_places", lambda rows, at: rows.iloc[at])
+    monkeypatch.setattr(_scorer_sums, "rows_in_places", lambda rows, at: rows.iloc[at])
     distance, is_kept = moved()
     assert not is_kept
     assert distance > 3 * bound
@@ -432,7 +431,7 @@ def test_labels_of_rows_are_in_no_table_twice(monkeypatch):
     assert moved() == 1.0
     # The twin puts another row in the place of one, under its own label.
     monkeypatch.setattr(
-        _scoring_base, "rows_in_places", lambda rows, at: rows.iloc[at].copy()
+        _scorer_sums, "rows_in_places", lambda rows, at: rows.iloc[at].copy()
     )
     assert moved() == 10.0
 

@@ -34,11 +34,10 @@ from skdp.exceptions import (
     SourceError,
     UnaccountedStepError,
 )
-from skdp.model_selection import METHODS, _trial
-from skdp.model_selection._candidates import rehearse, sized
-from skdp.model_selection._records import Records
+from skdp.model_selection import METHODS, _candidates
+from skdp.model_selection._candidates import SearchRecords, rehearse, sized
 from skdp.privacy import BudgetLedger, ComposedEvent, GaussianEvent, epsilon_of
-from skdp.privacy._allowance import cost_over
+from skdp.privacy.ledger._allowance import cost_over
 from tests.model_selection.runs import job_of, plan_of
 from tests.model_selection.toys import Fragile, NoisySum
 
@@ -328,7 +327,7 @@ def test_without_a_seed_results_differ(method):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_trials_have_noise_of_their_own(n_jobs):
     """Equal candidates in one search: models differ, in workers too."""
-    from skdp.model_selection._trial import Split
+    from skdp.model_selection._candidates import Split
 
     X, y = rows_for()
     search = DPGridSearchCV(NoisySum(), {"answer": [None]}, method="composition")
@@ -342,7 +341,7 @@ def test_trials_have_noise_of_their_own(n_jobs):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_splits_do_not_depend_on_the_data(method, monkeypatch):
-    from skdp.model_selection._trial import Job
+    from skdp.model_selection._candidates import SearchJob as Job
 
     seen = []
     original = Job.fit_and_score
@@ -437,7 +436,7 @@ def test_pipeline_of_two_private_steps_stays_within_its_need():
     needs = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
     for candidate in plan.candidates:
         for need, ready in zip(needs, candidate.prepared, strict=True):
-            _, events = rehearse(ready.estimator, Records(X, y), "replace_one")
+            _, events = rehearse(ready.estimator, SearchRecords(X, y), "replace_one")
             assert len(events) == 2
             spent = math.fsum(event.mu_squared for event in events)
             assert 0.99 * need.strength.mu_squared <= spent
@@ -454,7 +453,7 @@ def test_objective_perturbation_is_lowered_until_its_mu_fits():
     plan = plan_of(search, X, y)
     (need,) = plan.chosen.method.needs(plan.noise_multiplier, plan.facts)
     (ready,) = plan.candidates[0].prepared
-    records = Records(X[: need.rows], y[: need.rows])
+    records = SearchRecords(X[: need.rows], y[: need.rows])
     _, events = rehearse(ready.estimator, records, "replace_one")
     spent = math.fsum(event.gdp_mu_squared for event in events)
     assert 0.9 * need.strength.mu_squared <= spent <= need.strength.mu_squared
@@ -498,7 +497,7 @@ def test_twin_that_goes_on_without_the_model_tells_of_a_record(monkeypatch):
         with contextlib.suppress(Exception):
             return work()
 
-    monkeypatch.setattr(_trial, "answered", goes_on)
+    monkeypatch.setattr(_candidates, "answered", goes_on)
     X, y = rows_for(400)
     search = DPGridSearchCV(Fragile(), {"answer": [2]}, method="composition")
     with pytest.raises(NotFittedError):
@@ -582,8 +581,8 @@ def test_auto_takes_what_it_takes_in_a_ledger(params, tmp_path):
     X, y = rows_for(300)
     share = GaussianEvent(1 / 0.4)
     model = DPLogisticRegression(classes=[0, 1], **params)
-    ready = sized(model, share, Records(X, y), 1e-6, "replace_one").estimator
-    tried, events = rehearse(ready, Records(X, y), "replace_one")
+    ready = sized(model, share, SearchRecords(X, y), 1e-6, "replace_one").estimator
+    tried, events = rehearse(ready, SearchRecords(X, y), "replace_one")
     assert 0.999 < cost_over(ComposedEvent(events), share) <= 1
     outside = clone(ready).set_params(ledger=ledger_in(tmp_path)).fit(X, y)
     assert tried.privacy_.solver == outside.privacy_.solver != "noisy_gd"

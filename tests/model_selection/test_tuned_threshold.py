@@ -23,8 +23,7 @@ from skdp import (
     DPTunedThresholdClassifier,
     private_score,
 )
-from skdp.model_selection._evaluated import FINE
-from skdp.model_selection._tuned_threshold import THRESHOLD_SCORES
+from skdp.model_selection._held_out_models import FINE, THRESHOLD_SCORES
 
 ADJACENCIES = ("replace_one", "zero_out")
 

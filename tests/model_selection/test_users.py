@@ -2,7 +2,7 @@
 
 Scores are searched over neighbouring users; whole searches of real models are run on
 pairs of tables in which one user has other rows, or none, and on the second are told
-what was released on the first (`skdp.audit._replay`).
+what was released on the first (`skdp.audit._exact`).
 """
 
 from __future__ import annotations
@@ -43,25 +43,24 @@ from skdp import (
     private_evaluation,
     private_score,
 )
-from skdp._users import Users
-from skdp.audit._replay import replayed, told_apart, verdict
+from skdp.audit._exact import replayed, told_apart, verdict
 from skdp.columns import Range
-from skdp.data._table import Table
 from skdp.exceptions import UnaccountedStepError
 from skdp.linear_model import _base as base_module
 from skdp.model_selection import SCORINGS, UserKFold
-from skdp.model_selection import _scoring_base as scoring_base
+from skdp.model_selection import _scorer_sums as scoring_base
 from skdp.model_selection import _search as search_module
-from skdp.model_selection._private_comparison import Disagreements
-from skdp.model_selection._records import Records
-from skdp.model_selection._scoring import resolve_scoring
-from skdp.model_selection._trial import Job
-from skdp.model_selection._user_table import UserTable
-from skdp.privacy import _door, calibrate
-from skdp.privacy._answers import Layout
-from skdp.privacy._step import FREE
-from skdp.queries import _user_scores as user_scores
-from skdp.queries._scores import Scores
+from skdp.model_selection._candidates import SearchJob, SearchRecords, UserTable
+from skdp.model_selection._scorers import resolve_scoring
+from skdp.model_selection._scores import Disagreements
+from skdp.privacy import calibrate
+from skdp.privacy.release import _door
+from skdp.privacy.release._answers import Layout
+from skdp.privacy.release._record import FREE
+from skdp.sums import _record_sums as user_scores
+from skdp.sums._record_sums import Scores
+from skdp.tables._source import RawTable
+from skdp.tables._users import Users
 from tests.audit import tables
 from tests.audit.tables import answered_by
 from tests.model_selection.toys import NoisySum
@@ -144,7 +143,7 @@ def test_users_of_one_row_are_records_to_the_last_bit(name):
     rng, scorer = np.random.default_rng(0), SCORERS[name]
     users = [own or [(1.0, 1)] for own in users_of(rng, scorer, 40, 2)]
     found = table_of([own[:1] for own in users])
-    plain = Table(found.X, found.y).statistic(scorer, model_for(name))
+    plain = RawTable(found.X, found.y).statistic(scorer, model_for(name))
     assert np.array_equal(found.statistic(scorer, model_for(name)), plain)
 
 
@@ -605,14 +604,16 @@ def test_twin_that_divides_rows_by_their_places_is_found(monkeypatch):
         codes = np.unique(ids, return_inverse=True)[1] % len(numbers)
         return self._rows(rows, Users(len(numbers), codes.astype(np.int64)))
 
-    monkeypatch.setattr(Records, "at", at)
+    monkeypatch.setattr(SearchRecords, "at", at)
     assert largest("composition") > 1.2
 
 
 @quiet
 def test_twin_with_users_in_several_parts_is_found(monkeypatch):
     monkeypatch.setattr(
-        Job, "fit", lambda self, ready, rows=None, fit=Job.fit: fit(self, ready)
+        SearchJob,
+        "fit",
+        lambda self, ready, rows=None, fit=SearchJob.fit: fit(self, ready),
     )
     assert largest("composition, two parts") > 1.1
 
@@ -621,7 +622,7 @@ def test_twin_with_users_in_several_parts_is_found(monkeypatch):
 def test_no_user_is_in_two_parts_and_users_without_rows_count():
     codes = np.random.default_rng(0).integers(0, 20, 200)
     codes = codes[codes != 7]
-    records = Records(codes[:, None], codes, Users(20, codes))
+    records = SearchRecords(codes[:, None], codes, Users(20, codes))
     order = np.random.default_rng(1).permutation(20)
     parts = [records.at(order[:8]), records.at(order[8:])]
     assert [part.n_samples for part in parts] == [8, 12]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.neural_network._noisy_adam import NetworkAdam
-from skdp.neural_network._noisy_sgd import NetworkSGD
+from skdp.neural_network._solvers import NetworkAdam, NetworkSGD
 from tests import door
 from tests.neural_network.test_noisy_gd import BUDGET, objective_of, run
 from tests.spies import SpyNoise

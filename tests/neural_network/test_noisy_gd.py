@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from skdp._configured import given_params
-from skdp.data._memory import MemorySource
+from skdp._stored import given_params
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._objective import NetworkObjective
 from skdp.neural_network import NETWORK_SOLVERS
-from skdp.neural_network._noisy_gd import NetworkGD
-from skdp.objectives._network import NetworkObjective
+from skdp.neural_network._solvers import NetworkGD
 from skdp.privacy import Budget, GaussianEvent
-from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from skdp.losses import LogisticLoss
-from skdp.neural_network._noisy_gd import NetworkGD
-from skdp.neural_network._noisy_sgd import NetworkSGD
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
+from skdp.neural_network._solvers import NetworkGD, NetworkSGD
 from skdp.privacy import Budget
-from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.solvers._descent import NoisySGD
 from tests import door
 from tests.neural_network.test_noisy_gd import BUDGET, objective_of, run, source_of
 from tests.spies import SpyNoise

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import BoltOn
 from skdp.privacy import Budget
 from tests import door

@@ -16,17 +16,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdp import DPLogisticRegression, privacy_report
-from skdp.data._memory import MemorySource
 from skdp.losses import SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._bolt_on import BoltOn
-from skdp.papers._schedules import AVERAGES, SCHEDULES
+from skdp.losses._objective import LinearObjective
+from skdp.papers._bolt_on import AVERAGES, SCHEDULES, BoltOn
 from skdp.privacy import Budget, GaussianEvent, PureEvent
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import query_sensitivity
+from skdp.privacy.noise._source import NoiseSource
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._progress import Progress
+from skdp.solvers._base import Progress
 from skdp.solvers._registry import named_solver
+from skdp.sums._floating import query_sensitivity
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.papers.permutation import (
     BUDGET,
@@ -224,8 +223,8 @@ def test_defaults_follow_from_public_facts_only():
 @every_loss
 def test_default_flow_time_balances_noise_and_bias(loss, law):
     """Recomputed: half or twice the flow time has the larger bound on the loss."""
-    from skdp.privacy._gaussian import gaussian_mu
-    from skdp.privacy._laws import LAWS
+    from skdp.privacy.accounting._gaussian import gaussian_mu
+    from skdp.privacy.noise._laws import LAWS
 
     objective = replace(OBJECTIVE, loss=loss, adjacency="replace_one")
     solver = resolved(objective, law=law)

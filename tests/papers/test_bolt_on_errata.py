@@ -15,13 +15,12 @@ import pytest
 from scipy.special import exp1, expit, gammainc
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._bolt_on import BoltOn
-from skdp.papers._permutation_sensitivity import exact_sensitivity
+from skdp.losses._objective import LinearObjective
+from skdp.papers._bolt_on import BoltOn, exact_sensitivity
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import query_sensitivity
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.noise._source import NoiseSource
+from skdp.sums._floating import query_sensitivity
 from tests import door
 
 OBJECTIVE = LinearObjective(

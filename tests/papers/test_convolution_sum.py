@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data._memory import MemorySource
 from skdp.losses import (
     CauchyLoss,
     LogisticLoss,
@@ -21,8 +20,7 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives._activations import ACTIVATIONS
-from skdp.objectives._network import NetworkObjective
+from skdp.losses._objective import ACTIVATIONS, NetworkObjective
 from skdp.papers import Convolution, _convolution_sum
 from skdp.papers._convolution import ConvolutionLayer
 from skdp.papers._convolution_sum import (
@@ -32,8 +30,9 @@ from skdp.papers._convolution_sum import (
     PassedFilters,
     _Seen,
 )
-from skdp.privacy._query import Layout
-from skdp.queries._network_gradient import NetworkGradients
+from skdp.privacy.release._query import Layout
+from skdp.sums._network import NetworkGradients
+from skdp.tables._memory import MemorySource
 
 LOSSES = [
     LogisticLoss(),

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SigmoidLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._diff_gd import DiffGD
+from skdp.losses._objective import LinearObjective
+from skdp.papers._momentum import DiffGD
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
-from skdp.privacy._answers import Released
-from skdp.solvers._progress import Progress
+from skdp.privacy.release._answers import Released
+from skdp.solvers._base import Progress
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import NoNoise, SpyNoise
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdp import DPGridSearchCV, DPLogisticRegression
-from skdp.model_selection._trial import Job
+from skdp.model_selection._candidates import SearchJob
 from skdp.papers import DisjointSplits
 from tests.model_selection.toys import NoisySum
 
@@ -20,13 +20,13 @@ def search_for(k=3, **params):
 
 @pytest.fixture
 def splits(monkeypatch):
-    seen, original = [], Job.fit_and_score
+    seen, original = [], SearchJob.fit_and_score
 
     def spy(self, prepared, splits, *, say):
         seen.extend(splits)
         return original(self, prepared, splits, say=say)
 
-    monkeypatch.setattr(Job, "fit_and_score", spy)
+    monkeypatch.setattr(SearchJob, "fit_and_score", spy)
     return seen
 
 

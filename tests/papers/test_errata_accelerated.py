@@ -12,8 +12,8 @@ import pytest
 from scipy.linalg import solve_discrete_lyapunov
 from scipy.stats import laplace
 
-from skdp.privacy._amplification import batch_epsilon
-from skdp.solvers._noise_division import (
+from skdp.privacy.accounting._gaussian import batch_epsilon
+from skdp.solvers._accelerated import (
     best_step_count,
     bound_weights,
     error_bounds,

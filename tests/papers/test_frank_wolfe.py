@@ -11,18 +11,24 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import Lasso
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp.data._memory import MemorySource
-from skdp.data._views import EntriesClipped
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers import _vertex_kernel
-from skdp.papers import _vertex_scores as vertex_scores
-from skdp.papers._frank_wolfe import FrankWolfe, score_sensitivity
-from skdp.papers._vertex_scores import ENTRY_BITS, SUM_BITS, IntegerRows, VertexScores
+from skdp.losses._objective import LinearObjective
+from skdp.papers import _frank_wolfe as vertex_scores
+from skdp.papers import _frank_wolfe_kernel
+from skdp.papers._frank_wolfe import (
+    ENTRY_BITS,
+    SUM_BITS,
+    FrankWolfe,
+    IntegerRows,
+    VertexScores,
+    score_sensitivity,
+)
 from skdp.privacy import BoundedRangeEvent, Budget, calibrate
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import GradientSum
+from skdp.privacy.noise._source import NoiseSource
 from skdp.solvers._registry import named_solver
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import EntriesClipped
 from tests.door import event_of, planned, refusal, run
 from tests.problems import CASES, case_id, run_case
 from tests.solvers.deaf import DeafNoise
@@ -128,16 +134,16 @@ def test_candidates_are_kept_in_the_order_of_their_levels(shift):
 class Plain:
     """The loops as Python runs them, by rows or by columns only."""
 
-    round_residuals = staticmethod(_vertex_kernel.round_residuals.py_func)
-    add_to_score = staticmethod(_vertex_kernel.add_to_score.py_func)
+    round_residuals = staticmethod(_frank_wolfe_kernel.round_residuals.py_func)
+    add_to_score = staticmethod(_frank_wolfe_kernel.add_to_score.py_func)
 
 
 class ByRows(Plain):
-    add_by_rows = staticmethod(_vertex_kernel.add_by_rows.py_func)
+    add_by_rows = staticmethod(_frank_wolfe_kernel.add_by_rows.py_func)
 
 
 class ByColumns(Plain):
-    add_by_columns = staticmethod(_vertex_kernel.add_by_columns.py_func)
+    add_by_columns = staticmethod(_frank_wolfe_kernel.add_by_columns.py_func)
 
 
 @pytest.mark.parametrize(("plain", "in_order"), [(ByRows, 0), (ByColumns, 10**6)])

@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 from scipy.linalg import toeplitz
 
-from skdp.audit._replay import marked, replayed, verdict
-from skdp.data._arriving import Arriving
-from skdp.data._memory import MemorySource
+from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._ftrl import FTRL
-from skdp.privacy import Budget, GaussianEvent, _correlated
-from skdp.privacy import _plan as plan_module
-from skdp.privacy._correlated import (
+from skdp.losses._objective import LinearObjective
+from skdp.papers._streams import FTRL
+from skdp.privacy import Budget, GaussianEvent
+from skdp.privacy.noise import _correlated
+from skdp.privacy.noise._correlated import (
     SquareRoot,
     answer_spread,
     joint_norm,
@@ -27,12 +25,15 @@ from skdp.privacy._correlated import (
     root_inverse,
     root_weights,
 )
-from skdp.privacy._laws import Gaussian, Spherical
-from skdp.privacy._noise import NoiseSource, gaussian_scale
-from skdp.privacy._plan import Correlated, Line, Plan
-from skdp.privacy._query import Bound
-from skdp.queries._gradient import Gradients
-from skdp.solvers._progress import Progress
+from skdp.privacy.noise._laws import Gaussian, Spherical
+from skdp.privacy.noise._source import NoiseSource, gaussian_scale
+from skdp.privacy.release import _plan as plan_module
+from skdp.privacy.release._plan import Correlated, Line, Plan
+from skdp.privacy.release._query import Bound
+from skdp.solvers._base import Progress
+from skdp.sums._gradient import Gradients
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import Arriving
 from tests import door
 from tests.spies import NoNoise, SpyNoise
 

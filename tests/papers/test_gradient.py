@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.decomposition._factors import width
-from skdp.decomposition._threads import Threads
-from skdp.decomposition.plain._ridge_halves import centred
-from skdp.papers._gradient import Objective
+from skdp.decomposition._plain import centred
+from skdp.decomposition._ratings import Threads, width
+from skdp.papers._hamsi_gradient import Objective
 from tests.decomposition.matrices import (
     objective_of,
     ratings_of,

@@ -9,11 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from skdp.decomposition._threads import Threads
-from skdp.papers._hamsi import HAMSI, MinibatchGD
-from skdp.papers._incremental import Run
-from skdp.papers._lbfgs import LBFGS
-from skdp.papers._partition import PARTITIONS
+from skdp.decomposition._ratings import Threads
+from skdp.papers._hamsi import HAMSI, LBFGS, MinibatchGD, Run
+from skdp.papers._hamsi_gradient import PARTITIONS
 from tests.decomposition.matrices import objective_of, ratings_of, task_of
 from tests.decomposition.small import planned
 

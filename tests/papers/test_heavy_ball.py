@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._heavy_ball import HeavyBall
+from skdp.losses._objective import LinearObjective
+from skdp.papers._accelerated import HeavyBall
 from skdp.privacy import Budget
-from skdp.privacy._noise import NoiseSource
-from skdp.solvers._noisy_gd import NoisyGD
+from skdp.privacy.noise._source import NoiseSource
+from skdp.solvers._descent import NoisyGD
 from skdp.solvers._registry import named_solver
+from skdp.tables._memory import MemorySource
 from tests import door
 
 LOSS = LogisticLoss()

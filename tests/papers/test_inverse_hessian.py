@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.decomposition._threads import Threads
-from skdp.papers import _inverse_hessian
-from skdp.papers._inverse_hessian import InverseHessian
+from skdp.decomposition._ratings import Threads
+from skdp.papers import _hamsi
+from skdp.papers._hamsi import InverseHessian
 
 THREADS = Threads(1)
 
@@ -69,7 +69,7 @@ def test_pieces_and_threads_change_nothing(monkeypatch):
     vector = np.random.default_rng(1).normal(size=30)
     results = []
     for piece, n_jobs in ((7, 1), (7, 3), (100, 1)):
-        monkeypatch.setattr(_inverse_hessian, "_PIECE", piece)
+        monkeypatch.setattr(_hamsi, "_PIECE", piece)
         with Threads(n_jobs) as threads:
             inverse = InverseHessian(30, 4, 1.0, np.float64)
             for s, y in pairs:

@@ -13,14 +13,13 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._knowledge_transfer import KnowledgeTransfer
-from skdp.papers._public_rows import PublicRows
+from skdp.losses._objective import LinearObjective
+from skdp.papers._two_stage import KnowledgeTransfer, PublicRows
 from skdp.privacy import Budget, epsilon_of
 from skdp.solvers import SOLVERS
 from skdp.solvers._registry import named_solver
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.door import event_of, planned, refusal
 from tests.solvers.deaf import DeafNoise

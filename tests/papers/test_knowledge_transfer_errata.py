@@ -11,15 +11,15 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy._gaussian import gaussian_epsilon
+from skdp.privacy.accounting._gaussian import gaussian_epsilon
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._progress import Progress
-from skdp.solvers._solve import solve
+from skdp.solvers._base import Progress
+from skdp.solvers._exact import solve
+from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor
 from tests.spies import NoNoise, SpyNoise
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.linalg import circulant
 
-from skdp.data._memory import MemorySource
 from skdp.losses import SoftmaxLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._laplacian_smoothing import LaplacianSmoothing, smoothed
+from skdp.losses._objective import LinearObjective
+from skdp.papers._smoothing import LaplacianSmoothing, smoothed
 from skdp.privacy import Budget, calibrate
-from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.solvers._descent import NoisySGD
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 

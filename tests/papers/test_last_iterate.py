@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.papers._last_iterate import HiddenDescent
 from skdp.privacy import Budget, GaussianEvent, calibrate
-from skdp.privacy._noise import NoiseSource, gaussian_scale
-from skdp.queries._gradient_sum import GradientSum
+from skdp.privacy.noise._source import NoiseSource, gaussian_scale
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._noisy_gd import NoisyGD
-from skdp.solvers._progress import Progress
+from skdp.solvers._base import Progress
+from skdp.solvers._descent import NoisyGD
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from skdp.papers._lbfgs import LBFGS
+from skdp.papers._hamsi import LBFGS
 from tests.decomposition.matrices import objective_of, ratings_of, task_of
 from tests.decomposition.small import fits
 

@@ -7,16 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block
 from skdp.losses import LogisticLoss, SigmoidLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._line_search_gd import LineSearchGD
-from skdp.papers._step_gains import StepGains, Trial
+from skdp.losses._objective import LinearObjective
+from skdp.papers._smoothing import LineSearchGD, StepGains, Trial
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
-from skdp.privacy._answers import Released
-from skdp.privacy._query import Layout
-from skdp.solvers._progress import Progress
+from skdp.privacy.release._answers import Released
+from skdp.privacy.release._query import Layout
+from skdp.solvers._base import Progress
+from skdp.tables._memory import MemorySource
+from skdp.tables._source import Block
 from tests import door
 from tests.spies import NoNoise
 

@@ -7,15 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._multistage import Multistage
+from skdp.losses._objective import LinearObjective
+from skdp.papers._accelerated import Multistage
 from skdp.privacy import Budget
 from skdp.solvers import _accelerated as module
-from skdp.solvers._nesterov import Nesterov
-from skdp.solvers._noise_division import multistage_steps
+from skdp.solvers._accelerated import Nesterov, multistage_steps
 from skdp.solvers._registry import named_solver
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.solvers.test_nesterov import reference
 from tests.spies import NoNoise

@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data._buckets import buckets
-from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._online import OnlineGD
+from skdp.losses._objective import LinearObjective
+from skdp.papers._output_perturbation import OnlineGD
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._exact_gradient import ExactGradientSum
-from skdp.queries._gradient_sum import GradientSum
-from skdp.queries._grid import on_grid
+from skdp.privacy.noise._source import NoiseSource
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted
+from skdp.sums._exact import on_grid
+from skdp.sums._floating import GradientSum
+from skdp.sums._gradient import ExactGradientSum
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import buckets
 from tests import door
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat

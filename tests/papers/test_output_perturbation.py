@@ -10,16 +10,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.papers import _output_perturbation as module
 from skdp.papers._output_perturbation import OutputPerturbation
 from skdp.privacy import Budget, GaussianEvent, PureEvent
-from skdp.privacy._noise import NoiseSource, gaussian_scale, spherical_scale
+from skdp.privacy.noise._source import NoiseSource, gaussian_scale, spherical_scale
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._certified import CertifiedProblem, _goal, certified_minimum
+from skdp.solvers._objective_perturbation import (
+    CertifiedProblem,
+    _goal,
+    certified_minimum,
+)
 from skdp.solvers._registry import named_solver
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import gradients, largest_change

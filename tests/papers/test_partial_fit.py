@@ -28,14 +28,12 @@ from skdp import (
     Federation,
     ParquetSource,
 )
-from skdp.audit._replay import Replay, told_apart
+from skdp.audit._exact import Replay, told_apart
 from skdp.exceptions import BudgetExceeded, Refused, SourceError, StreamOverError
-from skdp.papers import _parts, _stream
-from skdp.papers._parts import PartialFit
-from skdp.papers._stream import Stream, stream_of
-from skdp.privacy._answers import Answers
-from skdp.privacy._audited import audited_by
-from skdp.privacy._part_sums import PartSums
+from skdp.papers import _streams
+from skdp.papers._streams import PartialFit, Stream, stream_of
+from skdp.privacy.release._answers import Answers, PartSums
+from skdp.privacy.release._door import audited_by
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::skdp.exceptions.SeededNoiseWarning"),
@@ -330,7 +328,7 @@ def test_a_part_that_is_cut_short_ends_the_stream(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("skdp.privacy._part_sums.PartSums.weighted", interrupted)
+        patch.setattr("skdp.privacy.release._answers.PartSums.weighted", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.partial_fit(X[:SIZE], y[:SIZE])
     assert np.array_equal(model.coef_, before)
@@ -379,9 +377,11 @@ def test_a_first_part_whose_answer_is_lost_begins_no_stream(monkeypatch, tmp_pat
 
 
 def test_broken_twin_that_takes_a_lost_part_again_is_caught(monkeypatch, tmp_path):
-    alive = _stream._LIVE
+    alive = _streams._LIVE
     monkeypatch.setattr(PartialFit, "one_part", staticmethod(nullcontext))
-    monkeypatch.setattr(_parts, "stream_of", lambda model: alive.get(model, [None])[0])
+    monkeypatch.setattr(
+        _streams, "stream_of", lambda model: alive.get(model, [None])[0]
+    )
     X, y = table()
     first = pd.DataFrame(X[:SIZE], columns=list("abc"))
     model = stream(DPLinearRegression).partial_fit(first, y[:SIZE])
@@ -422,7 +422,7 @@ def holds_what_is_private(model):
         seen.add(id(each))
         if isinstance(each, (Stream, Answers)):
             return True
-        if type(each).__module__ not in ("builtins", "skdp.privacy._record"):
+        if type(each).__module__ not in ("builtins", "skdp.privacy.release._record"):
             continue
         left += gc.get_referents(each)
     return False

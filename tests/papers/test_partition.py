@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from skdp.decomposition._ratings import Pattern
-from skdp.papers._partition import (
+from skdp.papers._hamsi import deterministic, stochastic
+from skdp.papers._hamsi_gradient import (
     PARTITIONS,
     balanced_intervals,
     equal_intervals,
@@ -18,7 +19,6 @@ from skdp.papers._partition import (
     strata_balanced,
     strata_of,
 )
-from skdp.papers._schedule import deterministic, stochastic
 from tests.decomposition.matrices import ratings_of
 
 by_method = pytest.mark.parametrize("method", sorted(PARTITIONS))

@@ -9,20 +9,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._bolt_on import BoltOn
-from skdp.papers._permutation_sensitivity import (
+from skdp.losses._objective import LinearObjective
+from skdp.papers._bolt_on import (
+    AVERAGES,
+    SCHEDULES,
+    BoltOn,
     Updates,
     exact_sensitivity,
     farthest_iterate,
     rounding_of,
 )
-from skdp.papers._schedules import AVERAGES, SCHEDULES
-from skdp.queries._gradient_sum import query_sensitivity
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._progress import Progress
+from skdp.solvers._base import Progress
+from skdp.sums._floating import query_sensitivity
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.papers.permutation import (
     BUDGET,
@@ -398,8 +399,7 @@ def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
 
 
 def test_plain_and_compiled_recursion_agree():
-    from skdp.papers._permutation_kernel import compiled_what_is_left
-    from skdp.papers._permutation_recursion import what_is_left
+    from skdp.papers._bolt_on_kernel import compiled_what_is_left, what_is_left
 
     steps = np.random.default_rng(0).uniform(0.1, 2.0, 500)
     arguments = (steps, np.full(500, 1 / 500), 1.0, 0.1)

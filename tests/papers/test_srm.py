@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.losses import (
     CauchyLoss,
     HuberHingeLoss,
@@ -18,14 +17,14 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._moved_gradient import MovedGradients
-from skdp.papers._srm import SRM
+from skdp.losses._objective import LinearObjective
+from skdp.papers._momentum import SRM, MovedGradients
 from skdp.privacy import Budget
-from skdp.privacy._plan import Line, Poisson
-from skdp.privacy._query import Layout
-from skdp.queries._grid import on_grid
-from skdp.solvers._noisy_sgd import NoisySGD
+from skdp.privacy.release._plan import Line, Poisson
+from skdp.privacy.release._query import Layout
+from skdp.solvers._descent import NoisySGD
+from skdp.sums._exact import on_grid
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.solvers.neighbours import random_targets
 from tests.spies import NoNoise, SpyNoise

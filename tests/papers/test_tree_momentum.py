@@ -10,21 +10,22 @@ import pandas as pd
 import pytest
 
 from skdp import DPLogisticRegression
-from skdp.audit._replay import marked, replayed, verdict
-from skdp.data._memory import MemorySource
+from skdp.audit._exact import marked, replayed, verdict
 from skdp.exceptions import Refused
 from skdp.io import ParquetSource
 from skdp.losses import LogisticLoss, SigmoidLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._moved_gradient import MovedGradients
+from skdp.losses._objective import LinearObjective
+from skdp.papers._momentum import MovedGradients
 from skdp.papers._tree_momentum import TreeMomentum
-from skdp.privacy import Budget, GaussianEvent, _correlated, epsilon_of
-from skdp.privacy._correlated import Trees
-from skdp.privacy._laws import Gaussian
-from skdp.privacy._noise import gaussian_scale
-from skdp.privacy._plan import Correlated, Line, Plan
-from skdp.privacy._query import Bound
-from skdp.solvers._progress import Progress
+from skdp.privacy import Budget, GaussianEvent, epsilon_of
+from skdp.privacy.noise import _correlated
+from skdp.privacy.noise._correlated import Trees
+from skdp.privacy.noise._laws import Gaussian
+from skdp.privacy.noise._source import gaussian_scale
+from skdp.privacy.release._plan import Correlated, Line, Plan
+from skdp.privacy.release._query import Bound
+from skdp.solvers._base import Progress
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import NoNoise, SpyNoise
 

@@ -12,21 +12,20 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.papers import _two_stage as module
 from skdp.papers._two_stage import TwoStage
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
-from skdp.privacy._events import BoundedRangeEvent, ComposedEvent, PureEvent
-from skdp.privacy._gaussian import gaussian_mu
-from skdp.privacy._plan import Line, Plan
-from skdp.queries._features import rows_bound
-from skdp.queries._gradient_sum import query_sensitivity
-from skdp.solvers._base import Solution
-from skdp.solvers._progress import Progress
+from skdp.privacy.accounting._events import BoundedRangeEvent, ComposedEvent, PureEvent
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.release._plan import Line, Plan
+from skdp.solvers._base import Progress, Solution
+from skdp.solvers._exact import solve
 from skdp.solvers._registry import named_solver
-from skdp.solvers._solve import solve
+from skdp.sums._features import rows_bound
+from skdp.sums._floating import query_sensitivity
+from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor, event_of, planned, refusal, run
 from tests.problems import Outcome
 from tests.solvers.deaf import DeafNoise

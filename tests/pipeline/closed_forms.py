@@ -6,7 +6,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 
-from skdp.privacy._step import StepPrivacy
+from skdp.privacy.release._record import StepPrivacy
 
 
 def exact_delta(mu, epsilon):

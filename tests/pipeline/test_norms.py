@@ -52,9 +52,9 @@ from skdp import (
 from skdp.columns import Range
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES
 from skdp.exceptions import ClippedRowsWarning
-from skdp.pipeline import _clipped_rows, _norms
-from skdp.pipeline._clipped_rows import rounded_up
-from skdp.pipeline._data_independent import DATA_INDEPENDENT, Rule
+from skdp.pipeline import _report, _walk
+from skdp.pipeline._data_independent import DATA_INDEPENDENT, RowWiseRule
+from skdp.pipeline._report import rounded_up
 from skdp.pipeline._walk import walk
 
 # Of single precision, in which some steps give their rows.
@@ -265,7 +265,7 @@ def test_a_step_that_states_too_little_is_caught(step):
 )
 def test_a_wrong_sum_of_parts_is_caught(monkeypatch, wrong):
     """Broken twin: the largest, or the first, in place of the root of squares."""
-    flow = _norms.Flow(_norms._first, wrong)
+    flow = _walk.Flow(_walk._first, wrong)
     walk_module = importlib.import_module("skdp.pipeline._walk")
     container = walk_module._CONTAINERS[FeatureUnion]
     broken = walk_module._Container(container.children, flow)
@@ -281,7 +281,7 @@ def test_every_class_that_states_a_norm_is_in_the_table():
         for kind in (getattr(skdp, name) for name in skdp.__all__)
         if callable(getattr(kind, "output_norm", None))
     }
-    unknown = Rule("").norm
+    unknown = RowWiseRule("").norm
     ruled = {kind for kind, rule in DATA_INDEPENDENT.items() if rule.norm != unknown}
     tested = {
         type(leaf.step)
@@ -593,7 +593,7 @@ def test_the_warning_of_a_search_is_the_same_for_all_data():
 
 def test_a_second_warning_is_caught(monkeypatch):
     """Broken twin: each reading of the steps warns."""
-    once = _clipped_rows.warn_of_clipped_rows
+    once = _report.warn_of_clipped_rows
 
     def twice(leaves):
         leaves = list(leaves)

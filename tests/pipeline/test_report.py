@@ -46,8 +46,7 @@ from skdp.exceptions import (
     StratifiedFoldsWarning,
     UnaccountedStepError,
 )
-from skdp.pipeline._alternatives import ALTERNATIVES
-from skdp.pipeline._total import total_of
+from skdp.pipeline._report import ALTERNATIVES, total_of
 from skdp.privacy import ComposedEvent, EpsilonDeltaEvent, GaussianEvent, PureEvent
 from tests.pipeline.closed_forms import SpyStep, exact_epsilon, exact_mu
 

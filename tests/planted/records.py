@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy.accounting._gaussian import gaussian_mu
 
 __all__ = [
     "BareIntercept",

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import validate_data
 
-from skdp.data._users import places_of_own
-from skdp.privacy._adjacency import OF_USERS
+from skdp.privacy.accounting._relations import OF_USERS
+from skdp.tables._memory import places_of_own
 from tests.planted.records import ClassSums, diameter
 
 __all__ = ["MergedIds", "NoisyUserSums", "OneRowMore", "PresentUsers", "RowsAsRecords"]

@@ -7,7 +7,7 @@ import importlib
 import numpy as np
 
 from skdp import DPPCA, DPQuantileClipper, DPSimpleImputer, DPStandardScaler
-from skdp.data._memory import MemorySource
+from skdp.tables._memory import MemorySource
 from tests.spies import SpySource
 
 # Class and the smallest honest parameters of each step.

@@ -15,9 +15,9 @@ from skdp import (
     describe,
 )
 from skdp.columns import Dates, Range
-from skdp.ensemble import _bins
-from skdp.preprocessing import _table_blocks, _table_cells
-from skdp.preprocessing._table_cells import clipped_dates
+from skdp.ensemble import _trees
+from skdp.preprocessing import _blocks, _cells
+from skdp.preprocessing._cells import clipped_dates
 
 N = 60
 PARTS = ("day", "month", "hour", "weekday")
@@ -96,8 +96,8 @@ def test_dates_among_objects(cell):
 
 def test_parts_beyond_the_declared_interval_keep_their_meaning():
     X = table().assign(d=pd.to_datetime(["2035-07-04T05:00"] * N))
-    bins = _bins.bins_of(("d",), (KNOWN["d"],))
-    cells = _table_cells.read_cells(X["d"], KNOWN["d"], "d")
+    bins = _trees.bins_of(("d",), (KNOWN["d"],))
+    cells = _cells.read_cells(X["d"], KNOWN["d"], "d")
     names = [name.removeprefix("d_") for name in bins.names[1:]]
     found = dict(zip(names, bins.codes([cells])[0, 1:].tolist(), strict=True))
     assert found == {"day": 3, "month": 6, "hour": 5, "weekday": 2}
@@ -120,7 +120,7 @@ def test_clipping_is_exact_within_and_total_beyond(unit):
 @pytest.mark.parametrize("unit", [*UNITS, "m", "h", "D", "W", "M", "Y", "ps", "as"])
 def test_the_earliest_date_of_a_unit_is_no_late_one(unit):
     dates = np.array(COUNTS, dtype=np.int64).astype(f"datetime64[{unit}]")
-    found = clipped_dates(dates, _table_cells._CALENDAR)
+    found = clipped_dates(dates, _cells._CALENDAR)
     assert (np.diff(found.astype(np.int64)) >= 0).all()
 
 
@@ -140,24 +140,24 @@ def unchecked(block, cells):
 
 
 def codes_of(unit, count):
-    bins = _bins.bins_of(("d",), (KNOWN["d"],))
-    cells = _table_cells.read_cells(table(count, unit)["d"], KNOWN["d"], "d")
+    bins = _trees.bins_of(("d",), (KNOWN["d"],))
+    cells = _cells.read_cells(table(count, unit)["d"], KNOWN["d"], "d")
     block = next(c.block for c in bins.columns if c.name == "d_day")
-    states, _ = _table_blocks.encoded(block, cells)
+    states, _ = _blocks.encoded(block, cells)
     return states[-1, 0], bins.codes([cells])[-1], bins.n_bins
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_broken_twin_without_clip_and_border_is_found(unit, monkeypatch):
-    monkeypatch.setattr(_table_cells, "_points", unclipped)
-    monkeypatch.setattr(_table_blocks, "encoded", unchecked)
+    monkeypatch.setattr(_cells, "_points", unclipped)
+    monkeypatch.setattr(_blocks, "encoded", unchecked)
     ends = [codes_of(unit, count)[0] for count in (-LARGEST, LARGEST)]
     assert not all(0 <= state < 31 for state in ends)
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_border_holds_without_the_clip(unit, monkeypatch):
-    monkeypatch.setattr(_table_cells, "_points", unclipped)
+    monkeypatch.setattr(_cells, "_points", unclipped)
     for count in (-LARGEST, LARGEST):
         state, codes, n_bins = codes_of(unit, count)
         assert 0 <= state < 31

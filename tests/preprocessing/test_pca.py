@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from sklearn.decomposition import PCA
 
 from skdp import DPPCA
-from skdp.data._memory import MemorySource
-from skdp.queries._moments import MomentSums, MomentWeights
+from skdp.sums._moments import MomentSums, MomentWeights
+from skdp.tables._memory import MemorySource
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.spies import SpyNoise
 
@@ -235,7 +235,7 @@ class Forced(SpyNoise):
 @pytest.mark.parametrize("n", [1, 200])
 def test_any_released_numbers_give_components(value, center, n, monkeypatch):
     monkeypatch.setattr(Forced, "value", value)
-    monkeypatch.setattr("skdp.privacy._door.NoiseSource", Forced)
+    monkeypatch.setattr("skdp.privacy.release._door.NoiseSource", Forced)
     step = DPPCA(center=center).fit(make_rows(n))
     assert np.allclose(step.components_ @ step.components_.T, np.eye(3), atol=1e-9)
     assert np.isfinite(step.transform(make_rows())).all()

@@ -29,8 +29,9 @@ from skdp.exceptions import (
     UnplannedEventError,
 )
 from skdp.preprocessing import _private
-from skdp.privacy import GaussianEvent, PureEvent, _door, epsilon_of
-from skdp.privacy._allowance import Allowance
+from skdp.privacy import GaussianEvent, PureEvent, epsilon_of
+from skdp.privacy.ledger._allowance import Allowance
+from skdp.privacy.release import _door
 from tests.preprocessing.steps import (
     ADJACENCIES,
     STEPS,

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from skdp import DPQuantileClipper
-from skdp.data._memory import MemorySource
-from skdp.preprocessing import _quantile_clipper
-from skdp.preprocessing._quantile_clipper import Bisection
-from skdp.privacy._answers import Released
-from skdp.queries._counts import Counts, count_bound
+from skdp.preprocessing import _private
+from skdp.preprocessing._private import Bisection
+from skdp.privacy.release._answers import Released
+from skdp.sums._counts import Counts, count_bound
+from skdp.tables._memory import MemorySource
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.spies import SpyNoise
 
@@ -173,7 +173,7 @@ def test_ranks_are_near_the_quantiles_at_an_everyday_epsilon():
 
 def test_without_a_margin_searches_lose_their_way(monkeypatch):
     """Broken twin of the last test: a count of nobody is taken for a quantile."""
-    monkeypatch.setattr(_quantile_clipper, "_WRONG_TURN", 3 * 16.0)  # a margin of 0
+    monkeypatch.setattr(_private, "_WRONG_TURN", 3 * 16.0)  # a margin of 0
     X = make_rows(2000)
     lost = 0
     for seed in range(20):
@@ -226,7 +226,7 @@ class Forced(SpyNoise):
 @pytest.mark.parametrize("n_steps", [1, 5, 40])
 def test_low_is_always_below_high(signs, bounds, n_steps, monkeypatch):
     monkeypatch.setattr(Forced, "signs", signs)
-    monkeypatch.setattr("skdp.privacy._door.NoiseSource", Forced)
+    monkeypatch.setattr("skdp.privacy.release._door.NoiseSource", Forced)
     step = DPQuantileClipper(bounds=bounds, n_steps=n_steps, epsilon=1e4)
     step.fit(make_rows())
     assert (step.low_ < step.high_).all()

@@ -11,8 +11,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 
 from skdp import BoundedScaler, DPSimpleImputer
-from skdp.privacy._step import FREE
-from skdp.queries._pair_sums import PRESENCE, Pairs
+from skdp.privacy.release._record import FREE
+from skdp.sums._counts import PRESENCE, Pairs
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.preprocessing.test_standard_scaler import VALUES, farthest, query_of, sums_of
 from tests.problems import make_ledger

@@ -10,15 +10,9 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from skdp import BoundedScaler, DPStandardScaler
-from skdp.data._memory import MemorySource
-from skdp.privacy._query import Layout
-from skdp.queries._pair_sums import (
-    PRESENCE,
-    SQUARES,
-    Pairs,
-    PairSums,
-    shrunken_mean,
-)
+from skdp.privacy.release._query import Layout
+from skdp.sums._counts import PRESENCE, SQUARES, Pairs, PairSums, shrunken_mean
+from skdp.tables._memory import MemorySource
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.spies import SpyNoise
 
@@ -96,7 +90,7 @@ def test_broken_sensitivities_are_found_out(twin):
 
 
 def test_broken_twin_that_does_not_clip_is_found_out(monkeypatch):
-    monkeypatch.setattr("skdp.queries._pair_sums.to_unit", lambda X, low, high: X)
+    monkeypatch.setattr("skdp.sums._counts.to_unit", lambda X, low, high: X)
     found = farthest("zero_out", values=[2.0, -2.0])
     assert found > 1.1 * SQUARES.bound(2).zero_out
 
@@ -226,7 +220,7 @@ class Forced(SpyNoise):
 )
 def test_any_released_numbers_give_a_positive_variance(value, bounds, monkeypatch):
     monkeypatch.setattr(Forced, "value", value)
-    monkeypatch.setattr("skdp.privacy._door.NoiseSource", Forced)
+    monkeypatch.setattr("skdp.privacy.release._door.NoiseSource", Forced)
     step = DPStandardScaler(bounds=bounds).fit(make_rows())
     for values in (step.var_, step.scale_):
         assert np.isfinite(values).all()

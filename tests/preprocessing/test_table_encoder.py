@@ -23,9 +23,9 @@ from skdp import (
     privacy_report,
 )
 from skdp.columns import Categories, Dates, Range, as_declared
-from skdp.preprocessing import _table_blocks, _table_plan
-from skdp.preprocessing._table_cells import read_cells
-from skdp.preprocessing._table_plan import default_knots, planned
+from skdp.preprocessing import _blocks, _encoder
+from skdp.preprocessing._cells import read_cells
+from skdp.preprocessing._encoder import default_knots, planned
 from skdp.privacy import BudgetLedger
 from tests.preprocessing.tables import DECLARED, FORMS, REFUSED, frame
 
@@ -164,7 +164,7 @@ def test_broken_twin_whose_levels_do_not_divide_is_found():
 
 
 def test_broken_twin_of_unscaled_hats_is_found(monkeypatch):
-    monkeypatch.setattr(_table_blocks.Curve, "weight", 1.0)
+    monkeypatch.setattr(_blocks.Curve, "weight", 1.0)
     encoder = TableEncoder(Range(-1, 1))
     rows = encoder.fit_transform(np.array([[-1.0], [0.3]]))
     assert (norms_by_block(encoder, rows) > 1).any()
@@ -223,7 +223,7 @@ def test_what_comes_out_is_as_long_as_stated(numeric, sparse_output, monkeypatch
     rows = encoder.transform(frame(500))
     assert row_norms(rows).max() <= encoder.output_norm_ == 1.0
     # Broken twin: blocks side by side, not divided by the root of their number.
-    monkeypatch.setattr(_table_plan.Encoding, "scale", 1.0)
+    monkeypatch.setattr(_encoder.Encoding, "scale", 1.0)
     assert row_norms(encoder.transform(frame(500))).max() > 1.5
 
 

@@ -24,8 +24,8 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._accounting import fits
-from skdp.privacy._gaussian import (
+from skdp.privacy.accounting._calibrate import fits
+from skdp.privacy.accounting._gaussian import (
     gaussian_delta,
     gaussian_deltas,
     gaussian_epsilon,

@@ -14,13 +14,12 @@ from sklearn.pipeline import Pipeline
 
 from skdp import BudgetLedger, DPLogisticRegression, DPStandardScaler
 from skdp.audit import audit_estimator, audit_one_run, membership_inference
-from skdp.audit._canary import Neighbours
-from skdp.audit._replay import NullRecord, Replay
-from skdp.audit._runs import Job
+from skdp.audit._exact import NullRecord, Replay
+from skdp.audit._neighbours import Neighbours
+from skdp.audit._runs import FitJob
 from skdp.privacy import GaussianEvent
-from skdp.privacy._accounting import Budget
-from skdp.privacy._audited import audited, audited_by, auditor_now
-from skdp.privacy._door import Door
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.release._door import Door, audited, audited_by, auditor_now
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -105,7 +104,7 @@ def interrupted(number):
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        Job(Nothing(), Neighbours(X, Y, X, Y, "", 0)).fitted(1)
+        FitJob(Nothing(), Neighbours(X, Y, X, Y, "", 0)).fitted(1)
     # While it is known, its frames are: so in an interactive session.
     except KeyboardInterrupt:
         return True, auditor_now()

@@ -19,14 +19,13 @@ from skdp.privacy import (
     GaussianEvent,
     NonPrivateEvent,
     PureEvent,
-    _books,
-    _books_report,
     epsilon_of,
 )
 from skdp.privacy.__main__ import main
-from skdp.privacy._books_report import check_report, report_on
-from skdp.privacy._codec import _FIELDS as FIELDS_OF_EVENTS
-from skdp.privacy._codec import _WHOLES as WHOLES
+from skdp.privacy.accounting._codec import _FIELDS as FIELDS_OF_EVENTS
+from skdp.privacy.accounting._codec import _WHOLES as WHOLES
+from skdp.privacy.ledger import _report, _store
+from skdp.privacy.ledger._report import check_report, report_on
 from tests.privacy.test_ledger import ROOT, leave_half_written
 from tests.problems import make_ledger
 
@@ -103,7 +102,7 @@ def test_report_on_what_is_not_private(tmp_path, capsys):
 
 def test_every_event_has_words():
     kinds = [kind for kind, _ in FIELDS_OF_EVENTS.values()] + [WHOLES["parallel"]]
-    assert {kind.__name__ for kind in kinds} == set(_books_report._KINDS)
+    assert {kind.__name__ for kind in kinds} == set(_report._KINDS)
 
 
 def test_report_on_a_stored_ledger(tmp_path):
@@ -133,7 +132,7 @@ def modes_used(monkeypatch, command):
         asked.append(name.rpartition("mode=")[2])
         return real(name, **options)
 
-    monkeypatch.setattr(_books.sqlite3, "connect", connect)
+    monkeypatch.setattr(_store.sqlite3, "connect", connect)
     assert main(command) == 0
     return set(asked)
 
@@ -150,13 +149,13 @@ def test_file_is_opened_for_reading_only(used, monkeypatch, capsys):
 
 
 def test_broken_twin_that_opens_for_writing_is_found(used, monkeypatch, capsys):
-    real = _books._connect
-    monkeypatch.setattr(_books, "_connect", lambda path, read_only: real(path, False))
+    real = _store._connect
+    monkeypatch.setattr(_store, "_connect", lambda path, read_only: real(path, False))
     assert modes_used(monkeypatch, ["report", used.path]) == {"rw"}
 
 
 def test_books_that_are_read_only_take_no_spend(used):
-    books = _books.Books(used.path, used._books.terms, read_only=True)
+    books = _store.SpendStore(used.path, used._books.terms, read_only=True)
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         books._connection().execute("UPDATE books SET head = ''")
 
@@ -232,9 +231,9 @@ def test_what_was_changed_is_found(used, key):
 
 
 def test_broken_twin_that_signs_the_head_alone_is_found(used, monkeypatch):
-    honest = _books_report._signature
+    honest = _report._signature
     monkeypatch.setattr(
-        _books_report, "_signature", lambda told, key: honest(told["head"], key)
+        _report, "_signature", lambda told, key: honest(told["head"], key)
     )
     assert is_taken(changed(report_on(used.path)))
 
@@ -244,7 +243,7 @@ def test_only_the_key_makes_what_the_key_checks(used):
     assert not is_taken(signed, KEY[::-1])
     assert not is_taken(signed)  # by anybody
     again = changed(signed)
-    forged = _books_report._signature(again["report"], None)
+    forged = _report._signature(again["report"], None)
     assert is_taken(again | {"signature": forged})  # as it says of itself
     assert not is_taken(again | {"signature": forged}, KEY)
     named = forged | {"algorithm": "hmac-sha256"}

@@ -19,11 +19,18 @@ from skdp.privacy import (
     PoissonGaussianEvent,
     PureEvent,
 )
-from skdp.privacy import _charge as charges
-from skdp.privacy._charge import Charge, is_valid, largest_of, least_charge, sum_of
-from skdp.privacy._filter import FilterState, Reserve
-from skdp.privacy._gaussian import gaussian_deltas_below, pure_mu
-from skdp.privacy._pld import _compose
+from skdp.privacy.accounting._gaussian import gaussian_deltas_below, pure_mu
+from skdp.privacy.accounting._pld import _compose
+from skdp.privacy.ledger import _filter as charges
+from skdp.privacy.ledger._filter import (
+    Charge,
+    FilterState,
+    Reserve,
+    is_valid,
+    largest_of,
+    least_charge,
+    sum_of,
+)
 
 WHOLE = Charge(1.5, 5e-7, 0.2)
 

@@ -18,7 +18,7 @@ from skdp.privacy import (
     PoissonGaussianEvent,
     PureEvent,
 )
-from skdp.privacy._codec import (
+from skdp.privacy.accounting._codec import (
     event_from_dict,
     event_from_json,
     event_to_dict,

@@ -22,11 +22,11 @@ from skdp.privacy import (
     PoissonGaussianEvent,
     PureEvent,
     SelectionEvent,
-    _dp_events,
     epsilon_of,
     from_dp_event,
     to_dp_event,
 )
+from skdp.privacy.accounting import _interop
 from tests.problems import make_ledger
 
 DELTA = 1e-6
@@ -90,13 +90,13 @@ def test_what_comes_in_costs_what_it_costs_there(adjacency, dp_event):
 
 @pytest.mark.parametrize("kind", ["gaussian", "gaussians"])
 def test_broken_twin_with_the_multipliers_of_zero_out_is_found(monkeypatch, kind):
-    monkeypatch.setitem(_dp_events._SENSITIVITIES, "replace_one", 1.0)
+    monkeypatch.setitem(_interop._SENSITIVITIES, "replace_one", 1.0)
     assert is_charged_enough(THEIRS[kind], Relation.REPLACE_SPECIAL)
     assert not is_charged_enough(THEIRS[kind], Relation.REPLACE_ONE)
 
 
 def test_broken_twin_that_takes_replace_one_for_zero_out_is_found(monkeypatch):
-    monkeypatch.setitem(_dp_events._RELATIONS, "REPLACE_ONE", "zero_out")
+    monkeypatch.setitem(_interop._RELATIONS, "REPLACE_ONE", "zero_out")
     for dp_event in THEIRS.values():
         assert not is_charged_enough(dp_event, Relation.REPLACE_ONE)
 
@@ -118,7 +118,7 @@ def test_only_two_relations_are_taken():
 
 
 def test_broken_twin_that_takes_a_third_relation_is_found(monkeypatch):
-    monkeypatch.setitem(_dp_events._RELATIONS, "ADD_OR_REMOVE_ONE", "zero_out")
+    monkeypatch.setitem(_interop._RELATIONS, "ADD_OR_REMOVE_ONE", "zero_out")
     assert {one for one in Relation if takes(one)} == set(Relation)
 
 

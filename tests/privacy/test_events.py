@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skdp.privacy._events import Single
+from skdp.privacy.accounting._events import Single
 
 
 def test_an_event_that_forgets_its_cost_cannot_be_defined():

@@ -25,9 +25,8 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._charge import Charge
-from skdp.privacy._filter import FilterState, Reserve
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
+from skdp.privacy.ledger._filter import Charge, FilterState, Reserve
 from tests.wide import covering
 
 CAP = Budget(3.0, 1e-6)

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.exceptions import PlanUsedUpError, SourceError, UnboundedQueryError
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy._allowance import Allowance
-from skdp.privacy._answers import Grant, LocalAnswers, RehearsedAnswers
-from skdp.privacy._door import Door
-from skdp.privacy._events import GaussianEvent
-from skdp.privacy._laws import Choices, Gaussian, Laplace, PureChoices, Spherical
-from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import Batch, Buckets, Line, Part, Plan, Poisson
-from skdp.privacy._query import Bound
+from skdp.privacy.accounting._events import GaussianEvent
+from skdp.privacy.ledger._allowance import Allowance
+from skdp.privacy.noise._laws import Choices, Gaussian, Laplace, PureChoices, Spherical
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._answers import Grant, LocalAnswers, RehearsedAnswers
+from skdp.privacy.release._door import Door
+from skdp.privacy.release._plan import Batch, Buckets, Line, Part, Plan, Poisson
+from skdp.privacy.release._query import Bound
+from skdp.solvers._base import Progress
+from skdp.solvers._exact import solve
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
-from skdp.solvers._progress import Progress
-from skdp.solvers._solve import solve
+from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor, planned
 from tests.door import run as run_open
 from tests.spies import SpyNoise, SpySource

@@ -43,14 +43,13 @@ from skdp.privacy import (
     PoissonGaussianEvent,
     PureEvent,
     SelectionEvent,
-    _books,
-    _ledger,
     epsilon_of,
 )
 from skdp.privacy.__main__ import main
-from skdp.privacy._filter import FilterState
-from skdp.privacy._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
+from skdp.privacy.ledger import _ledger, _store
+from skdp.privacy.ledger._filter import FilterState
+from skdp.privacy.noise._source import NoiseSource
 from tests.problems import make_ledger
 
 ROOT = str(Path(skdp.__file__).parents[1])
@@ -286,7 +285,7 @@ def test_other_files_of_the_folder_are_left_alone(tmp_path, recwarn):
     # What another process that creates the same ledger has not named yet.
     (tmp_path / "elsewhere").mkdir()
     made = BudgetLedger(tmp_path / "elsewhere" / "study.db", **VALUES)
-    Path(made.path).rename(tmp_path / f"{_books._DRAFT}abc")
+    Path(made.path).rename(tmp_path / f"{_store._DRAFT}abc")
     before = {path: path.stat() for path in tmp_path.iterdir() if path.exists()}
     warnings.simplefilter("always")
     BudgetLedger(tmp_path / "study.db", **VALUES)
@@ -1016,7 +1015,7 @@ def test_nonsense_in_a_file_is_refused_like_other_damage(used, damage):
 
 
 def test_broken_twin_without_digests_believes_a_forgery(used, monkeypatch):
-    monkeypatch.setattr(_books, "_next_link", lambda link, row: link)
+    monkeypatch.setattr(_store, "_next_link", lambda link, row: link)
     path = Path(used.path).with_name("undigested.db")
     twin = BudgetLedger(path, **VALUES)
     spend(twin, label="first")
@@ -1041,12 +1040,12 @@ def test_commit_that_a_trigger_takes_back_is_noticed(used, monkeypatch):
     undone(used.path)
     refused_and_untouched(used)
     # The second guard, without the first; and the twin without both.
-    monkeypatch.setattr(_books, "_holds_more", lambda connection: False)
+    monkeypatch.setattr(_store, "_holds_more", lambda connection: False)
     before = Path(used.path).read_bytes()
     with pytest.raises(LedgerError, match="does not hold what was written"):
         spend(used)
     assert Path(used.path).read_bytes() == before
-    monkeypatch.setattr(_books.Writer, "_check_written", lambda *_: None)
+    monkeypatch.setattr(_store.Writer, "_check_written", lambda *_: None)
     spend(used)
     assert len(used.spends()) == 3
 
@@ -1069,7 +1068,7 @@ NO_CHARGES = [
 @pytest.mark.parametrize("text", NO_CHARGES)
 def test_charge_without_its_form_is_refused_under_any_digest(ledger, text, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(_books, "_charge_text", lambda charge: text)
+        patch.setattr(_store, "_charge_text", lambda charge: text)
         spend(ledger)
     refused_and_untouched(ledger)
 
@@ -1122,8 +1121,8 @@ def test_commit_that_fails_half_way_changes_nothing(used, monkeypatch, error):
             raise error
         return next_link(previous, row)
 
-    next_link = _books._next_link
-    monkeypatch.setattr(_books, "_next_link", link)
+    next_link = _store._next_link
+    monkeypatch.setattr(_store, "_next_link", link)
     before = Path(used.path).read_bytes()
     with pytest.raises(type(error)):
         spend(used, label="interrupted")
@@ -1511,7 +1510,7 @@ import sys
 from skdp.privacy import Budget, BudgetLedger, GaussianEvent
 def refuse(text):
     raise AssertionError("an event was read")
-import skdp.privacy._books as books
+import skdp.privacy.ledger._store as books
 books.event_from_json = refuse
 ledger = BudgetLedger.open(sys.argv[1])
 ledger.commit(GaussianEvent(1e4), adjacency="replace_one", budget=Budget(0.1, 1e-6),

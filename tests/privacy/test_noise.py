@@ -18,9 +18,21 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 import skdp
-from skdp.privacy import _noise, _rounding
-from skdp.privacy._entropy import SeededEntropy, SystemEntropy
-from skdp.privacy._noise import (
+from skdp.privacy.noise import _rounding, _source
+from skdp.privacy.noise._rounding import (
+    _QUANTILE_ERROR,
+    _TAIL_DIGITS,
+    SeededEntropy,
+    StandardGaussian,
+    StandardLaplace,
+    SystemEntropy,
+    _exponentials,
+    _round_exactly,
+    _small_uniforms,
+    gamma,
+    rounded_draws,
+)
+from skdp.privacy.noise._source import (
     _QUERY_LIMIT,
     _RELEASE_LIMIT,
     _VARIANCE_ERROR,
@@ -28,17 +40,6 @@ from skdp.privacy._noise import (
     gaussian_scale,
     laplace_scale,
     spherical_scale,
-)
-from skdp.privacy._rounding import (
-    _QUANTILE_ERROR,
-    _TAIL_DIGITS,
-    StandardGaussian,
-    StandardLaplace,
-    _exponentials,
-    _round_exactly,
-    _small_uniforms,
-    gamma,
-    rounded_draws,
 )
 
 LAWS = {"gaussian": StandardGaussian(), "laplace": StandardLaplace()}
@@ -172,7 +173,7 @@ def released_beyond_the_clamp():
 def test_a_draw_beyond_the_clamp_shows_no_query(monkeypatch):
     assert len(set(released_beyond_the_clamp())) == 1
     # The twin clamps the draw where it clamps the release: the query, to a digit.
-    monkeypatch.setattr(_noise, "_DRAW_LIMIT", _RELEASE_LIMIT)
+    monkeypatch.setattr(_source, "_DRAW_LIMIT", _RELEASE_LIMIT)
     scale = laplace_scale(sensitivity=2.0, epsilon=1e-6, size=20_000)
     read = np.array(released_beyond_the_clamp()) + _RELEASE_LIMIT * scale.grid
     assert read.tolist() == [0.0, 3.0]
@@ -189,7 +190,7 @@ def test_the_release_follows_from_the_sum_alone():
     for query in queries:
         for draw in (*ends, 3, -(2**51)):
             true = max(-_RELEASE_LIMIT, min(_RELEASE_LIMIT, query + draw))
-            assert clamped(query, draw, _noise._DRAW_LIMIT) == true
+            assert clamped(query, draw, _source._DRAW_LIMIT) == true
             differ += clamped(query, draw, _RELEASE_LIMIT) != true
     assert differ > 0
 
@@ -503,7 +504,7 @@ def test_clones_of_an_estimator_draw_different_noise():
 FORKING = r"""
 import os, sys
 import numpy as np
-from skdp.privacy._noise import NoiseSource
+from skdp.privacy.noise._source import NoiseSource
 source = NoiseSource(eval(sys.argv[1]))
 source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0)
 children = []

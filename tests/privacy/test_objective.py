@@ -20,9 +20,13 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._accounting import fits
-from skdp.privacy._gaussian import gaussian_delta, gaussian_deltas
-from skdp.privacy._objective import ObjectiveLoss, _output_counts, dominating_mu
+from skdp.privacy.accounting._calibrate import fits
+from skdp.privacy.accounting._gaussian import gaussian_delta, gaussian_deltas
+from skdp.privacy.accounting._objective_perturbation import (
+    ObjectiveLoss,
+    _output_counts,
+    dominating_mu,
+)
 
 LOSSES = {
     "no shift": ObjectiveLoss(0.3, 0.0, 1, 0, None),

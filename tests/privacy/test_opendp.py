@@ -15,11 +15,11 @@ from skdp.privacy import (
     NonPrivateEvent,
     PoissonGaussianEvent,
     PureEvent,
-    _opendp,
     epsilon_of,
     from_opendp,
     to_opendp,
 )
+from skdp.privacy.accounting import _interop
 
 SAMPLED = PoissonGaussianEvent(1.5, 0.01, 9, "replace_one")
 MIXED = ComposedEvent((GaussianEvent(4.0, 3), LaplaceEvent(20.0)))
@@ -148,5 +148,5 @@ def test_what_is_no_dictionary_is_refused():
 
 
 def test_broken_twin_that_takes_symmetric_distance_is_found(monkeypatch):
-    monkeypatch.setattr(_opendp, "_METRICS_READ", ("SymmetricDistance",))
+    monkeypatch.setattr(_interop, "_METRICS_READ", ("SymmetricDistance",))
     assert takes(TOLD | FORGED["symmetric"])

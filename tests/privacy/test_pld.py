@@ -29,10 +29,10 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy import _pld as pld
-from skdp.privacy._accounting import fits
-from skdp.privacy._gaussian import gaussian_delta, gaussian_epsilon, pure_mu
-from skdp.privacy._objective import ObjectiveLoss
+from skdp.privacy.accounting import _pld as pld
+from skdp.privacy.accounting._calibrate import fits
+from skdp.privacy.accounting._gaussian import gaussian_delta, gaussian_epsilon, pure_mu
+from skdp.privacy.accounting._objective_perturbation import ObjectiveLoss
 
 ALLOWED = 1.002
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from skdp.privacy import PureEvent
-from skdp.privacy._answers import Grant, LocalAnswers, NoiselessRehearsal
-from skdp.privacy._laws import PureChoices
-from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import GAUSSIAN, Line, Plan
-from skdp.privacy._query import Bound
+from skdp.privacy.noise._laws import PureChoices
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._answers import Grant, LocalAnswers, NoiselessRehearsal
+from skdp.privacy.release._plan import GAUSSIAN, Line, Plan
+from skdp.privacy.release._query import Bound
 from tests.spies import SpyNoise
 
 MECHANISMS = ("permute_and_flip", "exponential")

@@ -18,14 +18,14 @@ from skdp.privacy import (
     ParallelEvent,
     PureEvent,
     SelectionEvent,
-    _random_stopping,
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._accounting import fits
-from skdp.privacy._codec import event_from_json, event_to_json
-from skdp.privacy._gaussian import gaussian_delta
-from skdp.privacy._random_stopping import (
+from skdp.privacy.accounting import _random_stopping
+from skdp.privacy.accounting._calibrate import fits
+from skdp.privacy.accounting._codec import event_from_json, event_to_json
+from skdp.privacy.accounting._gaussian import gaussian_delta
+from skdp.privacy.accounting._random_stopping import (
     TrialCount,
     pure_selection_epsilon,
     selection_delta,

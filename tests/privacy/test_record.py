@@ -13,7 +13,7 @@ import pytest
 from skdp import DPGridSearchCV, DPLogisticRegression
 from skdp.exceptions import LargeDeltaWarning
 from skdp.privacy import GaussianEvent, NonPrivateEvent, epsilon_of
-from skdp.privacy._codec import event_from_dict
+from skdp.privacy.accounting._codec import event_from_dict
 from tests.problems import make_ledger
 
 X = np.random.default_rng(0).normal(size=(40, 3))

@@ -12,13 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdp.privacy._entropy import SeededEntropy, SystemEntropy
-from skdp.privacy._noise import (
-    NoiseSource,
-    laplace_scale,
-    selection_gaps,
-)
-from skdp.privacy._selection import (
+from skdp.privacy.noise._rounding import SeededEntropy, SystemEntropy
+from skdp.privacy.noise._selection import (
     _LEVEL_WEIGHTS,
     DEEPEST,
     Levels,
@@ -28,6 +23,7 @@ from skdp.privacy._selection import (
     subset,
     weighted_index,
 )
+from skdp.privacy.noise._source import NoiseSource, laplace_scale, selection_gaps
 
 MECHANISMS = ("permute_and_flip", "exponential_mechanism")
 every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)

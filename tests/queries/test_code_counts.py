@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
-from skdp.queries._code_counts import CodeCounts
+from skdp.sums._counts import CodeCounts
+from skdp.tables._memory import MemorySource
 
 QUERY = CodeCounts((0, 2), (3, 2))
 ROWS = np.array(list(itertools.product(range(3), range(4), range(2))), dtype=np.uint8)

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skdp.queries._consistent import (
-    Total,
-    consistent,
-    place_of_rank,
-    rank_deviation,
-)
+from skdp.sums._counts import Total, consistent, place_of_rank, rank_deviation
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,26 +10,23 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data._centred import CentredSource, Centring, StateRows
-from skdp.data._code_rows import CodeBasis, CodeSource
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block
-from skdp.data._views import CentredDense
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import WeightedLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._query import Layout
-from skdp.queries import _exact_gradient as module
-from skdp.queries import _grid, _grid_rows, _row_grid
-from skdp.queries._exact_gradient import ExactGradientSum, grid_bound
-from skdp.queries._feature_values import Values
-from skdp.queries._features import Scores
-from skdp.queries._gradient import Gradients
-from skdp.queries._gradient_sum import GradientSum
-from skdp.queries._grid import ExactTotal, norm_exponent, on_grid, units_of
-from skdp.queries._record_sums import ErrorSum, NoiseRatio, PredictionSum
-from skdp.queries._row_grid import grid_rows
-from skdp.queries._split_gradient import SplitGradients
+from skdp.privacy.release._query import Layout
+from skdp.sums import _exact, _grid_rows
+from skdp.sums import _gradient as module
+from skdp.sums._exact import ExactTotal, norm_exponent, on_grid, units_of
+from skdp.sums._features import GradientScores, Values
+from skdp.sums._floating import GradientSum
+from skdp.sums._gradient import ExactGradientSum, Gradients, SplitGradients, grid_bound
+from skdp.sums._grid_rows import grid_rows
+from skdp.sums._record_sums import ErrorSum, NoiseRatio, PredictionSum
+from skdp.tables._centred import CentredSource, Centring, StateRows
+from skdp.tables._coded import CodeBasis, CodeSource
+from skdp.tables._memory import MemorySource
+from skdp.tables._source import Block
+from skdp.tables._views import CentredDense
 
 LOSSES = [
     LogisticLoss(),
@@ -120,13 +117,13 @@ def test_broken_twin_without_the_rule_for_long_rows_is_found(monkeypatch):
     X = hostile_rows(600, 1.0)[:10]
     X /= np.linalg.norm(X, axis=1)[:, None]
     assert longest(grid_rows(X, 1.0)) <= 4**22
-    monkeypatch.setattr(_row_grid, "LONGEST", 2.0**23)
-    monkeypatch.setattr(_row_grid, "scale_of", lambda norm: 2.0**22 / norm)
+    monkeypatch.setattr(_grid_rows, "LONGEST", 2.0**23)
+    monkeypatch.setattr(_grid_rows, "scale_of", lambda norm: 2.0**22 / norm)
     assert longest(grid_rows(X, 1.0)) > 4**22
 
 
 def test_broken_twin_without_room_for_rounding_is_found(monkeypatch):
-    monkeypatch.setattr(_row_grid, "SHORTENED", 2.0**22 * (1 + 2.0**-22))
+    monkeypatch.setattr(_grid_rows, "SHORTENED", 2.0**22 * (1 + 2.0**-22))
     rows = (grid_rows(10.0 * np.eye(3) + k, 1.0) for k in range(9))
     assert max(longest(row) for row in rows) > 4**22
 
@@ -202,7 +199,7 @@ def test_blocks_are_as_long_as_double_precision_allows():
     row, residual = np.full(2**13 + 2, 2.0**22), np.full(2**13 + 2, 2.0**18)
     row[-1], residual[-1] = 1.0, 1.0
     longer = row[:-1] @ residual[:-1] + row[-1] * residual[-1]
-    assert _grid.MOST_ROWS == 2**13
+    assert _exact.MOST_ROWS == 2**13
     assert int(longer) != 2**53 + 2**40 + 1
     objective = objective_of(n_samples=2**13 + 2, n_features=1, data_norm=1.0)
     X = np.ones((2**13 + 2, 1))
@@ -277,7 +274,7 @@ def test_the_same_bits_for_every_layout(loss, clip):
         Gradients(moved, clip, 0.25).at(W),
         split.features(W),
         split.intercept(W),
-        Scores(objective, clip, 0.2).at(W),
+        GradientScores(objective, clip, 0.2).at(W),
         values.at(chosen),
     ]
     for n in (FEW, N):
@@ -584,7 +581,7 @@ def test_broken_twin_that_charges_for_clipped_residuals_alone_is_found(
         LOSSES[1], n_samples=3, n_features=2, adjacency=adjacency, fit_intercept=False
     )
     assert Search(objective).farthest() <= 1
-    monkeypatch.setattr("skdp.queries._gradient.grid_bound", forgotten)
+    monkeypatch.setattr("skdp.sums._gradient.grid_bound", forgotten)
     assert Search(objective).farthest() > 1.02
 
 

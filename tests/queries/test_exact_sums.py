@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from skdp.queries._exact_sums import (
-    WholeSum,
-    below,
-    nearest,
-    total_rounding,
-    unit_for,
-)
+from skdp.sums._exact import WholeSum, below, nearest, total_rounding, unit_for
 
 SIZES = [1, 2, 3, 1000, 2**20, 10**9, 2**40]
 

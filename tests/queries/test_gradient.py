@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.privacy._plan import EVERYONE, Line, Plan, Poisson
-from skdp.queries._gradient import Gradients
-from skdp.queries._gradient_sum import query_sensitivity
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.release._plan import EVERYONE, Line, Plan, Poisson
+from skdp.sums._floating import query_sensitivity
+from skdp.sums._gradient import Gradients
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data._centred import CentredRows, StateRows
-from skdp.data._code_rows import CodeBasis, CodeRows
-from skdp.queries._grid_rows import gridded
-from skdp.queries._kept_rows import KeptRows
+from skdp.sums._exact import KeptRows
+from skdp.sums._grid_rows import gridded
+from skdp.tables._centred import CentredMatrix, StateRows
+from skdp.tables._coded import CodeBasis, CodeRows
 
 N = 3000
 
@@ -68,7 +68,7 @@ def test_blocks_are_let_go_once_there_are_too_many():
 def states():
     shares = np.tile([0.25, 0.75, 0.0, 1.0], (N, 1))
     rows = StateRows(csr_array(shares), csr_array(np.eye(4)), (3, 1))
-    return CentredRows(rows, np.zeros(4), np.full(N, 0.5), np.ones(N), 1.0)
+    return CentredMatrix(rows, np.zeros(4), np.full(N, 0.5), np.ones(N), 1.0)
 
 
 def codes():

@@ -12,10 +12,9 @@ from scipy.optimize import minimize
 
 from skdp.ensemble._trees import draw_trees
 from skdp.losses._plain import falling_exponential
-from skdp.privacy._query import Bound, Layout
-from skdp.queries import _leaf_sums_kernel as kernel
-from skdp.queries._leaf_sums import LeafReader, LeafSums, LeafTerms
-from skdp.queries._loss_facts import LossFacts
+from skdp.privacy.release._query import Bound, Layout
+from skdp.sums import _leaves_kernel as kernel
+from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms, LossFacts
 from tests.ensemble.coded import (
     MIXED,
     a_leaf_for_each_code,
@@ -166,7 +165,7 @@ def test_curvatures_that_no_bound_is_proved_for_are_refused(weight):
 
 def test_broken_twin_of_too_much_curvature_would_pass_its_bound(monkeypatch):
     """Beyond sqrt(8) a smaller residual may come with a larger vector."""
-    monkeypatch.setattr("skdp.queries._leaf_sums.MOST_CURVATURE", 9.0)
+    monkeypatch.setattr("skdp.sums._leaves.MOST_CURVATURE", 9.0)
     terms = LeafTerms("logistic", 1, 1.0, 8.0)
     assert searched(terms, "zero_out", 5) > 1.2 * terms.bound().zero_out
 

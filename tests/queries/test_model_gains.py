@@ -12,11 +12,9 @@ from numba.core.types import Dispatcher
 from scipy.special import log_softmax
 
 from skdp.ensemble._trees import draw_trees
-from skdp.privacy._query import Layout
-from skdp.queries import _model_gains_kernel as kernel
-from skdp.queries._leaf_sums import LeafSums, LeafTerms
-from skdp.queries._loss_facts import LossFacts
-from skdp.queries._model_gains import ModelGains
+from skdp.privacy.release._query import Layout
+from skdp.sums import _leaves_kernel as kernel
+from skdp.sums._leaves import LeafSums, LeafTerms, LossFacts, ModelGains
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 
 LOSSES = [

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._activations import ACTIVATIONS
-from skdp.objectives._network import NetworkObjective
-from skdp.privacy._query import Layout
-from skdp.queries import _network_sum
-from skdp.queries._backprop import (
+from skdp.losses._objective import ACTIVATIONS, NetworkObjective
+from skdp.privacy.release._query import Layout
+from skdp.sums import _network
+from skdp.sums._network import (
+    ExactNetworkSum,
+    NetworkGradients,
+    NetworkSum,
     OwnGrid,
     Passed,
     as_inputs,
@@ -28,8 +29,7 @@ from skdp.queries._backprop import (
     forwards,
     own_grid,
 )
-from skdp.queries._network_gradient import NetworkGradients
-from skdp.queries._network_sum import ExactNetworkSum, NetworkSum
+from skdp.tables._memory import MemorySource
 
 LOSSES = [LogisticLoss(), SoftmaxLoss(4), SquaredLoss(2.0, 1.0)]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -214,7 +214,7 @@ def test_the_same_bits_for_every_layout(loss, activation, monkeypatch):
     objective = objective_of(loss, activation=activation)
     query = NetworkGradients(objective, 0.3).at(weights_of(objective))
     found = {total_of(query, source).tobytes() for source in layouts(*table(loss))}
-    monkeypatch.setattr(_network_sum, "_ROWS", 3)
+    monkeypatch.setattr(_network, "_ROWS", 3)
     found |= {total_of(query, source).tobytes() for source in layouts(*table(loss))}
     assert len(found) == 1
 
@@ -398,11 +398,11 @@ class _WithoutBiases(ExactNetworkSum):
 
 @pytest.mark.parametrize("twin", [_Single, _PerLayer, _WithoutBiases])
 def test_broken_twins_of_the_clip_are_found(twin, monkeypatch):
-    monkeypatch.setattr("skdp.queries._network_gradient.ExactNetworkSum", twin)
+    monkeypatch.setattr("skdp.sums._network.ExactNetworkSum", twin)
     charged = (1 + 2.0**-40) ** 2 - 1
     found = [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
     # Cutting hides less than what single precision is too long by.
-    monkeypatch.setattr(_network_sum, "cut_units", _uncut)
+    monkeypatch.setattr(_network, "cut_units", _uncut)
     found += [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
     assert max(found) > charged
 
@@ -415,7 +415,7 @@ def test_broken_twin_that_rounds_to_the_nearest_is_found(monkeypatch):
     def nearest(units, factors, bits):
         return np.rint(units * (factors * 2.0**bits)[:, None])
 
-    monkeypatch.setattr(_network_sum, "cut_units", nearest)
+    monkeypatch.setattr(_network, "cut_units", nearest)
     found = [longest_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
     assert max(found) > (1 + 2.0**-40) ** 2 - 1
 

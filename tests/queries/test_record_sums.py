@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from skdp.data._centred import CentredSource
-from skdp.data._code_rows import CodeBasis, CodeSource
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.privacy._answers import Released
-from skdp.privacy._query import Layout
-from skdp.queries._record_sums import (
+from skdp.privacy.release._answers import Released
+from skdp.privacy.release._query import Layout
+from skdp.sums._record_sums import (
     ErrorSum,
     NoiseRatio,
     PredictionSum,
@@ -22,6 +19,9 @@ from skdp.queries._record_sums import (
     RecordSum,
     TargetSum,
 )
+from skdp.tables._centred import CentredSource
+from skdp.tables._coded import CodeBasis, CodeSource
+from skdp.tables._memory import MemorySource
 from tests.audit.centred_descent import states, truth_values
 
 N = 500

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.queries import _row_clip as row_clip
+from skdp.sums import _grid_rows as row_clip
 
 _RNG = np.random.default_rng(0)
 X = _RNG.normal(size=(50, 300))

@@ -12,11 +12,11 @@ from scipy.sparse import csr_array
 
 from skdp import TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
-from skdp.data._memory import MemorySource
-from skdp.preprocessing._table_blocks import OrMissing
-from skdp.privacy._query import Layout
-from skdp.queries._exact_sums import below, nearest
-from skdp.queries._state_sums import StateSums, even_knots
+from skdp.preprocessing._blocks import OrMissing
+from skdp.privacy.release._query import Layout
+from skdp.sums._counts import StateSums, even_knots
+from skdp.sums._exact import below, nearest
+from skdp.tables._memory import MemorySource
 from tests.preprocessing.tables import DECLARED, frame
 
 DAYS = Dates("2020-01-01", "2020-12-31", parts=["month", "weekday", "hour"])

@@ -8,23 +8,24 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data._memory import MemorySource
-from skdp.data._source import Block, nothing
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._step_gains import StepGains, Trial
-from skdp.privacy._elsewhere import exact_answer
-from skdp.queries._code_counts import CodeCounts
-from skdp.queries._counts import Counts
-from skdp.queries._exact_sums import WholeSum
-from skdp.queries._feature_values import Values
-from skdp.queries._features import Scores
-from skdp.queries._gradient import Gradients
-from skdp.queries._moments import MomentSums, MomentWeights
-from skdp.queries._pair_sums import SQUARES, PairSums
-from skdp.queries._split_gradient import SplitGradients
-from skdp.queries._state_sums import StateSums, even_knots
-from skdp.queries._summed import added
+from skdp.losses._objective import LinearObjective
+from skdp.papers._smoothing import StepGains, Trial
+from skdp.privacy.release._answers import exact_answer
+from skdp.sums._counts import (
+    SQUARES,
+    CodeCounts,
+    Counts,
+    PairSums,
+    StateSums,
+    even_knots,
+)
+from skdp.sums._exact import WholeSum, added
+from skdp.sums._features import GradientScores, Values
+from skdp.sums._gradient import Gradients, SplitGradients
+from skdp.sums._moments import MomentSums, MomentWeights
+from skdp.tables._memory import MemorySource
+from skdp.tables._source import Block, nothing
 
 N, D = 20_000, 4
 RNG = np.random.default_rng(0)
@@ -46,7 +47,7 @@ ASKED = {
     "gradient": (Gradients(OBJECTIVE, 0.5).at(WEIGHTS), X),
     "features": (SPLIT.features(WEIGHTS), X),
     "intercept": (SPLIT.intercept(WEIGHTS), X),
-    "scores": (Scores(OBJECTIVE, 0.5, 0.3).at(WEIGHTS), X),
+    "scores": (GradientScores(OBJECTIVE, 0.5, 0.3).at(WEIGHTS), X),
     "values": (
         Values(OBJECTIVE, (1, 2), 0.5, 1.0).at(WEIGHTS * [[0], [1], [1], [0], [1]]),
         X,

@@ -8,25 +8,24 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
-from skdp.data._users import UserSource, equal_shares
-from skdp.privacy._query import Layout
-from skdp.queries._exact_sums import below, nearest, unit_for
-from skdp.queries._table_sums import Moments, Table, TableSums
+from skdp.privacy.release._query import Layout
+from skdp.sums._counts import CellCounts, CellMoments, TableSums
+from skdp.sums._exact import below, nearest, unit_for
+from skdp.tables._memory import MemorySource, UserSource, equal_shares
 
 # Codes of two columns, and a value: everything that a record may be.
 VALUES = (-1.0, -0.4, 0.0, 1 / 3, 1.0, math.nan)
 RECORDS = np.array(list(itertools.product(range(3), range(2), VALUES)))
-HISTOGRAM = Table((0,), ((0, 1, 2),))
-MERGED = Table((0,), ((0, 0, 1),))
-CROSS = Table((0, 1), ((0, 1, 2), (0, 1)))
-MOMENTS = Moments(2)
+HISTOGRAM = CellCounts((0,), ((0, 1, 2),))
+MERGED = CellCounts((0,), ((0, 0, 1),))
+CROSS = CellCounts((0, 1), ((0, 1, 2), (0, 1)))
+MOMENTS = CellMoments(2)
 PARTS = {
     "histogram": (HISTOGRAM,),
     "merged cells": (MERGED,),
     "cross-table": (CROSS,),
     "moments": (MOMENTS,),
-    "all": (HISTOGRAM, Table((1,), ((0, 1),)), MOMENTS, CROSS),
+    "all": (HISTOGRAM, CellCounts((1,), ((0, 1),)), MOMENTS, CROSS),
 }
 every_part = pytest.mark.parametrize("name", PARTS)
 
@@ -81,7 +80,7 @@ def test_twins_of_one_record_for_two_are_caught():
 
 
 def test_heavier_squares_would_cost_under_replace_one(monkeypatch):
-    monkeypatch.setattr(Moments, "k", 2 * Moments.k)
+    monkeypatch.setattr(CellMoments, "k", 2 * CellMoments.k)
     query = query_of("moments")
     assert farthest(query)["replace_one"] > 1.01 * query.bound().replace_one
 
@@ -127,12 +126,12 @@ def test_slack_covers_what_rounding_adds():
     query = query_of("moments", 10**6)
     values = np.random.default_rng(0).uniform(-1, 1, 2000)
     rows = np.column_stack([np.zeros((2000, 2)), values])
-    exact = np.stack([values, Moments.k * (values**2 - 0.5)], axis=1)
+    exact = np.stack([values, CellMoments.k * (values**2 - 0.5)], axis=1)
     exact *= query.weights[0]
     found = np.array([total(query, row[None]) for row in rows])
     # Values are of the grid from the start; what is left is the rounding of squares.
     grid = nearest(values, query.unit)
-    exact[:, 1] = query.weights[0] * Moments.k * (grid**2 - 0.5)
+    exact[:, 1] = query.weights[0] * CellMoments.k * (grid**2 - 0.5)
     exact[:, 0] = query.weights[0] * grid
     moved = np.linalg.norm(found - exact, axis=1).max()
     assert 0 < 2 * moved <= query.slack(Layout(1)) < 1e-6
@@ -227,7 +226,7 @@ def test_slack_covers_what_rounding_of_shares_adds():
         shares = equal_shares(np.zeros(n_rows, dtype=int), 1)
         source = UserSource(rows, np.zeros(n_rows), shares, n_users)
         grid, share = nearest(values, query.unit), below(shares, query.unit)
-        exact = np.array([share @ grid, Moments.k * (share @ (grid**2 - 0.5))])
+        exact = np.array([share @ grid, CellMoments.k * (share @ (grid**2 - 0.5))])
         found = query.total(source, None)
         moved = max(moved, np.linalg.norm(found - query.weights[0] * exact))
     slack = query.slack(Layout(1, rows_of_unit=1024))

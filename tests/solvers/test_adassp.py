@@ -11,15 +11,15 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, csr_matrix
 
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate, epsilon_of
-from skdp.privacy._noise import NoiseSource
-from skdp.privacy._query import Layout
-from skdp.queries._moments import _LARGEST as LARGEST
-from skdp.queries._moments import MomentSums, MomentWeights, whole_rows
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._query import Layout
 from skdp.solvers._adassp import AdaSSP, _least_risk
+from skdp.sums._moments import _LARGEST as LARGEST
+from skdp.sums._moments import MomentSums, MomentWeights, whole_rows
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import NoNoise, SpyNoise
 

@@ -10,10 +10,10 @@ import pytest
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
 from skdp.columns import Range
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.preprocessing import TableEncoder
 from skdp.privacy import Budget, calibrate
-from skdp.privacy._accounting import fits
+from skdp.privacy.accounting._calibrate import fits
 from skdp.solvers._auto import auto_candidates, choose_solver
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES

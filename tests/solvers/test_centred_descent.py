@@ -30,7 +30,6 @@ from skdp import (
     set_budget,
 )
 from skdp.columns import Boolean, Range
-from skdp.data._memory import MemorySource
 from skdp.exceptions import BudgetExceeded, NoiseDominatesWarning, Refused
 from skdp.losses import (
     GammaLoss,
@@ -41,31 +40,26 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, epsilon_of
-from skdp.privacy._gaussian import gaussian_mu
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.solvers._base import Progress
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution
-from skdp.solvers._centred_descent_rules import (
-    LEAST_STRENGTH,
-    Pace,
-    Shares,
-    share_of_states,
-)
-from skdp.solvers._margins import (
-    Moments,
-    even_margins,
-    on_simplex,
-    shrunk_margins,
-    target_scale,
-)
-from skdp.solvers._noise_gate import (
+from skdp.solvers._centred_rows import (
     NoiseOfRun,
     kept_share,
     largest_variance,
     state_variances,
 )
-from skdp.solvers._progress import Progress
-from skdp.solvers._solve import solve
+from skdp.solvers._default_rules import LEAST_STRENGTH, Pace, Shares, share_of_states
+from skdp.solvers._exact import solve
+from skdp.solvers._released_histograms import (
+    FeatureMoments,
+    even_margins,
+    on_simplex,
+    shrunk_margins,
+    target_scale,
+)
 from skdp.solvers._target_base import (
     Base,
     base_rate,
@@ -79,6 +73,7 @@ from skdp.solvers._target_base import (
     shift_to_rates,
     target_range,
 )
+from skdp.tables._memory import MemorySource
 from tests.audit.centred_descent import BUDGET, Case
 from tests.door import OpenDoor
 from tests.preprocessing.tables import DECLARED, frame
@@ -174,7 +169,7 @@ def by_hand(model, rows):
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_decisions_follow_from_the_attributes(name, is_sparse, monkeypatch):
     if is_sparse:
-        monkeypatch.setattr("skdp.preprocessing._table_plan._SPARSE_BELOW", 2.0)
+        monkeypatch.setattr("skdp.preprocessing._encoder._SPARSE_BELOW", 2.0)
     X = frame(300)
     model = fit(unfitted(name, epsilon=50.0), X, signal(X))
     rows = model.encoder_.transform(X)
@@ -196,7 +191,7 @@ def test_sparse_and_dense_rows_are_predicted_alike(name, monkeypatch):
     X = frame(300)
     model = fit(unfitted(name), X)
     dense = decision(model, X)
-    monkeypatch.setattr("skdp.preprocessing._table_plan._SPARSE_BELOW", 2.0)
+    monkeypatch.setattr("skdp.preprocessing._encoder._SPARSE_BELOW", 2.0)
     assert np.allclose(dense, decision(model, X), rtol=1e-9, atol=1e-9)
 
 
@@ -765,7 +760,7 @@ def test_moments_are_those_of_a_table_of_these_shares():
     states = rng.integers(0, 4, size=5000)
     basis = rng.normal(size=(4, 3))
     shares = np.bincount(states, minlength=4) / 5000
-    found = Moments.of(shares, csr_array(basis))
+    found = FeatureMoments.of(shares, csr_array(basis))
     rows = basis[states]
     assert np.allclose(found.mean, rows.mean(axis=0))
     assert np.allclose(found.variance, rows.var(axis=0))

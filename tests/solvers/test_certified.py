@@ -11,11 +11,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers._certified import CertifiedProblem, certified_minimum
+from skdp.losses._objective import LinearObjective
+from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import MemorySource
 from tests.problems import LOSSES
 
 LOSS = LogisticLoss()

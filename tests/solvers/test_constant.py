@@ -19,21 +19,21 @@ from skdp import (
     DPRobustClassifier,
 )
 from skdp.audit import audit_estimator
-from skdp.audit._replay import marked, replayed, verdict
+from skdp.audit._exact import marked, replayed, verdict
 from skdp.columns import Range
-from skdp.data._memory import MemorySource
 from skdp.exceptions import NoiseDominatesWarning
 from skdp.losses import GammaLoss, LogisticLoss, PoissonLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate, epsilon_of
-from skdp.privacy._plan import Plan
-from skdp.privacy._query import Bound
-from skdp.queries._state_sums import StateSums
-from skdp.solvers._certified import CertifiedProblem, certified_minimum
+from skdp.privacy.release._plan import Plan
+from skdp.privacy.release._query import Bound
+from skdp.solvers._base import Progress
 from skdp.solvers._constant import AroundConstant, ConstantModel
-from skdp.solvers._progress import Progress
+from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
 from skdp.solvers._steps import restarted
 from skdp.solvers._target_base import released_base
+from skdp.sums._counts import StateSums
+from skdp.tables._memory import MemorySource
 
 CLASSES = {"classes": [0, 1]}
 MODELS = [

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp._rows import clip_entries
-from skdp.data._memory import MemorySource
-from skdp.data._views import EntriesClipped
+from skdp._arrays import clip_entries
 from skdp.linear_model._sparse import default_n_nonzero
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy._laws import Choices
-from skdp.privacy._plan import Line, Plan
-from skdp.queries._features import Scores, feature_bound, prediction_bound
+from skdp.privacy.noise._laws import Choices
+from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._feature_selection import favours_selection
+from skdp.solvers._default_rules import favours_selection
+from skdp.sums._features import GradientScores, feature_bound, prediction_bound
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import EntriesClipped
 from tests.door import answers_for, event_of
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import random_targets
@@ -49,7 +49,7 @@ def scores_of(X, y, present, objective, weights, place, **clips):
     """Scores and the sensitivity they were charged."""
     spy = SpyNoise(seed=0)
     source = EntriesClipped(MemorySource(X, y, present), objective.feature_bound)
-    select(source, Scores(objective, **clips).at(weights, place=place), 1, spy)
+    select(source, GradientScores(objective, **clips).at(weights, place=place), 1, spy)
     (choice,) = spy.choices
     return choice.scores, choice.sensitivity
 
@@ -157,7 +157,7 @@ def test_a_record_of_huge_entries_stays_within_the_charge(storage):
         spy = SpyNoise(seed=0)
         with np.errstate(all="ignore"):  # as `solve` does
             source = MemorySource(storage(rows), np.ones(3))
-            scores = Scores(objective, entry_clip=0.3)
+            scores = GradientScores(objective, entry_clip=0.3)
             select(source, scores.at(np.full((D + 1, 1), 0.1)), 1, spy)
         found.append(spy.choices[0])
     change = np.abs(found[0].scores - found[1].scores).max()
@@ -186,7 +186,7 @@ def test_entries_in_single_precision_are_within_their_bound(storage, monkeypatch
             ends = clip_entries(np.array([[-1e38, 1e38]], dtype=dtype), bound)
             assert ends.dtype == dtype
             assert abs(ends.astype(float)).max() <= bound
-    monkeypatch.setattr("skdp._rows._within", lambda bound, dtype: bound)
+    monkeypatch.setattr("skdp._arrays._within", lambda bound, dtype: bound)
     ends = clip_entries(np.ones((1, 1), dtype=np.float32), np.float32(0.1))
     assert float(ends[0, 0]) > 0.1
     # Entries are within the bound on their grid all the same.
@@ -223,7 +223,11 @@ def test_selection_is_among_the_candidates_and_in_order():
     y = np.clip(2 * X[:, 4] + X[:, 1] - X[:, 0], -1, 1)
     loss = SquaredLoss(residual_bound=2.0, target_bound=1.0)
     objective = problem_of("zero_out", loss=loss, n_samples=4000)
-    source, noise, scores = MemorySource(X, y), SpyNoise(seed=1), Scores(objective)
+    source, noise, scores = (
+        MemorySource(X, y),
+        SpyNoise(seed=1),
+        GradientScores(objective),
+    )
 
     def chosen(k, **facts):
         query = scores.at(np.zeros((D + 1, 1)), **facts)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
-from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import WeightedLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.queries._gradient_sum import GradientSum, query_sensitivity, rounding_slack
+from skdp.sums._floating import GradientSum, query_sensitivity, rounding_slack
+from skdp.tables._memory import MemorySource
 
 LOSSES = [
     LogisticLoss(),

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import WeightedLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.queries import _gradient_sum as gradient_module
-from skdp.queries._gradient_sum import GradientSum
+from skdp.sums import _floating as gradient_module
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import MemorySource
 
 LOSSES = [LogisticLoss(), SquaredLoss(2.0, 1.0), HuberHingeLoss()]
 LOSSES += [WeightedLoss(LogisticLoss(), (1.0, 0.3))]

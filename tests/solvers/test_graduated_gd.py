@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from skdp import DPRobustClassifier
-from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.losses import CauchyLoss, HuberHingeLoss, LogisticLoss, SigmoidLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent
-from skdp.solvers._convex_start import convex_start
-from skdp.solvers._graduated_gd import GraduatedGD
-from skdp.solvers._noisy_gd import NoisyGD
+from skdp.solvers._descent import GraduatedGD, NoisyGD, convex_start
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 

@@ -10,17 +10,17 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
 
-from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._base import Form
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
-from skdp.privacy._noise import NoiseSource
-from skdp.queries._gradient_sum import GradientSum
-from skdp.queries._split_gradient import SplitGradients, split_bound
-from skdp.solvers._iht import IHT
-from skdp.solvers._progress import Progress
+from skdp.privacy.noise._source import NoiseSource
+from skdp.solvers._base import Progress
 from skdp.solvers._registry import named_solver
+from skdp.solvers._sparse import IHT
+from skdp.sums._floating import GradientSum
+from skdp.sums._gradient import SplitGradients, split_bound
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.door import event_of
 from tests.solvers.neighbours import random_targets
@@ -400,7 +400,8 @@ def test_a_step_that_goes_too_far_is_taken_back(monkeypatch):
     """
     assert error_on_steep() < 0.1
     monkeypatch.setattr(
-        "skdp.solvers._iht._Descent._retreat", lambda self, gradient, sigma: gradient
+        "skdp.solvers._sparse._ThresholdedDescent._retreat",
+        lambda self, gradient, sigma: gradient,
     )
     assert error_on_steep() > 10.0
 

@@ -11,12 +11,12 @@ import math
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
-from skdp.queries._gradient_sum import GradientSum
-from skdp.solvers._iht import IHT
+from skdp.solvers._sparse import IHT
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import MemorySource
 from tests.door import planned
 
 N_STEPS = 3

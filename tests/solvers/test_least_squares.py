@@ -10,12 +10,12 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skdp import DPLinearRegression
-from skdp.data._memory import MemorySource
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.solvers import _least_squares as least
+from skdp.losses._objective import LinearObjective
+from skdp.solvers import _exact as least
+from skdp.solvers._base import Progress
 from skdp.solvers._exact import exact_minimum
-from skdp.solvers._progress import Progress
+from skdp.tables._memory import MemorySource
 
 BOUNDS = (-3.0, 3.0)
 
@@ -94,7 +94,7 @@ def test_runs_of_rows_and_null_records_do_not_matter(monkeypatch):
     X, y = problem(5000, 6, condition=10)
     present = np.arange(5000) % 3 > 0
     objective = objective_of(5000, 6)
-    monkeypatch.setattr("skdp.data._memory._MAX_ROWS", 70)
+    monkeypatch.setattr("skdp.tables._memory._MAX_ROWS", 70)
     for store in (np.asarray, csr_array):
         source = MemorySource(store(X), y, present)
         found = least.least_squares(source, objective)

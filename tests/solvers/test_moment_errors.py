@@ -13,12 +13,12 @@ import pytest
 
 from benchmarks.intervals import covered, sample
 from skdp import BudgetLedger, DPLinearRegression
-from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.privacy import epsilon_of
-from skdp.queries._moments import MomentSums, MomentWeights
-from skdp.solvers import _moment_errors as module
-from skdp.solvers._moment_errors import estimated
+from skdp.solvers import _adassp as module
+from skdp.solvers._adassp import estimated
+from skdp.sums._moments import MomentSums, MomentWeights
+from skdp.tables._memory import MemorySource
 from tests.audit.linear import Cell
 from tests.audit.linear_pairs import pairs
 

@@ -11,10 +11,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.exceptions import SourceError
 from skdp.losses import LogisticLoss, SoftmaxLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import (
     Budget,
     ComposedEvent,
@@ -23,22 +22,20 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._amplification import batch_epsilon
-from skdp.privacy._laws import LAWS
-from skdp.privacy._noise import NoiseSource
-from skdp.privacy._plan import EVERYONE
-from skdp.queries._exact_gradient import ExactGradientSum
-from skdp.queries._gradient import Gradients
-from skdp.queries._gradient_sum import query_sensitivity
-from skdp.queries._grid import on_grid
+from skdp.privacy.accounting._gaussian import batch_epsilon
+from skdp.privacy.noise._laws import LAWS
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._plan import EVERYONE
 from skdp.solvers import SOLVERS
-from skdp.solvers._accelerated import AcceleratedGD
+from skdp.solvers._accelerated import AcceleratedGD, best_step_count, error_bounds
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._chosen_law import ChosenLaw
-from skdp.solvers._noise_division import best_step_count, error_bounds
-from skdp.solvers._progress import Progress
+from skdp.solvers._base import ChosenLaw, Progress
+from skdp.solvers._exact import solve
 from skdp.solvers._registry import named_solver
-from skdp.solvers._solve import solve
+from skdp.sums._exact import on_grid
+from skdp.sums._floating import query_sensitivity
+from skdp.sums._gradient import ExactGradientSum, Gradients
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp.solvers._noise_division import (
+from skdp.solvers._accelerated import (
     best_step_count,
     bound_weights,
     budget_shares,

@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.exceptions import SourceError
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._base import Form
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
-from skdp.privacy._noise import NoiseSource
-from skdp.solvers._noisy_gd import NoisyGD
-from skdp.solvers._progress import Progress
+from skdp.privacy.noise._source import NoiseSource
+from skdp.solvers._base import Progress
+from skdp.solvers._descent import NoisyGD
 from skdp.solvers._registry import named_solver
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 

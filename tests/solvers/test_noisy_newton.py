@@ -16,15 +16,13 @@ from scipy.stats import chi2
 
 from benchmarks import intervals
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
-from skdp.data._memory import MemorySource
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, epsilon_of
-from skdp.queries._moments import of_svec, svec
-from skdp.queries._newton_sums import NewtonAnswer, NewtonSums, NewtonWeights
-from skdp.solvers._newton_step import NewtonStep
-from skdp.solvers._noisy_newton import NoisyNewton
+from skdp.solvers._newton import NewtonStep, NoisyNewton
+from skdp.sums._moments import NewtonAnswer, NewtonSums, NewtonWeights, of_svec, svec
+from skdp.tables._memory import MemorySource
 from tests.door import planned
 
 LOSSES = {"logistic": LogisticLoss(), "squared": SquaredLoss(2.0, target_bound=1.0)}

@@ -11,11 +11,10 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
 
-from skdp.data._memory import MemorySource
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._objective import LinearObjective
 from skdp.model_selection import DPGridSearchCV
-from skdp.objectives._linear import LinearObjective
 from skdp.privacy import (
     Budget,
     GaussianEvent,
@@ -23,17 +22,17 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._noise import NoiseSource
-from skdp.privacy._query import Layout
-from skdp.queries._exact_gradient import ExactGradientSum
-from skdp.queries._gradient import Gradients
-from skdp.queries._gradient_sum import GradientSum
-from skdp.queries._grid import on_grid
+from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.release._query import Layout
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._noisy_sgd import NoisySGD
-from skdp.solvers._progress import Progress
+from skdp.solvers._base import Progress
+from skdp.solvers._descent import NoisySGD
 from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted
+from skdp.sums._exact import on_grid
+from skdp.sums._floating import GradientSum
+from skdp.sums._gradient import ExactGradientSum, Gradients
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat

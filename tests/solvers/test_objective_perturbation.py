@@ -12,9 +12,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.data._memory import MemorySource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import (
     Budget,
     ComposedEvent,
@@ -23,13 +22,14 @@ from skdp.privacy import (
     PureEvent,
     calibrate,
 )
-from skdp.privacy._gaussian import gaussian_delta
-from skdp.privacy._laws import LAWS
-from skdp.privacy._noise import _SPHERICAL_LIMIT, NoiseSource, spherical_scale
+from skdp.privacy.accounting._gaussian import gaussian_delta
+from skdp.privacy.noise._laws import LAWS
+from skdp.privacy.noise._source import _SPHERICAL_LIMIT, NoiseSource, spherical_scale
 from skdp.solvers import _objective_perturbation as module
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._objective_perturbation import ObjectivePerturbation, _pure_epsilon
 from skdp.solvers._registry import named_solver
+from skdp.tables._memory import MemorySource
 from tests import door
 from tests.line import Line
 from tests.plane import Plane
@@ -559,7 +559,7 @@ def guesses(noise_of, seeds):
 
 
 def _grid(draw):
-    from skdp.privacy._noise import gaussian_scale
+    from skdp.privacy.noise._source import gaussian_scale
 
     return gaussian_scale(
         sensitivity=draw.sensitivity,

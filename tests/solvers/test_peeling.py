@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp.data._memory import MemorySource
-from skdp.data._views import EntriesClipped
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import (
     BoundedRangeEvent,
     Budget,
@@ -22,11 +20,11 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy._plan import Line, Plan
-from skdp.queries._feature_values import Values
-from skdp.queries._features import feature_bound
-from skdp.solvers._peeling import Peeling
-from skdp.solvers._peeling_walk import PeelingWalk
+from skdp.privacy.release._plan import Line, Plan
+from skdp.solvers._sparse import Peeling, PeelingWalk
+from skdp.sums._features import Values, feature_bound
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import EntriesClipped
 from tests import door
 from tests.door import answers_for, event_of, refusal
 from tests.problems import ADJACENCIES, BUDGET, LOSSES, PURE

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdp import DPLogisticRegression
-from skdp.solvers._progress import Progress
+from skdp.solvers._base import Progress
 
 
 class Bar:
@@ -70,7 +70,7 @@ def test_no_bar_depends_on_the_clock(bars, capsys, monkeypatch):
     first, second = (told(Progress("a", True), capsys, wait=w) for w in waits)
     assert first == second
     # The broken twin: tqdm's own format tells times.
-    monkeypatch.setattr("skdp.solvers._progress._BAR", "{n_fmt} {elapsed:.9f}")
+    monkeypatch.setattr("skdp.solvers._base._BAR", "{n_fmt} {elapsed:.9f}")
     first, second = (told(Progress("a", True), capsys, wait=w) for w in waits)
     assert first != second
 

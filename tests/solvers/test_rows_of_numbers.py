@@ -22,16 +22,16 @@ from skdp import (
     DPQuantileRegressor,
     forecast,
 )
-from skdp.data._memory import MemorySource
-from skdp.data._views import CentredDense
 from skdp.exceptions import Refused
 from skdp.privacy import Budget
-from skdp.privacy._answers import Released
-from skdp.privacy._query import Layout
-from skdp.queries._record_sums import RowSum
+from skdp.privacy.release._answers import Released
+from skdp.privacy.release._query import Layout
 from skdp.solvers import SOLVERS
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._centred_rows import Numbers
+from skdp.sums._record_sums import RowSum
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import CentredDense
 from tests.solvers.test_centred_descent import of
 
 D = 5

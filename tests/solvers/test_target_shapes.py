@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp.solvers._margins import shrunk_margins
-from skdp.solvers._target_shapes import moments_of
+from skdp.solvers._released_histograms import moments_of, shrunk_margins
 
 KNOTS = np.linspace(-1.0, 1.0, 9)
 RNG = np.random.default_rng(0)

@@ -13,7 +13,8 @@ import skdp
 from skdp import BudgetExceeded, BudgetLedger, TableEncoder, describe
 from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.exceptions import SeededNoiseWarning
-from skdp.privacy import PrivacyRecord, _door
+from skdp.privacy import PrivacyRecord
+from skdp.privacy.release import _door
 from tests.spies import SpyNoise
 
 DECLARED = {

@@ -2,23 +2,412 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+import uuid
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._floats import IntArray
-from skdp.data._source import Elsewhere
-from skdp.io._arrow import arrow
-from skdp.io._parquet import BATCH_SIZE, check_stored
-from skdp.io._part import Request, RowsOf, StateOf, SumsOf
-from skdp.io._sent import sent
-from skdp.io._session import Snapshot
-from skdp.io._table_source import FETCHED, TableSource
-from skdp.io.engines._dask_parts import DaskParts, FileParts, FrameParts
-from skdp.queries._summed import Summed, Sums, added
+from skdp._arrays import IntArray
+from skdp._quiet import no_warnings
+from skdp.exceptions import SourceError
+from skdp.io._external import FETCHED, TableSource
+from skdp.io._parquet import (
+    BATCH_SIZE,
+    UNREADABLE,
+    File,
+    check_stored,
+    listed,
+    schema_of,
+)
+from skdp.io._parts import (
+    Answer,
+    FileRows,
+    Piece,
+    Request,
+    RowsOf,
+    StateOf,
+    SumsOf,
+    WorkerPart,
+    answered,
+    frame_part,
+    sent,
+    state_of,
+)
+from skdp.io._reading import arrow
+from skdp.io._session import Snapshot, refused
+from skdp.sums._exact import Summed, Sums, added
+from skdp.tables._source import Elsewhere
+
+# ------------------------------------------------------------------------------------
+# Parts of a source on the workers of a Dask cluster: asked together, counted once
+# Every answer says of which part and to which question it is, how many rows that part
+# has, and a checksum. A task that ran twice gives the same answer, and one is taken; a
+# part that was lost is read anew, and must be what it was.
+
+
+# Rows of a piece of a file: enough to be worth a task, and few enough to move.
+_PIECE = 1 << 17
+# More of them even out what workers differ by; every part of a pass takes a task.
+_PARTS_PER_THREAD = 2
+# Bytes from which on what is sent goes to each worker once.
+_LARGE = 1 << 16
+_NO_WORKERS = (
+    "The client of a DaskSource must be connected to a scheduler with workers. Got "
+    "none. Start workers, or make the source anew with another client."
+)
+# Seconds without any worker, twice, after which none is waited for.
+_PATIENCE = 30.0
+
+
+def workers_of(client: Any) -> list[str]:
+    """Addresses of workers, or an error if there are none."""
+    found = sorted(refused(client.nthreads, _NO_WORKERS))
+    if not found:
+        raise ValueError(_NO_WORKERS)
+    return found
+
+
+class Known(NamedTuple):
+    """What does not change of a part. Private."""
+
+    n_rows: int
+    n_pieces: int
+    state: bytes
+
+
+class DaskParts(ABC):
+    """Parts, and the answers of all of them.
+
+    Parameters
+    ----------
+    client : Client of dask.distributed
+    """
+
+    # In words, for the record of a fit.
+    kind: str
+    has_fixed_order: bool
+    files: tuple[File, ...] = ()
+    schema: Any
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._parts: list[Any] = []  # futures
+        self._workers: list[str] = []
+        self._session, self._question = "", 0
+        # Of each part, as first told. Private.
+        self._known: dict[int, Known] = {}
+        # Sources and families of queries, by number.
+        self._families: list[tuple[Any, Any]] = []
+
+    @abstractmethod
+    def _opened(self) -> list[Any]:
+        """Futures of the parts, in the order in which their rows count."""
+
+    def assumed_public(self, groups: str | None) -> tuple[str, ...]:
+        """What a guarantee takes as given beyond `kind`, of records or of users."""
+        return ()
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Parts stay on their workers as long."""
+        self._session = uuid.uuid4().hex
+        try:
+            self._workers = workers_of(self._client)
+            self._parts = refused(self._opened, _NO_WORKERS)
+            yield
+        finally:
+            for part in self._parts:
+                part.release()
+            self._parts, self._families = [], []
+
+    def check(self) -> None:
+        """Raise if a part is not as it was."""
+        self.answers([StateOf()] * len(self._parts))
+
+    @property
+    def n_workers(self) -> int:
+        """Of those that were there when the session began, one at least."""
+        return max(len(self._workers), 1)
+
+    @property
+    def n_rows(self) -> int:
+        """Of all parts; they have been asked."""
+        return self.starts[-1]
+
+    @property
+    def starts(self) -> list[int]:
+        """Numbers of rows before each part, and of all."""
+        sizes = [self._known[number].n_rows for number in range(len(self._parts))]
+        return list(accumulate(sizes, initial=0))
+
+    def family(self, source: Any, query: Any) -> int:
+        """The number of a query's family over a source."""
+        for number, (other, family) in enumerate(self._families):
+            if other is source and family == query.family:
+                return number
+        self._families.append((source, query.family))
+        return len(self._families) - 1
+
+    def answers(self, requests: Sequence[Request], sent: bytes = b"") -> list[Any]:
+        """What all parts answer, in their order, to one request each."""
+        numbers = range(len(self._parts))
+        self._question += 1
+        asked = self._asked(numbers, requests, sent)
+        return self._checked(self._gathered(asked), numbers)
+
+    def in_turn(self, request: Callable[[int], Request]) -> Iterator[Any]:
+        """What parts answer piece by piece, in their order; a few are asked ahead.
+
+        Parameters
+        ----------
+        request : callable
+            From the number of a piece to what is asked of it.
+        """
+        ahead: deque[tuple[int, int, Any]] = deque()
+        for number in range(len(self._parts)):
+            for piece in range(self._known[number].n_pieces):
+                self._question += 1
+                (asked,) = self._asked([number], [request(piece)], b"")
+                ahead.append((number, self._question, asked))
+                if len(ahead) > len(self._workers):
+                    yield self._next(*ahead.popleft())
+        while ahead:
+            yield self._next(*ahead.popleft())
+
+    def _next(self, number: int, question: int, asked: Any) -> Any:
+        return self._checked(self._gathered([asked]), [number], question)[0]
+
+    def _asked(
+        self, numbers: Sequence[int], requests: Sequence[Request], sent: bytes
+    ) -> list[Any]:
+        """Futures of answers; tasks go where their parts are."""
+        n, question = len(numbers), self._question
+        # Dask warns of large requests, and they are as large as a secret sample.
+        with no_warnings():
+            futures: list[Any] = self._client.map(
+                answered,
+                [self._parts[number] for number in numbers],
+                [question] * n,
+                requests,
+                [self._shared(sent)] * n,
+                key=[f"skdp-{self._session}-{question}-{number}" for number in numbers],
+                pure=False,
+            )
+        return futures
+
+    def _shared(self, sent: bytes) -> Any:
+        """What is sent: where it is large, to each worker once."""
+        if len(sent) < _LARGE:
+            return sent
+        return self._client.scatter(sent, broadcast=True, hash=False)
+
+    def _gathered(self, futures: list[Any]) -> list[Any]:
+        from distributed import wait
+
+        n_misses = 0
+        while n_misses < 2:
+            try:
+                wait(futures, timeout=_PATIENCE)  # type: ignore[no-untyped-call]  # theirs
+            except TimeoutError:
+                n_misses = 0 if self._client.nthreads() else n_misses + 1
+            else:
+                found: list[Any] = self._client.gather(futures)
+                return found
+        raise SourceError("No worker is left.")
+
+    def _checked(
+        self, answers: list[Any], numbers: Sequence[int], question: int | None = None
+    ) -> list[Any]:
+        """Contents by number: each part once, of this question, and as it was."""
+        question = self._question if question is None else question
+        found: dict[int, Any] = {}
+        for answer in answers:
+            if not isinstance(answer, Answer) or answer.number in found:
+                raise SourceError("A part failed, or was told twice.")
+            facts = Known(answer.n_rows, answer.n_pieces, answer.state)
+            is_same = self._known.setdefault(answer.number, facts) == facts
+            if answer.question != question or not is_same:
+                raise SourceError("A part is not as it was.")
+            found[answer.number] = answer.content
+        if set(found) != set(numbers):
+            raise SourceError("A part is missing.")
+        return [found[number] for number in numbers]
+
+
+class FileParts(DaskParts):
+    """Row groups of Parquet files that all workers see.
+
+    Parameters
+    ----------
+    client : Client of dask.distributed
+    files : str, path, or sequence of these
+        As workers know them.
+    """
+
+    kind = "sizes, times and checksums of Parquet files in each answer of a worker"
+    has_fixed_order = True
+
+    def __init__(self, client: Any, files: Any) -> None:
+        super().__init__(client)
+        workers_of(client)
+        found = refused(
+            lambda: client.submit(_described, files, pure=False).result(), UNREADABLE
+        )
+        if isinstance(found, ValueError):
+            raise found
+        self.schema, self._pieces, self._states = found
+        self.files = tuple(self._states)
+
+    def _opened(self) -> list[Any]:
+        n = _PARTS_PER_THREAD * sum(self._client.nthreads().values())
+        parts = [
+            FileRows(pieces, len(self.schema)) for pieces in _divided(self._pieces, n)
+        ]
+        self._known = {
+            number: Known(
+                rows.n_rows,
+                rows.n_pieces,
+                state_of(self._states[file] for file in rows.files),
+            )
+            for number, rows in enumerate(parts)
+        }
+        return [self._placed(number, rows) for number, rows in enumerate(parts)]
+
+    def _placed(self, number: int, rows: FileRows) -> Any:
+        """A future of a part, on a worker in turn; on another if that is gone."""
+        return self._client.submit(
+            WorkerPart,
+            number,
+            rows,
+            key=f"skdp-{self._session}-part-{number}",
+            pure=False,
+            workers=[self._workers[number % len(self._workers)]],
+            allow_other_workers=True,
+        )
+
+
+def _divided(pieces: list[Piece], n_parts: int) -> Iterator[tuple[Piece, ...]]:
+    """Runs of pieces with about equally many rows, at most so many runs."""
+    n_rows = sum(piece.n_rows for piece in pieces)
+    run: list[Piece] = []
+    done = n_runs = 0
+    for piece in pieces:
+        run.append(piece)
+        done += piece.n_rows
+        if done * n_parts >= (n_runs + 1) * n_rows:
+            yield tuple(run)
+            run, n_runs = [], done * n_parts // max(n_rows, 1)
+    if run:
+        yield tuple(run)
+
+
+def _described(files: Any) -> Any:
+    """On a worker: schema, pieces, and the states of files; or what is wrong."""
+    try:
+        found = listed(files)
+        schema = schema_of(found)
+        pieces = refused(
+            lambda: [one for file in found for one in _cut(file)], UNREADABLE
+        )
+        states = refused(lambda: {file: file.state() for file in found}, UNREADABLE)
+        return schema, pieces, states
+    except ValueError as error:
+        return ValueError(str(error))
+
+
+def _cut(file: File) -> Iterator[Piece]:
+    """A file in pieces of whole row groups."""
+    groups: list[int] = []
+    n_rows = 0
+    for number, size in enumerate(file.group_sizes()):
+        groups.append(number)
+        n_rows += size
+        if n_rows >= _PIECE:
+            yield Piece(file, tuple(groups), n_rows)
+            groups, n_rows = [], 0
+    if groups:
+        yield Piece(file, tuple(groups), n_rows)
+
+
+_ONE_RECORD = (
+    "that each row of the Dask data frame is one record, that its number of rows "
+    "depends on no record, and that no record makes its tasks fail"
+)
+_OWN_ROWS = (
+    "that which rows the Dask data frame has of a user, and what they hold, depends on "
+    "no other user, and that no record makes its tasks fail"
+)
+
+
+class FrameParts(DaskParts):
+    """Partitions of a Dask data frame, computed once for a session.
+
+    Parameters
+    ----------
+    client : Client of dask.distributed
+    frame : DataFrame of dask.dataframe
+    """
+
+    kind = "checksums of the partitions of a Dask data frame in each answer of a worker"
+    has_fixed_order = False
+
+    def __init__(self, client: Any, frame: Any) -> None:
+        super().__init__(client)
+        self._frame = frame
+        names = list(frame.columns)
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError(
+                "The columns of a Dask data frame must have names that are strings. "
+                "Got others. Rename them: frame.rename(columns=str)."
+            )
+        self.schema = _schema(frame)
+
+    def assumed_public(self, groups: str | None) -> tuple[str, ...]:
+        return (_ONE_RECORD if groups is None else _OWN_ROWS,)
+
+    def _opened(self) -> list[Any]:
+        self._known = {}
+        partitions = self._client.compute(self._frame.to_delayed())
+        return [
+            self._client.submit(
+                frame_part,
+                number,
+                partition,
+                self.schema,
+                key=f"skdp-{self._session}-part-{number}",
+                pure=False,
+            )
+            for number, partition in enumerate(partitions)
+        ]
+
+
+def _schema(frame: Any) -> Any:
+    """Names and Arrow types of a data frame's columns, by its types alone."""
+    import pandas as pd
+
+    pa = arrow()
+    empty = pd.DataFrame(
+        {name: pd.Series([], dtype=dtype) for name, dtype in frame.dtypes.items()}
+    )
+    plain = pa.Schema.from_pandas(empty, preserve_index=False)
+    return pa.schema([(field.name, _type_of(field.type)) for field in plain])
+
+
+def _type_of(dtype: Any) -> Any:
+    """Text where pandas says objects or categories of text."""
+    pa = arrow()
+    if pa.types.is_dictionary(dtype):
+        dtype = dtype.value_type
+    return pa.string() if pa.types.is_null(dtype) else dtype
+
+
+# ------------------------------- DaskSource: records on the workers of a Dask cluster
 
 
 class DaskSource(TableSource):

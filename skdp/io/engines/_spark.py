@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from skdp.exceptions import SourceError
-from skdp.io._arrow import arrow, kind_of
 from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
+from skdp.io._reading import arrow, kind_of
 from skdp.io.engines._conditions import column_of, condition_of
 
 # What is read goes by this name in a session of its own.

@@ -28,18 +28,17 @@ from skdp import (
     DPMLPClassifier,
     DPStandardScaler,
 )
-from skdp.data._memory import MemorySource
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import DaskSource
-from skdp.io._part import FrameRows, Part, Piece
+from skdp.io._parts import FrameRows, Piece, WorkerPart, received, sent
 from skdp.io._rows import StreamRows
-from skdp.io._sent import received, sent
-from skdp.io.engines import _dask_parts
-from skdp.io.engines._dask_parts import DaskParts, _divided
+from skdp.io.engines import _dask
+from skdp.io.engines._dask import DaskParts, _divided
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.queries import _exact_gradient
-from skdp.queries._exact_gradient import ExactGradientSum
+from skdp.losses._objective import LinearObjective
+from skdp.sums import _gradient
+from skdp.sums._gradient import ExactGradientSum
+from skdp.tables._memory import MemorySource
 from tests.io.cluster import client, heal, kill
 from tests.io.places import (
     COLUMNS,
@@ -81,9 +80,9 @@ def keeps_nothing():
     """Workers read at every pass."""
 
     def keep(n_bytes):
-        from skdp.queries import _exact_gradient
+        from skdp.sums import _gradient
 
-        _exact_gradient._MOST_KEPT = n_bytes
+        _gradient._MOST_KEPT = n_bytes
 
     client().run(keep, 0)
     yield
@@ -152,11 +151,11 @@ def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):
         assert facts[-1] == stream.n_places
         return ExactGradientSum(stream, objective)._keeps
 
-    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 4 * 3 * N // 2)
+    monkeypatch.setattr(_gradient, "_MOST_KEPT", 4 * 3 * N // 2)
     assert source.during(keeps)
-    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 4 * 3 * N // 2 - 1)
+    monkeypatch.setattr(_gradient, "_MOST_KEPT", 4 * 3 * N // 2 - 1)
     assert not source.during(keeps)
-    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 4 * 3 * N // 2)
+    monkeypatch.setattr(_gradient, "_MOST_KEPT", 4 * 3 * N // 2)
     monkeypatch.setattr(DaskParts, "n_workers", 1)
     assert not source.during(keeps)
 
@@ -301,15 +300,15 @@ def killed_once(source):
 
 def slowly():
     """Answers take their time, so that a pass is not over when it ends."""
-    from skdp.io import _part
+    from skdp.io import _parts
 
-    state = _part.FileRows.state
+    state = _parts.FileRows.state
 
     def slow(self):
         time.sleep(0.05)
         return state(self)
 
-    _part.FileRows.state = slow
+    _parts.FileRows.state = slow
 
 
 def test_a_worker_that_is_killed_in_a_pass(
@@ -394,18 +393,18 @@ def test_files_that_change_between_passes_end_the_fit(tmp_path):
 
 def test_no_log_of_a_worker_tells_what_went_wrong(tmp_path):
     def fails(n_passes):
-        from skdp.io import _part
+        from skdp.io import _parts
 
         def batches(self, *asked):
             raise RuntimeError(f"the value {SECRET} in row 17")
 
-        _part.FileRows.kept = _part.FileRows.batches
-        _part.FileRows.batches = batches
+        _parts.FileRows.kept = _parts.FileRows.batches
+        _parts.FileRows.batches = batches
 
     def mended():
-        from skdp.io import _part
+        from skdp.io import _parts
 
-        _part.FileRows.batches = _part.FileRows.kept
+        _parts.FileRows.batches = _parts.FileRows.kept
 
     books = ledger(tmp_path)
     source = on_workers(numbers(), tmp_path / "table")
@@ -464,9 +463,9 @@ def test_what_is_not_as_said(tmp_path):
 
 
 def test_nobody_waits_for_workers_that_do_not_come(tmp_path, monkeypatch):
-    from skdp.io.engines import _dask_parts
+    from skdp.io.engines import _dask
 
-    monkeypatch.setattr(_dask_parts, "_PATIENCE", 0.1)
+    monkeypatch.setattr(_dask, "_PATIENCE", 0.1)
     parts = on_workers(numbers(), tmp_path / "table")._parts
     parts._client = SimpleNamespace(nthreads=dict)
     slow = client().submit(time.sleep, 2, pure=False)
@@ -525,7 +524,7 @@ def test_a_part_moves_without_what_it_keeps():
 
     frame = numbers()[FEATURES]
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
-    part = Part(3, FrameRows(frame, schema))
+    part = WorkerPart(3, FrameRows(frame, schema))
     part._reader = 1, "what is kept"
     moved = pickle.loads(pickle.dumps(part))
     assert moved.number == 3
@@ -632,7 +631,7 @@ def test_nothing_is_said_of_the_size_of_a_sample(tmp_path, monkeypatch):
 
     monkeypatch.setattr(source._parts._client, "map", told)
     assert n_told() == 0
-    monkeypatch.setattr(_dask_parts, "no_warnings", nullcontext)  # the broken twin
+    monkeypatch.setattr(_dask, "no_warnings", nullcontext)  # the broken twin
     assert n_told() > 0
 
 

@@ -11,9 +11,8 @@ import pytest
 from skdp import BudgetLedger, DPLogisticRegression
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
-from skdp.io.engines._postgres import PostgreSQL
-from skdp.io.engines._postgres_readers import pages_from
-from skdp.queries import _exact_gradient
+from skdp.io.engines._postgres import PostgreSQL, pages_from
+from skdp.sums import _gradient
 from tests.io.places import (
     FEATURES,
     N,
@@ -30,7 +29,7 @@ FACTS = {"target": "y", "n_samples": N, "features": FEATURES}
 
 @pytest.fixture(autouse=True)
 def rows_are_fetched_in_every_pass(monkeypatch):
-    monkeypatch.setattr(_exact_gradient, "_MOST_KEPT", 0)
+    monkeypatch.setattr(_gradient, "_MOST_KEPT", 0)
 
 
 def run(connection, *statements):

@@ -12,15 +12,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.papers import _frank_wolfe as module
-from skdp.papers._vertex_scores import IntegerRows, VertexScores
+from skdp.papers._frank_wolfe import IntegerRows, VertexScores
 from skdp.privacy import Budget, calibrate
-from skdp.privacy._noise import choice_unit
+from skdp.privacy.noise._source import choice_unit
 from skdp.solvers._auto import choose_solver
+from skdp.tables._memory import MemorySource
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 

@@ -13,13 +13,13 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers._knowledge_transfer import KnowledgeTransfer
+from skdp.losses._objective import LinearObjective
+from skdp.papers._two_stage import KnowledgeTransfer
 from skdp.privacy import Budget, calibrate
 from skdp.solvers._auto import choose_solver
+from skdp.tables._memory import MemorySource
 from tests.door import event_of, run
 from tests.spies import SpyNoise
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.audit._bounds import epsilon_lower_bound
-from skdp.data._buckets import buckets
-from skdp.data._memory import MemorySource
+from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import LogisticLoss
-from skdp.objectives._linear import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.queries._gradient_sum import GradientSum
 from skdp.solvers._auto import choose_solver
+from skdp.sums._floating import GradientSum
+from skdp.tables._memory import MemorySource
+from skdp.tables._views import buckets
 from tests import door
 from tests.spies import SpyNoise
 

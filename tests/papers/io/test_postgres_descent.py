@@ -10,18 +10,23 @@ import pyarrow as pa
 import pytest
 
 from skdp import BudgetLedger, DPLogisticRegression
-from skdp.data._source import Block
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource
-from skdp.io._targets import Labels
+from skdp.io._reading import Labels
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import WeightedLoss
-from skdp.objectives._linear import LinearObjective
-from skdp.papers import TrainingSource, _training_source
-from skdp.papers._permuted_descent import State
-from skdp.papers._plain_descent import PlainDescent
-from skdp.papers._postgres_descent import CAN_TRAIN, DescentText, is_within
-from skdp.papers._training_source import aggregated, target_text
+from skdp.papers import TrainingSource, _bolt_on_postgres
+from skdp.papers._bolt_on import State
+from skdp.papers._bolt_on_postgres import (
+    CAN_TRAIN,
+    DescentText,
+    PlainDescent,
+    aggregated,
+    is_within,
+    target_text,
+)
+from skdp.tables._source import Block
 from tests.io import postgres_cluster
 from tests.io.engines.test_postgres import connected, run
 from tests.io.places import FEATURES, numbers
@@ -422,7 +427,7 @@ def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
 ):
     model, asked, descend = model_of(reshuffle=reshuffle), [], aggregated
     monkeypatch.setattr(
-        _training_source,
+        _bolt_on_postgres,
         "aggregated",
         lambda *given: asked.append(given) or descend(*given),
     )
@@ -472,7 +477,7 @@ def test_training_sees_the_snapshot_and_leaves_nothing(study, monkeypatch):
             other.execute("UPDATE study SET a = -a")
         return descend(self, *given)
 
-    monkeypatch.setattr(_training_source, "aggregated", disturbed)
+    monkeypatch.setattr(_bolt_on_postgres, "aggregated", disturbed)
     assert np.array_equal(before, model_of().fit(source_in(study)).coef_)
     assert not np.array_equal(before, model_of().fit(source_in(study)).coef_)
     left = study.execute("SELECT count(*) FROM pg_proc WHERE proname LIKE 'skdp%'")
@@ -503,7 +508,7 @@ def test_more_outputs_are_read(study, monkeypatch):
     def refuses(engine, text):
         raise AssertionError
 
-    monkeypatch.setattr(_training_source, "aggregated", refuses)
+    monkeypatch.setattr(_bolt_on_postgres, "aggregated", refuses)
     model = model_of().set_params(classes=[0, 1, 2])
     assert model.fit(source_in(study)).coef_.shape == (3, len(FEATURES))
 
@@ -554,7 +559,7 @@ def test_labels_that_a_database_cannot_write_are_in_no_row(label, in_latin1, tmp
 def test_broken_twin_that_writes_any_label_ends_after_the_commit(
     in_latin1, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(_training_source, "_can_write", lambda text, encoding: True)
+    monkeypatch.setattr(_bolt_on_postgres, "_can_write", lambda text, encoding: True)
     books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
     with pytest.raises(SourceError):
         fitted_inside(in_latin1, "\u0141", books)

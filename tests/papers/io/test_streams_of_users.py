@@ -8,17 +8,17 @@ import pytest
 from sklearn.base import clone
 
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
-from skdp.audit._replay import replayed, verdict
-from skdp.data._users import UserSource, equal_shares
+from skdp.audit._exact import replayed, verdict
 from skdp.exceptions import BudgetExceeded, Refused, StreamOverError
 from skdp.io import _session as session_module
-from skdp.io._users import Shares
-from skdp.papers._stream import stream_of
-from skdp.privacy._audited import audited_by
-from skdp.privacy._correlated import SquareRoot
-from skdp.privacy._part_sums import PartSums
-from skdp.privacy._plan import Correlated
-from skdp.queries._gradient import Gradient
+from skdp.io._external_users import UserShares
+from skdp.papers._streams import stream_of
+from skdp.privacy.noise._correlated import SquareRoot
+from skdp.privacy.release._answers import PartSums
+from skdp.privacy.release._door import audited_by
+from skdp.privacy.release._plan import Correlated
+from skdp.sums._gradient import Gradient
+from skdp.tables._memory import UserSource, equal_shares
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
 
@@ -172,9 +172,11 @@ def shares_of_rows(codes, n_users):
 
 
 TWINS = {
-    "memory": lambda patch: patch.setattr("skdp._users.equal_shares", shares_of_rows),
+    "memory": lambda patch: patch.setattr(
+        "skdp.tables._users.equal_shares", shares_of_rows
+    ),
     "file": lambda patch: patch.setattr(
-        Shares, "of", lambda self, rows, codes: rows.is_present.astype(float)
+        UserShares, "of", lambda self, rows, codes: rows.is_present.astype(float)
     ),
 }
 TWINS["database"] = TWINS["file"]

@@ -1,0 +1,137 @@
+"""Parameters of estimators, and rows of tables, as audits need them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.base import clone
+
+from skdp._arrays import IntArray
+from skdp.pipeline._walk import fitted_to_users
+from skdp.privacy.ledger._ledger import BudgetLedger
+from skdp.privacy.release._door import Auditor, audited
+
+# -------------- Parameters of estimators, wherever in a pipeline or a search they are
+
+
+def deep_value(estimator: Any, name: str) -> Any:
+    """The first value that is set of a parameter; None if there is none."""
+    for key, value in estimator.get_params(deep=True).items():
+        if key.rpartition("__")[2] == name and value is not None:
+            return value
+    return None
+
+
+def refuse_ledgers(estimator: Any) -> None:
+    """Raise if any part of the estimator is on books.
+
+    Raises
+    ------
+    ValueError
+    """
+    values = estimator.get_params(deep=True).values()
+    if any(isinstance(value, BudgetLedger) for value in values):
+        raise ValueError(
+            "What is audited must have no ledger: an audit fits many times, shows the "
+            "data to its reader, and would spend the budget of the data that the "
+            "ledger is for. Got one. Set ledger=None and use synthetic data, or data "
+            "that are given up for it."
+        )
+
+
+def fresh(estimator: Any) -> Any:
+    """A copy that remembers no fits, and is remembered by none.
+
+    A cache would hand fits of an audit, whose noise is known, to other fits, and would
+    not let a pipeline see that a record is null.
+    """
+    copy = clone(estimator)
+    params = copy.get_params(deep=True)
+    caches = [name for name in params if name.rpartition("__")[2] == "memory"]
+    return copy.set_params(**dict.fromkeys(caches)) if caches else copy
+
+
+def fitted(model: Any, X: Any, y: Any, auditor: Auditor, ids: Any = None) -> Any:
+    """The model, fitted on nobody's books; with ids, to the rows of users.
+
+    Raises
+    ------
+    ValueError
+        If a ledger is found on the way that parameters do not show.
+    """
+
+    def fit() -> Any:
+        if ids is not None:
+            return fitted_to_users(model, X, y, ids)
+        return model.fit(X) if y is None else model.fit(X, y)
+
+    return audited(auditor, fit)
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """A copy whose noise follows from a seed.
+
+    Raises
+    ------
+    ValueError
+        If it has no parameter for that.
+    """
+    names = _of_steps(estimator, "random_state")
+    if not names:
+        raise ValueError("The estimator has no random_state.")
+    return fresh(estimator).set_params(**dict.fromkeys(names, seed))
+
+
+def can_be_seeded(estimator: Any) -> bool:
+    """Whether `seeded` knows how."""
+    return bool(_of_steps(estimator, "random_state"))
+
+
+def louder(estimator: Any, times: float) -> Any:
+    """A copy with a budget so many times as large; None if it has none."""
+    params = estimator.get_params(deep=True)
+    found = {
+        name: params[name] * times
+        for name in _of_steps(estimator, "epsilon")
+        if isinstance(params[name], (int, float))
+    }
+    return clone(estimator).set_params(**found) if found else None
+
+
+def _of_steps(estimator: Any, name: str) -> list[str]:
+    """A parameter of the estimator itself, or else of the steps of a pipeline."""
+    params = estimator.get_params(deep=True)
+    if name in params:
+        return [name]
+    steps = {step for step, _ in getattr(estimator, "steps", ())}
+    return [
+        key
+        for key in params
+        if key.rpartition("__")[2] == name and key.rpartition("__")[0] in steps
+    ]
+
+
+# ------------------------------------------------------------------------------------
+# Rows of tables as attacks need them: chosen, and put below one another
+
+
+def taken(table: Any, places: IntArray) -> Any:
+    """Rows of a data frame, series, CSR matrix or array, in the order of `places`."""
+    return table.iloc[places] if hasattr(table, "iloc") else table[places]
+
+
+def stacked(tables: list[Any]) -> Any:
+    """Tables of the same kind below one another."""
+    if all(hasattr(table, "iloc") for table in tables):
+        return pd.concat(tables, ignore_index=True)
+    if any(sparse.issparse(table) for table in tables):
+        return sparse.vstack(tables, format="csr")
+    return np.concatenate([np.asarray(table) for table in tables])
+
+
+def as_table(table: Any) -> Any:
+    """A table whose rows can be taken: lists become arrays."""
+    return table if hasattr(table, "shape") else np.asarray(table)

@@ -1,1 +1,0 @@
-"""Sources: data as solvers see it. Private: nothing of it is for users."""

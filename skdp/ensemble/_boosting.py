@@ -1,0 +1,818 @@
+"""Newton boosting of random trees with noisy sums over leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_choice, check_count, check_real
+from skdp._compiled import n_threads_for
+from skdp._input import weighted_by
+from skdp._stored import Checks, Configured, Given, given_params
+from skdp.ensemble._linear_start import (
+    LINEAR_LOSSES,
+    Curves,
+    LinearStart,
+    even,
+    linear_loss,
+)
+from skdp.ensemble._losses import BoostingTask, Scale
+from skdp.ensemble._releases import (
+    LeafSteps,
+    Spread,
+    counts_of,
+    margins_of,
+    share_of_targets,
+    shares_of,
+    start_from,
+    start_terms,
+    target_sums,
+)
+from skdp.ensemble._trees import CodedColumns, RandomTrees, draw_trees, uncut
+from skdp.exceptions import Refused
+from skdp.losses._base import Loss
+from skdp.losses._weighted import typical_weight
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.release._answers import Answers, Released, View
+from skdp.privacy.release._door import Door
+from skdp.privacy.release._plan import Line, Part, Plan
+from skdp.privacy.release._query import Query
+from skdp.solvers._base import Progress
+from skdp.solvers._default_rules import (
+    Shares,
+    least_strength,
+    share_for,
+    share_of_histogram,
+    share_of_states,
+    strength_of,
+)
+from skdp.solvers._target_base import Base, is_of_squares, released_base
+from skdp.sums._counts import CodeCounts
+from skdp.sums._leaves import (
+    MOST_CURVATURE,
+    MOST_GAIN,
+    LeafSums,
+    LeafTerms,
+    ModelGains,
+    add_values,
+    find_leaves,
+)
+from skdp.tables._memory import in_memory
+from skdp.tables._source import Source
+
+# ------------------------------------------------------------------------------------
+# BoostedTrees: random trees and the values that a private fit released for them
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedTrees:
+    """A sum of trees; everything in it is public or released.
+
+    Parameters
+    ----------
+    trees : RandomTrees
+    values : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
+        What a record's leaf adds to its raw predictions.
+    start : ndarray of float64 of shape (n_outputs,)
+        Raw predictions before the first tree.
+    deviations : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
+        Standard deviation of the noise in each value, at the shrinkage that was used.
+    curves : Curves or None, default=None
+        What is added to `start` for each record before the first tree, by its codes.
+    shrinkage : float or None, default=None
+        Share of the trees that was found to be worth the most, by which values have
+        been multiplied; None where it was not asked.
+    """
+
+    trees: RandomTrees
+    values: FloatArray
+    start: FloatArray
+    deviations: FloatArray
+    curves: Curves | None = None
+    shrinkage: float | None = None
+
+    def raw(self, codes: NDArray[np.uint8]) -> FloatArray:
+        """Raw predictions of shape (n_samples, n_outputs) of coded records."""
+        raw = self._first(codes)
+        for _ in self._stages(codes, raw):
+            pass
+        return raw
+
+    def staged_raw(self, codes: NDArray[np.uint8]) -> Iterator[FloatArray]:
+        raw = self._first(codes)
+        for _ in self._stages(codes, raw):
+            yield raw.copy()
+
+    def _first(self, codes: NDArray[np.uint8]) -> FloatArray:
+        """Before the first tree."""
+        first = np.tile(self.start, (len(codes), 1))
+        return first if self.curves is None else first + self.curves.at(codes)
+
+    def _stages(self, codes: NDArray[np.uint8], raw: FloatArray) -> Iterator[None]:
+        n_threads = n_threads_for(len(codes))
+        codes = np.ascontiguousarray(codes)
+        leaves = np.empty(len(codes), dtype=np.uint16)
+        for tree, values in enumerate(self.values):
+            find_leaves(codes, self.trees, tree, leaves, n_threads)
+            add_values(leaves, values, raw, n_threads)
+            yield
+
+
+def without_trees(
+    columns: CodedColumns, start: FloatArray, curves: Curves | None = None
+) -> BoostedTrees:
+    """A model of its start alone."""
+    none = np.zeros((1, 1, len(start)))
+    return BoostedTrees(uncut(columns), none, start, none, curves)
+
+
+# ------------------ What the trees are worth on the records, and what is left of them
+# One answer at the end: how much less is lost with all trees, or with a share of what
+# they add, than with the start alone. The best share is what leaves.
+
+
+# Shares that are tried; falling.
+SHARES = (1.0, 0.5, 0.25)
+# Gains that differ by fewer deviations of their noise are as good.
+_AS_GOOD = 0.5
+# Deviation of the noise in a gain, over what a gain is clipped to.
+_GAIN_NOISE = 0.012
+_LEAST_GAINS, _MOST_GAINS = 0.0015, 0.15
+# The same for errors in units of two deviations: half of 1/4, and half as much again.
+_CLIP_OF_TARGETS = 0.2
+# A gain by all trees counts from so many deviations of its noise on.
+_GAIN_FROM = 2.0
+
+
+def gains_of(task: BoostingTask, model: BoostedTrees, scale: Scale) -> ModelGains:
+    """The question about all trees."""
+    released = model.trees, model.start, model.values
+    clip = _clip(len(model.start))
+    if task.is_regression:
+        clip = min(_CLIP_OF_TARGETS * scale.residual * scale.raw, MOST_GAIN)
+    facts = task.n_samples, scale.facts
+    return ModelGains(task.loss, *released, SHARES, clip, *facts)
+
+
+def share_of_gains(signal: float) -> float:
+    """Of mu^2, for n mu of so much."""
+    return share_for(_GAIN_NOISE, signal, _LEAST_GAINS, _MOST_GAINS)
+
+
+def best_share(gains: Released) -> float:
+    """The largest share of the trees worth about the most; 0 if none is worth any.
+
+    About: noise must tell a smaller share from it. A gain by all counts from so many
+    deviations of its noise on, and one by a share from that share of them.
+    """
+    noise = gains.deviation
+    as_good = gains.value >= gains.value.max() - _AS_GOOD * noise
+    first = int(np.argmax(as_good))
+    share = SHARES[first]
+    return share if gains.value[first] > _GAIN_FROM * share * noise else 0.0
+
+
+def shrunk(model: BoostedTrees, share: float) -> BoostedTrees:
+    """The share of what all trees add."""
+    values, deviations = share * model.values, share * model.deviations
+    return replace(model, values=values, deviations=deviations, shrinkage=share)
+
+
+def _clip(n_outputs: int) -> float:
+    """About half as much again as is lost of who knows nothing."""
+    return 1.5 * math.log(max(n_outputs, 2))
+
+
+# ------------------------------------------------------------------------------------
+# Newton boosting of random trees, with Gaussian noise in the sums over their leaves
+# Of a regression it is released first where targets are. How many records have each
+# code is released too, for the means of a linear model and for cuts that are even in
+# records. A private additive linear model comes first (`skdp.ensemble._linear_start`),
+# or a constant. Trees are drawn by the counts from a public seed, and from nothing
+# else. For each of them one vector is released, of all leaves: sums of clipped
+# residuals ``G`` and of curvatures ``H``, with noise of deviation ``s`` in ``G``. Its
+# leaves then have the values
+#
+#     v = -learning_rate * G H / (H^2 + (H + a s^2) / tau^2),
+#
+# the posterior mean of a Newton step of variance ``tau^2``; ``a`` is how far the noise
+# of many steps averages out. These are bold where noise is all there is: at the end it
+# is released what all trees are worth on the records, or half or a quarter of what they
+# add, and the best of these is what leaves.
+
+
+# More trees of smaller steps cost no privacy, but time.
+_N_TREES = 600
+# Trees times learning rate: least, more of it by the root of n mu, and most.
+_FLOW = (30.0, 0.2, 120.0)
+# n mu for each leaf of a tree, of which there are 8 to 256.
+_SIGNAL_OF_A_LEAF = 60.0
+# Of residuals, up to and from n mu of so much; those of a regression in units. With .5
+# for any n mu seven kinds of covertype lost .013 to .019 of log-loss, and rare labels
+# half of their mean probability; with 1.4 as much of log-loss.
+_CLIP = {
+    "logistic": (0.5, 0.7),
+    "softmax": (0.5, 1.0),
+    "squared": (0.4, 0.4),
+    "poisson": (0.7, 0.7),
+}
+_CLIP_SIGNAL = (1e3, 1e4)
+# Of the curvature, over the clip.
+_WEIGHT = {
+    "logistic": 2.0,
+    "softmax": 0.3,
+    "squared": 0.3,
+    "poisson": 0.3,
+    "quantile": 0.15,
+}
+# n mu at which all of the budget gives the mean as well as it has to be known.
+_MEAN_SIGNAL = 45.0
+# n mu from which on trees continue a linear model.
+_WORTH_GROWING = 300.0
+# n mu at which a linear model has half of mu^2, and how its share falls.
+_HALF_LINEAR, _FALLING = 1500.0, 0.6
+# Prior variance of steps that continue a linear model, over that of others.
+_PRIOR_AFTER = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewtonBoosting(Configured):
+    """Boosted random trees with Gaussian noise in the sums over their leaves.
+
+    Privacy
+    -------
+    Adaptive Gaussian releases, one for each tree and one each for targets, start,
+    counts and gains: exactly mu-GDP. Sensitivities under both adjacencies are derived
+    in ``docs/proofs/newton_boosting.md``. All values may be published. Unit of privacy:
+    one record, or all rows of a user (``docs/proofs/users.md``).
+
+    Parameters
+    ----------
+    n_estimators : int in [0, 10000] or None, default=None
+        Number of trees. None: a rule of n mu.
+    learning_rate : float in (0, 1] or None, default=None
+    max_depth : int in [1, 12] or None, default=None
+    residual_clip : float in [1e-3, 2] or None, default=None
+        Norm to which residuals are clipped; of a regression in units of two deviations
+        of the targets, as the histogram has them.
+    curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
+        Of the curvatures, beside residuals of weight 1.
+    start_share : float in (0, 1) or None, default=None
+        Of mu^2, for the constant. Where it is all that n mu allows it has what all else
+        leaves.
+    linear_share : float in [0, 1) or None, default=None
+        Of mu^2, for a linear model; 0: there is none. Without trees it has what all
+        else leaves.
+    counts_share : float in [0, 1) or None, default=None
+        Of mu^2, for the counts of codes; 0: shares of codes are taken to be even.
+    targets_share : float in [0, 1) or None, default=None
+        Of mu^2, for a histogram of the targets of a regression, in whose units clips
+        are; 0: in those of half of the bounds' width.
+    gains_share : float in [0, 1) or None, default=None
+        Of mu^2, for what the trees are worth; 0: they are taken as they are.
+    """
+
+    key: ClassVar[str] = "newton_boosting"
+    is_pure: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        "n_estimators": partial(check_count, low=0, high=10_000),
+        "learning_rate": partial(check_real, low=0.0, high=1.0, low_open=True),
+        "max_depth": partial(check_count, high=12),
+        "residual_clip": partial(check_real, low=1e-3, high=2.0),
+        "curvature_weight": partial(check_real, low=1e-3, high=MOST_CURVATURE),
+        "start_share": partial(
+            check_real, low=0.0, high=1.0, low_open=True, high_open=True
+        ),
+        "linear_share": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "counts_share": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "targets_share": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "gains_share": partial(check_real, low=0.0, high=1.0, high_open=True),
+    }
+
+    n_estimators: int
+    learning_rate: float
+    max_depth: int
+    residual_clip: float
+    curvature_weight: float
+    start_share: float
+    linear_share: float
+    counts_share: float
+    targets_share: float
+    gains_share: float
+    linear: LinearStart | None = None
+
+    @classmethod
+    def planned(cls, given: Given, task: BoostingTask, budget: Budget) -> Self:
+        """What was not given decided by rule; from public facts only.
+
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+        task : BoostingTask
+        budget : Budget
+
+        Raises
+        ------
+        Refused
+            If delta is 0, or nothing is left for trees.
+        """
+        if budget.delta == 0 and budget.is_finite:
+            raise Refused(
+                f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
+                "Use a delta above 0."
+            )
+        if task.loss == "quantile" and "residual_clip" in given:
+            raise Refused(
+                "residual_clip must be None for quantiles, whose residuals are bounded "
+                "as they are: clipped, they would be those of another quantile. Got a "
+                "number. Leave it out."
+            )
+        if task.loss in LINEAR_LOSSES:
+            _linear_loss(task)  # refuses weights of labels that no bound holds for
+        mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
+        planned = cls(**{**_by_rule(given, task, budget, mu), **given})
+        shares = planned._shares(task)
+        if sum(shares.values()) >= 1 or (
+            planned.linear_share and task.init != "linear"
+        ):
+            got = ", ".join(f"{share:g} for {name}" for name, share in shares.items())
+            raise Refused(
+                f"solver={cls.key!r} needs a share of mu^2 for what comes last, and "
+                f"linear_share=0 but for init='linear'. Got shares of {got}. Use less."
+            )
+        if not planned.linear_share:
+            return planned
+        linear = LinearStart.planned(
+            _linear_loss(task),
+            task.n_samples,
+            task.columns,
+            task.adjacency,
+            _strength(task, budget),
+            planned._with_rest(task)["linear"],
+        )
+        return replace(planned, linear=linear)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The hyper-parameters by name, for the record."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        linear = own.pop("linear")
+        return own if linear is None else {**own, "linear": linear.params}
+
+    @property
+    def mechanism(self) -> str:
+        """What makes the release private, for the record."""
+        return "Gaussian noise, calibrated exactly"
+
+    def plan(self, task: BoostingTask) -> Plan:
+        """Everything `run` will ask. Pure: sees no data, draws no noise."""
+        shares = self._with_rest(task)
+        lines: dict[str, Line | Part] = {
+            name: Line(mu_share=share) for name, share in shares.items()
+        }
+        if self.n_estimators:
+            each = shares["trees"] / self.n_estimators
+            lines["trees"] = Line(self.n_estimators, mu_share=each)
+        if self.linear is not None:
+            lines["linear"] = self.linear.part
+            grown = tuple(lines[name] for name in self._grown_lines(task))
+            lines["grown"] = Part(Plan(grown))
+        return Plan(tuple(lines[name] for name in self._asked(task)))
+
+    def _shares(self, task: BoostingTask) -> dict[str, float]:
+        """Of mu^2, for what is asked, but for what has the rest."""
+        shares = {}
+        if task.init != "zero":
+            shares["targets"] = self.targets_share if task.is_regression else 0.0
+            shares["start"] = self.start_share
+        if self.linear_share or (self.n_estimators and any(task.columns.is_ordered)):
+            shares["counts"] = self.counts_share
+        if self.n_estimators:
+            shares["linear"] = self.linear_share
+            shares["gains"] = self.gains_share
+        elif not self.linear_share:
+            shares["start"] = 0.0
+        return {name: share for name, share in shares.items() if share}
+
+    def _with_rest(self, task: BoostingTask) -> dict[str, float]:
+        """The rest is for trees, else for a linear model, else for a constant."""
+        last = "linear" if self.linear_share else "start"
+        shares = self._shares(task)
+        rest = 1 - sum(shares.values())
+        return shares | {"trees" if self.n_estimators else last: rest}
+
+    def _grown_lines(self, task: BoostingTask) -> list[str]:
+        shares = self._with_rest(task)
+        return [name for name in ("trees", "gains") if name in shares]
+
+    def _asked(self, task: BoostingTask) -> list[str]:
+        """The lines of the plan, in their order."""
+        shares, grown = self._with_rest(task), self._grown_lines(task)
+        first = ("targets", "start", "counts", "linear")
+        asked = [name for name in first if name in shares]
+        if self.linear is None or not grown:
+            return [*asked, *grown]
+        return [*asked, "grown"]
+
+    def terms(self, task: BoostingTask, scale: Scale | None = None) -> LeafTerms:
+        """What a record adds to its leaf."""
+        scale = scale or Scale(facts=task.facts)
+        clip = scale.residual * self.residual_clip
+        weight = scale.residual * self.curvature_weight
+        return LeafTerms(task.loss, task.n_outputs, clip, weight, scale.facts)
+
+    def sensitivity(self, task: BoostingTask) -> float:
+        """Largest L2 sensitivity of one query under the task's adjacency."""
+        shares = self._with_rest(task)
+        bounds = [self.terms(task).bound()]
+        if "start" in shares:
+            bounds.append(start_terms(task).bound())
+        if "targets" in shares:
+            bounds.append(target_sums(task.n_samples).bound())
+        if "counts" in shares:
+            bounds.append(self._counts(task).bound())
+        linear = 0.0 if self.linear is None else self.linear.sensitivity()
+        return max(linear, *(bound.under(task.adjacency) for bound in bounds))
+
+    def _counts(self, task: BoostingTask) -> CodeCounts:
+        return counts_of(task.columns, of_all=self.linear is not None)
+
+    def trees(
+        self, task: BoostingTask, seed: int, shares: FloatArray | None = None
+    ) -> RandomTrees:
+        """Drawn from a public seed and released shares of codes."""
+        return draw_trees(
+            task.columns,
+            n_trees=self.n_estimators,
+            max_depth=self.max_depth,
+            seed=seed,
+            interactions=task.interactions,
+            groups=task.groups,
+            shares=shares,
+        )
+
+    def run(
+        self, answers: Answers, task: BoostingTask, seed: int, progress: Progress
+    ) -> BoostedTrees:
+        """Walk over released values; ask exactly what `plan` declared.
+
+        Parameters
+        ----------
+        answers : Answers
+            Over codes and targets; see `LeafSums`.
+        task : BoostingTask
+        seed : int
+            Public; trees are drawn from it.
+        progress : Progress
+        """
+        asking = _Asking(answers, self._asked(task))
+        spread, start, base = Spread(), np.zeros(task.n_outputs), None
+        shares, curves = None, None
+        of_linear, of_trees = _weights_by_stage(task)
+        if task.init != "zero" and task.loss in LINEAR_LOSSES:
+            base = self._base(asking, task)
+            start = np.array(base.constant)
+            spread = Spread(unit=min(2 * base.unit, 1.0))
+        elif task.init != "zero":
+            if asking.has("targets"):
+                released = asking.ask("targets", target_sums(task.n_samples))
+                spread = Spread.of(released, task.n_samples)
+                if task.loss == "quantile":
+                    spread = spread.at(task.facts.level, released, task.n_samples)
+            start = self._start(asking, task, spread) + weighted_by(of_linear)
+        margins = even(task.columns)
+        if asking.has("counts"):
+            counts = self._counts(task)
+            released = asking.ask("counts", counts)
+            margins = margins_of(counts, released, task.n_samples)
+            shares = shares_of(task.columns, counts, released)
+        if self.linear is not None and base is not None:
+            part = asking.part("linear", partial(self.linear.view, margins))
+            start, curves = self.linear.run(part, margins, base, progress)
+        start = start + weighted_by(of_trees)
+        if not self.n_estimators:
+            return without_trees(task.columns, start, curves)
+        if curves is not None:
+            grown = asking.part("grown", curves.before)
+            asking = _Asking(grown, self._grown_lines(task))
+        trees = self.trees(task, seed, shares)
+        scale = Scale.of(task, spread.unit, start)
+        model = self._boosted(asking, task, trees, start, scale, progress)
+        return replace(model, curves=curves)
+
+    def _boosted(
+        self,
+        asking: _Asking,
+        task: BoostingTask,
+        trees: RandomTrees,
+        start: FloatArray,
+        scale: Scale,
+        progress: Progress,
+    ) -> BoostedTrees:
+        """Trees, shrunk to what they are worth."""
+        model = self._grown(asking, task, trees, start, scale, progress)
+        if not asking.has("gains"):
+            return model
+        gains = gains_of(task, model, scale)
+        return shrunk(model, best_share(asking.ask("gains", gains)))
+
+    def _base(self, asking: _Asking, task: BoostingTask) -> Base:
+        """Where the targets lie, as linear models ask for it."""
+        loss, n = _linear_loss(task), task.n_samples
+        is_alone = not (self.n_estimators or self.linear_share)
+        lines = {"targets": "start"}
+        if is_of_squares(loss):
+            lines = {"targets": "targets", "mean": "start"}
+
+        def ask(name: str, query: Query) -> Released:
+            return asking.ask(lines[name], query)
+
+        asked = [name for name, line in lines.items() if asking.has(line)]
+        return released_base(loss, n, ask, asked, is_alone=is_alone)
+
+    def _start(self, asking: _Asking, task: BoostingTask, spread: Spread) -> FloatArray:
+        """Raw predictions of everybody: the share of a class, mean or quantile."""
+        terms = start_terms(task, spread.unit)
+        none = np.zeros((0, 1, task.n_outputs))
+        middle = np.full(task.n_outputs, spread.middle)
+        query = LeafSums(terms, uncut(task.columns), middle, none, task.n_samples)
+        return start_from(task, spread, asking.ask("start", query))
+
+    def _grown(
+        self,
+        asking: _Asking,
+        task: BoostingTask,
+        trees: RandomTrees,
+        start: FloatArray,
+        scale: Scale,
+        progress: Progress,
+    ) -> BoostedTrees:
+        """Values of one tree after the other."""
+        terms, n = self.terms(task, scale), task.n_samples
+        shape = (len(trees), trees.n_leaves, task.n_outputs)
+        values, deviations = np.zeros(shape), np.zeros(shape)
+        prior = 1.0 if self.linear is None else _PRIOR_AFTER
+        steps = LeafSteps(terms, self.learning_rate, scale, prior)
+        for t in range(len(trees)):
+            leaf_sums = LeafSums(terms, trees, start, values[:t], n)
+            released = asking.ask("trees", leaf_sums)
+            values[t], deviations[t] = steps.next(released, trees.is_reached(t))
+            progress.step(t + 1, len(trees))
+        return BoostedTrees(trees, values, start, deviations)
+
+
+def _by_rule(
+    given: Given, task: BoostingTask, budget: Budget, mu: float
+) -> dict[str, Any]:
+    """Everything as a rule of n mu under the adjacency, and of what was given.
+
+    Settled on validation parts of tables seen together (``docs/boosting.md``);
+    ``benchmarks/boosting_rules.py`` compares them with neighbours.
+    """
+    # Noise of what a record adds, against that of a record that is left out.
+    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0, task.facts).bound()
+    one = terms.under("zero_out") / terms.under(task.adjacency)
+    signal = task.n_samples * mu * one * task.facts.typical_weight
+    rules = {
+        "targets_share": share_of_targets(signal),
+        "gains_share": share_of_gains(signal),
+        "n_estimators": _N_TREES,
+        "linear_share": 0.0,
+        "counts_share": 0.05,
+    }
+    rules["start_share"] = _of_constant({**rules, **given}, signal)
+    if task.init == "linear":
+        rules |= _of_linear({**rules, **given}, given, task, budget, signal)
+    return {**rules, **_of_trees({**rules, **given}, task, signal)}
+
+
+def _weights_by_stage(
+    task: BoostingTask,
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Weights of labels that move predictions before the linear model, or after it.
+
+    Of more than two labels those of little weight are told apart by a linear model that
+    takes all alike, and would drown in the noise of the heaviest.
+    """
+    weights = () if task.init == "zero" else task.facts.label_weights
+    return (weights, ()) if task.n_outputs == 1 else ((), weights)
+
+
+def _of_constant(rules: Given, signal: float) -> float:
+    """Of mu^2, for the constant that trees start from."""
+    mean_share = (_MEAN_SIGNAL / signal) ** 2
+    return float(min(0.5, max(1 / (rules["n_estimators"] + 1), mean_share)))
+
+
+def _of_linear(
+    rules: Given, given: Given, task: BoostingTask, budget: Budget, signal: float
+) -> dict[str, Any]:
+    """Where there may be a linear model, which trees may continue."""
+    loss, strength = _linear_loss(task), _strength(task, budget)
+    if strength < least_strength(loss) and "linear_share" not in given:
+        if given.get("n_estimators"):
+            return {}
+        targets = share_of_histogram(strength) if task.is_regression else 0.0
+        return {"n_estimators": 0, "linear_share": 0.0, "targets_share": targets}
+    states = share_of_states(strength, len(task.columns.n_bins))
+    first = Shares.of(loss, strength, states)
+    shares = {"counts_share": states, "start_share": first.targets}
+    if task.is_regression:
+        shares = {**shares, "start_share": first.mean, "targets_share": first.targets}
+    by_rule = sum(share for name, share in shares.items() if name not in given)
+    others = ("linear_share", "gains_share", *shares)
+    left = 1 - sum(given.get(name, 0.0) for name in others)
+    if by_rule > left / 2:  # of what others leave, half at most
+        shares = {name: share * left / 2 / by_rule for name, share in shares.items()}
+    shares = {name: given.get(name, share) for name, share in shares.items()}
+    left = max(1 - sum(shares.values()) - rules["gains_share"], 0.1)
+    return {
+        **shares,
+        "n_estimators": _N_TREES if signal >= _WORTH_GROWING else 0,
+        "linear_share": left / (1 + (signal / _HALF_LINEAR) ** _FALLING),
+    }
+
+
+def _linear_loss(task: BoostingTask) -> Loss:
+    return linear_loss(task.loss, task.n_outputs, _weights_by_stage(task)[0])
+
+
+def _strength(task: BoostingTask, budget: Budget) -> float:
+    """Of the whole budget, for a linear model."""
+    n_telling = task.n_samples * typical_weight(_linear_loss(task))
+    return strength_of(n_telling, budget, task.adjacency)
+
+
+def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
+    """Of trees that have what others leave."""
+    signal *= math.sqrt(1 - rules["linear_share"])
+    n_trees = max(rules["n_estimators"], 1)
+    flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
+    leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
+    clip = rules.get("residual_clip", _clip_of(task, signal))
+    return {
+        "learning_rate": min(1.0, flow / n_trees),
+        "max_depth": int(math.log2(leaves)),
+        "residual_clip": clip,
+        "curvature_weight": max(min(_WEIGHT[task.loss] * clip, MOST_CURVATURE), 1e-3),
+    }
+
+
+def _clip_of(task: BoostingTask, signal: float) -> float:
+    """Small clips bear more noise, and large ones are closer to the loss."""
+    if task.loss == "quantile":
+        # Clipped, they would be those of another quantile.
+        return max(task.facts.level, 1 - task.facts.level)
+    low, high = np.log(_CLIP_SIGNAL)
+    at = np.log(min(max(signal, 1.0), 1e300))
+    return float(np.interp(at, (low, high), _CLIP[task.loss]))
+
+
+class _Asking:
+    """Asks a query of answers; where nothing is private, reads records only once."""
+
+    def __init__(self, answers: Answers, lines: list[str]) -> None:
+        self._answers, self._lines = answers, lines
+        self._reader: Any = None
+        self._family: Any = None
+
+    def has(self, line: str) -> bool:
+        return line in self._lines
+
+    def part(self, line: str, view: View) -> Answers:
+        """Answers of a plan within the plan."""
+        return self._answers.part(self._lines.index(line), view)
+
+    def ask(self, line: str, query: Query) -> Released:
+        if not self._answers.is_exact:
+            return self._answers.ask(query, self._lines.index(line))
+        if self._family != query.family:
+            self._reader = query.open(self._answers.records)  # type: ignore[attr-defined]  # exact answers have them
+            self._family = query.family
+        return Released(query.total(self._reader, None), 0.0, 0.0)
+
+
+# ------------------------- boost: a boosted model through the door: plan, commit, ask
+
+
+@dataclass(frozen=True, eq=False)
+class BoostOutcome:
+    """A released model with what is public of its release.
+
+    Parameters
+    ----------
+    boosted : BoostedTrees
+        In a rehearsal a constant.
+    answers : Answers
+        Used up.
+    seed : int
+        From which the trees were drawn; public.
+    """
+
+    boosted: BoostedTrees
+    answers: Answers
+    seed: int
+
+
+def boost(
+    solver: NewtonBoosting,
+    source: Source,
+    task: BoostingTask,
+    door: Door,
+    *,
+    is_private: bool,
+    label: str,
+    progress: Progress,
+) -> BoostOutcome:
+    """Fit; the event is on the ledger before the first read.
+
+    Parameters
+    ----------
+    source : Source
+        Of codes, as uint8 of shape (n_samples, n_columns), and targets. Private. It is
+        read once at most, in blocks of any size and order, and kept.
+    is_private : bool
+        False computes without noise and requires an infinite epsilon.
+    label : str
+        What the ledger's books call this fit.
+
+    Raises
+    ------
+    BudgetExceeded
+        From the ledger; nothing was read or spent.
+    """
+    plan = solver.plan(task) if is_private else None
+    answers = door.commit(plan, in_memory(source), label=label)
+    if answers.is_rehearsed:
+        return BoostOutcome(
+            without_trees(task.columns, np.zeros(task.n_outputs)), answers, 0
+        )
+    # Public: trees hide nothing, and are independent of the noise.
+    seed = door.public_seed()
+    # From here on no warning may depend on the data, so NumPy is kept from giving any.
+    with np.errstate(all="ignore"):
+        return BoostOutcome(solver.run(answers, task, seed, progress), answers, seed)
+
+
+# ----------------------------------- What users may name as solver= of boosted models
+# One key in all places: this table, the module ``skdp/ensemble/_<key>.py``, its test
+# ``tests/ensemble/test_<key>.py`` with its audit ``tests/audit/test_<key>.py``, and its
+# page ``docs/solvers/<key>.md`` with its proof ``docs/proofs/<key>.md``.
+
+
+BOOSTERS: dict[str, type[NewtonBoosting]] = {"newton_boosting": NewtonBoosting}
+# What solver="auto" is, with its reason.
+_AUTO = "newton_boosting", "the only solver of boosted trees"
+
+
+@dataclass(frozen=True)
+class NamedBooster:
+    """A solver as it was asked for: its kind, what was given, and why it is used."""
+
+    kind: type[NewtonBoosting]
+    given: Given
+    reason: str
+
+
+def named_booster(
+    key: str, params: Mapping[str, Any] | None, own: Mapping[str, Any]
+) -> NamedBooster:
+    """What ``solver=key, solver_params=params`` names.
+
+    Parameters
+    ----------
+    own : mapping
+        Parameters that the model has itself; None for the solver's rule.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the key or a parameter is unknown or out of range, or is given twice.
+    """
+    check_choice("solver", key, ["auto", *BOOSTERS])
+    if key == "auto" and params:
+        raise ValueError(
+            "The 'solver_params' parameter must be None with solver='auto'. Got a "
+            f"mapping. Name the solver: one of {sorted(BOOSTERS)}."
+        )
+    key, reason = _AUTO if key == "auto" else (key, "named by the user")
+    kind = BOOSTERS[key]
+    given = given_params(kind, key, params)
+    mine = given_params(kind, key, own)
+    twice = sorted(set(given) & set(mine))
+    if twice:
+        raise ValueError(
+            f"The 'solver_params' must not repeat parameters of the model. Got {twice} "
+            "in both. Leave them out there."
+        )
+    return NamedBooster(kind, MappingProxyType({**given, **mine}), reason)

@@ -1,0 +1,1004 @@
+"""Private gradient boosting: the estimators."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import get_tags
+
+from skdp._arrays import FloatArray
+from skdp._base import (
+    PUBLIC_OF_DECLARED,
+    Forecast,
+    Signal,
+    of_users,
+    relaxed,
+    warn_of_noise,
+)
+from skdp._checks import (
+    check_bool,
+    check_choice,
+    check_count,
+    check_real,
+    check_target_bounds,
+)
+from skdp._input import (
+    encode_labels,
+    expected_labels,
+    label_weights,
+    refuse_several_targets,
+    unweighted,
+)
+from skdp.ensemble._boosting import (
+    BoostOutcome,
+    NamedBooster,
+    NewtonBoosting,
+    boost,
+    named_booster,
+)
+from skdp.ensemble._inspection import FittedTrees
+from skdp.ensemble._losses import (
+    BoostingTask,
+    Init,
+    facts_of,
+    half_and_middle,
+    named_loss,
+    scored_by,
+)
+from skdp.ensemble._shapes import constrained, directions_of, groups_of
+from skdp.ensemble._trees import MIX, Bins, TableReader, bins_of, read_to_fit, reader_of
+from skdp.io._rows import records
+from skdp.io._takes import fit_through, targets_of
+from skdp.preprocessing._cells import declared_of
+from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.accounting._relations import is_of_users, relation_for
+from skdp.privacy.noise._laws import LAWS, deviation_once
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.solvers._base import Progress
+from skdp.sums._leaves import PLAIN, LeafLoss, LossFacts
+from skdp.tables._columns import as_declared
+from skdp.tables._source import Source
+from skdp.tables._users import UsersToFit, users_to_fit
+
+# -------------- Noise against signal of boosted trees, from the public facts of a fit
+
+
+# Leaves of the coarsest tree that would tell anything.
+_LEAVES = 8
+# Columns that may share the trees without a loss that shows; more of them divide the
+# trees, and noise counts with the root of their number over this. With 23 and 40
+# columns and ratios of 0.78 and 0.58 without that factor models had no skill.
+_COLUMNS = 8
+# Of the two-sided derivative of a loss by a raw prediction, where that tells nothing.
+_CURVATURE = {"logistic": 0.25, "squared": 1.0, "poisson": 1.0, "quantile": 1.0}
+_SCALE = {
+    "logistic": 1.0,
+    "softmax": 1.0,
+    "squared": 1 / 3,
+    "poisson": 1 / 3,
+    "quantile": 1 / 3,
+}
+# Up to which ratio models are close to those without privacy, and from which on noise
+# leaves a constant one (docs/boosting.md).
+_LITTLE_TO, _CONSTANT_FROM = 0.01, 1.0
+
+
+def signal_of(solver: NewtonBoosting, task: BoostingTask, budget: Budget) -> Signal:
+    """Noise in a leaf of a tree that has the whole budget, for a finite epsilon."""
+    deviation = deviation_once(LAWS["gaussian"], budget, 1)
+    k = task.n_outputs
+    curvature = _CURVATURE.get(task.loss, (k - 1) / k**2)
+    curvature *= task.facts.typical_weight
+    noise = solver.terms(task).bound().under(task.adjacency) * deviation
+    noise *= math.sqrt(max(1.0, len(task.columns.n_bins) / _COLUMNS))
+    return Signal(
+        coefficient_noise=noise * _LEAVES / (task.n_samples * curvature),
+        coefficient_scale=_SCALE[task.loss],
+        n_records=task.n_samples,
+        little_to=_LITTLE_TO,
+        constant_from=_CONSTANT_FROM,
+    )
+
+
+# ------------------------------------------------------------------------------------
+# What boosted models share in a fit: table, solver, privacy record, forecast
+
+
+_INTERACTIONS: dict[Any, Sequence[int | None]] = {
+    "mix": MIX,
+    1: (1,),
+    2: (1, 2),
+    None: (None,),
+}
+# After a linear model, which has the curves already.
+_INTERACTIONS_AFTER = {**_INTERACTIONS, "mix": MIX[1:], 2: (2,)}
+_SEED = "the seed that trees were drawn from"
+
+
+class GradientBoosting(FittedTrees):
+    """Trees from declared columns and public randomness, leaves from noisy sums.
+
+    A subclass's ``fit`` validates its input, states the loss, calls `_boost`, and keeps
+    the model.
+    """
+
+    # Parameters that the solver has too; None is its rule.
+    _own: ClassVar[tuple[str, ...]] = ("n_estimators", "learning_rate", "max_depth")
+
+    columns: Any
+    solver: str
+    init: str
+
+    @abstractmethod
+    def _loss(self) -> tuple[LeafLoss, int]:
+        """The loss and its number of outputs, as far as they are declared."""
+
+    @abstractmethod
+    def _loss_facts(self) -> LossFacts:
+        """What else the loss knows, as far as it is declared."""
+
+    def _named(self) -> NamedBooster:
+        own = {name: getattr(self, name) for name in self._own}
+        return named_booster(self.solver, self.solver_params, own)
+
+    def _interactions(self) -> Sequence[int | None]:
+        given = self.max_interaction
+        is_key = given is None or isinstance(given, (str, Integral))
+        if not is_key or isinstance(given, bool) or given not in _INTERACTIONS:
+            raise ValueError(
+                "The 'max_interaction' parameter must be 'mix', 1, 2 or None. Got "
+                f"{given!r}. Use 1 or 2 for a model whose shapes can be looked at, "
+                "None for trees of all columns, 'mix' for all three in turn."
+            )
+        is_after = self._init() == "linear"
+        return (_INTERACTIONS_AFTER if is_after else _INTERACTIONS)[given]
+
+    def _init(self) -> Init:
+        """Where trees start; without noise the share of a linear model falls to 0."""
+        check_choice("init", self.init, ["constant", "linear"])
+        is_linear = self.init == "linear" and self._has_linear_loss
+        return "linear" if is_linear and math.isfinite(self.epsilon) else "constant"
+
+    @property
+    def _has_linear_loss(self) -> bool:
+        """Whether there is a linear model of the loss that trees can continue."""
+        return True
+
+    def _task(
+        self,
+        loss: LeafLoss,
+        n_outputs: int,
+        n_samples: int,
+        bins: Bins,
+        facts: LossFacts = PLAIN,
+    ) -> BoostingTask:
+        """The public facts of a fit."""
+        return BoostingTask(
+            loss=loss,
+            n_samples=n_samples,
+            columns=bins,
+            adjacency=relation_for(self.adjacency, self.privacy_unit),
+            n_outputs=n_outputs,
+            interactions=self._interactions(),
+            init=self._init(),
+            facts=facts,
+        )
+
+    def _constraints(self, loss: LeafLoss) -> tuple[dict[int, int], Any]:
+        """Directions of columns of codes, and groups that may share a tree."""
+        declared = self.encoder_._names
+        names = getattr(self, "feature_names_in_", None)
+        names = declared if names is None else tuple(map(str, names))
+        args = self.bins_, declared, names
+        directions = directions_of(self.monotonic_cst, *args)
+        if directions and loss == "softmax":
+            raise ValueError(
+                "The 'monotonic_cst' parameter must be None with more than two "
+                "classes: a rise of one is a fall of others. Got directions. Leave it "
+                "out."
+            )
+        return directions, groups_of(self.interaction_cst, *args, directions)
+
+    def _boost(
+        self,
+        source: Source,
+        loss: LeafLoss,
+        n_outputs: int,
+        budget: Budget,
+        assumed_public: tuple[str, ...],
+        loss_facts: LossFacts = PLAIN,
+    ) -> None:
+        """Plan, commit, ask: everything about privacy in one place."""
+        named, n_samples = self._named(), source.n_samples
+        directions, groups = self._constraints(loss)
+        task = self._task(loss, n_outputs, n_samples, self.bins_, loss_facts)
+        task = replace(task, groups=groups)
+        solver = named.kind.planned(named.given, task, budget)
+        name, door = type(self).__name__, self._door(budget)
+        notes = self._warn_of_public_facts(budget, n_samples, door)
+        notes += self._warn_of_noise(solver, task, budget)
+        outcome = boost(
+            solver,
+            source,
+            task,
+            door,
+            is_private=budget.is_finite,
+            label=f"{name}(solver={solver.key!r})",
+            progress=Progress(name, bool(self.verbose)),
+        )
+        self.tree_seed_ = outcome.seed
+        self.__dict__.pop("shrinkage_", None)
+        if outcome.boosted.shrinkage is not None:
+            self.shrinkage_ = outcome.boosted.shrinkage
+        self._model = constrained(self.bins_, outcome.boosted, directions)
+        is_user = is_of_users(task.adjacency)
+        table = of_users(PUBLIC_OF_DECLARED) if is_user else PUBLIC_OF_DECLARED
+        facts = (*table, _SEED, *assumed_public)
+        self.privacy_ = self._record(
+            outcome, solver, task, budget, named.reason, facts, notes
+        )
+
+    def _record(
+        self,
+        outcome: BoostOutcome,
+        solver: NewtonBoosting,
+        task: BoostingTask,
+        budget: Budget,
+        reason: str,
+        assumed_public: tuple[str, ...],
+        notes: tuple[str, ...],
+    ) -> PrivacyRecord:
+        return self._record_of(
+            outcome.answers,
+            budget,
+            mechanism=solver.mechanism,
+            solver=solver.key,
+            solver_params=solver.params,
+            why_solver=reason,
+            sensitivity=solver.sensitivity(task),
+            noise_scale=outcome.answers.noise_scale,
+            n_samples=task.n_samples,
+            n_features=len(self.encoder_._names),
+            data_norm=None,
+            assumed_public=assumed_public,
+            warnings=notes,
+        )
+
+    # ------------------------------------------------------------ before there are data
+
+    def _planned(
+        self, n_samples: int, bins: Bins, budget: Budget
+    ) -> tuple[NewtonBoosting, BoostingTask, str]:
+        named = self._named()
+        known, facts = check_count("n_samples", n_samples), self._loss_facts()
+        task = self._task(*self._loss(), known, bins, facts)
+        solver = named.kind.planned(named.given, task, budget)
+        return solver, task, named.reason
+
+    def forecast(self, n_samples: int, n_features: int = 1) -> Forecast:
+        """Solver, and noise against signal, of a fit to a table of this shape.
+
+        Nothing is read and nothing spent. A classifier without `classes` is taken to
+        have two. A rule of thumb (``docs/boosting.md``), by which `fit` warns.
+
+        Parameters
+        ----------
+        n_samples : int
+            Of records, or of users.
+        n_features : int, default=1
+            Number of columns, where one Range is declared for all.
+
+        Returns
+        -------
+        Forecast
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter out of range, if epsilon is inf, or if the solver refuses
+            the job.
+        """
+        budget = self._check_privacy_params()
+        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
+        bins = self._planned_bins(check_count("n_features", n_features))
+        solver, task, reason = self._planned(n_samples, bins, budget)
+        event = partial(solver.plan(task).event, relation=task.adjacency)
+        return Forecast(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            adjacency=task.adjacency,
+            solver=solver.key,
+            why_solver=reason,
+            solver_params=solver.params,
+            noise_multiplier=calibrate(event, budget),
+            **vars(signal_of(solver, task, budget)),
+        )
+
+    def _planned_bins(self, n_features: int) -> Bins:
+        declared = as_declared(reader_of(self.columns).columns)
+        names = tuple(declared) if isinstance(declared, dict) else ()
+        if isinstance(declared, tuple):
+            n_features = len(declared)
+        names = names or tuple(f"x{i}" for i in range(n_features))
+        return bins_of(names, declared_of(names, declared))
+
+    def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
+        budget = Budget(self.epsilon, self.delta)
+        solver, task, _ = self._planned(n_samples, rehearsed.bins_, budget)
+        return signal_of(solver, task, budget)
+
+    def _warn_of_noise(
+        self, solver: NewtonBoosting, task: BoostingTask, budget: Budget
+    ) -> tuple[str, ...]:
+        """Warn before anything is spent; what stays on the record is returned."""
+        if not budget.is_finite:
+            return ()
+        remedies = ("a larger epsilon", *relaxed(budget))
+        return warn_of_noise(signal_of(solver, task, budget), remedies)
+
+    def _read_to_fit(
+        self, X: Any, groups: Any
+    ) -> tuple[Budget, UsersToFit | None, Any]:
+        """Checked parameters, users and codes; nothing is spent."""
+        budget = self._check_privacy_params()
+        self._named()
+        self._interactions()
+        users = users_to_fit(self, X, groups, budget)
+        return budget, users, read_to_fit(self, X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(TableReader()).input_tags
+        return tags
+
+
+# -------------------------------------------------------- Private boosting of classes
+
+
+class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
+    """Gradient boosting of trees with differential privacy.
+
+    Trees are drawn from public randomness, the declared `columns` and, for a small part
+    of the budget, noisy counts of where each column's values lie. The values of their
+    leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
+    one Gaussian release a tree. They continue a private additive linear model (`init`).
+    Missing values have a bin of their own. With ``max_interaction`` 1 or 2 the model is
+    exactly a sum of curves, and tables of pairs, that one can look at.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records, the declarations and the set of labels
+    public. Released are these counts, the linear model's gradients, what it and the
+    trees are worth, and the values of all leaves; see ``privacy_``,
+    ``docs/privacy_guarantee.md`` and, for what is not covered,
+    ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
+    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise, by the rules at their limit.
+    columns : mapping, sequence, Range or TableEncoder
+        Declarations of `skdp.columns`, known without looking at the data. Required; the
+        default None raises. Ranges are cut into 32 intervals of equal width; a
+        TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
+        categories that are not declared.
+    classes : list of labels or None, default=None
+        All labels that may occur. None takes them from y, which is then assumed public.
+    delta : float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
+    solver : str, default="auto"
+        ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
+    solver_params : mapping or None, default=None
+        Further hyper-parameters of a named solver, for example ``{"residual_clip":
+        0.5}``. Nothing in it can change noise scale, sensitivity or randomness.
+    init : {"linear", "constant"}, default="linear"
+        What trees continue: a private additive linear model of the codes, in the same
+        event, or a constant. With little data the linear model is all there is. Without
+        noise its share is 0, and trees start at a constant.
+    n_estimators : int or None, default=None
+        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta,
+        which may be 0.
+    learning_rate : float in (0, 1] or None, default=None
+        None: the solver's rule.
+    max_depth : int or None, default=None
+        None: the solver's rule; depth does little harm, since leaves that drown in
+        noise are shrunk to 0.
+    max_interaction : {"mix", 1, 2, None}, default="mix"
+        How many columns a tree may cut: 1, at most 2, or any number; "mix" is all three
+        in turn. 1 and 2 give `shape_functions_`.
+    interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, \
+default=None
+        Columns, by name or by position in X, that may share a tree. Columns in none of
+        the groups are one more group. To the two words a part of dates is a column.
+    monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
+        By name, or for each column of X: whether predictions may not fall (1) or not
+        rise (-1) with it, all else the same. For two classes, and columns with an
+        order. Free: released curves are made monotone. Such columns share a tree with
+        one other at most.
+    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
+        By how much records of a label count in the loss, and so in `predict` and
+        `decision_function`; labels left out count once. Known without looking at the
+        data: "balanced" is refused.
+    correct_prior : bool, default=True
+        Whether `predict_proba` is of the records as they are; False: of records that
+        occur as often as `class_weight` says.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Public, or assumed to be (see `classes`).
+    shape_functions_ : ShapeFunctions
+        The model as a sum of curves and tables. Private output. Only if no tree cuts
+        more than two columns.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Private output.
+    bins_ : Bins
+        Codes of the declared columns. Public.
+    encoder_ : TableEncoder
+        What reads the table. Public.
+    tree_seed_ : int
+        From which the trees were drawn. Public.
+    shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
+        Share of the trees that was worth most; 0.0 leaves what they continue. Private
+        output. Only where it was asked.
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released values (``noise_scale``).
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.ensemble.HistGradientBoostingClassifier : Boosting without privacy.
+    DPLogisticRegression : Linear models, of `columns` too.
+
+    Notes
+    -----
+    ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity. The
+    noise is made for the largest of the declared `class_weight`, so that labels of less
+    weight are told of with more noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp import DPGradientBoostingClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = pd.DataFrame({"age": rng.uniform(17, 90, 4000)})
+    >>> X["job"] = rng.choice(["office", "field"], 4000)
+    >>> y = (X["age"] > 50) ^ (X["job"] == "field")
+    >>> model = DPGradientBoostingClassifier(
+    ...     epsilon=1.0,
+    ...     columns={"age": (17, 90), "job": ["office", "field"]},
+    ...     classes=[False, True],
+    ...     max_interaction=2,
+    ... ).fit(X, y)
+    >>> model.shape_functions_.names, model.privacy_.epsilon
+    (['age', 'job', 'age x job'], 1.0)
+
+    A rare label that counts nine times, and probabilities as they are:
+
+    >>> rare = np.random.default_rng(1).uniform(0, 400, 4000) < X["age"]
+    >>> model = DPGradientBoostingClassifier(
+    ...     epsilon=1.0,
+    ...     columns={"age": (17, 90), "job": ["office", "field"]},
+    ...     classes=[False, True],
+    ...     class_weight={True: 9},
+    ... ).fit(X, rare)
+    >>> bool(model.predict_proba(X)[:, 1].mean() < 0.3)
+    True
+    """
+
+    classes_: Any
+    _label_weights: tuple[float, ...]
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        classes: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        solver: str = "auto",
+        solver_params: Any = None,
+        init: str = "linear",
+        n_estimators: int | None = None,
+        learning_rate: float | None = None,
+        max_depth: int | None = None,
+        max_interaction: int | str | None = "mix",
+        interaction_cst: Any = None,
+        monotonic_cst: Any = None,
+        class_weight: Any = None,
+        correct_prior: bool = True,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.classes = classes
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.solver = solver
+        self.solver_params = solver_params
+        self.init = init
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.max_interaction = max_interaction
+        self.interaction_cst = interaction_cst
+        self.monotonic_cst = monotonic_cst
+        self.class_weight = class_weight
+        self.correct_prior = correct_prior
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : data frame, array-like or source of shape (n_samples, n_features)
+            A table of what is declared. Of a source of `skdp.io` a byte a column is
+            held.
+        y : array-like of shape (n_samples,)
+            Labels. Left out with a source, which has its target; then `classes` must
+            be declared.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well. Left out with
+            a source, which names the column of ids.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range, for ids without
+            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
+            estimator is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+        budget, users, codes = self._read_to_fit(X, groups)
+        classes, targets = encode_labels(self, codes, y)
+        labels = "taken from y" if self.classes is None else "declared"
+        weights = label_weights(self.class_weight, classes)
+        check_bool("correct_prior", self.correct_prior)
+        public = [f"set of labels ({labels})"]
+        if weights:
+            public.append("weights of labels (declared)")
+        self._boost(
+            records(codes, targets, users=users),
+            *_loss_of(len(classes)),
+            budget,
+            tuple(public),
+            LossFacts(label_weights=weights),
+        )
+        self.classes_, self._label_weights = classes, weights
+        return self
+
+    @property
+    def _units(self) -> tuple[float, float]:
+        return 1.0, 0.0
+
+    def _loss(self) -> tuple[LeafLoss, int]:
+        return _loss_of(len(self._expected_labels()))
+
+    def _loss_facts(self) -> LossFacts:
+        if self.class_weight is None:
+            return PLAIN
+        labels = label_weights(self.class_weight, self._expected_labels())
+        return LossFacts(label_weights=labels)
+
+    def _expected_labels(self) -> Any:
+        return expected_labels(self.classes, self.class_weight)
+
+    def _facts(self) -> dict[str, Any]:
+        facts = {"classes": self.classes_.tolist()}
+        if self._label_weights:
+            facts["class_weight"] = list(self._label_weights)
+        return facts
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Raw predictions: logits of the second class, or of each of several.
+
+        With `class_weight` those of the weighted records.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return _squeezed(self._raw(X))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the labels, of shape (n_samples, n_classes).
+
+        With `class_weight` those of the records as they are, whose most likely label
+        may be another than `predict` has; see `correct_prior`.
+        """
+        return _probabilities(self._unweighted(self.decision_function(X)))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`."""
+        raw = self._unweighted(self.decision_function(X))
+        if raw.ndim == 1:
+            return np.column_stack([log_expit(-raw), log_expit(raw)])
+        return np.asarray(log_softmax(raw, axis=1))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most likely label of each row, as `class_weight` counts: (n_samples,)."""
+        return self._labelled(self.decision_function(X))
+
+    def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
+        """`decision_function` after each tree; not with `monotonic_cst`."""
+        return (_squeezed(raw) for raw in self._staged_raw(X))
+
+    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
+        """`predict_proba` after each tree; not with `monotonic_cst`."""
+        stages = self.staged_decision_function(X)
+        return (_probabilities(self._unweighted(raw)) for raw in stages)
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """`predict` after each tree; not with `monotonic_cst`."""
+        return (self._labelled(raw) for raw in self.staged_decision_function(X))
+
+    def _unweighted(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions of the records as they are, if these are asked for."""
+        return unweighted(raw, self._label_weights) if self.correct_prior else raw
+
+    def _labelled(self, raw: np.ndarray) -> np.ndarray:
+        codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.classifier_tags.poor_score = self.epsilon != float("inf")
+        return tags
+
+
+def _loss_of(n_classes: int) -> tuple[LeafLoss, int]:
+    return ("logistic", 1) if n_classes == 2 else ("softmax", n_classes)
+
+
+def _squeezed(raw: np.ndarray) -> np.ndarray:
+    return raw[:, 0] if raw.shape[1] == 1 else raw
+
+
+def _probabilities(raw: np.ndarray) -> np.ndarray:
+    if raw.ndim == 1:
+        return np.column_stack([expit(-raw), expit(raw)])
+    return np.asarray(softmax(raw, axis=1))
+
+
+# -------------------------------------------------------- Private boosting of numbers
+
+
+class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
+    """Gradient boosting of trees with differential privacy, for regression.
+
+    Trees are drawn from public randomness, the declared `columns` and, for a small part
+    of the budget, noisy counts of where each column's values lie. The values of their
+    leaves follow from noisy sums of bounded residuals and noisy counts, one Gaussian
+    release a tree. They continue a private additive linear model (`init`). Targets are
+    clipped to `target_bounds`. Missing values have a bin of their own. With
+    ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
+    pairs, that one can look at.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records and the declarations public. Released are
+    these counts, a histogram of the targets, the linear model's gradients, what it and
+    the trees are worth, and the values of all leaves; see ``privacy_``,
+    ``docs/privacy_guarantee.md`` and, for what is not covered,
+    ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
+    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise, by the rules at their limit; targets stay
+        within `target_bounds`.
+    columns : mapping, sequence, Range or TableEncoder
+        Declarations of `skdp.columns`, known without looking at the data. Required; the
+        default None raises. Ranges are cut into 32 intervals of equal width; a
+        TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
+        categories that are not declared.
+    target_bounds : pair of floats in [-1e100, 1e100]
+        Lowest and highest target, in its units, known without looking at the data.
+        Required; the default None raises. Of at least 0 with ``loss="poisson"``.
+    loss : {"squared_error", "poisson", "quantile"}, default="squared_error"
+        What is predicted: means; means of counts or of amounts, by their logarithms, so
+        that effects multiply; or quantiles.
+    quantile : float in [0.01, 0.99] or None, default=None
+        With ``loss="quantile"``: below which share of the targets predictions are.
+    delta : float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
+    solver : str, default="auto"
+        ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
+    solver_params : mapping or None, default=None
+        Further hyper-parameters of a named solver, for example ``{"residual_clip":
+        0.5}``. Nothing in it can change noise scale, sensitivity or randomness.
+    init : {"linear", "constant"}, default="linear"
+        What trees continue: a private additive linear model of the codes, in the same
+        event, or a constant. With little data the linear model is all there is. Without
+        noise its share is 0, and trees start at a constant; so they do with other
+        losses than squared errors.
+    n_estimators : int or None, default=None
+        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta,
+        which may be 0.
+    learning_rate : float in (0, 1] or None, default=None
+        None: the solver's rule.
+    max_depth : int or None, default=None
+        None: the solver's rule; depth does little harm, since leaves that drown in
+        noise are shrunk to 0.
+    max_interaction : {"mix", 1, 2, None}, default="mix"
+        How many columns a tree may cut: 1, at most 2, or any number; "mix" is all three
+        in turn. 1 and 2 give `shape_functions_`.
+    interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, \
+default=None
+        Columns, by name or by position in X, that may share a tree. Columns in none of
+        the groups are one more group. To the two words a part of dates is a column.
+    monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
+        By name, or for each column of X: whether predictions may not fall (1) or not
+        rise (-1) with it, all else the same; of columns with an order. Free: released
+        curves are made monotone. Such columns share a tree with one other at most.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    shape_functions_ : ShapeFunctions
+        The model as a sum of curves and tables, in units of the target; of its
+        logarithm with ``loss="poisson"``. Private output. Only if no tree cuts more
+        than two columns.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Private output.
+    bins_ : Bins
+        Codes of the declared columns. Public.
+    encoder_ : TableEncoder
+        What reads the table. Public.
+    tree_seed_ : int
+        From which the trees were drawn. Public.
+    shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
+        Share of the trees that was worth most; 0.0 leaves what they continue. Private
+        output. Only where it was asked.
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released values (``noise_scale``).
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.ensemble.HistGradientBoostingRegressor : Boosting without privacy.
+    DPLinearRegression : Linear models, of `columns` too.
+
+    Notes
+    -----
+    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1]. ``fit`` has no
+    ``sample_weight``: unbounded weights would void the sensitivity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPGradientBoostingRegressor
+    >>> X = np.random.default_rng(0).uniform(0, 1, (4000, 3))
+    >>> y = 10 * np.sin(6 * X[:, 0]) * X[:, 1]
+    >>> model = DPGradientBoostingRegressor(
+    ...     epsilon=1.0, columns=(0, 1), target_bounds=(-10, 10)
+    ... ).fit(X, y)
+    >>> model.predict(X[:5]).shape, model.privacy_.solver
+    ((5,), 'newton_boosting')
+
+    Counts, whose effects multiply, and what nine of ten are below:
+
+    >>> counts = np.random.default_rng(1).poisson(np.exp(2 * X[:, 0]))
+    >>> given = {"columns": (0, 1), "target_bounds": (0, 40)}
+    >>> mean = DPGradientBoostingRegressor(1.0, loss="poisson", **given)
+    >>> high = DPGradientBoostingRegressor(
+    ...     1.0, loss="quantile", quantile=0.9, **given
+    ... )
+    >>> float(mean.fit(X, counts).predict(X).min()) > 0
+    True
+    >>> high.fit(X, counts).predict(X[:5]).shape
+    (5,)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        target_bounds: Any = None,
+        loss: str = "squared_error",
+        quantile: float | None = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        solver: str = "auto",
+        solver_params: Any = None,
+        init: str = "linear",
+        n_estimators: int | None = None,
+        learning_rate: float | None = None,
+        max_depth: int | None = None,
+        max_interaction: int | str | None = "mix",
+        interaction_cst: Any = None,
+        monotonic_cst: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.target_bounds = target_bounds
+        self.loss = loss
+        self.quantile = quantile
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.solver = solver
+        self.solver_params = solver_params
+        self.init = init
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.max_interaction = max_interaction
+        self.interaction_cst = interaction_cst
+        self.monotonic_cst = monotonic_cst
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : data frame, array-like or source of shape (n_samples, n_features)
+            A table of what is declared. Of a source of `skdp.io` a byte a column is
+            held.
+        y : array-like of shape (n_samples,)
+            Finite targets. Left out with a source, which has its target.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well. Left out with
+            a source, which names the column of ids.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range, for ids without
+            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
+            estimator is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+        low, high = check_target_bounds(self.target_bounds)
+        (loss, _), facts = self._loss(), self._loss_facts()
+        budget, users, codes = self._read_to_fit(X, groups)
+        refuse_several_targets(y, "MultiOutputRegressor")
+        half, middle = half_and_middle(self.target_bounds)
+
+        def scaled(y: FloatArray) -> FloatArray:
+            return np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
+
+        targets = targets_of(self, codes, y, scaled)
+        self._half, self._middle, self._is_log = half, middle, loss == "poisson"
+        self._boost(records(codes, targets, users=users), loss, 1, budget, (), facts)
+        return self
+
+    @property
+    def _units(self) -> tuple[float, float]:
+        if self._is_log:
+            return 1.0, math.log(self._half)
+        return self._half, self._middle
+
+    @property
+    def _has_linear_loss(self) -> bool:
+        return named_loss(self.loss) == "squared"
+
+    def _loss(self) -> tuple[LeafLoss, int]:
+        return named_loss(self.loss), 1
+
+    @property
+    def _scored_by(self) -> str:
+        """What rates it where no score is named."""
+        return scored_by(self.loss)
+
+    def _loss_facts(self) -> LossFacts:
+        return facts_of(self.loss, self.quantile, self.target_bounds)
+
+    def _facts(self) -> dict[str, Any]:
+        ends = [self._middle - self._half, self._middle + self._half]
+        return {"target_bounds": ends, "link": "log" if self._is_log else "identity"}
+
+    def _predicted(self, raw: np.ndarray) -> np.ndarray:
+        """Raw predictions in units of the target."""
+        if not self._is_log:
+            return raw[:, 0]
+        # No farther than where the loss was taken.
+        return np.asarray(np.minimum(np.exp(raw[:, 0]), self._middle + self._half))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions for the rows, in units of the target.
+
+        They may be beyond `target_bounds`: clip them where others make no sense, which
+        costs nothing.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._predicted(self._raw(X))
+
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+        """`predict` after each tree; not with `monotonic_cst`."""
+        return map(self._predicted, self._staged_raw(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.regressor_tags.poor_score = self.epsilon != float("inf")
+        return tags

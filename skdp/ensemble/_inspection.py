@@ -1,0 +1,568 @@
+"""What a fitted boosted model shows: importances, JSON, pictures."""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._arrays import FloatArray
+from skdp._base import PrivateEstimator
+from skdp._checks import check_count, check_real
+from skdp._show import new_grid
+from skdp.ensemble._boosting import BoostedTrees
+from skdp.ensemble._shapes import Model, Shape, ShapeFunctions
+from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees, read_to_predict
+from skdp.io._takes import TakesSources
+from skdp.preprocessing import _blocks as blocks
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.tables._columns import Dates, Range
+
+# ------------------------------------------------------------------------------------
+# How much a model's raw prediction varies with each column: public draws only
+
+
+# Draws of codes; the error of an importance is a few percent of the largest.
+_DRAWS = 4096
+# Fixed, so that the same model has the same importances.
+_SEED = 0
+
+
+def importances(
+    raw: Callable[[NDArray[np.uint8]], FloatArray], bins: Bins, n_declared: int
+) -> FloatArray:
+    """Each declared column's share of the variance of a raw prediction.
+
+    Codes are drawn alike and independently, since how often they occur is private. The
+    importance of a column is the part of the variance that is lost if all others are
+    known and it is not, with what it shares with them (the total index of Sobol), for a
+    model without pairs the variance of its curve.
+
+    Parameters
+    ----------
+    raw : callable
+        From codes to raw predictions (n_samples, n_outputs).
+    bins : Bins
+    n_declared : int
+        Number of declared columns.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_declared,)
+        They sum to 1, or are all 0 for a constant model.
+    """
+    rng = check_random_state(_SEED)
+    one, other = _drawn(bins, rng), _drawn(bins, rng)
+    base, found = _centred(raw(one)), np.zeros(n_declared)
+    for source in range(n_declared):
+        mixed = one.copy()
+        for j, column in enumerate(bins.columns):
+            if column.source == source:
+                mixed[:, j] = other[:, j]
+        found[source] = np.mean((_centred(raw(mixed)) - base) ** 2)
+    total = found.sum()
+    return found / total if total > 0 else found
+
+
+def _drawn(bins: Bins, rng: Any) -> NDArray[np.uint8]:
+    shape = (_DRAWS, len(bins.columns))
+    return np.asarray(rng.randint(0, bins.n_bins, size=shape), dtype=np.uint8)
+
+
+def _centred(raw: FloatArray) -> FloatArray:
+    """Without what is added to all outputs alike, which changes no softmax."""
+    if raw.shape[1] == 1:
+        return raw
+    centred: FloatArray = raw - raw.mean(axis=1, keepdims=True)
+    return centred
+
+
+# ------------------------------------------------------------------------------------
+# A fitted model as plain JSON that a person, or another language, can read
+
+
+# Raised when a field changes its meaning.
+SCHEMA = 1
+
+
+def to_json(
+    facts: dict[str, Any],
+    bins: Bins,
+    names: tuple[str, ...],
+    boosted: BoostedTrees,
+    tables: ShapeFunctions | None,
+) -> str:
+    """The text of a model.
+
+    Parameters
+    ----------
+    facts : dict
+        What is said of the model first, JSON-ready.
+    bins : Bins
+    names : tuple of str
+        Of declared columns.
+    boosted : BoostedTrees
+    tables : ShapeFunctions or None
+        What is added to the trees.
+    """
+    described = {
+        "schema": SCHEMA,
+        **facts,
+        "columns": [_column(column, names) for column in bins.columns],
+        "start": boosted.start.tolist(),
+        "trees": [
+            _node(boosted.trees, bins, boosted.values[t], t, 0)
+            for t in range(len(boosted.trees))
+        ],
+    }
+    added = []
+    if boosted.curves is not None:
+        pairs = zip(bins.names, boosted.curves.tables, strict=True)
+        added += [_table([name], values) for name, values in pairs]
+    if tables is not None:
+        described["start"] = (boosted.start + tables.intercept).tolist()
+        added += [
+            _table([bins.names[j] for j in shape.columns], shape.values)
+            for shape in tables
+        ]
+    if added:
+        described["tables"] = added
+    return json.dumps(described, allow_nan=False)
+
+
+def _table(names: list[str], values: FloatArray) -> dict[str, Any]:
+    """What is added by the codes of one column, or of two."""
+    return {"columns": names, "values": values.tolist()}
+
+
+def _column(column: BinnedColumn, names: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": column.name, "of": names[column.source]}
+    if isinstance(column.block, blocks.DatePart):
+        found["part"] = column.block.name
+    edges = column.edges
+    if isinstance(column.block, blocks.Intervals) and edges is not None:
+        declared: Range | Dates = column.block.axis.declared
+        found["log"] = isinstance(declared, Range) and declared.log
+        found["edges"] = [_plain(edge) for edge in edges]
+    else:
+        found["values"] = list(column.values or ())
+    return found | {"other": column.other, "missing": column.missing}
+
+
+def _node(trees: RandomTrees, bins: Bins, values: Any, tree: int, node: int) -> Any:
+    """A question with what follows from both answers, or a leaf's value."""
+    n_nodes = trees.feature.shape[1]
+    if node >= n_nodes:
+        leaf = values[node - n_nodes]
+        return float(leaf[0]) if len(leaf) == 1 else leaf.tolist()
+    right = trees.goes_right(tree, node)
+    if not right.any():
+        return _node(trees, bins, values, tree, 2 * node + 1)
+    column = bins.columns[trees.feature[tree, node]]
+    return {
+        "column": column.name,
+        **_question(column, right),
+        "then": _node(trees, bins, values, tree, 2 * node + 2),
+        "else": _node(trees, bins, values, tree, 2 * node + 1),
+    }
+
+
+def _question(column: BinnedColumn, right: np.ndarray) -> dict[str, Any]:
+    """Of which values the answer is yes."""
+    present, asked = right[: column.n_values], {}
+    edges, values = column.edges, column.values
+    if edges is not None:
+        first = int(np.argmax(present))
+        asked["at_least"] = _plain(edges[first]) if present.any() else None
+    else:
+        pairs = zip(values or (), present, strict=True)
+        asked["in"] = [value for value, is_right in pairs if is_right]
+    if column.other is not None:
+        asked["other"] = bool(right[column.other])
+    if column.missing is not None:
+        asked["missing"] = bool(right[column.missing])
+    return asked
+
+
+def _plain(edge: Any) -> Any:
+    return str(edge) if isinstance(edge, np.datetime64) else float(edge)
+
+
+# ------------------- Pictures of shape functions, as scikit-learn's displays are made
+
+
+_MOST = 9
+
+
+class ShapesDisplay:
+    """Curves and heat maps of what columns and pairs add to a prediction.
+
+    Bars and bands are the privacy noise alone: they tell how much of a curve may be
+    noise, not how far it is from the truth.
+
+    Parameters
+    ----------
+    functions : ShapeFunctions
+    shapes : list of Shape
+        Those to draw.
+    output : int
+        Which class, where there are several outputs.
+    deviations : float
+        Half the height of a band, in standard deviations of the noise.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : ndarray of matplotlib Axes
+    """
+
+    def __init__(
+        self,
+        functions: ShapeFunctions,
+        shapes: list[Shape],
+        *,
+        output: int = 0,
+        deviations: float = 2.0,
+    ) -> None:
+        self.functions, self.shapes = functions, shapes
+        self.output, self.deviations = output, deviations
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        names: Sequence[Any] | None = None,
+        *,
+        output: int = 0,
+        deviations: float = 2.0,
+        n_cols: int = 3,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the shapes of a fitted model.
+
+        Parameters
+        ----------
+        estimator : DPGradientBoostingClassifier or DPGradientBoostingRegressor
+            Fitted with ``max_interaction`` 1 or 2.
+        names : sequence of str or pairs of str, or None, default=None
+            Columns, and pairs of columns. None: the nine shapes that vary most.
+        output : int, default=0
+            Which class, where there are more than two.
+        deviations : float in [0, inf), default=2.0
+        n_cols : int of at least 1, default=3
+            Pictures in a row.
+        ax : array of matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        ShapesDisplay
+            Drawn.
+        """
+        check_is_fitted(estimator)
+        functions: ShapeFunctions = estimator.shape_functions_
+        n_outputs = len(functions.intercept)
+        check_count("output", output, low=0, high=n_outputs - 1)
+        check_real("deviations", deviations, low=0.0, high=math.inf, high_open=True)
+        check_count("n_cols", n_cols)
+        if names is None:
+            shapes = sorted(functions, key=lambda s: -_spread(s, output))[:_MOST]
+        else:
+            given = [
+                (name,) if isinstance(name, str) else tuple(name) for name in names
+            ]
+            shapes = [functions.find(*name) for name in given]
+        display = cls(functions, shapes, output=output, deviations=deviations)
+        return display.plot(n_cols=n_cols, ax=ax)
+
+    def plot(self, *, n_cols: int = 3, ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        n_cols : int, default=3
+        ax : array of matplotlib Axes or None, default=None
+
+        Returns
+        -------
+        ShapesDisplay
+            Itself.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+        n_shown = len(self.shapes)
+        axes = np.ravel(ax)
+        if ax is None:
+            axes = new_grid(n_shown, n_cols, "shape_functions_")
+        if len(axes) < n_shown:
+            raise ValueError(
+                f"The 'ax' parameter must have one axis for each of {len(self.shapes)} "
+                f"shapes. Got {len(axes)}. Pass more, or None."
+            )
+        for shape, axis in zip(self.shapes, axes, strict=False):
+            self._draw(shape, axis)
+        for axis in axes[len(self.shapes) :]:
+            axis.set_axis_off()
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self
+
+    def _draw(self, shape: Shape, axis: Any) -> None:
+        if len(shape.columns) == 2:
+            self._draw_pair(shape, axis)
+        elif self.functions.bins.columns[shape.columns[0]].edges is None:
+            self._draw_values(shape, axis)
+        else:
+            self._draw_curve(shape, axis)
+
+    def _draw_curve(self, shape: Shape, axis: Any) -> None:
+        column = self.functions.bins.columns[shape.columns[0]]
+        n, edges = column.n_values, np.asarray(column.edges)
+        effect, band = self._numbers(shape)
+        axis.stairs(effect[:n], edges, baseline=None)
+        axis.fill_between(
+            edges,
+            np.append(effect - band, 0)[[*range(n), n - 1]],
+            np.append(effect + band, 0)[[*range(n), n - 1]],
+            step="post",
+            alpha=0.25,
+            linewidth=0,
+        )
+        if column.missing is not None:
+            axis.axhline(effect[-1], linestyle=":", color="0.5", label="missing")
+            axis.legend()
+        if getattr(column.block.axis.declared, "log", False):  # type: ignore[attr-defined]  # ordered blocks have an axis
+            axis.set_xscale("symlog" if edges[0] == 0 else "log")
+        axis.set(xlabel=column.name, ylabel="adds")
+
+    def _draw_values(self, shape: Shape, axis: Any) -> None:
+        column = self.functions.bins.columns[shape.columns[0]]
+        effect, band = self._numbers(shape)
+        axis.barh(list(column.labels), effect, xerr=band, capsize=2)
+        axis.set(title=column.name, xlabel="adds")
+
+    def _draw_pair(self, shape: Shape, axis: Any) -> None:
+        first, second = (self.functions.bins.columns[j] for j in shape.columns)
+        values = shape.values[..., self.output]
+        largest = float(np.abs(values).max()) or 1.0
+        image = axis.imshow(
+            values,
+            cmap="RdBu",
+            vmin=-largest,
+            vmax=largest,
+            aspect="auto",
+            origin="lower",
+        )
+        axis.figure.colorbar(image, ax=axis, label="adds")
+        for column, set_ticks in ((second, axis.set_xticks), (first, axis.set_yticks)):
+            places = np.unique(np.linspace(0, column.n_bins - 1, 5).astype(int))
+            labels = [column.labels[i].partition(" to ")[0] for i in places]
+            set_ticks(places, labels, fontsize="x-small")
+        axis.tick_params(axis="x", rotation=30)
+        axis.set(xlabel=second.name, ylabel=first.name)
+
+    def _numbers(self, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
+        """Effects, and halves of their bands."""
+        effect, noise = shape.values[:, self.output], shape.noise[:, self.output]
+        return effect, self.deviations * noise
+
+
+def _spread(shape: Shape, output: int) -> float:
+    return float(np.std(shape.values[..., output]))
+
+
+# ------------------------------------------------------------------------------------
+# What can be asked of a fitted boosted model: all of it is post-processing
+
+
+class FittedTrees(TakesSources, PrivateEstimator):
+    """Raw predictions, shapes, importances and the text of a fitted model."""
+
+    encoder_: Any
+    bins_: Bins
+    privacy_: PrivacyRecord
+    _model: Model
+
+    @property
+    @abstractmethod
+    def _units(self) -> tuple[float, float]:
+        """By what raw predictions are multiplied, and what is added after."""
+
+    def _raw(self, X: Any) -> FloatArray:
+        """Raw predictions in units of what is predicted: (n_samples, n_outputs)."""
+        check_is_fitted(self)
+        factor, shift = self._units
+        return factor * self._model.raw(read_to_predict(self, X)) + shift
+
+    def _staged_raw(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if self._model.tables is not None:
+            raise ValueError(
+                "Stages must be those of a model without monotonic_cst, which is met "
+                "by the sum of all trees and not by the first of them. Got one with "
+                "it. Fit without, or with fewer n_estimators."
+            )
+        factor, shift = self._units
+        codes = read_to_predict(self, X)
+        return (factor * raw + shift for raw in self._model.boosted.staged_raw(codes))
+
+    @property
+    def shape_functions_(self) -> ShapeFunctions:
+        """The model as intercept, curves and tables, whose sum is its raw prediction.
+
+        Private output, with the deviation of its noise. Only if no tree cuts more than
+        two columns: with ``max_interaction`` 1 or 2.
+        """
+        check_is_fitted(self)
+        if not self._model.is_additive:
+            raise AttributeError(
+                "shape_functions_ are those of trees of one or two columns. Got a "
+                "model with trees of more. Fit with max_interaction=1 or 2."
+            )
+        return self._model.shapes.scaled(*self._units)
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Share of each column in the variance of raw predictions: (n_features,).
+
+        Over codes that are drawn alike and independently, since how often they occur is
+        private. Post-processing of the model; noise counts like signal.
+        """
+        check_is_fitted(self)
+        n_declared = len(self.encoder_._names)
+        found = importances(self._model.raw, self.bins_, n_declared)
+        return self._by_column_of_X(found)
+
+    def attributions(self, X: Any) -> FloatArray:
+        """What each column adds to the prediction of each row.
+
+        Shapley values, exact: with ``shape_functions_.intercept`` they add up to
+        `decision_function`, or to `predict` of a regressor (to its logarithm with
+        ``loss="poisson"``). What a pair adds is split in half. The mean that they are
+        measured from is over codes that are drawn alike and independently, since how
+        often they occur is private.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_samples, n_features) or, for more than two \
+classes, (n_samples, n_features, n_classes)
+            Of raw rows: as private as `X` and the model.
+
+        Raises
+        ------
+        AttributeError
+            If trees cut more than two columns.
+        """
+        functions = self.shape_functions_
+        found = functions.attributions(read_to_predict(self, X))
+        declared = np.zeros((len(self.encoder_._names), *found.shape[::2]))
+        np.add.at(declared, list(self.bins_.sources), np.moveaxis(found, 1, 0))
+        by_row = np.moveaxis(self._by_column_of_X(declared), 0, 1)
+        return by_row[:, :, 0] if by_row.shape[2] == 1 else by_row
+
+    def _by_column_of_X(self, found: FloatArray) -> FloatArray:
+        """What is of declared columns, in the order of X; 0 for columns left out."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return found
+        place = {name: i for i, name in enumerate(self.encoder_._names)}
+        ordered = np.zeros((len(names), *found.shape[1:]))
+        for i, name in enumerate(map(str, names)):
+            if name in place:
+                ordered[i] = found[place[name]]
+        return ordered
+
+    def effects(self) -> dict[str, pd.DataFrame]:
+        """What each column adds to a prediction, as a curve or table.
+
+        The curves of `shape_functions_`: of a classifier, what is added to
+        `decision_function`; of a regressor, in units of the target, or of its logarithm
+        with ``loss="poisson"``.
+
+        Returns
+        -------
+        dict of str to DataFrame
+
+        Raises
+        ------
+        AttributeError
+            If trees cut more than two columns.
+        """
+        functions = self.shape_functions_
+        return {name: functions.curve(name) for name in functions.bins.names}
+
+    def plot_shapes(
+        self,
+        names: Sequence[Any] | None = None,
+        *,
+        output: int = 0,
+        deviations: float = 2.0,
+        n_cols: int = 3,
+        ax: Any = None,
+    ) -> ShapesDisplay:
+        """Draw shape functions, with bands of their noise; needs matplotlib.
+
+        Parameters
+        ----------
+        names : sequence of str or pairs of str, or None, default=None
+            Columns, and pairs of columns. None: the nine shapes that vary most.
+        output : int, default=0
+            Which class, where there are more than two.
+        deviations : float, default=2.0
+            Half the height of a band.
+        n_cols : int, default=3
+            Pictures in a row.
+        ax : array of matplotlib Axes or None, default=None
+
+        Returns
+        -------
+        ShapesDisplay
+        """
+        return ShapesDisplay.from_estimator(
+            self, names, output=output, deviations=deviations, n_cols=n_cols, ax=ax
+        )
+
+    def to_json(self) -> str:
+        """The whole model as JSON that needs no skdp to be read.
+
+        Columns with the ends of their intervals, trees as nested questions, and the
+        privacy record (``docs/boosting.md``).
+
+        Returns
+        -------
+        str
+        """
+        check_is_fitted(self)
+        factor, shift = self._units
+        facts = {
+            "estimator": type(self).__name__,
+            "factor": factor,
+            "shift": shift,
+            **self._facts(),
+            "privacy": self.privacy_.to_dict(),
+        }
+        model = self._model
+        return to_json(
+            facts, self.bins_, self.encoder_._names, model.boosted, model.tables
+        )
+
+    @abstractmethod
+    def _facts(self) -> dict[str, Any]:
+        """What else a stored model says, JSON-ready."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "privacy_")

@@ -1,0 +1,249 @@
+"""Start, shares of codes and values of leaves from noisy sums; post-processing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import FloatArray
+from skdp.ensemble._losses import BoostingTask, Scale
+from skdp.ensemble._trees import CodedColumns
+from skdp.privacy.release._answers import Released
+from skdp.solvers._default_rules import share_for
+from skdp.solvers._released_histograms import quantiles, shrunk_margins, target_scale
+from skdp.solvers._target_base import (
+    MEAN_OF_COUNTS,
+    posterior_share,
+)
+from skdp.sums._counts import CodeCounts, StateSums, even_knots
+from skdp.sums._leaves import LeafTerms
+
+# ------------------------------------------------------------------------------------
+# Where trees of counts or of a quantile start: a histogram of targets, and a sum
+# Other losses start where linear models do (`skdp.solvers._target_base`).
+
+
+# Prior deviation of the share below a quantile of the histogram.
+_DEVIATION = 0.3
+# Knots of the histogram of targets: with more of them what noise leaves at far knots
+# hides the rest.
+_INTERVALS = 32
+# Units that a target is farther from the middle than counts for the mean.
+_FARTHEST = 1.5
+# A unit, which is two deviations, over the half of a width that holds three.
+_UNIT = 2 / 3
+# Deviation of the noise in a share of targets that is wanted, and shares of mu^2.
+_SHARE_NOISE, _LEAST_SHARES, _MOST_SHARES = 0.01, 0.002, 0.1
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where targets are, and a unit of about two deviations; released, or public."""
+
+    middle: float = 0.0
+    unit: float = 1.0
+
+    @classmethod
+    def of(cls, released: Released, n_samples: int) -> Spread:
+        """Of noisy sums of targets at knots."""
+        noisy, noise = released.value / n_samples, released.deviation / n_samples
+        middle, half = target_scale(noisy, noise)
+        return cls(middle, min(_UNIT * half, 1.0))
+
+    def at(self, level: float, released: Released, n_samples: int) -> Spread:
+        """The same with a quantile for the middle."""
+        noisy, noise = released.value / n_samples, released.deviation / n_samples
+        (middle,) = quantiles(shrunk_margins(noisy, noise), (level,))
+        return replace(self, middle=middle)
+
+
+def target_sums(n_samples: int) -> StateSums:
+    """The query for a histogram of the targets."""
+    return StateSums(0, n_samples, 0, even_knots(_INTERVALS))
+
+
+def share_of_targets(signal: float) -> float:
+    """Of mu^2 for n mu of so much, for the histogram."""
+    return share_for(_SHARE_NOISE, signal, _LEAST_SHARES, _MOST_SHARES)
+
+
+def start_terms(task: BoostingTask, unit: float = 1.0) -> LeafTerms:
+    """What a record adds to the start: of counts as of the squared loss, for a mean."""
+    if task.loss == "quantile":
+        level = task.facts.level
+        return LeafTerms(task.loss, 1, max(level, 1 - level), 0.0, task.facts)
+    return LeafTerms("squared", task.n_outputs, min(_FARTHEST * unit, 1.0), 0.0)
+
+
+def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatArray:
+    """Raw predictions of everybody, from the sums of all residuals at the middle."""
+    n, facts = task.n_samples, task.facts
+    noise = released.deviation / n
+    residual = -released.value[0, :1] / n
+    if task.loss == "quantile":
+        kept = _DEVIATION**2 / max(_DEVIATION**2 + noise**2, 1e-300)
+        step = Scale.of(task, spread.unit, residual).step
+        moved = spread.middle + step * kept * residual
+        return np.asarray(np.clip(moved, -1.0, 1.0))
+    most = facts.farthest
+    (mean,) = spread.middle + residual + facts.origin
+    share = posterior_share(float(mean) / most, noise / most, MEAN_OF_COUNTS)
+    return np.asarray(np.log(np.clip([most * share], 0.5 / n, most)))
+
+
+# --------------------------- Shares of codes from their noisy counts; post-processing
+
+
+# Codes are taken to have even shares to this part at least, so that each may be cut.
+_LEAST_EVEN = 0.05
+
+
+def counts_of(columns: CodedColumns, *, of_all: bool = False) -> CodeCounts:
+    """The query for all columns, or for those in order.
+
+    Where others are cut makes no difference.
+    """
+    asked = tuple(j for j, is_so in enumerate(columns.is_ordered) if is_so or of_all)
+    return CodeCounts(asked, tuple(columns.n_bins[j] for j in asked))
+
+
+def shares_of(
+    columns: CodedColumns, asked: CodeCounts, released: Released
+) -> FloatArray:
+    """Of each code of each column; even ones in columns that are not in order.
+
+    What counts say is trusted as far as the noise is below an even count.
+    """
+    by_column = _by_column(asked, released)
+    return np.concatenate(
+        [
+            _shares(by_column[j], released.deviation) if is_ordered else _even(size)
+            for j, (size, is_ordered) in enumerate(
+                zip(columns.n_bins, columns.is_ordered, strict=True)
+            )
+        ]
+    )
+
+
+def margins_of(
+    asked: CodeCounts, released: Released, n_samples: int
+) -> tuple[FloatArray, ...]:
+    """Of the records, those with each code, for the means of features.
+
+    Nearly even ones where noise hides what tells them apart.
+    """
+    noise = released.deviation / n_samples
+    counts = _by_column(asked, released).values()
+    return tuple(shrunk_margins(each / n_samples, noise) for each in counts)
+
+
+def _by_column(asked: CodeCounts, released: Released) -> dict[int, FloatArray]:
+    counts = np.split(released.value, np.cumsum(asked.n_bins)[:-1])
+    return dict(zip(asked.columns, counts, strict=True))
+
+
+def _even(size: int) -> FloatArray:
+    return np.full(size, 1 / size)
+
+
+def _shares(counts: FloatArray, noise: float) -> FloatArray:
+    size = len(counts)
+    above = np.maximum(counts, 0.0)
+    total = max(float(above.sum()), 1.0)
+    even = min(max(_LEAST_EVEN, noise * size / total), 1.0)
+    return np.asarray((1 - even) * above / total + even / size)
+
+
+# ----------------- LeafSteps: values of leaves from their noisy sums; post-processing
+
+
+# Largest value of a leaf before the learning rate, in units of raw predictions.
+_BOX = {
+    "logistic": 2.0,
+    "softmax": 2.0,
+    "squared": 1.0,
+    "poisson": 1.0,
+    "quantile": 1.0,
+}
+# Prior variance of a step, in squares of these units.
+_VARIANCE = {
+    "logistic": 1.0,
+    "softmax": 4.0,
+    "squared": 0.25,
+    "poisson": 0.06,
+    "quantile": 0.06,
+}
+# Curvatures are taken to be at least this much of their noise: steps would be long.
+_LEAST_CURVATURE = 0.5
+# Over so many trees, times the learning rate, the noise in steps averages out.
+_AVERAGED = 0.1
+
+
+class LeafSteps:
+    """Shrunk Newton steps of tree after tree.
+
+    With a learning rate below 1 a step is one of many that correct each other, so that
+    the noise in it counts as that of an average. What is too bold all the same is
+    shrunk at the end, by what all trees are worth.
+
+    Parameters
+    ----------
+    terms : LeafTerms
+    learning_rate : float
+    scale : Scale
+    prior : float, default=1.0
+        Times the prior variance of a step.
+    """
+
+    def __init__(
+        self, terms: LeafTerms, learning_rate: float, scale: Scale, prior: float = 1.0
+    ) -> None:
+        self._terms, self._rate, self._scale = terms, learning_rate, scale
+        self._box = _BOX[terms.loss] * scale.raw * learning_rate
+        self._variance = prior * _VARIANCE[terms.loss] * scale.raw**2
+        # Noise is drawn afresh for each tree, and so averaged out; the sample is not.
+        self._averaged = min(learning_rate / _AVERAGED, 1.0)
+
+    def next(
+        self, released: Released, is_reached: NDArray[np.bool_]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Values and deviations of their noise, of shape (n_leaves, n_outputs).
+
+        They are 0 in leaves that are not reached by any record, as the tree is.
+        """
+        noise = released.deviation
+        sums, curvature = self._read(released.value[is_reached], noise)
+        step = self._scale.step
+        doubt = self._scale.sampling * curvature
+        explained = doubt + self._averaged * (step * noise) ** 2
+        spread = curvature**2 * self._variance + explained
+        factor = self._rate * curvature * self._variance / spread
+        shape = (len(is_reached), self._terms.n_outputs)
+        values, deviations = np.zeros(shape), np.zeros(shape)
+        values[is_reached] = np.clip(-factor * step * sums, -self._box, self._box)
+        deviations[is_reached] = factor * step * noise
+        return values, deviations
+
+    def _read(self, value: FloatArray, noise: float) -> tuple[FloatArray, FloatArray]:
+        """Sums of residuals, and curvatures that are above 0."""
+        k, own_noise = self._terms.n_outputs, noise / self._terms.weight
+        sums = value[:, :k]
+        curvature = _towards_mean(value[:, k:] / self._terms.weight, own_noise)
+        curvature = np.maximum(curvature, (_LEAST_CURVATURE * own_noise + 1) / k)
+        if self._terms.loss != "softmax":
+            return sums, curvature
+        # Of all outputs nothing but differences matter.
+        sums = sums - sums.mean(axis=1, keepdims=True)
+        rest = 1 - curvature / curvature.sum(axis=1, keepdims=True)
+        return sums, np.maximum(curvature * rest, 1 / k)
+
+
+def _towards_mean(noisy: FloatArray, noise: float) -> FloatArray:
+    """Numbers of all leaves, shrunk to their mean as far as they may be noise alone."""
+    mean = noisy.mean(axis=0)
+    apart = noisy - mean
+    spread = (apart**2).mean(axis=0)
+    kept = np.maximum(spread - noise**2, 0.0) / np.maximum(spread, 1e-300)
+    return np.asarray(mean + kept * apart)

@@ -1,0 +1,428 @@
+"""Messages between owners and the coordinator: connections, frames, retries."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeVar
+
+import numpy as np
+
+from skdp._arrays import IntArray
+from skdp.exceptions import SourceError
+from skdp.federated._plan import FederationPlan
+from skdp.federated._secrets import (
+    KEY_BYTES,
+    Key,
+    Masked,
+    Roster,
+    hello_key,
+    mask_secrets,
+    wire_key,
+)
+
+# ------------------------------------------------------------------------------------
+# Messages on a wire: of a kind, a sender and a round, with a tag that proves them
+# =========  ======  =========================================
+# bytes      name    what it is
+# =========  ======  =========================================
+# 4          length  of all that follows
+# 1          kind    see `Kind`
+# 2          sender  number of the owner that the wire is of
+# 4          round
+# length-39  content
+# 32         tag     keyed digest of all that stands before it
+# =========  ======  =========================================
+
+
+_HEAD = struct.Struct(">BHI")
+_LENGTH = struct.Struct(">I")
+TAG_BYTES = 32
+STATEMENT_BYTES = 32
+# Beyond the words of a round or of its total, both ways.
+OVERHEAD = _LENGTH.size + _HEAD.size + STATEMENT_BYTES + TAG_BYTES
+
+
+class Kind(IntEnum):
+    """What a message says."""
+
+    HELLO = 1  # an owner's key for this fit
+    ROSTER = 2  # the keys of all
+    SHARE = 3  # an owner's masked share of a round
+    TOTAL = 4  # the sum of all shares
+    BYE = 5  # an owner has what it needs
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One message.
+
+    Parameters
+    ----------
+    kind : int
+    party : int
+        The owner that it comes from or goes to.
+    round_number : int
+    content : bytes
+    """
+
+    kind: int
+    party: int
+    round_number: int
+    content: bytes
+
+    @property
+    def _plain(self) -> bytes:
+        return _HEAD.pack(self.kind, self.party, self.round_number) + self.content
+
+    def packed(self, key: bytes) -> bytes:
+        """Length, message and tag."""
+        body = self._plain + tag_of(key, self._plain)
+        return _LENGTH.pack(len(body)) + body
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A message as it came, which may be anyone's.
+
+    Parameters
+    ----------
+    frame : Frame
+    tag : bytes
+    """
+
+    frame: Frame
+    tag: bytes
+
+    def is_of(self, key: bytes) -> bool:
+        """Whether who sent it knows the key."""
+        return hmac.compare_digest(self.tag, tag_of(key, self.frame._plain))
+
+
+def tag_of(key: bytes, content: bytes) -> bytes:
+    """A digest that only who knows the key can make."""
+    return hashlib.blake2b(content, key=key, digest_size=TAG_BYTES).digest()
+
+
+class Garbage(Exception):
+    """Bytes that are no message."""
+
+
+class Inbox:
+    """Bytes of one wire, as they come, and the messages in them.
+
+    Parameters
+    ----------
+    longest : int
+        Bytes of the longest message that can be meant.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self._bytes, self._longest = bytearray(), longest
+
+    def feed(self, found: bytes) -> list[Tagged]:
+        """Messages that are complete now.
+
+        Raises
+        ------
+        Garbage
+            If a message is too long or too short.
+        """
+        self._bytes += found
+        whole = []
+        while len(self._bytes) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._bytes)
+            if not _HEAD.size + TAG_BYTES <= length <= self._longest:
+                raise Garbage
+            if len(self._bytes) < _LENGTH.size + length:
+                break
+            body = bytes(self._bytes[_LENGTH.size : _LENGTH.size + length])
+            del self._bytes[: _LENGTH.size + length]
+            kind, party, number = _HEAD.unpack_from(body)
+            content = body[_HEAD.size : -TAG_BYTES]
+            frame = Frame(kind, party, number, content)
+            whole.append(Tagged(frame, body[-TAG_BYTES:]))
+        return whole
+
+
+# ------------------------------------------------------------------------------------
+# Connections, plain or through TLS: bytes as they come, whoever sends them
+# Messages prove themselves and shares are masked, so that TLS adds one thing: who reads
+# on the way sees no sums.
+
+
+_AT_ONCE = 1 << 16
+
+
+def connected(
+    address: tuple[str, int], patience: float, tls: ssl.SSLContext | None
+) -> socket.socket:
+    """A connection to the coordinator.
+
+    Raises
+    ------
+    OSError
+        If there is none, or TLS finds somebody else there.
+    """
+    wire = socket.create_connection(address, timeout=patience)
+    # Small messages, which must not wait for each other.
+    wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if tls is None:
+        return wire
+    try:
+        return tls.wrap_socket(wire, server_hostname=address[0])
+    except OSError:
+        wire.close()
+        raise
+
+
+class Wire:
+    """A connection that was accepted, and whose it is; None if nobody's yet.
+
+    Parameters
+    ----------
+    connection : socket
+    longest : int
+        Bytes of the longest message that can be meant.
+    patience : float
+        Seconds after which it is given up that takes no bytes.
+    tls : SSLContext or None
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        longest: int,
+        patience: float,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setblocking(False)
+        self._patience, self._inbox = patience, Inbox(longest)
+        self.party: int | None = None
+        self._is_greeted = tls is None
+        self.socket = connection
+        if tls is not None:
+            # Later, and bit by bit: nobody waits for a stranger that says nothing.
+            self.socket = tls.wrap_socket(
+                connection, server_side=True, do_handshake_on_connect=False
+            )
+
+    def messages(self) -> list[Tagged]:
+        """What has come and is complete; never waits.
+
+        Raises
+        ------
+        Garbage, OSError
+            If nothing more can come.
+        """
+        try:
+            return self._inbox.feed(self._bytes())
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return []
+
+    def _bytes(self) -> bytes:
+        if isinstance(self.socket, ssl.SSLSocket) and not self._is_greeted:
+            self.socket.do_handshake()
+            self._is_greeted = True
+        found = self.socket.recv(_AT_ONCE)
+        if not found:
+            raise Garbage
+        # What TLS has taken from the wire already wakes nobody.
+        while isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
+            found += self.socket.recv(self.socket.pending())
+        return found
+
+    def send(self, packed: bytes) -> None:
+        """Send it all.
+
+        Raises
+        ------
+        OSError
+            If the other side does not take it in time.
+        """
+        self.socket.settimeout(self._patience)
+        try:
+            self.socket.sendall(packed)
+        finally:
+            self.socket.setblocking(False)
+
+
+# ------------------------------------------------------------------------------------
+# An owner's line to the coordinator: each round's bytes, sent again until answered
+
+
+# Seconds between two attempts to connect.
+_AGAIN = 0.1
+T = TypeVar("T")
+_SILENT = "The coordinator did not answer in time."
+_NOT_ALL = (
+    "The coordinator and all parties must come in time. Got none or fewer. Ask them "
+    "for an hour, or use more patience. Nothing was booked or read."
+)
+
+
+class OwnerConnection:
+    """One owner's side.
+
+    Parameters
+    ----------
+    plan : FederationPlan
+    number : int
+        Of the owner in the plan.
+    key : Key
+        The owner's lasting key.
+    patience : float
+        Seconds after which a fit ends that gets no answer.
+    tls : SSLContext or None, default=None
+    """
+
+    def __init__(
+        self,
+        plan: FederationPlan,
+        number: int,
+        key: Key,
+        patience: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._plan, self._number, self._key = plan, number, key
+        self._tls = tls
+        self._patience, self._fresh = patience, Key.new()
+        self._digest, self._paths = plan.digest, list(plan.paths)
+        self._first = hello_key(key, plan.coordinator_key, self._digest)
+        self._socket: socket.socket | None = None
+        self._ready: list[Tagged] = []
+        most = OVERHEAD + 8 * plan.longest
+        self._longest = max(most, OVERHEAD + KEY_BYTES * (len(plan.parties) + 1))
+        self._inbox = Inbox(self._longest)
+        self._roster: Roster | None = None
+        self._masked: Masked | None = None
+        self._wire_key = b""
+        self._round = 0
+        self.n_sent = self.n_received = 0  # bytes of rounds
+
+    def join(self) -> None:
+        """Say hello, and hear who takes part.
+
+        Raises
+        ------
+        SourceError
+            If not all came in time.
+        """
+        self._until(self._connected, _NOT_ALL)
+
+    def added(self, statement: bytes, share: IntArray) -> IntArray:
+        """The sum of all owners' shares of the next round.
+
+        Raises
+        ------
+        SourceError
+            If it did not come in time, or the round is not one of the plan.
+        """
+        self.join()
+        self._round += 1
+        number = self._round
+        # Those of the plan that this fit can still be.
+        self._paths = [
+            path for path in self._paths if path[number - 1 : number] == (share.size,)
+        ]
+        if not self._paths or not self._masked:
+            raise SourceError("A round must be one of the plan.")
+        words = self._masked.message(number, statement, share)
+        frame = Frame(Kind.SHARE, self._number, number, statement + words)
+        total = self._until(lambda: self._exchanged(frame))
+        found: IntArray = np.frombuffer(total, dtype="<u8").view(np.int64)
+        return found
+
+    def leave(self) -> None:
+        """Say that nothing more is needed; never raises."""
+        if self._socket is not None and self._wire_key:
+            bye = Frame(Kind.BYE, self._number, self._round, b"")
+            try:
+                self._socket.sendall(bye.packed(self._wire_key))
+            except OSError:
+                pass  # it will find out by itself
+        self._drop()
+
+    def _exchanged(self, frame: Frame) -> bytes:
+        """The total of a round, if this connection brings it."""
+        wire = self._connected()
+        packed = frame.packed(self._wire_key)
+        wire.sendall(packed)
+        self.n_sent += len(packed)
+        statement = frame.content[:STATEMENT_BYTES]
+        while True:
+            found = self._received(wire)
+            is_ours = found.is_of(self._wire_key) and found.frame.kind == Kind.TOTAL
+            is_now = found.frame.round_number == frame.round_number
+            if not is_ours or found.frame.party != self._number:
+                raise Garbage
+            if is_now:
+                content = found.frame.content
+                is_same = content[:STATEMENT_BYTES] == statement
+                if not is_same or len(content) != len(frame.content):
+                    raise Garbage
+                self.n_received += len(packed)
+                return content[STATEMENT_BYTES:]
+
+    def _connected(self) -> socket.socket:
+        """A wire on which both sides have said who they are."""
+        if self._socket is not None:
+            return self._socket
+        wire = connected(self._plan.address, self._patience, self._tls)
+        self._socket, self._inbox, self._ready = wire, Inbox(self._longest), []
+        hello = Frame(Kind.HELLO, self._number, 0, self._fresh.public)
+        wire.sendall(hello.packed(self._first))
+        found = self._received(wire)
+        is_roster = found.frame.kind == Kind.ROSTER
+        if not (is_roster and found.is_of(self._first)):
+            raise Garbage
+        self._agree(found.frame.content)
+        return wire
+
+    def _agree(self, content: bytes) -> None:
+        """Take a roster that has this owner's key; the same one ever after."""
+        names = tuple(party.key for party in self._plan.parties)
+        roster = Roster.of(self._digest, content, len(names))
+        if roster.parties[self._number] != self._fresh.public:
+            raise Garbage  # of another fit
+        if self._roster is None:
+            self._roster = roster
+            secrets = mask_secrets(self._number, self._key, self._fresh, names, roster)
+            self._masked = Masked(self._number, secrets)
+            theirs = self._plan.coordinator_key, roster.coordinator
+            self._wire_key = wire_key(self._key, self._fresh, *theirs, roster)
+        elif roster != self._roster:
+            raise SourceError("The parties of a fit must stay the same.")
+
+    def _received(self, wire: socket.socket) -> Tagged:
+        while not self._ready:
+            found = wire.recv(1 << 16)
+            if not found:
+                raise Garbage
+            self._ready = self._inbox.feed(found)
+        return self._ready.pop(0)
+
+    def _until(self, attempt: Callable[[], T], told: str = _SILENT) -> T:
+        """The result of the first attempt that does not fail, in time."""
+        end = time.monotonic() + self._patience
+        while True:
+            try:
+                return attempt()
+            except (OSError, Garbage):
+                self._drop()
+            if time.monotonic() > end:
+                raise SourceError(told)
+            time.sleep(_AGAIN)
+
+    def _drop(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None

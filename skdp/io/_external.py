@@ -1,0 +1,621 @@
+"""`TableSource`: records outside of memory, the steps they pass, and their batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, NoReturn, Self, SupportsIndex
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse, vstack
+from sklearn.utils import get_tags
+
+from skdp._arrays import rows_at, rows_in_places
+from skdp._checks import check_count
+from skdp._quiet import silence
+from skdp.io._external_users import UserIds, check_groups
+from skdp.io._passes import check_place, predict_to
+from skdp.io._reading import Reading, declared_at, kind_of, reading_of, stand_in
+from skdp.io._session import (
+    NO_PLACES,
+    Places,
+    RowBatch,
+    Session,
+    Slots,
+    Snapshot,
+    refused,
+)
+from skdp.tables._columns import as_declared
+from skdp.tables._source import Elsewhere
+
+# ------------------------------------------------------------------------------------
+# Steps that rows of a source pass through: transformers that work row by row
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A fitted transformer whose rows follow from its own row each.
+
+    Parameters
+    ----------
+    transformer : transformer
+        Public.
+    declared : dict, tuple, Range or None
+        What it declares of the columns that it reads.
+    shown : ndarray, CSR or data frame of one row
+        What comes of a row of stand-ins.
+    refuses_unknown, allows_missing : bool
+        As in `Reading`.
+    """
+
+    transformer: Any
+    declared: Any
+    shown: Any
+    refuses_unknown: bool
+    allows_missing: bool
+
+    def transform(self, rows: Any) -> Any:
+        """Rows as the transformer gives them."""
+        return self.transformer.transform(rows)
+
+    def applied(
+        self, rows: Any, is_present: NDArray[np.bool_]
+    ) -> tuple[Any, NDArray[np.bool_]]:
+        """Transformed rows, and which are records: those it refuses are none."""
+        return applied(self.transform, rows, is_present, self.shown)
+
+
+def applied(
+    change: Callable[[Any], Any], rows: Any, is_present: NDArray[np.bool_], shown: Any
+) -> tuple[Any, NDArray[np.bool_]]:
+    """Rows changed one by one, and which are records: those that are refused are none.
+
+    Parameters
+    ----------
+    change : callable
+        Each row by itself; it may refuse some. It gets copies: what it changes in
+        place before it refuses a row must not be changed again.
+    rows : ndarray, CSR or data frame
+    is_present : ndarray of bool of shape (n_rows,)
+    shown : ndarray, CSR or data frame of one row
+        Put in the place of all of them if all are refused.
+    """
+    every = np.arange(len(is_present))
+    with silence():
+        try:
+            return change(rows_at(rows, every)), is_present
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # steps raise more than exceptions
+            is_fine = np.array([_passes(change, rows, int(i)) for i in every])
+            if not is_fine.any():
+                return _stacked([shown] * every.size), np.zeros_like(is_present)
+            # Once more in the same shape: no other row's last bits may depend on
+            # whether one is refused. What stands in its place is in no sum.
+            places = np.where(is_fine, every, np.argmax(is_fine))
+            return change(rows_in_places(rows, places)), is_present & is_fine
+
+
+def _passes(change: Callable[[Any], Any], rows: Any, i: int) -> bool:
+    try:
+        change(rows_at(rows, np.array([i])))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a row that is refused is a null record
+        return False
+    return True
+
+
+def of_step(transformer: Any, before: Any) -> Step:
+    """A fitted transformer as a step after rows like one that is given."""
+    takes = get_tags(transformer).input_tags
+    declared = getattr(transformer, "columns_", None)
+    refuses = getattr(transformer, "handle_unknown", "") == "error"
+    shown = transformer.transform(before)
+    return Step(transformer, declared, shown, refuses, bool(takes.allow_nan))
+
+
+def _stacked(rows: list[Any]) -> Any:
+    if isinstance(rows[0], pd.DataFrame):
+        return pd.concat(rows, ignore_index=True)
+    return vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
+
+
+# ---------------------- TableSource: records that lie elsewhere, as X of an estimator
+
+
+# Of an order by ids; places in it are drawn apart.
+_ANY_KEY = "0"
+_NO_ARRAY = (
+    "A source of rows that are not in memory cannot become an array, be indexed, "
+    "copied or stored. Pass it to estimators of skdp, alone or in a Pipeline of skdp's "
+    "steps without memory=; for anything else read a part of it into a data frame."
+)
+
+
+class TableSource(ABC):
+    """Records in files or in a database, as X of `fit`, `score` and `predict`.
+
+    A source is read block by block, as often as an estimator asks for it, and is never
+    held. Its target is a column of it, so that `y` is left out.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Declared number of records, or of users, and number of features.
+    feature_names : tuple of str
+    dtypes : dict of str to str
+        Of the features, in words of Arrow.
+    target : str or None
+    groups : str or None
+        The column that says whose each row is, of a source of users.
+    columns : mapping, sequence, Range or None
+        As declared.
+    is_ordered : bool
+        Whether predictions have an order to be in.
+    has_fixed_order : bool
+        Whether every reading shows the records in an order that no record changes.
+    is_permutable : bool
+        Whether records have ids by which an order can be drawn.
+    assumed_public : tuple of str
+        What a guarantee takes as public or as given beyond what it takes of a table.
+    """
+
+    # Whether rows stay where they are: solvers that need them in memory refuse.
+    holds_rows = False
+    is_permutable = False
+    # Whether several owners have the records, who answer sums with Gaussian noise only.
+    is_shared = False
+
+    def __init__(
+        self,
+        *,
+        target: str | None,
+        n_samples: int,
+        features: Sequence[str] | None,
+        columns: Any,
+        batch_size: int,
+        groups: str | None = None,
+    ) -> None:
+        self.target, self.columns, self.groups = target, columns, groups
+        self.n_samples = self._n_declared = check_count("n_samples", n_samples)
+        self.batch_size = check_count("batch_size", batch_size, high=1 << 20)
+        self._declared = None if columns is None else as_declared(columns)
+        self._steps: tuple[Step, ...] = ()
+        self._places: Places | None = None
+        self._slots: Slots | None = None
+        self._reads: list[Session] = []  # shared by all that is derived from a source
+        self._schema: Any = self._opened_schema()
+        self._names = self._features(features)
+        self._check_target()
+        self._check_groups()
+        self._snapshot = self._taken()
+
+    # ------------------------------------------------- what a kind of source provides
+
+    is_ordered: bool
+    has_fixed_order: bool
+
+    @abstractmethod
+    def _opened_schema(self) -> Any:
+        """Names and Arrow types of all columns, those of the target and keys too."""
+
+    @abstractmethod
+    def _taken(self) -> Snapshot:
+        """What is there now."""
+
+    @abstractmethod
+    def _count(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def _scan(
+        self, names: tuple[str, ...]
+    ) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
+        """Record batches of these columns, and which of their rows are records."""
+
+    def _connected(self) -> AbstractContextManager[None]:
+        """What is held open while a session lasts."""
+        return nullcontext()
+
+    @property
+    def assumed_public(self) -> tuple[str, ...]:
+        """For the record of a fit."""
+        kind = self._snapshot.kind
+        return (f"data that did not change during the fit, as checked by {kind}",)
+
+    # -------------------------------------------------------------------- public facts
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of records, as declared, or of users, and of features."""
+        return self.n_samples, self.stand_in().shape[1]
+
+    def __len__(self) -> int:
+        return self.n_samples
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        shown = self.stand_in()
+        if isinstance(shown, pd.DataFrame):
+            return tuple(map(str, shown.columns))
+        return tuple(f"x{i}" for i in range(shown.shape[1]))
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """Types of the features."""
+        if self._steps:
+            shown = self.stand_in()
+            return dict.fromkeys(self.feature_names, str(pd.DataFrame(shown).dtypes[0]))
+        return {name: str(self._schema.field(name).type) for name in self._names}
+
+    def __repr__(self) -> str:
+        n, d = self.shape
+        unit = "records" if self.groups is None else "users"
+        return f"{type(self).__name__}({n:,} {unit}, {d} features)"
+
+    # ------------------------------------------------------------ what a source is not
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise TypeError(_NO_ARRAY)
+
+    def __getitem__(self, rows: Any) -> NoReturn:
+        raise TypeError(_NO_ARRAY)
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(_NO_ARRAY)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(_NO_ARRAY)
+
+    # -------------------------------------------------------------------- predictions
+
+    def predict_to(
+        self, model: Any, path: Any, *, keys: Sequence[str], method: str = "predict"
+    ) -> None:
+        """Write keys and predictions of all records to a Parquet file.
+
+        Predictions of records that cannot be read are empty. Of raw records: as private
+        as they are.
+
+        Parameters
+        ----------
+        model : fitted estimator or Pipeline
+            With one prediction for each row.
+        path : str or path
+            Of a file that does not exist.
+        keys : list of str
+            Columns that say which record a prediction is of.
+        method : {"predict", "decision_function"}, default="predict"
+
+        Raises
+        ------
+        ValueError
+            If something is not as said. Nothing was written.
+        SourceError
+            If the source could not be read to the end; what was written is removed.
+        """
+        check_place(self, path, keys, method)
+        self.during(lambda: predict_to(self, model, path, keys, method))
+
+    # ------------------------------------------------------------------ for estimators
+
+    def stand_in(self, declared: Any = None) -> Any:
+        """One row that looks like those of the source; nothing is read.
+
+        Parameters
+        ----------
+        declared : dict, tuple, Range or None
+            What an estimator declares of the columns.
+        """
+        if self._steps:
+            return self._steps[-1].shown
+        if declared is None:
+            declared = self._declared
+        return pd.DataFrame(
+            {
+                name: stand_in(
+                    self._schema.field(name).type, declared_at(declared, i, name)
+                )
+                for i, name in enumerate(self._names)
+            }
+        )
+
+    def appended(self, step: Any) -> Self:
+        """The same source with a step that each of its rows passes through."""
+        other = self._copied()
+        declared = getattr(step, "columns_", None)
+        other._steps = (*self._steps, of_step(step, self.stand_in(declared)))
+        other.columns = other._declared = None
+        return other
+
+    def taking(self, positions: NDArray[np.int64] | slice) -> Self:
+        """The same source with the records at some places only, in their order.
+
+        Of users those in as many slots: see `Slots`. How many users that are is
+        private, up to all of them, and `n_samples` is the number of slots.
+
+        Parameters
+        ----------
+        positions : ndarray of int or slice
+            Different places, drawn without regard to the data.
+
+        Raises
+        ------
+        ValueError
+            If records have no places that no other record changes.
+        """
+        if self.groups is not None:
+            return self._in_slots(self.groups, positions)
+        if self.has_fixed_order:
+            other = self._copied()
+        elif self.is_permutable:
+            other = self.permuted(_ANY_KEY)
+        else:
+            raise ValueError(NO_PLACES)
+        # Its places are those of one order.
+        other.has_fixed_order, other.is_permutable = True, False
+        whole = Places.all(self._n_declared) if self._places is None else self._places
+        other._places = whole.taking(positions)
+        other.n_samples = len(other._places)
+        return other
+
+    def _in_slots(self, ids: str, positions: NDArray[np.int64] | slice) -> Self:
+        other = self._copied()
+        own = self._slots
+        whole = Slots.all(ids, self._n_declared) if own is None else own
+        other._slots = whole.taking(positions)
+        other.n_samples = len(other._slots)
+        return other
+
+    @property
+    def crowding(self) -> float:
+        """How many times `n_samples` there may be at most; 1 but of parts of users."""
+        return self._n_declared / self.n_samples if self._slots is not None else 1.0
+
+    def permuted(self, key: str) -> Self:
+        """The same source in the order of a keyed permutation of its records' ids.
+
+        Parameters
+        ----------
+        key : str
+            Hexadecimal; different keys give different orders. No secret.
+        """
+        raise TypeError("A source without ids of its records cannot be permuted.")
+
+    def _copied(self) -> Self:
+        other: Self = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def reading(
+        self,
+        declared: Any = None,
+        *,
+        refuses_unknown: bool = False,
+        allows_missing: bool = False,
+    ) -> Reading:
+        """How columns are read for whoever declares this of them."""
+        given = Declared(declared, refuses_unknown, allows_missing)
+        return reading_through(self._steps, self._schema, self._names, given)
+
+    def check_kinds(self, reading: Reading) -> None:
+        """Refuse columns that are read as what they are not.
+
+        Some of their cells could be read by chance: an error at the others would come
+        after the commit, and tell of a record.
+        """
+        fine = {"number", "boolean"}
+        if not reading.is_numeric:
+            fine |= {"string", "date"}
+        kinds = {name: kind_of(self._schema.field(name).type) for name in reading.names}
+        bad = [name for name, kind in kinds.items() if kind not in fine]
+        if bad:
+            wanted = "numeric" if reading.is_numeric else "numeric, texts or dates"
+            raise ValueError(
+                f"The columns of a source must be {wanted} for this model. Got other "
+                f"kinds in the columns {bad}. Leave them out by features=[...], or "
+                "store them as what the model was fitted to."
+            )
+
+    def target_kind(self) -> str:
+        """What targets are: number, boolean, string, date or other."""
+        if self.target is None:
+            raise ValueError(
+                "The source must name the column of its target. Got target=None. Make "
+                "it with target='name'."
+            )
+        return kind_of(self._schema.field(self.target).type)
+
+    def rows(
+        self, reading: Reading, also: tuple[str, ...] = ()
+    ) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
+        """One pass: rows after all steps, which are records, and other columns."""
+        (session,) = self._reads
+        if self._slots is not None:
+            also = (*also, self._slots.ids)
+        scanned = self._scan(names_of(reading, also))
+        some = session.counted(RowBatch.of(scanned, self.batch_size))
+        if self._places is not None:
+            some = self._places.of(some)
+        if self._slots is not None:
+            some = self._slots.of(some, self.users)
+        yield from rows_of(some, reading, self._steps)
+
+    @property
+    def users(self) -> UserIds:
+        """Whose the rows are, in the session that goes on. Private."""
+        (session,) = self._reads
+        assert session.users is not None  # since there are `groups`
+        return session.users
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return None
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """What a part that stands in its place must know; public."""
+        return self.target, self.batch_size, self._steps, self.n_places
+
+    @property
+    def n_places(self) -> int:
+        """In how many places lies what is kept of the rows."""
+        return 1
+
+    def during(self, call: Callable[[], Any], label: str = "") -> Any:
+        """The result of a call that reads the source; see `Session`.
+
+        Raises
+        ------
+        ValueError
+            If the data are not as declared. Nothing was read or spent.
+        SourceError
+            If they could not be read to the end. What was committed stays so.
+        """
+        if self._reads:
+            self._reads[0].check_own()
+            return call()
+        session = Session(self._snapshot, label)
+        problem: BaseException | None = None
+        self._reads.append(session)
+        try:
+            with self._connected():
+                self._accept(session)
+                result = call()
+                session.check_unbroken()
+                session.snapshot.check()
+                return result
+        except BaseException as error:
+            problem = error
+        finally:
+            self._reads.clear()
+        # Outside of the handler, and nowhere in this frame: so that the first error is
+        # not carried along.
+        told, problem = session.told(problem), None
+        raise told from None
+
+    def _accept(self, session: Session) -> None:
+        """Refuse what is not as declared; looks at counts only, and at ids of users."""
+        message = (
+            "The data of a source must be as they were when it was made, and "
+            "'n_samples' must be their number of rows. Got other data or another "
+            "number. Make the source anew, with the right n_samples."
+            if self.groups is None
+            else "The data of a source must be as they were when it was made. Got "
+            "other data. Make the source anew."
+        )
+        refused(session.snapshot.check, message)
+        session.n_rows = refused(self._count, message)
+        if self.groups is not None:
+            session.users = self._counted_users(self.groups)
+        elif session.n_rows != self._n_declared:
+            raise ValueError(message)
+
+    def _counted_users(self, name: str) -> UserIds:
+        """The users, by a pass over their ids; more than are declared are refused."""
+        message = (
+            "The ids of a source must be readable, and 'n_samples' must be at least "
+            "their number: that of users, those without rows among them. Got others, "
+            "or more. Make the source anew, with the right n_samples."
+        )
+
+        ids = (columns.column(0) for columns, _ in self._scan((name,)))
+        users: UserIds = refused(lambda: UserIds.counted(ids), message)
+        if users.n_users > self._n_declared:
+            raise ValueError(message)
+        return users
+
+    def _features(self, given: Sequence[str] | None) -> tuple[str, ...]:
+        """Names of features; neither the target nor the ids of users are any."""
+        known = list(self._schema.names)
+        if given is None:
+            given = [name for name in known if name not in (self.target, self.groups)]
+        names = tuple(given)
+        strange = [name for name in names if name not in known]
+        if strange or len(set(names)) < len(names) or not names:
+            raise ValueError(
+                "The 'features' argument must name different columns of the source, or "
+                f"be None. Got {list(names)}. Its columns are {known}."
+            )
+        if self.target in names:
+            raise ValueError(
+                "The target must not be a feature. Got it among 'features'. Leave it "
+                "out of them."
+            )
+        if self.groups is not None and self.groups in (self.target, *names):
+            raise ValueError(
+                "The column of 'groups' must be neither the target nor a feature. Got "
+                f"{self.groups!r}. Leave it out of them."
+            )
+        return names
+
+    def _check_target(self) -> None:
+        if self.target is not None and self.target not in self._schema.names:
+            raise ValueError(
+                f"The 'target' argument must name a column of the source. Got "
+                f"{self.target!r}. Its columns are {self._schema.names}."
+            )
+
+    def _check_groups(self) -> None:
+        if self.groups is None:
+            return
+        if self.groups not in self._schema.names:
+            raise ValueError(
+                f"The 'groups' argument must name a column of the source. Got "
+                f"{self.groups!r}. Its columns are {self._schema.names}."
+            )
+        check_groups(self._schema.field(self.groups).type, self.groups)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is declared of the columns that are read; see `Reading`."""
+
+    columns: Any
+    refuses_unknown: bool
+    allows_missing: bool
+
+
+def reading_through(
+    steps: tuple[Step, ...], schema: Any, names: tuple[str, ...], given: Declared
+) -> Reading:
+    """How columns are read for the first of some steps, or as declared."""
+    if steps:
+        first = steps[0]
+        given = Declared(first.declared, first.refuses_unknown, first.allows_missing)
+    return reading_of(
+        schema,
+        names,
+        given.columns,
+        refuses_unknown=given.refuses_unknown,
+        allows_missing=given.allows_missing,
+    )
+
+
+# Rows that are fetched at once: more than are worked on, which go through the cache.
+FETCHED = 1 << 16
+
+
+def names_of(reading: Reading, also: tuple[str, ...]) -> tuple[str, ...]:
+    """Columns of a pass, each once."""
+    return tuple(dict.fromkeys((*reading.names, *also)))
+
+
+def rows_of(
+    batches: Iterator[RowBatch], reading: Reading, steps: tuple[Step, ...]
+) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
+    """Rows after all steps, which are records, and the columns as they came."""
+    for batch in batches:
+        rows, is_present = reading.cleaned(batch.columns)
+        if batch.is_record is not None:
+            is_present &= batch.is_record
+        for step in steps:
+            rows, is_present = step.applied(rows, is_present)
+        yield rows, is_present, batch.columns

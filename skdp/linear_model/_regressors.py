@@ -1,0 +1,543 @@
+"""Private linear regressors of means and quantiles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._arrays import FloatArray, in_dtype
+from skdp._checks import check_alpha, check_bool, check_real, check_target_bounds
+from skdp._input import refuse_several_targets
+from skdp.io._takes import fit_through, targets_of
+from skdp.linear_model._base import (
+    STREAMS,
+    DPEstimator,
+    FirstPart,
+    HasEstimates,
+    takes_parts,
+)
+from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
+from skdp.losses._base import Loss
+from skdp.losses._objective import LinearObjective
+from skdp.losses._regression import QuantileLoss, SquaredLoss
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.solvers._base import Solution
+from skdp.tables._users import users_to_fit
+
+# -------------------- What private linear regressors share: targets, fit, predictions
+
+
+# Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
+_RESIDUAL_BOUND = 2.0
+
+
+@dataclass(frozen=True)
+class Units:
+    """Public units in which a loss has targets and raw predictions.
+
+    A target y is ``(y - middle) / scale`` to the loss, and its raw prediction z is
+    ``start + size * z`` to the user. Penalties of weights are `per_alpha` times those
+    of the user's weights.
+
+    Parameters
+    ----------
+    low, high : float
+        Bounds that targets are clipped to.
+    middle, scale : float
+    start, size : float
+    per_alpha : float
+    """
+
+    low: float
+    high: float
+    middle: float
+    scale: float
+    start: float
+    size: float
+    per_alpha: float = 1.0
+
+
+class LinearRegressor(RegressorMixin, DPEstimator):
+    """A linear model of targets within public bounds; of the mean squared error.
+
+    A subclass documents the parameters. One of another loss has `_loss` and `_units` of
+    its own.
+    """
+
+    # Whether targets are clipped where no row is: a loss that knows the bounds.
+    _always_clips = False
+
+    # scikit-learn has no types.
+    @available_if(takes_parts)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Go on with a stream by one part more, or begin one.
+
+        With ``solver="ftrl"``. The first part books the whole stream, at the declared
+        epsilon and delta; every later one is free, and is noted down in the ledger.
+        The model after each part is released. No record may be in two parts, and with
+        ``privacy_unit="user"`` no user: that is assumed, not checked, and a repeated
+        part costs its records as much again.
+        What the stream must remember is private: it is in no attribute, copy, clone or
+        pickle of this object, and none of them can go on.
+
+        Parameters
+        ----------
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
+            The first part has as many records, or users, as any; their number is
+            public.
+        y : array-like of shape (n_samples,)
+            Left out with a source, which has its target.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row of the part is, as in `fit`.
+            Left out with a source, which names the column of ids.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range. Nothing was spent or read, and the
+            stream can go on.
+        StreamOverError
+            If all parts have been given, or this is a copy, or a part was cut short.
+        SourceError
+            If a source could not be read to the end. That ends the stream: what was
+            read of the part has been used.
+        BudgetExceeded
+            From the ledger, at the first part. Nothing was read or spent.
+        """
+        stream = STREAMS[self.solver]
+        with stream.one_part(self), self._all_or_nothing():
+            return fit_through(self, X, y, lambda: stream.next_part(self, X, y, groups))
+
+    def _begin(self, X: Any, y: Any, groups: Any, part: FirstPart) -> None:
+        self._fit(X, y, groups=groups, part=part)
+
+    def _fit(
+        self, X: Any, y: Any, *, groups: Any = None, part: FirstPart | None = None
+    ) -> Self:
+        budget = self._check_privacy_params()
+        check_bool("fit_intercept", self.fit_intercept)
+        loss, alpha = self._loss(budget), self._penalty()
+        users = users_to_fit(self, X, groups, budget)
+        is_centred = self._will_centre()
+        n_parts = 1 if part is None else part.n_parts
+        X = rows_to_fit(self, X, budget, users, n_parts, is_centred=is_centred)
+        y = self._targets_of_part(X, y)
+        solution, objective, record = self._solve(
+            X, y, loss, alpha, budget, public_facts(self.columns, users), users, part
+        )
+        self._keep_weights(solution, objective, X.dtype)
+        self.privacy_ = record
+        return self
+
+    def _loss(self, budget: Budget) -> Loss:
+        """In units of `_units`; without bounds if nothing is private."""
+        if not budget.is_finite:
+            return SquaredLoss(math.inf)
+        return SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
+
+    def _units(self) -> Units:
+        """What brings targets to [-1, 1], and predictions back."""
+        low, high = check_target_bounds(self.target_bounds)
+        middle = low / 2 + high / 2 if self.fit_intercept else 0.0
+        scale = max(abs(low - middle), abs(high - middle))
+        return Units(low, high, middle, scale, start=middle, size=scale)
+
+    def _penalty(self) -> float:
+        """Of the weights inside."""
+        return check_alpha(self.alpha) * self._units().per_alpha
+
+    def _targets_of_part(self, X: Any, y: Any) -> Any:
+        units, budget = self._units(), Budget(self.epsilon, self.delta)
+        clips = budget.is_finite or self._always_clips
+        refuse_several_targets(y, "MultiOutputRegressor")
+
+        def scaled(y: FloatArray) -> FloatArray:
+            y = np.clip(y, units.low, units.high) if clips else y
+            return np.asarray((y - units.middle) / units.scale)
+
+        return targets_of(self, X, y, scaled)
+
+    def _keep_weights(
+        self, solution: Solution, objective: LinearObjective, dtype: Any
+    ) -> None:
+        start, size = self._units().start, self._units().size
+        coef, intercept = solution.unpack(objective)
+        self.coef_ = in_dtype(size * coef[0], dtype)
+        self.intercept_ = float(in_dtype(start + size * intercept[0], dtype))
+        path = solution.unpack_path(objective)
+        own = [(size * w[0], start + size * b[0]) for w, b in path]
+        self._keep_path(own, dtype)
+
+    def _planned_objective(
+        self, n_samples: int, n_features: int, budget: Budget
+    ) -> LinearObjective:
+        loss, alpha = self._loss(budget), self._penalty()
+        return self._objective(loss, n_samples, n_features, alpha, budget)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions for the rows, clipped as in `fit`.
+
+        ``X @ coef_ + intercept_`` for rows within the norm, and for all if epsilon is
+        inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself;
+        with `center_` rows are centred and scaled, and clipped to ``row_norm_``.
+        They may be beyond `target_bounds`, to which targets are clipped, not
+        predictions: clip these where others make no sense, which costs nothing.
+
+        Parameters
+        ----------
+        X : array-like, CSR or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._raw(X)
+
+    def _raw(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = rows_to_predict(self, X)
+        return self._products(X, self.coef_[:, None])[:, 0] + self.intercept_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.regressor_tags.poor_score = self.epsilon != float("inf")
+        return tags
+
+
+# -------------------------------------------------------------- Private least squares
+
+
+class DPLinearRegression(HasEstimates, LinearRegressor):
+    r"""Linear regression with differential privacy.
+
+    Minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2`` privately:
+    scikit-learn's `Ridge` with ``n_samples * alpha``, its intercept penalised. Targets
+    are clipped to `target_bounds`, rows to `data_norm`. The intercept is the weight of
+    one more column that holds the constant `data_norm`; what is penalised is its
+    distance from the middle of `target_bounds`. `predict` clips rows as `fit` does, at
+    finite epsilon; without the clip it would be ``X @ coef_ + intercept_``, which it is
+    for rows within `data_norm`.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are ``coef_`` and
+    ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and, for what is not
+    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise and without clipping: least squares.
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
+        and `RowNormClipper` produce rows of norm at most 1.
+    alpha : float in [0, 1e100] or None, default=None
+        L2 regularisation of the mean loss. None: no penalty beyond what the solver
+        chooses by its data-independent rule or from what it released.
+    fit_intercept : bool, default=True
+    target_bounds : pair of floats in [-1e100, 1e100]
+        Lowest and highest target, in its units, known without looking at the data.
+        Required; the default None raises.
+    solver : str, default="auto"
+        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
+        ``skdp.solvers.SOLVERS`` that does not refuse the squared loss.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private output. Of the dtype of X.
+    intercept_ : float
+        Private output (0.0 without an intercept, public).
+    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
+        What rows are centred on, and multiplied by before they are clipped. The centre
+        is a private output, the scale is public. Only of ``"auto"``
+        (``docs/default_solver.md``).
+    row_norm_ : float
+        Norm to which such rows are clipped. Private output.
+    coef_path_ : ndarray of shape (n_steps, n_features)
+    intercept_path_ : ndarray of shape (n_steps,)
+        Coefficients and intercepts after each step, of which the model is an average or
+        the last. Private output, paid for with the rest. Only of a descent with
+        ``solver_params={"keeps_path": True}``.
+    estimates_ : Estimates
+        Coefficients without shrinkage, with standard errors: `values`, `covariance`,
+        `conf_int()`; see `summary`. Private output. Only of ``solver="noisy_newton"``,
+        whatever the errors' variances, or of ``solver="adassp"`` with
+        ``solver_params={"squares_weight": 0.5}``, of errors of one variance.
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released iterates (``noise_scale``).
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.linear_model.Ridge : The estimator without privacy.
+
+    Notes
+    -----
+    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1] (without an
+    intercept only scaled, since 0 must stay 0). ``fit`` has no ``sample_weight``:
+    unbounded weights would void the sensitivity.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import BoundedScaler, DPLinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(
+    ...     BoundedScaler(bounds=(-0.2, 0.2)),
+    ...     DPLinearRegression(epsilon=1.0, delta=1e-6, target_bounds=(0, 350)),
+    ... ).fit(X, y)
+    >>> model[-1].coef_.shape, model[-1].privacy_.epsilon
+    ((10,), 1.0)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        data_norm: float = 1.0,
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        target_bounds: Any = None,
+        solver: str = "auto",
+        solver_params: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.data_norm = data_norm
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.target_bounds = target_bounds
+        self.solver = solver
+        self.solver_params = solver_params
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def _target_units(self) -> tuple[float, float]:
+        units = self._units()
+        return units.start, units.size
+
+
+# ---------------------------------------------------- Private regression of quantiles
+
+
+class DPQuantileRegressor(LinearRegressor):
+    r"""Linear quantile regression with differential privacy.
+
+    Minimises ``mean_i pinball(y_i - x_i w - b) + alpha / 2 * ||w, b||^2`` privately:
+    below the predictions is the share `quantile` of the targets. The kink of the
+    pinball loss is rounded within `h` of it (`QuantileLoss`), because private solvers
+    need a smooth loss; its gradient is bounded as it is, whatever the targets.
+    scikit-learn's `QuantileRegressor` has an L1 penalty, and a sharp kink. Targets are
+    clipped to `target_bounds`, rows to `data_norm`. The intercept is the weight of one
+    more column that holds the constant `data_norm`; what is penalised is its distance
+    from the middle of `target_bounds`, where it starts. `predict` clips rows as `fit`
+    does, at finite epsilon; without the clip it would be ``X @ coef_ + intercept_``,
+    which it is for rows within `data_norm`.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are ``coef_`` and
+    ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and, for what is not
+    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf fits without noise and without clipping rows.
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+        0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
+        and `RowNormClipper` produce rows of norm at most 1.
+    quantile : float in [0.01, 0.99], default=0.5
+        Below which share of the targets predictions are.
+    alpha : float in [0, 1e100] or None, default=None
+        L2 regularisation of the mean loss, in units of the target. None: no penalty
+        beyond what the solver chooses by its data-independent rule or from what it
+        released.
+    fit_intercept : bool, default=True
+    target_bounds : pair of floats in [-1e100, 1e100]
+        Lowest and highest target, in its units, known without looking at the data.
+        Required; the default None raises.
+    solver : str, default="auto"
+        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
+        ``skdp.solvers.SOLVERS`` that does not refuse the loss.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+    h : float in [1e-3, 1], default=0.05
+        Half the width of the rounded kink, in halves of the width of `target_bounds`.
+        Public. A sharper kink bends more: steps are shorter; a wider one moves outer
+        quantiles outwards.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private output. Of the dtype of X.
+    intercept_ : float
+        Private output (0.0 without an intercept, public).
+    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
+        What rows are centred on, and multiplied by before they are clipped. The centre
+        is a private output, the scale is public. Only of ``"auto"``
+        (``docs/default_solver.md``).
+    row_norm_ : float
+        Norm to which such rows are clipped. Private output.
+    coef_path_ : ndarray of shape (n_steps, n_features)
+    intercept_path_ : ndarray of shape (n_steps,)
+        Coefficients and intercepts after each step, of which the model is an average or
+        the last. Private output, paid for with the rest. Only of a descent with
+        ``solver_params={"keeps_path": True}``.
+    privacy_ : PrivacyRecord
+        Public facts, and post-processing of released iterates (``noise_scale``).
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    DPGradientBoostingRegressor : Boosted trees, with ``loss="quantile"``.
+    sklearn.linear_model.QuantileRegressor : The estimator without privacy.
+
+    Notes
+    -----
+    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1] (without an
+    intercept only scaled, since 0 must stay 0). ``fit`` has no ``sample_weight``:
+    unbounded weights would void the sensitivity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp import DPQuantileRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(20_000, 3))
+    >>> y = X[:, 0] + rng.exponential(size=20_000)
+    >>> model = DPQuantileRegressor(
+    ...     epsilon=2.0, quantile=0.9, target_bounds=(-1, 9)
+    ... ).fit(X, y)
+    >>> bool(0.85 < (y <= model.predict(X)).mean() < 0.95)
+    True
+    """
+
+    _always_clips = True
+    # What rates it where no score is named.
+    _scored_by: ClassVar[str] = "neg_mean_pinball_loss"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        data_norm: float = 1.0,
+        quantile: float = 0.5,
+        alpha: float | None = None,
+        fit_intercept: bool = True,
+        target_bounds: Any = None,
+        solver: str = "auto",
+        solver_params: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+        h: float = 0.05,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.data_norm = data_norm
+        self.quantile = quantile
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.target_bounds = target_bounds
+        self.solver = solver
+        self.solver_params = solver_params
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+        self.h = h
+
+    def _loss(self, budget: Budget) -> Loss:
+        level = check_real("quantile", self.quantile, low=0.01, high=0.99)
+        return QuantileLoss(level, check_real("h", self.h, low=1e-3, high=1.0))
+
+    def _units(self) -> Units:
+        units = super()._units()
+        return replace(units, per_alpha=units.scale)

@@ -1,0 +1,426 @@
+"""Losses of classifiers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit, logsumexp, softmax
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_count, check_real
+from skdp.losses._base import Form, signs_of
+
+# --------------------------------------------------------------- Binary cross-entropy
+
+
+# Angles at which the bound on the diameter is evaluated, and their spacing.
+_ANGLES = np.linspace(0.0, math.pi / 2, 2049)
+_COS_TWICE = np.cos(2 * _ANGLES)
+_COS = np.cos(_ANGLES)
+
+
+@lru_cache(maxsize=1024)
+def _diameter(radius: float) -> float:
+    # Proof page, Lemma 2: the squared diameter is at most the supremum over m of
+    # max_{0 <= X <= T(m)} (1 + X)(1 - X cos 2m), T(m) = tanh(radius cos(m) / 2).
+    # On a cell of angles, T is largest at its left end and cos 2m smallest at its
+    # right end, so evaluating at those ends bounds the whole cell from above.
+    top = np.tanh(radius * _COS[:-1] / 2)
+    cosine = _COS_TWICE[1:]
+    with np.errstate(divide="ignore"):
+        peak = np.where(cosine > 0, (1 - cosine) / (2 * cosine), math.inf)
+    x = np.minimum(top, np.maximum(peak, 0.0))
+    return float(math.sqrt(np.max((1 + x) * (1 - x * cosine))) * (1 + 1e-12))
+
+
+@dataclass(frozen=True)
+class LogisticLoss:
+    r"""``log(1 + exp(raw)) - y raw`` for y in {0, 1}.
+
+    The residual is ``expit(raw) - y``. Over unit rows and both labels the set of
+    gradients is ``{expit(<u, w>) u : ||u|| <= 1}`` (the label is the sign of u).
+    """
+
+    n_outputs: ClassVar[int] = 1
+    is_convex: ClassVar[bool] = True
+    smoothness: ClassVar[float] = 0.25
+    curvature_trace: ClassVar[float] = 0.25
+    value_at_zero: ClassVar[float] = math.log(2)
+    corners: ClassVar[int] = 1
+    summands: ClassVar[int] = 1
+    curvature_vanishes: ClassVar[bool] = True
+    raw_unit: ClassVar[float] = 1.0
+    gain_clip: ClassVar[float] = 1.0
+    noisy_clip: ClassVar[float] = math.inf
+    form: ClassVar[Form] = Form.SIGMOID
+    form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        raw = raw[:, 0]
+        return np.asarray(np.logaddexp(0.0, raw) - y * raw, dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        residual = np.asarray(expit(raw), dtype=np.float64)
+        residual -= y[:, None]
+        return residual
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        p = np.asarray(expit(raw), dtype=np.float64)
+        return p * (1 - p)
+
+    def zero_out_bound(self, radius: float) -> float:
+        """``expit(radius)``: 1/2 for w = 0, 1 for unbounded weights."""
+        return float(expit(radius)) * (1 + 1e-12)
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Diameter of the set of gradients: 1 for w = 0, 2 for unbounded weights."""
+        return 2.0 if math.isinf(radius) else min(2.0, _diameter(radius))
+
+
+# ---------------------------------------------------------- Multinomial cross-entropy
+
+
+@dataclass(frozen=True)
+class SoftmaxLoss:
+    r"""``logsumexp(raw) - raw[y]`` for y in {0, ..., n_outputs - 1}.
+
+    One joint vector over the classes: its sensitivity is sqrt(2), not the sqrt(K)
+    of K one-vs-rest models.
+
+    Parameters
+    ----------
+    n_outputs : int
+        Number of classes, at least 3 (two classes use `LogisticLoss`).
+    """
+
+    n_outputs: int
+    is_convex: ClassVar[bool] = True
+    smoothness: ClassVar[float] = 0.5
+    raw_unit: ClassVar[float] = 1.0
+    # A clip would cut residuals of rare labels and leave those of frequent ones whole,
+    # so that frequent labels would be predicted too often.
+    noisy_clip: ClassVar[float] = math.inf
+    summands: ClassVar[int] = 1
+    curvature_vanishes: ClassVar[bool] = False
+    form: ClassVar[Form] = Form.SOFTMAX
+    form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    @property
+    def curvature_trace(self) -> float:
+        return 1 - 1 / self.n_outputs
+
+    @property
+    def value_at_zero(self) -> float:
+        return math.log(self.n_outputs)
+
+    @property
+    def gain_clip(self) -> float:
+        return 1.5 * math.log(self.n_outputs)
+
+    @property
+    def corners(self) -> int:
+        """Where all probability is on one wrong class."""
+        return self.n_outputs - 1
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        own = raw[np.arange(len(raw)), y.astype(np.intp)]
+        return np.asarray(logsumexp(raw, axis=1) - own, dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        residual = np.asarray(softmax(raw, axis=1), dtype=np.float64)
+        residual[np.arange(len(raw)), y.astype(np.intp)] -= 1.0
+        return residual
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        p = np.asarray(softmax(raw, axis=1), dtype=np.float64)
+        return p * (1 - p)
+
+    def zero_out_bound(self, radius: float) -> float:
+        """sqrt((K-1)/K) nearly, for W = 0, to sqrt(2) for unbounded weights."""
+        # Proof page, Lemma 3: ||p - e_y||^2 <= q (q + m), q = 1 - p_y, m = max p_k.
+        k = self.n_outputs
+        worst = math.sqrt(2.0)
+        if radius > 50:
+            return worst
+        q = 1 - 1 / (1 + (k - 1) * math.exp(math.sqrt(2) * radius))
+        m = 1 / (1 + (k - 1) * math.exp(-radius * math.sqrt(k / (k - 1))))
+        return min(worst, math.sqrt(q * (q + m)) * (1 + 1e-12))
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Twice the largest gradient, attained in the limit by x and nearly -x."""
+        return 2 * self.zero_out_bound(radius)
+
+
+# --------------------------------------------------- Hinge loss with a rounded corner
+
+
+@dataclass(frozen=True)
+class HuberHingeLoss:
+    r"""The hinge loss, quadratic within `h` of its corner.
+
+    With z = s raw and s = 2 y - 1 for y in {0, 1}: 0 for ``z > 1 + h``,
+    ``(1 + h - z)^2 / (4 h)`` for ``|1 - z| <= h``, and ``1 - z`` below [1]_.
+
+    With several outputs y is a class in {0, ..., n_outputs - 1}, and the loss is the
+    sum of the binary losses of each class against the rest: one joint vector whose
+    residuals are released together.
+
+    Parameters
+    ----------
+    h : float in [1e-3, 1e3], default=0.5
+        Half the width of the rounded corner.
+    n_outputs : int, default=1
+        1 for two classes, else the number of classes.
+
+    References
+    ----------
+    .. [1] Chapelle (2007). Training a support vector machine in the primal. Neural
+       Computation 19(5), equation 2.7.
+    """
+
+    h: float = 0.5
+    n_outputs: int = 1
+    is_convex: ClassVar[bool] = True
+    corners: ClassVar[int] = 1
+    curvature_vanishes: ClassVar[bool] = False
+    form: ClassVar[Form] = Form.HINGE
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "h", check_real("h", self.h, low=1e-3, high=1e3))
+        count = check_count("n_outputs", self.n_outputs)
+        object.__setattr__(self, "n_outputs", count)
+
+    @property
+    def smoothness(self) -> float:
+        """1 / (2 h): the Hessian is diagonal in the outputs."""
+        return 1 / (2 * self.h)
+
+    @property
+    def curvature_trace(self) -> float:
+        return self.n_outputs / (2 * self.h)
+
+    @property
+    def value_at_zero(self) -> float:
+        inside = min(1 + self.h, 2 * self.h)
+        return self.n_outputs * (inside**2 / (4 * self.h) + 1 + self.h - inside)
+
+    @property
+    def summands(self) -> int:
+        """Every output's residual is between 0 and its sign."""
+        return self.n_outputs
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """The half-width of the corner."""
+        return self.h, 0.0
+
+    @property
+    def raw_unit(self) -> float:
+        """Half of the margin that the hinge asks for."""
+        return 0.5
+
+    @property
+    def noisy_clip(self) -> float:
+        """A quarter of the residual norm at first, if there are several outputs."""
+        return math.inf if self.n_outputs == 1 else math.sqrt(self.n_outputs) / 4
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        short = 1 + self.h - signs_of(y, self.n_outputs) * raw
+        inside = np.clip(short, 0.0, 2 * self.h)
+        losses = inside**2 / (4 * self.h) + (np.maximum(short, 0.0) - inside)
+        return np.asarray(losses.sum(axis=1), dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        signs = signs_of(y, self.n_outputs)
+        slope = np.clip((1 + self.h - signs * raw) / (2 * self.h), 0.0, 1.0)
+        return np.asarray(-signs * slope, dtype=np.float64)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        short = 1 + self.h - signs_of(y, self.n_outputs) * raw
+        is_round = (short > 0) & (short < 2 * self.h)
+        return np.asarray(is_round / (2 * self.h), dtype=np.float64)
+
+    def zero_out_bound(self, radius: float) -> float:
+        """sqrt(n_outputs) for h <= 1; below that near W = 0 for a wider corner."""
+        # Proof page, Lemma 3b.
+        worst = math.sqrt(self.n_outputs)
+        near_zero = (worst * (1 + self.h) + radius) / (2 * self.h)
+        return min(worst, near_zero) * (1 + 1e-12)
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Twice the largest gradient, attained at W = 0 by opposite rows."""
+        return 2 * self.zero_out_bound(radius)
+
+
+# ------------------------------------------------------------------------------------
+# The Cauchy loss: squares of errors that stop counting when they are large
+
+
+@dataclass(frozen=True)
+class CauchyLoss:
+    r"""``c^2 / 2 log(1 + ((raw - s) / c)^2)`` with s = 2 y - 1; not convex [1]_.
+
+    The regression of signs +1 and -1 on rows, with errors that count less the larger
+    they are beyond c.
+
+    With several outputs y is a class in {0, ..., n_outputs - 1}, and the loss is the
+    sum of the binary losses of each class against the rest: one joint vector whose
+    residuals are released together.
+
+    Parameters
+    ----------
+    c : float in [1e-3, 1e3], default=1.0
+        The error that weighs most.
+    n_outputs : int, default=1
+        1 for two classes, else the number of classes.
+
+    References
+    ----------
+    .. [1] Black and Anandan (1996). The robust estimation of multiple motions. Computer
+       Vision and Image Understanding 63(1). (the Lorentzian)
+    """
+
+    c: float = 1.0
+    n_outputs: int = 1
+    is_convex: ClassVar[bool] = False
+    corners: ClassVar[int] = 2
+    curvature_vanishes: ClassVar[bool] = False
+    raw_unit: ClassVar[float] = 0.5
+    noisy_clip: ClassVar[float] = math.inf
+    smoothness: ClassVar[float] = 1.0
+    form: ClassVar[Form] = Form.CAUCHY
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "c", check_real("c", self.c, low=1e-3, high=1e3))
+        count = check_count("n_outputs", self.n_outputs)
+        object.__setattr__(self, "n_outputs", count)
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """The error that weighs most."""
+        return self.c, 0.0
+
+    @property
+    def curvature_trace(self) -> float:
+        return float(self.n_outputs)
+
+    @property
+    def value_at_zero(self) -> float:
+        return self.n_outputs * self.c**2 / 2 * math.log1p(1 / self.c**2)
+
+    @property
+    def summands(self) -> int:
+        """Every output's residual is between -c / 2 and c / 2."""
+        return self.n_outputs
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = np.abs(raw - signs_of(y, self.n_outputs)) / self.c
+        # log(1 + q^2) without the square of a large q.
+        small, large = np.minimum(error, 1.0), np.maximum(error, 1.0)
+        logs = np.log1p(small**2) + np.log((1 + large**-2) / 2) + 2 * np.log(large)
+        losses = self.c**2 / 2 * logs
+        return np.asarray(losses.sum(axis=1), dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = raw - signs_of(y, self.n_outputs)
+        share = error / self.c
+        return np.asarray(error / (1 + share * share), dtype=np.float64)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        squares = ((raw - signs_of(y, self.n_outputs)) / self.c) ** 2
+        return np.asarray((1 - squares) / (1 + squares) ** 2, dtype=np.float64)
+
+    def zero_out_bound(self, radius: float) -> float:
+        """C / 2 in every output, or less where no error comes near c."""
+        # Proof page of noisy_gd, Lemma 3d: errors are from 1 - radius to 1 + radius.
+        nearest = min(max(self.c, 1 - radius), 1 + radius)
+        worst = nearest / (1 + (nearest / self.c) ** 2)
+        return math.sqrt(self.n_outputs) * worst * (1 + 1e-12)
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Twice the largest gradient: opposite rows of both labels."""
+        return 2 * self.zero_out_bound(radius)
+
+
+# -------------------------- The sigmoid loss: a count of mistakes with a rounded step
+
+
+@dataclass(frozen=True)
+class SigmoidLoss:
+    r"""``1 / (1 + exp(s raw))`` with s = 2 y - 1 for y in {0, 1}; not convex [1]_.
+
+    A record costs at most 1 however wrong it is, so that flipped labels far from the
+    boundary hardly count: what they add to a gradient falls with their distance.
+
+    With several outputs y is a class in {0, ..., n_outputs - 1}, and the loss is the
+    sum of the binary losses of each class against the rest: one joint vector whose
+    residuals are released together.
+
+    Parameters
+    ----------
+    n_outputs : int, default=1
+        1 for two classes, else the number of classes.
+
+    References
+    ----------
+    .. [1] Mason, Baxter, Bartlett and Frean (1999). Boosting algorithms as gradient
+       descent. NeurIPS. (losses of margins that are not convex)
+    """
+
+    n_outputs: int = 1
+    is_convex: ClassVar[bool] = False
+    corners: ClassVar[int] = 1
+    curvature_vanishes: ClassVar[bool] = False
+    raw_unit: ClassVar[float] = 1.0
+    noisy_clip: ClassVar[float] = math.inf
+    # The largest |expit(r) expit(-r) (1 - 2 expit(r))|, where expit is (3 + 3^.5) / 6.
+    smoothness: ClassVar[float] = 1 / (6 * math.sqrt(3)) * (1 + 1e-12)
+    form: ClassVar[Form] = Form.STEP
+    form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        count = check_count("n_outputs", self.n_outputs)
+        object.__setattr__(self, "n_outputs", count)
+
+    @property
+    def curvature_trace(self) -> float:
+        return self.n_outputs * self.smoothness
+
+    @property
+    def value_at_zero(self) -> float:
+        return self.n_outputs / 2
+
+    @property
+    def summands(self) -> int:
+        """Every output's residual is between 0 and a quarter of its sign."""
+        return self.n_outputs
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        losses = expit(-signs_of(y, self.n_outputs) * raw)
+        return np.asarray(losses.sum(axis=1), dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        bell = expit(raw) * expit(-raw)
+        return np.asarray(-signs_of(y, self.n_outputs) * bell, dtype=np.float64)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        p = np.asarray(expit(raw), dtype=np.float64)
+        return -signs_of(y, self.n_outputs) * p * (1 - p) * (1 - 2 * p)
+
+    def zero_out_bound(self, radius: float) -> float:
+        """A quarter in every output, attained at W = 0."""
+        # Proof page of noisy_gd, Lemma 3c.
+        return math.sqrt(self.n_outputs) / 4 * (1 + 1e-12)
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Twice the largest gradient, attained at W = 0 by opposite rows."""
+        return 2 * self.zero_out_bound(radius)

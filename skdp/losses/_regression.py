@@ -1,0 +1,388 @@
+"""Losses of regressors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import xlogy
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_real
+from skdp.losses._base import Form
+
+# ------------------------------ Half squared error with clipped targets and residuals
+
+
+@dataclass(frozen=True)
+class SquaredLoss:
+    """``(raw - y)^2 / 2`` whose target and residual are clipped to public bounds.
+
+    The clipped residual is the derivative of the Huber loss with that threshold;
+    `value` is this Huber loss, so value and residual belong together.
+
+    Parameters
+    ----------
+    residual_bound : float in (0, inf]
+        Largest magnitude of a residual, in units of the target.
+    target_bound : float in (0, inf], default=inf
+        Targets are clipped to this magnitude first.
+    """
+
+    residual_bound: float
+    target_bound: float = math.inf
+    n_outputs: ClassVar[int] = 1
+    is_convex: ClassVar[bool] = True
+    smoothness: ClassVar[float] = 1.0
+    curvature_trace: ClassVar[float] = 1.0
+    corners: ClassVar[int] = 2
+    summands: ClassVar[int] = 1
+    curvature_vanishes: ClassVar[bool] = False
+    form: ClassVar[Form] = Form.ERROR
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("residual_bound", "target_bound"):
+            bound = getattr(self, name)
+            bound = check_real(name, bound, low=0.0, high=math.inf, low_open=True)
+            object.__setattr__(self, name, bound)
+
+    @property
+    def value_at_zero(self) -> float:
+        """Largest loss of a target at raw = 0; not finite if neither bound is."""
+        inside = min(self.residual_bound, self.target_bound)
+        return inside * (self.target_bound - inside / 2)
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """The bounds of the residual and of the target."""
+        return self.residual_bound, self.target_bound
+
+    @property
+    def raw_unit(self) -> float:
+        """A third of the largest target."""
+        return self._target_scale / 3
+
+    @property
+    def noisy_clip(self) -> float:
+        """A quarter of the largest target: a robust fit, but far less noise."""
+        return self._target_scale / 4
+
+    @property
+    def _target_scale(self) -> float:
+        return min(self.target_bound, self.residual_bound)
+
+    def clip_targets(self, y: FloatArray) -> FloatArray:
+        """Targets within the public bound."""
+        return np.asarray(np.clip(y, -self.target_bound, self.target_bound))
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = np.abs(raw[:, 0] - self.clip_targets(y))
+        inside = np.minimum(error, self.residual_bound)
+        return np.asarray(inside * (error - inside / 2), dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = raw - self.clip_targets(y)[:, None]
+        bound = self.residual_bound
+        return np.asarray(np.clip(error, -bound, bound), dtype=np.float64)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = raw - self.clip_targets(y)[:, None]
+        inside = np.abs(error) < self.residual_bound
+        return np.asarray(inside, dtype=np.float64)
+
+    def zero_out_bound(self, radius: float) -> float:
+        """The largest target and prediction, at most the residual bound."""
+        near_zero = (self.target_bound + radius) * (1 + 1e-12)
+        return min(self.residual_bound, near_zero)
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Twice the largest gradient, attained at w = 0 by opposite rows."""
+        return 2 * self.zero_out_bound(radius)
+
+
+# ------------------------------------------------------------------------------------
+# The Poisson loss of amounts within public bounds, with a logarithmic link
+
+
+@dataclass(frozen=True)
+class PoissonLoss:
+    r"""Half the Poisson deviance of y and ``mean = exp(raw - top)``, straight beyond.
+
+    Targets are in units of the largest and clipped to [`lowest`, 1]. Within these
+    bounds of the mean the derivative by `raw` is ``mean - y``; beyond them it stays as
+    it is at the bound, so that the loss is convex, as smooth as its largest mean, and
+    has a bounded derivative [1]_.
+
+    Parameters
+    ----------
+    top : float in [0, 50]
+        The raw prediction whose mean is 1: at 0 it is ``exp(-top)``.
+    lowest : float in [0, 0.99], default=0.0
+        The lowest target, over the largest. Nearer ones would leave residuals that are
+        no larger than what an exponential is rounded by.
+
+    References
+    ----------
+    .. [1] McCullagh and Nelder (1989). Generalized Linear Models, section 6.2. (the
+       loss without bounds)
+    """
+
+    top: float
+    lowest: float = 0.0
+    n_outputs: ClassVar[int] = 1
+    is_convex: ClassVar[bool] = True
+    smoothness: ClassVar[float] = 1.0
+    curvature_trace: ClassVar[float] = 1.0
+    corners: ClassVar[int] = 2
+    summands: ClassVar[int] = 1
+    curvature_vanishes: ClassVar[bool] = False
+    raw_unit: ClassVar[float] = 0.35
+    # Tighter ones make means of many zeros and a few large targets far too low.
+    noisy_clip: ClassVar[float] = 0.5
+    form: ClassVar[Form] = Form.POISSON
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        top = check_real("top", self.top, low=0.0, high=50.0)
+        lowest = check_real("lowest", self.lowest, low=0.0, high=0.99)
+        object.__setattr__(self, "top", top)
+        object.__setattr__(self, "lowest", lowest)
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """The raw prediction of the largest mean, and the lowest mean."""
+        return self.top, self.lowest
+
+    @property
+    def value_at_zero(self) -> float:
+        """Of one of the two bounds: a deviance is convex in the target."""
+        ends = np.array([self.lowest, 1.0])
+        return float(self.value(ends, np.zeros((2, 1))).max())
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        y, below = self._clipped(y), self.top - raw[:, 0]
+        deepest = -math.log(self.lowest) if self.lowest > 0 else math.inf
+        inside = np.clip(below, 0.0, deepest)
+        mean = np.exp(-inside)
+        least = y - xlogy(y, y)
+        value = mean + y * inside + (mean - y) * (inside - below) - least
+        return np.asarray(value, dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        mean = np.exp(-np.maximum(self.top - raw, 0.0))
+        residual = np.maximum(mean, self.lowest) - self._clipped(y)[:, None]
+        return np.asarray(residual, dtype=np.float64)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        mean = np.exp(-np.maximum(self.top - raw, 0.0))
+        is_inside = (raw < self.top) & (mean > self.lowest)
+        return np.asarray(np.where(is_inside, mean, 0.0), dtype=np.float64)
+
+    def zero_out_bound(self, radius: float) -> float:
+        """Farthest that a mean within the radius is from a target."""
+        least = max(math.exp(-self.top - radius), self.lowest)
+        most = math.exp(min(radius - self.top, 0.0))
+        return max(1 - least, most - self.lowest) * (1 + 1e-12)
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Twice the largest gradient, attained at w = 0 by opposite rows."""
+        return 2 * self.zero_out_bound(radius)
+
+    def _clipped(self, y: FloatArray) -> FloatArray:
+        return np.asarray(np.clip(y, self.lowest, 1.0))
+
+
+# ------------------------------------------------------------------------------------
+# The gamma loss of amounts within public bounds, with a logarithmic link
+
+
+@dataclass(frozen=True)
+class GammaLoss:
+    r"""Half the gamma deviance of y and ``mean = exp(raw + half)``, straight beyond.
+
+    Targets are in units of the lowest, which is above 0, and the largest is
+    ``exp(2 half)``. The derivative by `raw` is ``1 - y / mean``, with the mean clipped
+    to these bounds and the ratio to `most`: a target counts as that many means at most.
+    So the loss is convex, as smooth as `most`, and has a bounded derivative [1]_.
+
+    Parameters
+    ----------
+    half : float in [0.005, 7]
+        Half of the logarithm of the largest target over the lowest; the raw prediction
+        of the largest, and minus that of the lowest. Less would leave residuals that
+        are no larger than what an exponential is rounded by.
+    most : float in (1, inf), default=4.0
+        A target over a mean at most; ``exp(2 half)`` if that is less.
+
+    References
+    ----------
+    .. [1] McCullagh and Nelder (1989). Generalized Linear Models, section 8.3. (the
+       loss without bounds)
+    """
+
+    half: float
+    most: float = 4.0
+    n_outputs: ClassVar[int] = 1
+    is_convex: ClassVar[bool] = True
+    corners: ClassVar[int] = 2
+    summands: ClassVar[int] = 1
+    curvature_vanishes: ClassVar[bool] = False
+    raw_unit: ClassVar[float] = 0.25
+    noisy_clip: ClassVar[float] = math.inf
+    form: ClassVar[Form] = Form.GAMMA
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        half = check_real("half", self.half, low=0.005, high=7.0)
+        most = check_real("most", self.most, low=1.0, high=math.inf, low_open=True)
+        object.__setattr__(self, "half", half)
+        object.__setattr__(self, "most", min(most, math.exp(2 * half)))
+
+    @property
+    def smoothness(self) -> float:
+        return self.most
+
+    @property
+    def curvature_trace(self) -> float:
+        return self.most
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """The raw prediction of the largest target, and the largest ratio."""
+        return self.half, self.most
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """Largest residuals below 0 and above."""
+        return self.most - 1, 1 - math.exp(-2 * self.half)
+
+    @property
+    def value_at_zero(self) -> float:
+        """Of one of the two bounds: no target in between has lost more."""
+        ends = np.array([1.0, math.exp(2 * self.half)])
+        return float(self.value(ends, np.zeros((2, 1))).max())
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        logs = np.clip(np.log(np.maximum(y, 1.0)), 0.0, 2 * self.half)
+        above = raw[:, 0] + self.half
+        straight = np.maximum(logs - math.log(self.most), 0.0)
+        inside = np.clip(above, straight, 2 * self.half)
+        ratio = np.exp(logs - inside)
+        value = inside - logs + ratio - 1 + (1 - ratio) * (above - inside)
+        return np.asarray(value, dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        return np.asarray(1 - np.minimum(self._ratio(y, raw), self.most))
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        ratio = self._ratio(y, raw)
+        is_inside = (np.abs(raw) < self.half) & (ratio < self.most)
+        return np.asarray(np.where(is_inside, ratio, 0.0), dtype=np.float64)
+
+    def zero_out_bound(self, radius: float) -> float:
+        """The larger of both sides."""
+        return max(self.sides) * (1 + 1e-12)
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Twice that, attained by opposite rows orthogonal to w."""
+        return 2 * self.zero_out_bound(radius)
+
+    def _ratio(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        """Targets over means."""
+        above = np.clip(raw + self.half, 0.0, 2 * self.half)
+        return np.asarray(np.maximum(y, 1.0)[:, None] * np.exp(-above))
+
+
+# ---------------------------------------------- The quantile loss with a rounded kink
+
+
+@dataclass(frozen=True)
+class QuantileLoss:
+    r"""The pinball loss of targets in [-1, 1], quadratic within `h` of its kink.
+
+    With e = raw - y its derivative rises from ``-level`` at ``e = -h`` to
+    ``1 - level`` at ``e = h``: the pinball loss of y plus uniform noise of at most `h`,
+    on average [1]_.
+
+    Parameters
+    ----------
+    level : float in [0.01, 0.99]
+        Share of the targets that are to be below the prediction.
+    h : float in [1e-3, 1], default=0.05
+        Half the width of the rounded kink, in units of the target.
+
+    References
+    ----------
+    .. [1] Fernandes, Guerre and Horta (2021). Smoothing quantile regressions. Journal
+       of Business and Economic Statistics 39(1).
+    """
+
+    level: float
+    h: float = 0.05
+    n_outputs: ClassVar[int] = 1
+    is_convex: ClassVar[bool] = True
+    corners: ClassVar[int] = 2
+    summands: ClassVar[int] = 1
+    curvature_vanishes: ClassVar[bool] = False
+    # Of many outer targets few tell: less noise than for a mean, on made-up tables.
+    raw_unit: ClassVar[float] = 0.12
+    gain_clip: ClassVar[float] = 1 / 6
+    noisy_clip: ClassVar[float] = math.inf
+    form: ClassVar[Form] = Form.QUANTILE
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        level = check_real("level", self.level, low=0.01, high=0.99)
+        object.__setattr__(self, "level", level)
+        object.__setattr__(self, "h", check_real("h", self.h, low=1e-3, high=1.0))
+
+    @property
+    def smoothness(self) -> float:
+        return 1 / (2 * self.h)
+
+    @property
+    def curvature_trace(self) -> float:
+        return 1 / (2 * self.h)
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """The level, and half the width of the kink."""
+        return self.level, self.h
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """Largest residuals below 0 and above."""
+        return self.level, 1 - self.level
+
+    @property
+    def value_at_zero(self) -> float:
+        """Of one of the two bounds: the loss is convex in the target."""
+        return float(self.value(np.array([-1.0, 1.0]), np.zeros((2, 1))).max())
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = raw[:, 0] - np.clip(y, -1.0, 1.0)
+        inside = np.clip(error, -self.h, self.h)
+        round_part = (inside + self.h) ** 2 / (4 * self.h) + np.maximum(
+            error - inside, 0.0
+        )
+        return np.asarray(round_part - self.level * error, dtype=np.float64)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = raw - np.clip(y, -1.0, 1.0)[:, None]
+        rising = np.clip(error / (2 * self.h) + 0.5, 0.0, 1.0)
+        return np.asarray(rising - self.level, dtype=np.float64)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        error = raw - np.clip(y, -1.0, 1.0)[:, None]
+        return np.asarray((np.abs(error) < self.h) / (2 * self.h), dtype=np.float64)
+
+    def zero_out_bound(self, radius: float) -> float:
+        """The larger of both sides, attained at w = 0 by a target at its bound."""
+        return max(self.sides) * (1 + 1e-12)
+
+    def replace_one_bound(self, radius: float) -> float:
+        """Twice that, attained at w = 0 by opposite rows of the same target."""
+        return 2 * self.zero_out_bound(radius)

@@ -1,0 +1,824 @@
+"""`private_evaluation`: curves and scores from one noisy histogram."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_choice, check_count, check_real
+from skdp._show import card, new_axes
+from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
+from skdp.model_selection._scorer_sums import (
+    CellScoring,
+    average_precision,
+    f_scores,
+    roc_auc,
+    smooth_roc_auc,
+)
+from skdp.model_selection._scorers import resolve_scoring
+from skdp.model_selection._scores import (
+    Disagreements,
+    PrivateComparison,
+    PrivateScore,
+    ScoreRelease,
+    released_statistic,
+)
+from skdp.pipeline._report import total_of
+from skdp.privacy.release._record import PrivacyRecord, step_of
+
+# ------------------------------------------------------------------------------------
+# private_evaluation: what one noisy histogram says of a classifier, or of two
+
+
+# Records in each interval that a calibration takes to be as predicted: a few. It was
+# not compared with other numbers by a benchmark that is kept.
+_AS_PREDICTED = 4.0
+_RESPONSE_METHODS = ("auto", "predict_proba", "predict")
+# The smallest and the largest double between 0 and 1, but for subnormal ones.
+_INSIDE = (np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateConfusionMatrix:
+    """A released confusion matrix.
+
+    Parameters
+    ----------
+    labels : tuple
+        Public.
+    counts : ndarray of shape (n_labels, n_labels)
+        True labels by predicted ones; at least 0. Private output.
+    error : float
+        Standard deviation of the noise in one count. Public.
+    privacy_ : PrivacyRecord
+    """
+
+    labels: tuple[Any, ...]
+    counts: FloatArray
+    error: float
+    privacy_: PrivacyRecord
+
+    def to_frame(self) -> pd.DataFrame:
+        """The counts, true labels as rows."""
+        rows = pd.Index(self.labels, name="true")
+        return pd.DataFrame(
+            self.counts, index=rows, columns=pd.Index(self.labels, name="predicted")
+        )
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the records on the diagonal."""
+        return float(np.trace(self.counts) / max(self.counts.sum(), 1.0))
+
+    def f_score(self, beta: float = 1.0) -> pd.Series:
+        """F score of each label against the others; costs nothing.
+
+        Parameters
+        ----------
+        beta : float in (0, inf), default=1.0
+            By how much recall weighs more than precision.
+        """
+        beta = check_real(
+            "beta", beta, low=0, high=math.inf, low_open=True, high_open=True
+        )
+        return pd.Series(f_scores(self.counts, beta), index=list(self.labels))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """scikit-learn's `ConfusionMatrixDisplay` of the counts."""
+        from sklearn.metrics import ConfusionMatrixDisplay
+
+        display = ConfusionMatrixDisplay(
+            np.rint(self.counts).astype(int), display_labels=list(self.labels)
+        )
+        return display.plot(ax=ax)
+
+    def __repr__(self) -> str:
+        return f"{self.to_frame().round().to_string()}\n{self.privacy_!r}"
+
+    def _repr_html_(self) -> str:
+        counts = self.to_frame().round().to_html(border=0)
+        below = [counts, self.privacy_._repr_html_()]
+        return card("Counts of true and predicted labels", below=below)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateEvaluation:
+    """What one noisy histogram says of a classifier of two labels.
+
+    All but `labels` and `error` is private output or post-processing, and costs nothing
+    more. Errors are of the noise alone, not of the records' being a sample.
+
+    Parameters
+    ----------
+    labels : pair of labels
+        The second is the positive one. Public.
+    thresholds : ndarray of shape (n_intervals + 1,)
+        Ends of the intervals, from 0 to 1. Public.
+    counts : ndarray of shape (2, n_intervals)
+        Records of each label whose predicted probability of the positive label lies in
+        each interval, or users, who may be in parts of them; at least 0. Private
+        output.
+    error : float
+        Standard deviation of the noise in one count, before they were brought to be at
+        least 0 and to their sum. Public.
+    privacy_ : PrivacyRecord
+    """
+
+    labels: tuple[Any, Any]
+    thresholds: FloatArray
+    counts: FloatArray
+    error: float
+    privacy_: PrivacyRecord
+
+    @property
+    def roc_auc(self) -> float:
+        """Area under the ROC curve; records in one interval count as tied."""
+        return roc_auc(self.counts)
+
+    @property
+    def smooth_roc_auc(self) -> float:
+        """Area under a smooth rising curve through the points of `roc_curve`.
+
+        Of few intervals that are narrow at both ends it is mostly nearer than `roc_auc`
+        of many at small budgets, since few counts have less noise, but farther where
+        labels are easy to tell apart; see ``docs/model_selection.md``.
+        """
+        return smooth_roc_auc(self.counts)
+
+    @property
+    def roc_auc_error(self) -> float:
+        """Standard error of the noise in `roc_auc`, to first order."""
+        negative, positive = self.counts
+        n_negative, n_positive = float(negative.sum()), float(positive.sum())
+        if min(n_negative, n_positive) < 0.5:
+            return math.inf
+        below = (np.cumsum(negative) - negative / 2) / n_negative
+        above = (n_positive - np.cumsum(positive) + positive / 2) / n_positive
+        moved = np.hypot(
+            np.linalg.norm(below - self.roc_auc) / n_positive,
+            np.linalg.norm(above - self.roc_auc) / n_negative,
+        )
+        return float(self.error * moved)
+
+    @property
+    def average_precision(self) -> float:
+        """Area under precision by recall, labels spread evenly in each interval."""
+        return average_precision(self.counts)
+
+    @property
+    def expected_calibration_error(self) -> float:
+        """`calibration_error` of ten intervals, or of all where there are fewer."""
+        return self.calibration_error()
+
+    def calibration_error(self, n_bins: int | None = None) -> float:
+        """Mean distance of predicted and found shares, by records.
+
+        Noise makes it larger: below about ``0.8 * error * n_bins / n_samples`` it
+        cannot be told from 0.
+
+        Parameters
+        ----------
+        n_bins : int or None, default=None
+            At most as many as there are intervals. None: ten, or all of fewer.
+        """
+        found = self.calibration_curve(n_bins)
+        apart = np.abs(found["predicted"] - found["positive"])
+        return float((apart * found["count"]).sum() / max(found["count"].sum(), 1.0))
+
+    def calibration_curve(self, n_bins: int | None = None) -> pd.DataFrame:
+        """Predicted and found share of the positive label, by probability.
+
+        Parameters
+        ----------
+        n_bins : int or None, default=None
+            Intervals are joined to so many at most; those without records are left
+            out. None: ten, or all of fewer.
+
+        Returns
+        -------
+        DataFrame
+            ``predicted`` (every record in the middle of its interval), ``positive``,
+            ``count`` and ``error``, the standard error of the noise in ``positive``.
+        """
+        n = self.counts.shape[1]
+        if n_bins is None:
+            n_bins = min(10, n)
+        n_bins = check_count("n_bins", n_bins, high=n)
+        joined = np.arange(n) * n_bins // n
+        middles = (self.thresholds[1:] + self.thresholds[:-1]) / 2
+        both = self.counts.sum(axis=0)
+        count, positive, predicted, cells = (
+            np.bincount(joined, weights, minlength=n_bins)
+            for weights in (both, self.counts[1], both * middles, np.ones(n))
+        )
+        is_there = count >= 0.5
+        count, cells = count[is_there], cells[is_there]
+        share = positive[is_there] / count
+        error = self.error * np.sqrt(cells * (share**2 + (1 - share) ** 2)) / count
+        return pd.DataFrame(
+            {
+                "predicted": predicted[is_there] / count,
+                "positive": share,
+                "count": count,
+                "error": error,
+            }
+        )
+
+    def calibrate(
+        self, probabilities: ArrayLike, method: str = "isotonic"
+    ) -> FloatArray:
+        """Predicted probabilities brought near to the shares that were found.
+
+        `calibrator` of them; the order of records stays but for ties. Costs nothing.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_samples,)
+            Of the positive label: ``model.predict_proba(X)[:, 1]``.
+        method : {"isotonic", "sigmoid"}, default="isotonic"
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.calibrator(method)(probabilities)
+
+    def calibrator(self, method: str = "isotonic") -> Calibrator:
+        """A map of probabilities that is fitted to the released counts.
+
+        A share counts for less where the noise of its interval is large, and each
+        interval as if a few more records had been found that are as predicted: where
+        nothing can be told probabilities stay, and none becomes 0 or 1.
+
+        Parameters
+        ----------
+        method : {"isotonic", "sigmoid"}, default="isotonic"
+            Any rising map, or one of two numbers (Platt's), which noise and few records
+            mislead less.
+        """
+        check_choice("method", method, CALIBRATORS)
+        both, positive = self.counts.sum(axis=0), self.counts[1]
+        middles = (self.thresholds[1:] + self.thresholds[:-1]) / 2
+        middles = np.clip(middles, *_INSIDE)  # of the narrowest they are ends, rounded
+        # One over four times the variance of a share, of the sample and of the noise.
+        known = both / np.maximum(both + 4 * self.error**2, 1.0)
+        weights = known * both + _AS_PREDICTED
+        shares = (known * positive + _AS_PREDICTED * middles) / weights
+        return CALIBRATORS[method].of(middles, shares, weights)
+
+    def roc_curve(self) -> pd.DataFrame:
+        """``fpr``, ``tpr`` and ``threshold``, from the largest threshold down."""
+        false, true = self._called()
+        negative, positive = self.counts.sum(axis=1)
+        return pd.DataFrame(
+            {
+                "fpr": false / max(negative, 1e-9),
+                "tpr": true / max(positive, 1e-9),
+                "threshold": self.thresholds[::-1],
+            }
+        )
+
+    def precision_recall_curve(self) -> pd.DataFrame:
+        """``precision``, ``recall`` and ``threshold``, from the largest down."""
+        false, true = self._called()
+        called = false + true
+        out = np.ones_like(called)
+        return pd.DataFrame(
+            {
+                "precision": np.divide(true, called, out=out, where=called > 0),
+                "recall": true / max(float(self.counts[1].sum()), 1e-9),
+                "threshold": self.thresholds[::-1],
+            }
+        )
+
+    def confusion_matrix(self, threshold: float = 0.5) -> PrivateConfusionMatrix:
+        """Counts of true and predicted labels at a threshold of the probability.
+
+        Parameters
+        ----------
+        threshold : float in [0, 1], default=0.5
+            The nearest of `thresholds` is taken.
+        """
+        cut = self._cut(threshold)
+        counts = np.column_stack(
+            [self.counts[:, :cut].sum(axis=1), self.counts[:, cut:].sum(axis=1)]
+        )
+        most = max(cut, self.counts.shape[1] - cut)
+        error = self.error * math.sqrt(most)
+        return PrivateConfusionMatrix(self.labels, counts, error, self.privacy_)
+
+    def f_score(self, threshold: float = 0.5, *, beta: float = 1.0) -> float:
+        """F score of the positive label at a threshold, as in `confusion_matrix`."""
+        return float(self.confusion_matrix(threshold).f_score(beta).iloc[1])
+
+    def _cut(self, threshold: float) -> int:
+        threshold = check_real("threshold", threshold, low=0.0, high=1.0)
+        return int(np.argmin(np.abs(self.thresholds - threshold)))
+
+    def _called(self) -> tuple[FloatArray, FloatArray]:
+        """Records of each label above each threshold, from the largest down."""
+        zero = np.zeros((2, 1))
+        false, true = np.hstack([zero, np.cumsum(self.counts[:, ::-1], axis=1)])
+        return false, true
+
+    def plot_roc(self, *, ax: Any = None, name: str | None = None) -> Any:
+        """scikit-learn's `RocCurveDisplay`."""
+        from sklearn.metrics import RocCurveDisplay
+
+        curve = self.roc_curve()
+        display = RocCurveDisplay(
+            fpr=curve["fpr"].to_numpy(),
+            tpr=curve["tpr"].to_numpy(),
+            roc_auc=self.roc_auc,
+            pos_label=self.labels[1],
+        )
+        return display.plot(ax=ax, name=name)
+
+    def plot_precision_recall(self, *, ax: Any = None, name: str | None = None) -> Any:
+        """scikit-learn's `PrecisionRecallDisplay`."""
+        from sklearn.metrics import PrecisionRecallDisplay
+
+        curve = self.precision_recall_curve()
+        display = PrecisionRecallDisplay(
+            precision=curve["precision"].to_numpy()[::-1],
+            recall=curve["recall"].to_numpy()[::-1],
+            average_precision=self.average_precision,
+            pos_label=self.labels[1],
+        )
+        return display.plot(ax=ax, name=name)
+
+    def plot_calibration(
+        self,
+        n_bins: int | None = None,
+        *,
+        ax: Any = None,
+        name: str | None = None,
+    ) -> Any:
+        """scikit-learn's `CalibrationDisplay`."""
+        from sklearn.calibration import CalibrationDisplay
+
+        curve = self.calibration_curve(n_bins)
+        predicted = curve["predicted"].to_numpy()
+        display = CalibrationDisplay(
+            prob_true=curve["positive"].to_numpy(),
+            prob_pred=predicted,
+            y_prob=predicted,
+            pos_label=self.labels[1],
+        )
+        return display.plot(ax=ax, name=name)
+
+    def _numbers(self) -> dict[str, str]:
+        return {
+            "ROC AUC": f"{self.roc_auc:.4f} (noise: {self.roc_auc_error:.2g})",
+            "average precision": f"{self.average_precision:.4f}",
+            "F1 at 1/2": f"{self.f_score():.4f}",
+            "expected calibration error": f"{self.calibration_error():.4f}",
+        }
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<27} {text}" for name, text in self._numbers().items()]
+        return "\n".join([*lines, repr(self.privacy_)])
+
+    def _repr_html_(self) -> str:
+        told = f"Evaluated privately, {self.labels[1]!r} is positive"
+        below = [self.privacy_._repr_html_()]
+        return card(told, self._numbers().items(), below=below)
+
+
+def private_evaluation(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    groups: Any = None,
+    epsilon: float,
+    delta: float = 1e-6,
+    adjacency: str = "replace_one",
+    privacy_unit: str = "record",
+    classes: Any = None,
+    response_method: str = "auto",
+    thresholds: Any = None,
+    random_state: int | None = None,
+    ledger: Any = None,
+) -> Any:
+    """Evaluate a fitted classifier, or compare two of them, at the cost of one release.
+
+    What is counted follows from public facts:
+
+    * of two labels, with `predict_proba`: records by label, and by interval of the
+      predicted probability. ROC curve and AUC, precision and recall, calibration, and
+      confusion matrices and F scores at every threshold follow from the counts;
+    * of any number of labels, by `predict`: records by true and predicted label;
+    * of two classifiers: records that only the one, or only the other, labels right.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
+    `adjacency`, with the number of records public, or for all rows of one user, as in
+    `private_score`. The counts are released once, with noise: a record is in one cell,
+    so that one exchanged moves them by the root of 2 and one that becomes the null
+    record by 1 (``docs/proofs/private_score.md``). Labels and intervals are public.
+
+    Parameters
+    ----------
+    estimator : fitted classifier, or a tuple or list of two that are compared
+        Public, or paid for; see `private_score`.
+    X : array-like, CSR or source of shape (n_samples, n_features)
+        A row of a source that one of two models cannot read counts for neither.
+    y : array-like of shape (n_samples,)
+        Left out with a source.
+    groups : array-like of shape (n_samples,) or None, default=None
+        Ids of users, with ``privacy_unit="user"``; left out with a source.
+    epsilon : float in [1e-6, 1e8] or inf
+        Privacy loss. inf gives exact counts, which are **not** private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        As in `private_score`.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    privacy_unit : {"record", "user"}, default="record"
+        As in `private_score`.
+    classes : array-like of labels or None, default=None
+        Public. In any order: of two the second of the sorted ones is positive, as in
+        the estimator's, which None takes. Left out with two models.
+    response_method : {"auto", "predict_proba", "predict"}, default="auto"
+        What is asked of the estimator. "auto": "predict_proba" if it has that and two
+        labels, else "predict". For the confusion matrix alone "predict" has less noise.
+        Left out with two models.
+    thresholds : sequence of floats or None, default=None
+        Ends of the intervals of the probability: rising, from 0 to 1. More of them tell
+        ranks more finely, and add more noise; of a rare label most should be near 0.
+        None: 24 intervals of equal width.
+    random_state : int or None, default=None
+        None: private noise. An integer makes it reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+
+    Returns
+    -------
+    PrivateEvaluation, PrivateConfusionMatrix or PrivateComparison
+        Of probabilities, of predicted labels, or of two classifiers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a parameter or input out of range. Nothing was spent.
+    BudgetExceeded
+        If the ledger's cap does not allow this. Nothing was read or spent.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from skdp import private_evaluation
+    >>> X, y = make_classification(4000, random_state=0)
+    >>> model = LogisticRegression().fit(X[:2000], y[:2000])
+    >>> found = private_evaluation(model, X[2000:], y[2000:], epsilon=1.0)
+    >>> 0.8 < found.roc_auc <= 1.0, found.privacy_.epsilon
+    (True, 1.0)
+
+    The confusion matrix alone, and a comparison with another model:
+
+    >>> labels = private_evaluation(
+    ...     model, X[2000:], y[2000:], epsilon=1.0, response_method="predict"
+    ... )
+    >>> labels.counts.shape
+    (2, 2)
+    >>> other = LogisticRegression(C=1e-4).fit(X[:200], y[:200])
+    >>> both = private_evaluation((model, other), X[2000:], y[2000:], epsilon=1.0)
+    >>> -1 <= both.difference <= 1
+    True
+    """
+    release = ScoreRelease(
+        epsilon, delta, adjacency, random_state, ledger, privacy_unit
+    )
+    scoring = _counted(estimator, classes, response_method, thresholds)
+    models = tuple(estimator) if isinstance(estimator, list) else estimator
+    found = released_statistic(release, scoring, models, X, y, groups)
+    n_samples = found.record.n_samples
+    if isinstance(scoring, Disagreements):
+        one, other = found.value.tolist()
+        return PrivateComparison(one, other, found.deviation, n_samples, found.record)
+    counts = scoring.counts(found.value, n_samples)
+    if "thresholds" not in scoring.params:
+        return PrivateConfusionMatrix(
+            scoring.classes, counts, found.deviation, found.record
+        )
+    low, high = scoring.classes
+    ends = np.array(scoring.params["thresholds"])
+    return PrivateEvaluation((low, high), ends, counts, found.deviation, found.record)
+
+
+def _counted(
+    estimator: Any, classes: Any, response_method: str, thresholds: Any
+) -> CellScoring | Disagreements:
+    """What is counted, by public facts."""
+    check_choice("response_method", response_method, _RESPONSE_METHODS)
+    if isinstance(estimator, (tuple, list)):
+        given = classes is not None or thresholds is not None
+        return _compared(estimator, given or response_method == "predict_proba")
+    check_is_fitted(estimator)
+    matrix = resolve_scoring("f1_macro", estimator, classes=classes)
+    assert isinstance(matrix, CellScoring)
+    if response_method == "auto":
+        has_curves = len(matrix.classes) == 2 and hasattr(estimator, "predict_proba")
+        is_asked = has_curves or thresholds is not None
+        response_method = "predict_proba" if is_asked else "predict"
+    if response_method == "predict_proba":
+        params = None if thresholds is None else {"thresholds": thresholds}
+        curves = resolve_scoring("roc_auc", estimator, classes=classes, params=params)
+        assert isinstance(curves, CellScoring)
+        return curves
+    if thresholds is not None:
+        raise ValueError(
+            "The 'thresholds' parameter must be None with response_method='predict', "
+            "which has no probabilities. Got something else. Use "
+            "response_method='predict_proba'."
+        )
+    return replace(matrix, name="confusion_matrix")
+
+
+def _compared(models: Any, has_other_facts: bool) -> Disagreements:
+    """The question about two classifiers."""
+    if len(models) != 2:
+        raise ValueError(
+            "The 'estimator' argument must be a fitted classifier, or two of them. Got "
+            f"{len(models)}. Compare two at a time."
+        )
+    if has_other_facts:
+        raise ValueError(
+            "The 'classes', 'response_method' and 'thresholds' parameters must be left "
+            "out with two classifiers, of which predicted labels are compared. Got one "
+            "of them. Evaluate each classifier by itself for probabilities."
+        )
+    for each in models:
+        check_is_fitted(each)
+        resolve_scoring("accuracy", each)
+    return Disagreements()
+
+
+# ----------------------- What a model is worth by epsilon, and what the picture costs
+
+
+_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_FREE = "costs nothing: forecast from public facts"
+
+
+class PrivacyUtilityDisplay:
+    """What a model is worth by epsilon, and what the picture costs.
+
+    A forecast costs nothing. **Every fitted model is an event of its own**, and so is
+    every private score: whoever chooses an epsilon from such a picture has spent all of
+    them together, which the title tells.
+
+    Parameters
+    ----------
+    epsilons : sequence of float
+        Rising.
+    values : sequence of float
+    errors : sequence of float, or None, default=None
+        Standard errors of the noise in the values; 0 where none is known.
+    measured : str, default=""
+        What the values are.
+    cost : str, default=""
+        What all of it cost together.
+    levels : mapping of str to float, or None, default=None
+        Values to compare with, by name.
+    log : bool, default=False
+        Whether values are drawn in powers of ten.
+
+    Attributes
+    ----------
+    line_ : matplotlib Artist
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from skdp import DPLogisticRegression
+    >>> from skdp.model_selection import PrivacyUtilityDisplay
+    >>> model = DPLogisticRegression()
+    >>> shown = PrivacyUtilityDisplay.from_estimator(
+    ...     model, (2_000, 30)
+    ... )  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        epsilons: Sequence[float],
+        values: Sequence[float],
+        *,
+        errors: Sequence[float] | None = None,
+        measured: str = "",
+        cost: str = "",
+        levels: Mapping[str, float] | None = None,
+        log: bool = False,
+    ) -> None:
+        self.epsilons, self.values, self.errors = epsilons, values, errors
+        self.measured, self.cost = measured, cost
+        self.levels, self.log = levels, log
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        shape: Sequence[int],
+        *,
+        epsilons: Sequence[float] = _EPSILONS,
+        ax: Any = None,
+        name: str | None = None,
+    ) -> Self:
+        """Draw noise against signal, forecast for some epsilons.
+
+        Reads nothing, fits nothing, spends nothing.
+
+        Parameters
+        ----------
+        estimator : estimator of skdp with `forecast`
+            Fitted or not; its own epsilon is left out.
+        shape : sequence of int
+            What its `forecast` takes: mostly ``(n_samples, n_features)``.
+        epsilons : sequence of float in [1e-6, 1e8]
+        ax : matplotlib Axes or None, default=None
+        name : str or None, default=None
+            In the legend; None tells the class.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+            Drawn.
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no `forecast`.
+        ValueError
+            For an epsilon or a shape out of range.
+        """
+        if not hasattr(estimator, "forecast"):
+            raise TypeError(
+                "The 'estimator' argument must be an estimator with a forecast. Got an "
+                f"instance of {type(estimator).__name__}. Use from_scores with models "
+                "that are fitted and scored."
+            )
+        told = [
+            clone(estimator).set_params(epsilon=epsilon).forecast(*shape)
+            for epsilon in _some("epsilons", sorted(epsilons))
+        ]
+        display = cls(
+            [one.epsilon for one in told],
+            [one.noise_to_signal for one in told],
+            measured="noise in a coefficient over its size",
+            cost=_FREE,
+            levels={
+                "little noise below": told[0].little_to,
+                "a constant above": told[0].constant_from,
+            },
+            log=True,
+        )
+        return display.plot(ax=ax, name=name or type(estimator).__name__)
+
+    @classmethod
+    def from_scores(
+        cls,
+        models: Sequence[Any],
+        scores: Sequence[PrivateScore] | Sequence[float],
+        *,
+        ax: Any = None,
+        name: str | None = None,
+    ) -> Self:
+        """Draw scores of fitted models.
+
+        Parameters
+        ----------
+        models : sequence of fitted estimators of skdp, or of their `privacy_`
+            All under one relation.
+        scores : sequence of PrivateScore, or of float
+            One for each. Numbers are taken as they are: scores of public records, say.
+            Of private ones they would be on no books.
+        ax : matplotlib Axes or None, default=None
+        name : str or None, default=None
+            In the legend.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+            Drawn.
+
+        Raises
+        ------
+        ValueError
+            If there is not one score for each model, if relations or scorings differ,
+            or if an epsilon is infinite.
+        TypeError
+            If a model has no `privacy_`, or if only some scores are private.
+        """
+        _some("models", models)
+        records = [_record(model) for model in models]
+        if len(records) != len(scores):
+            raise ValueError(
+                "The 'scores' argument must have one score for each of "
+                f"{len(records)} models. Got {len(scores)}."
+            )
+        if not all(math.isfinite(record.epsilon) for record in records):
+            raise ValueError(
+                "Every model must have a finite epsilon. Got one without privacy. "
+                "Leave it out, and draw its score by axhline on ax_."
+            )
+        paid = [score for score in scores if isinstance(score, PrivateScore)]
+        if paid and len(paid) < len(scores):
+            raise TypeError(
+                "The 'scores' argument must have private scores or numbers. Got both."
+            )
+        scorings = sorted({score.scoring for score in paid})
+        if len(scorings) > 1:
+            raise ValueError(f"Scores must be of one kind. Got {scorings}.")
+        cost = f"fits together {_together(records)}"
+        if paid:
+            cost += f"; scores together {_together([x.privacy for x in paid])}"
+        order = sorted(range(len(records)), key=lambda i: records[i].epsilon)
+        errors = [paid[i].standard_error or 0.0 for i in order] if paid else None
+        display = cls(
+            [records[i].epsilon for i in order],
+            [float(scores[i]) for i in order],
+            errors=errors,
+            measured=scorings[0] if paid else "score",
+            cost=cost,
+        )
+        return display.plot(ax=ax, name=name)
+
+    def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            None makes a figure.
+        name : str or None, default=None
+            In the legend.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+            Itself.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+        ax = new_axes("epsilons and values") if ax is None else ax
+        drawn = ax.errorbar(
+            self.epsilons, self.values, yerr=self.errors, marker="o", capsize=2
+        )
+        self.line_ = drawn.lines[0]
+        drawn.set_label(name or "_")
+        for told, level in (self.levels or {}).items():
+            ax.axhline(level, linestyle=":", color="0.5")
+            ax.annotate(
+                told,
+                (0.98, level),
+                xycoords=("axes fraction", "data"),
+                horizontalalignment="right",
+                verticalalignment="bottom",
+            )
+        ax.set(xscale="log", xlabel="epsilon", ylabel=self.measured)
+        ax.set_title(self.cost.replace("; ", "\n"), fontsize="medium")
+        if self.log:
+            ax.set_yscale("log")
+        if name:
+            ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _some(name: str, given: Sequence[Any]) -> Sequence[Any]:
+    if not given:
+        raise ValueError(f"The {name!r} argument must have an entry. Got none.")
+    return given
+
+
+def _record(model: Any) -> PrivacyRecord:
+    record = getattr(model, "privacy_", model)
+    if not isinstance(record, PrivacyRecord):
+        raise TypeError(
+            "The 'models' argument must have fitted estimators of skdp, or their "
+            f"privacy_. Got an instance of {type(model).__name__}. Fit it first."
+        )
+    return record
+
+
+def _together(records: Sequence[PrivacyRecord]) -> str:
+    """What several releases cost, if they are of the same records."""
+    relations = sorted({str(record.adjacency) for record in records})
+    if len(relations) > 1:
+        raise ValueError(
+            f"All must be under one relation. Got {' and '.join(relations)}, which "
+            "cannot be added up."
+        )
+    epsilon, delta = total_of([step_of(record) for record in records])
+    return f"({epsilon:.3g}, {delta:.3g}) under {relations[0]}"

@@ -1,0 +1,475 @@
+"""Thresholds and calibration that are chosen on held-out records."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.metrics import confusion_matrix
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_choice
+from skdp.io._external import TableSource
+from skdp.io._takes import refuse_targets
+from skdp.model_selection._calibrators import CALIBRATORS
+from skdp.model_selection._evaluation import PrivateEvaluation
+from skdp.model_selection._methods import (
+    Choice,
+    ChosenMethod,
+    HeldOut,
+    Measured,
+    SearchFacts,
+)
+from skdp.model_selection._scorer_sums import (
+    N_INTERVALS,
+    CellScoring,
+    PrivateScoring,
+    checked_thresholds,
+    f_scores,
+)
+from skdp.model_selection._scorers import resolve_scoring
+from skdp.model_selection._search import PrivateSearch, _Plan
+from skdp.privacy.release._record import PrivacyRecord
+
+# ------------------------------------------------------------------------------------
+# Private classifiers of two labels with a histogram of held-out records, in one event
+# What subclasses make of the histogram is post-processing.
+
+
+# Narrow at both ends, where probabilities of a rare label are, and of a common one.
+FINE = tuple(
+    (np.sin(np.arange(N_INTERVALS + 1) * math.pi / 2 / N_INTERVALS) ** 2).tolist()
+)
+
+
+def accuracy_of(confusion: FloatArray) -> float:
+    """Share of the records on the diagonal."""
+    return float(np.trace(confusion) / max(confusion.sum(), 1.0))
+
+
+class EvaluatedClassifier(PrivateSearch):
+    """A search with one candidate, which is evaluated on records that are held out."""
+
+    method = "held_out"
+    refit: ClassVar[bool] = True
+    n_jobs: ClassVar[None] = None
+    thresholds: Any
+    validation_fraction: float | None
+
+    @abstractmethod
+    def _read_off(self, evaluation: PrivateEvaluation) -> None:
+        """Keep what follows from the released histogram."""
+
+    @property
+    @abstractmethod
+    def _cut(self) -> float:
+        """The probability from which on labels are positive."""
+
+    @abstractmethod
+    def _score_of(self, confusion: FloatArray) -> float:
+        """The score of a confusion matrix of true labels by predicted ones."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels by the threshold. Post-processing.
+
+        Parameters
+        ----------
+        X : array-like, CSR or source of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        is_positive = self.decision_function(X) >= 0
+        return np.asarray(self.classes_[is_positive.astype(np.int64)])
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Probability of the positive label less the threshold. Post-processing."""
+        return np.asarray(self.predict_proba(X)[:, 1] - self._cut)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The score of the predictions for raw data: **not** private.
+
+        For a score that may be released use `skdp.private_score`.
+        """
+        check_is_fitted(self)
+        if isinstance(X, TableSource):
+            refuse_targets(y)
+            raise TypeError(
+                "score() needs a table in memory. Got a source. Use "
+                "skdp.private_score(model, source, ...)."
+            )
+        confusion = confusion_matrix(y, self.predict(X), labels=list(self.classes_))
+        return self._score_of(confusion.astype(np.float64))
+
+    def _list_candidates(self) -> list[dict[str, Any]]:
+        self._thresholds()
+        return [{}]
+
+    def _thresholds(self) -> tuple[float, ...]:
+        return checked_thresholds(FINE if self.thresholds is None else self.thresholds)
+
+    def _scorer(self, stand_in: Any) -> PrivateScoring:
+        n_classes = len(getattr(stand_in, "classes_", ()))
+        if n_classes > 2:
+            # In scikit-learn's words, which its tools look for.
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"multiclass. Got a model of {n_classes} labels. Use its predictions "
+                "as they are, or one model for each label."
+            )
+        params = {"thresholds": self._thresholds()}
+        return resolve_scoring("roc_auc", stand_in, params=params)
+
+    def _method(self, facts: SearchFacts) -> ChosenMethod:
+        return ChosenMethod(HeldOut(), "no record is in both parts")
+
+    def _adds_in_squares(self) -> bool:
+        return bool(self.delta > 0)
+
+    def _be_one_of_several(self) -> None:
+        """All that is released adds up without loss if delta is above 0."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _keep(self, choice: Choice, plan: _Plan, record: PrivacyRecord) -> None:
+        super()._keep(choice, plan, record)
+        self.estimator_ = self.best_estimator_
+        facts, scorer = plan.facts, plan.facts.scorer
+        assert isinstance(scorer, CellScoring)
+        statistic, deviation = np.zeros(scorer.size), 0.0
+        if isinstance(choice, Measured) and choice.statistic is not None:
+            statistic, deviation = choice.statistic, choice.deviation
+        (fitted,) = plan.chosen.method.needs(1.0, facts)
+        counts = scorer.counts(statistic, facts.n_samples - fitted.rows)
+        low, high = scorer.classes
+        ends = np.array(scorer.params["thresholds"])
+        self.evaluation_ = PrivateEvaluation(
+            (low, high), ends, counts, deviation, record
+        )
+        self._read_off(self.evaluation_)
+
+
+# ------------------------------------------------------------------------------------
+# DPTunedThresholdClassifier: where to cut probabilities, chosen privately
+
+
+def _balanced_accuracy(confusion: FloatArray) -> float:
+    true = np.maximum(confusion.sum(axis=1), 0.5)
+    return float(np.mean(np.diag(confusion) / true))
+
+
+def _f1(confusion: FloatArray) -> float:
+    return float(f_scores(confusion)[1])
+
+
+# Of the confusion matrix at a threshold, greater is better.
+THRESHOLD_SCORES: dict[str, Callable[[FloatArray], float]] = {
+    "accuracy": accuracy_of,
+    "balanced_accuracy": _balanced_accuracy,
+    "f1": _f1,
+}
+
+
+class DPTunedThresholdClassifier(EvaluatedClassifier):
+    """Fit a private classifier and choose its decision threshold, within one budget.
+
+    Some records, drawn at random, are held out. `estimator` is fitted privately to the
+    others; then one noisy histogram of the probabilities that it predicts for the
+    held-out records, by label, is released, and the threshold that scores best by it
+    is taken. Both have the whole budget, since no record is in both parts.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
+    `adjacency`, with the number of records public, or for all rows of one user, with
+    the number of users public: one event for fit and histogram
+    (``docs/proofs/private_score.md``). The threshold is post-processing of the
+    histogram, never of raw probabilities.
+
+    A threshold that is *declared* costs nothing: scikit-learn's
+    `FixedThresholdClassifier` around any fitted private model.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private classifier of two labels with predict_proba, or a pipeline that ends
+        in one. Its private steps keep their default epsilon and delta and have no
+        ledger, as in `DPGridSearchCV`.
+    scoring : {"balanced_accuracy", "f1", "accuracy"}, default="balanced_accuracy"
+        What the threshold is chosen by.
+    epsilon : float in [1e-6, 1e8], default=1.0
+        Privacy loss, of fit and histogram together.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    privacy_unit : {"record", "user"}, default="record"
+        As in `DPGridSearchCV`.
+    thresholds : sequence of floats or None, default=None
+        What to choose from: rising, from 0 to 1, known without looking at the data;
+        the ends call all records, or (but for those of probability 1) none positive.
+        None: 24 intervals that are narrow near 0 and 1.
+    validation_fraction : float in (0, 1) or None, default=None
+        Share of the records that is held out. None: 0.2.
+    verbose : bool, default=False
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that the event is charged to before anything is read.
+
+    Attributes
+    ----------
+    best_threshold_ : float
+        Labels are positive from this probability on. Private output.
+    best_score_ : float
+        `scoring` at the threshold by the released histogram: optimistic, as the best of
+        several. Private output.
+    evaluation_ : PrivateEvaluation
+        All else that the histogram says of the model on the held-out records. Private
+        output.
+    estimator_ : estimator
+        The fitted model. Private output.
+    has_model_ : bool
+        True: a fit that fails raises `SourceError`. Public.
+    classes_ : ndarray of shape (2,)
+        The second is the positive one. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    DPCalibratedClassifier : Probabilities that are brought near to shares.
+    sklearn.model_selection.FixedThresholdClassifier : A declared threshold, for
+        nothing.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skdp import DPLogisticRegression
+    >>> from skdp.model_selection import DPTunedThresholdClassifier
+    >>> X, y = make_classification(8000, 5, weights=[0.9], random_state=0)
+    >>> model = DPLogisticRegression(data_norm=5.0, classes=[0, 1])
+    >>> tuned = DPTunedThresholdClassifier(model, epsilon=2.0).fit(X, y)
+    >>> bool(0 <= tuned.best_threshold_ <= 1), tuned.privacy_.epsilon
+    (True, 2.0)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        scoring: str = "balanced_accuracy",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        thresholds: Any = None,
+        validation_fraction: float | None = None,
+        verbose: bool = False,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.scoring = scoring
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.thresholds = thresholds
+        self.validation_fraction = validation_fraction
+        self.verbose = verbose
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def _list_candidates(self) -> list[dict[str, Any]]:
+        check_choice("scoring", self.scoring, THRESHOLD_SCORES)
+        return super()._list_candidates()
+
+    def _read_off(self, evaluation: PrivateEvaluation) -> None:
+        self.scoring_ = self.scoring
+        self.best_threshold_, self.best_score_ = best_threshold(
+            evaluation, THRESHOLD_SCORES[self.scoring]
+        )
+
+    @property
+    def _cut(self) -> float:
+        return self.best_threshold_
+
+    def _score_of(self, confusion: FloatArray) -> float:
+        return THRESHOLD_SCORES[self.scoring_](confusion)
+
+
+def best_threshold(
+    evaluation: PrivateEvaluation, score: Callable[[FloatArray], float]
+) -> tuple[float, float]:
+    """The threshold of the best score by released counts, and that score.
+
+    Of equal ones the nearest to 1/2.
+    """
+    found = [
+        (score(evaluation.confusion_matrix(cut).counts), -abs(cut - 0.5), float(cut))
+        for cut in evaluation.thresholds
+    ]
+    value, _, cut = max(found)
+    return cut, value
+
+
+# ------------------------------------------------------------------------------------
+# DPCalibratedClassifier: probabilities brought near to shares, privately
+
+
+class DPCalibratedClassifier(EvaluatedClassifier):
+    """Fit a private classifier and calibrate its probabilities, within one budget.
+
+    Some records, drawn at random, are held out. `estimator` is fitted privately to the
+    others; then one noisy histogram of the probabilities that it predicts for the
+    held-out records, by label, is released, and probabilities are brought near to the
+    shares that were found there. Both have the whole budget, since no record is in
+    both parts.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
+    `adjacency`, with the number of records public, or for all rows of one user, with
+    the number of users public: one event for fit and histogram
+    (``docs/proofs/private_score.md``). The calibration is post-processing of the
+    histogram, never of raw probabilities.
+
+    Of a model that is fitted already `private_evaluation(...).calibrate` does the same
+    by records that it has not seen.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private classifier of two labels with predict_proba, or a pipeline that ends
+        in one. Its private steps keep their default epsilon and delta and have no
+        ledger, as in `DPGridSearchCV`.
+    method : {"sigmoid", "isotonic"}, default="sigmoid"
+        A rising map of two numbers (Platt's, of log-odds), or any rising map. The
+        second takes many held-out records, or a large epsilon.
+    epsilon : float in [1e-6, 1e8], default=1.0
+        Privacy loss, of fit and histogram together.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    privacy_unit : {"record", "user"}, default="record"
+        As in `DPGridSearchCV`.
+    thresholds : sequence of floats or None, default=None
+        Ends of the histogram's intervals: rising, from 0 to 1, known without looking at
+        the data. Probabilities beyond the middles of the first and the last one become
+        equal. None: 24 intervals that are narrow near 0 and 1, of which the first ends
+        at 0.004: declare finer ones for a label that is rarer.
+    validation_fraction : float in (0, 1) or None, default=None
+        Share of the records that is held out. None: 0.2.
+    verbose : bool, default=False
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that the event is charged to before anything is read.
+
+    Attributes
+    ----------
+    calibrator_ : Sigmoid or Isotonic
+        From probabilities of `estimator_` to calibrated ones. Private output.
+    evaluation_ : PrivateEvaluation
+        What the histogram says of `estimator_`, before it is calibrated, on the
+        held-out records. Private output.
+    best_score_ : float
+        Its ROC AUC; a rising map changes no ranks but for ties. Private output.
+    estimator_ : estimator
+        The fitted model, not calibrated. Private output.
+    has_model_ : bool
+        True: a fit that fails raises `SourceError`. Public.
+    classes_ : ndarray of shape (2,)
+        The second is the positive one. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    DPTunedThresholdClassifier : A threshold that is chosen by the same histogram.
+    sklearn.calibration.CalibratedClassifierCV : Calibration without privacy.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from skdp import DPLogisticRegression
+    >>> from skdp.model_selection import DPCalibratedClassifier
+    >>> X, y = make_classification(8000, 5, random_state=0)
+    >>> model = DPLogisticRegression(data_norm=5.0, classes=[0, 1])
+    >>> calibrated = DPCalibratedClassifier(model, epsilon=2.0).fit(X, y)
+    >>> share = calibrated.predict_proba(X)[:, 1].mean()
+    >>> bool(abs(share - y.mean()) < 0.1), calibrated.privacy_.epsilon
+    (True, 2.0)
+    """
+
+    # Labels are the likelier ones.
+    _cut = 0.5
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        method: str = "sigmoid",
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        thresholds: Any = None,
+        validation_fraction: float | None = None,
+        verbose: bool = False,
+        random_state: int | None = None,
+        ledger: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.thresholds = thresholds
+        self.validation_fraction = validation_fraction
+        self.verbose = verbose
+        self.random_state = random_state
+        self.ledger = ledger
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated probabilities. Post-processing.
+
+        Parameters
+        ----------
+        X : array-like, CSR or source of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+        """
+        raw = super().predict_proba(X)[:, 1]
+        positive = self.calibrator_(raw)
+        return np.column_stack([1 - positive, positive])
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of calibrated probabilities. Post-processing."""
+        return np.asarray(np.log(self.predict_proba(X)))
+
+    def _list_candidates(self) -> list[dict[str, Any]]:
+        check_choice("method", self.method, CALIBRATORS)
+        return super()._list_candidates()
+
+    def _read_off(self, evaluation: PrivateEvaluation) -> None:
+        self.calibrator_ = evaluation.calibrator(self.method)
+        self.best_score_ = evaluation.roc_auc
+
+    def _score_of(self, confusion: FloatArray) -> float:
+        return accuracy_of(confusion)

@@ -1,0 +1,697 @@
+"""Sums of bounded scores over records, and histograms of predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import PchipInterpolator
+from sklearn.metrics import get_scorer, mean_pinball_loss
+
+from skdp._arrays import FloatArray, IntArray, rows_at, rows_in_places
+from skdp._checks import check_choice, check_real
+from skdp._quiet import no_warnings, silence
+from skdp.privacy.accounting._relations import Adjacency
+from skdp.sums._counts import consistent
+from skdp.sums._record_sums import QUANTUM
+
+# ------------------------------------------------------------------------------------
+# Scores for private release: a bounded vector for each record, summed exactly
+# A score follows from a *statistic*: a sum over the records of one bounded vector each.
+# Every scorer states how far one record can move the statistic, in L1 and in L2, under
+# both adjacencies; ``docs/proofs/private_score.md`` derives the numbers. Whatever an
+# estimator returns or raises for one record, that record's vector stays within its
+# bounds and the others keep theirs.
+
+
+# What an estimator is asked about at once: of longer tables one block after the other,
+# all of one length, so that a row for which it raises costs a search of one block.
+ROWS_ASKED = 4096
+
+
+PerRecord = Callable[[Any, Any, NDArray[Any]], Any]
+Params = Mapping[str, Any]
+RESPONSE_METHODS = ("predict", "predict_proba", "decision_function")
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateScoring:
+    """A score of your own: the mean over the records of one bounded number each.
+
+    Greater must be better. What one record can change follows from the range, and the
+    noise from that, so that a narrow range costs little.
+
+    Parameters
+    ----------
+    name : str
+        What privacy records and ledgers call it.
+    per_record : callable
+        ``per_record(estimator, X, y)`` is the score of each row, an array of shape
+        (n_samples,). The score of a row must follow from that row, its label or target
+        and the estimator alone. A row for which the function raises, or gives NaN,
+        counts as `lowest`.
+    lowest, highest : float
+        The range of the scores of records, known without looking at the data: scores
+        beyond are clipped to it. A null record, and a user without rows, counts as
+        `highest` if that is at most 0, and as `lowest` otherwise.
+    task : {"classification", "regression"}
+        Whether y is labels of any kind or finite numbers.
+    response_method : {"predict", "predict_proba", "decision_function"}, \
+            default="predict"
+        Which method an estimator must have.
+
+    Attributes
+    ----------
+    params : mapping of str
+        Public facts that privacy records show: the range.
+
+    See Also
+    --------
+    resolve_scoring : The scores that have names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from skdp import private_score
+    >>> from skdp.model_selection import PrivateScoring
+    >>> def is_near(model, X, y):
+    ...     return np.abs(model.predict(X) - y) < 10
+    >>> near = PrivateScoring("near", is_near, 0.0, 1.0, task="regression")
+    >>> X = np.arange(4000.0)[:, None]
+    >>> model = LinearRegression().fit(X, X[:, 0])
+    >>> score = private_score(model, X, X[:, 0], scoring=near, epsilon=1.0)
+    >>> score.scoring, round(float(score), 1)
+    ('near', 1.0)
+    """
+
+    name: str
+    per_record: PerRecord = field(repr=False)
+    lowest: float
+    highest: float
+    task: str
+    response_method: str = "predict"
+    params: Params = field(init=False)
+
+    assumed_public: ClassVar[tuple[str, ...]] = (
+        "the score of a record, which follows from that record and the model alone",
+    )
+    # Whether the statistic is one number of which the score is a rising function, so
+    # that selection mechanisms may compare statistics.
+    is_single: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not callable(self.per_record):
+            raise TypeError(
+                "The 'per_record' parameter must be a function of an estimator, X and "
+                f"y. Got {type(self.per_record).__name__}."
+            )
+        for end in ("lowest", "highest"):
+            number = check_real(end, getattr(self, end), low=-1e100, high=1e100)
+            object.__setattr__(self, end, number)
+        if self.lowest >= self.highest:
+            raise ValueError(
+                "The 'lowest' parameter must be below 'highest'. Got "
+                f"{self.lowest!r} and {self.highest!r}."
+            )
+        check_choice("task", self.task, ("classification", "regression"))
+        check_choice("response_method", self.response_method, RESPONSE_METHODS)
+        ends = {"lowest": self.lowest, "highest": self.highest}
+        object.__setattr__(self, "params", ends)
+
+    @property
+    def size(self) -> int:
+        """Numbers in the statistic."""
+        return 1
+
+    @property
+    def n_nonzero(self) -> int:
+        """Numbers of a record's vector that are not 0, at most."""
+        return self.size
+
+    @property
+    def _worst(self) -> float:
+        """Quality of a record for which the estimator raises."""
+        return -1.0 if self.highest <= 0 else 0.0
+
+    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
+        """How far one record can move the statistic: L1 for norm 1, L2 for norm 2."""
+        return {"replace_one": 1.0, "zero_out": 1.0}[adjacency]
+
+    def score(self, statistic: FloatArray, n_samples: int) -> float:
+        """The score of an exact or released statistic, in [lowest, highest].
+
+        Parameters
+        ----------
+        statistic : ndarray of shape (size,)
+        n_samples : int
+            Public.
+        """
+        mean = np.clip(statistic[0] / n_samples, self._worst, self._worst + 1.0)
+        found = self._of_null + (self.highest - self.lowest) * float(mean)
+        return float(np.clip(found, self.lowest, self.highest))
+
+    @property
+    def _of_null(self) -> float:
+        """The score of a record that adds 0."""
+        return self.highest if self.highest <= 0 else self.lowest
+
+    def contributions(
+        self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
+    ) -> FloatArray:
+        """What each row adds to the statistic. Private; raises for no row.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Its prediction for a row must follow from that row alone.
+        X : array-like or CSR of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of any kind, or numbers.
+        shares : ndarray of shape (n_samples,) or None, default=None
+            In [0, 1], with which rows count; None: each as a record.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, size)
+            Multiples of `QUANTUM` in [-1, 1].
+        """
+        y = np.asarray(y)
+        with no_warnings():
+            quality = row_by_row(self._quality, self._worst, estimator, X, y, shares)
+            added = on_grid(self._spread(quality, y))
+            return added if shares is None else on_grid(added * shares[:, None])
+
+    def statistic(
+        self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
+    ) -> FloatArray:
+        """The sum of `contributions`, of shape (size,). Private.
+
+        Exact, in any order, for up to `MOST_RECORDS` records.
+        """
+        added = self.contributions(estimator, X, y, shares)
+        return np.asarray(added.sum(axis=0))
+
+    def of_raw_data(self, estimator: Any, X: Any, y: Any) -> float:
+        """The mean without bounds: **not** private."""
+        return float(np.mean(self.per_record(estimator, X, np.asarray(y))))
+
+    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+        """One bounded number for each record: how good its prediction is."""
+        values = column(self.per_record(estimator, X, y), len(y)).astype(np.float64)
+        inside = (values - self._of_null) / (self.highest - self.lowest)
+        found = np.clip(inside, self._worst, self._worst + 1.0)
+        return np.where(np.isnan(found), self._worst, found)
+
+    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
+        """The records' vectors, of shape (n_samples, size)."""
+        return quality[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class NamedScoring(PrivateScoring):
+    """A score of scikit-learn, whose `per_record` gives bounded numbers in their unit.
+
+    The range follows from checked facts; by rounding alone it may have no width.
+    """
+
+    params: Params = field(default_factory=dict)
+
+    assumed_public = ()
+
+    def __post_init__(self) -> None:
+        pass
+
+    def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+        return np.asarray(self.per_record(estimator, X, y))
+
+    def of_raw_data(self, estimator: Any, X: Any, y: Any) -> float:
+        """scikit-learn's score, without bounds: **not** private."""
+        if "quantile" in self.params:
+            predicted, alpha = estimator.predict(X), self.params["quantile"]
+            return -float(mean_pinball_loss(y, predicted, alpha=alpha))
+        return float(get_scorer(self.name)(estimator, X, y))
+
+
+def on_grid(values: FloatArray) -> FloatArray:
+    """The nearest multiples of `QUANTUM`."""
+    return np.asarray(np.rint(values / QUANTUM) * QUANTUM)
+
+
+def column(values: Any, n_samples: int) -> NDArray[Any]:
+    """One number or label for each record, or an error."""
+    array: NDArray[Any] = np.asarray(values)
+    if array.size != n_samples:
+        raise ValueError
+    return array.ravel()
+
+
+def row_by_row(
+    quality: PerRecord,
+    worst: float,
+    estimator: Any,
+    X: Any,
+    y: NDArray[Any],
+    shares: FloatArray | None = None,
+) -> FloatArray:
+    """The quality of each record; `worst` for those for which the estimator raises.
+
+    Of those that have a share of 0 it is any number. The estimator is asked about
+    `ROWS_ASKED` records at a time, or all if they are fewer, and never about another
+    number of them: at most twice for each record, and once for each block of them if it
+    raises for none.
+    """
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    counts = np.ones(len(y), dtype=bool) if shares is None else shares > 0
+    found, size = np.full(len(y), worst), min(len(y), ROWS_ASKED)
+    for start in range(0, len(y), max(size, 1)):
+        # The last block is as long as the others, and has some records of another.
+        start = min(start, len(y) - size)
+        rows = slice(start, start + size)
+
+        def ask(places: NDArray[np.int64], rows: slice = rows) -> FloatArray | None:
+            try:
+                some = rows_in_places(rows_at(X, rows), places)
+                with silence():
+                    return np.asarray(quality(estimator, some, y[rows][places]))
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # models raise more than exceptions
+                return None
+
+        found[rows] = _of_block(ask, worst, counts[rows])
+    return found
+
+
+def _of_block(
+    ask: Callable[[NDArray[np.int64]], FloatArray | None],
+    worst: float,
+    counts: NDArray[np.bool_],
+) -> FloatArray:
+    """The quality of the records of one block, as far as they count.
+
+    Those for which the estimator raises are found by halving, a half repeated until it
+    fills an array of the public shape: a predictor that refuses other shapes would fail
+    every record for the sake of one. The rest is predicted again with another record in
+    their places: each of the others keeps its place, and with it every digit of its
+    prediction.
+    """
+    rows = np.arange(len(counts))
+    found = ask(rows)  # a copy of all rows, in the layout of the one below
+    if found is not None:
+        return found
+    asked = rows[counts]
+    failing = _failing(lambda some: ask(np.resize(some, rows.size)), asked)
+    good = np.setdiff1d(asked, failing)
+    if good.size:
+        found = ask(np.where(np.isin(rows, good), rows, good[:1]))
+    if found is None:
+        return np.full(rows.size, worst)
+    found[failing] = worst
+    return found
+
+
+def _failing(
+    at: Callable[[NDArray[np.int64]], FloatArray | None], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The rows of which nothing can be made."""
+    if at(rows) is not None:
+        return rows[:0]
+    if rows.size <= 1:
+        return rows
+    half = rows.size // 2
+    return np.concatenate([_failing(at, rows[:half]), _failing(at, rows[half:])])
+
+
+# ------------------------------------------------------------------------------------
+# Scores of classifiers that follow from one histogram: ranks, and confusion
+# A record is in one cell: of its label and of the interval in which its predicted
+# probability lies, or of its label and the predicted one. Derived in
+# ``docs/proofs/private_score.md``.
+
+
+# Where noise and ties cost about alike: settled on made-up tables of 10,000 records,
+# at epsilon 0.3 (``python -m benchmarks.describe intervals``).
+N_INTERVALS = 24
+# In few digits, since records show them.
+EQUAL = tuple(np.linspace(0.0, 1.0, N_INTERVALS + 1).round(4).tolist())
+_MOST_INTERVALS = 1000
+# The cell of a record for which an estimator has no answer, or raises.
+_FAILED = -1.0
+
+
+@dataclass(frozen=True, eq=False)
+class CountScoring(NamedScoring):
+    """A score of counts: a record adds 1 to one of them at most."""
+
+    is_single = False
+
+    @property
+    def n_nonzero(self) -> int:
+        return 1
+
+    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
+        return {
+            ("replace_one", 1): 2.0,
+            ("replace_one", 2): math.sqrt(2) * (1 + 1e-12),
+            ("zero_out", 1): 1.0,
+            ("zero_out", 2): 1.0,
+        }[adjacency, norm]
+
+    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+        """The number that each record adds 1 to; -1 for none."""
+        raise NotImplementedError
+
+    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
+        vectors = np.zeros((len(y), self.size))
+        place = self._places(quality, y)
+        is_there = place >= 0
+        vectors[is_there, place[is_there]] = 1.0
+        return vectors
+
+    def statistic(
+        self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
+    ) -> FloatArray:
+        """The sum of `contributions`, counted without them. Private."""
+        y = np.asarray(y)
+        with no_warnings():
+            quality = row_by_row(self._quality, self._worst, estimator, X, y, shares)
+            place = self._places(quality, y)
+        is_there = place >= 0
+        weights = None if shares is None else on_grid(shares)[is_there]
+        counts = np.bincount(place[is_there], weights, minlength=self.size)
+        return counts.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellScoring(CountScoring):
+    """A score of the counts of cells: of each label, and of what is predicted.
+
+    `per_record` gives the cells of records within their labels, and -1 where it fails.
+
+    Parameters
+    ----------
+    n_cells : int
+        Of each label.
+    failed : tuple of int
+        Of each label the worst cell that a record can be in. Public.
+    of_counts : callable
+        The score of an array of shape (n_classes, n_cells).
+    """
+
+    n_cells: int
+    failed: tuple[int, ...]
+    of_counts: Callable[[FloatArray], float] = field(repr=False)
+
+    @property
+    def classes(self) -> tuple[Any, ...]:
+        """The labels, each once; of two the second is the positive one. Public."""
+        return tuple(self.params["classes"])
+
+    @property
+    def size(self) -> int:
+        return len(self.classes) * self.n_cells
+
+    @property
+    def _worst(self) -> float:
+        return _FAILED
+
+    def counts(self, statistic: FloatArray, n_samples: int) -> FloatArray:
+        """The nearest counts, at least 0 and of n_samples at the most.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_cells)
+        """
+        cells = np.reshape(statistic, (len(self.classes), -1))
+        counts = np.maximum(cells, 0.0)
+        if counts.sum() > n_samples:
+            counts = consistent(cells, n_samples)
+        return counts
+
+    def score(self, statistic: FloatArray, n_samples: int) -> float:
+        return self.of_counts(self.counts(statistic, n_samples))
+
+    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+        label = label_codes(y, self.classes)
+        failed = np.array(self.failed)[label]
+        cell = np.where(quality < 0, failed, quality.astype(np.int64))
+        return np.where(label < 0, -1, label * self.n_cells + cell)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RecallScoring(CellScoring):
+    """A score of which records of each label are labelled right.
+
+    All counts of right ones come before those of wrong ones, and a total that noise
+    brought above the number of records stays: a recall is a ratio of two counts.
+    """
+
+    def counts(self, statistic: FloatArray, n_samples: int) -> FloatArray:
+        return np.maximum(np.reshape(statistic, (2, -1)), 0.0).T
+
+    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+        place = super()._places(quality, y)
+        return np.where(place < 0, -1, place % 2 * len(self.classes) + place // 2)
+
+
+def _interval_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """In which interval the predicted probability of the positive label is."""
+    proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    known = list(estimator.classes_)
+    if proba.shape != (len(y), len(known)):
+        raise ValueError
+    positive = proba[:, known.index(params["classes"][1])]
+    # A record at a threshold is above it.
+    cell = np.searchsorted(params["thresholds"][1:-1], positive, side="right")
+    return np.where(np.isnan(positive), _FAILED, cell)
+
+
+def _label_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> IntArray:
+    """Which label is predicted."""
+    return label_codes(column(estimator.predict(X), len(y)), params["classes"])
+
+
+def is_right(estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """1 where the predicted label is the true one, else 0."""
+    predicted = column(estimator.predict(X), len(y))
+    return np.broadcast_to(predicted == y, y.shape).astype(np.float64)
+
+
+def _wrong_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """Whether the predicted label is the true one, 0, or not, 1."""
+    return 1.0 - is_right(estimator, X, y)
+
+
+def _cells(
+    kind: type[CellScoring],
+    cell_of: Callable[..., FloatArray | IntArray],
+    cells: Callable[[Params], tuple[int, ...]],
+    of_counts: Callable[[FloatArray], float],
+    *,
+    is_binary: bool = False,
+) -> Callable[[dict[str, Any]], CellScoring]:
+    """What makes a scorer of a name and public facts.
+
+    `cells` says how many cells a label has, then which is the worst of each label.
+    """
+
+    def build(facts: dict[str, Any]) -> CellScoring:
+        params, classes = facts["params"], facts["params"]["classes"]
+        if len(classes) < 2:
+            raise ValueError(
+                "The 'classes' parameter must hold at least two different labels. Got "
+                f"{list(classes)!r}. Declare all labels."
+            )
+        if is_binary and len(classes) != 2:
+            raise ValueError(
+                f"scoring={facts['name']!r} needs two labels, of which the second is "
+                f"the positive one. Got {list(classes)!r}. Use 'f1_macro' or "
+                "'neg_log_loss' for several."
+            )
+        n_cells, *failed = cells(params)
+        return kind(
+            **facts,
+            per_record=partial(cell_of, params),
+            lowest=0.0,
+            highest=1.0,
+            n_cells=n_cells,
+            failed=tuple(failed),
+            of_counts=of_counts,
+        )
+
+    return build
+
+
+def checked_thresholds(thresholds: Any) -> tuple[float, ...]:
+    """Ends of intervals as floats that rise from 0 to 1, or an error."""
+    try:
+        found = tuple(float(end) for end in thresholds)
+    except (TypeError, ValueError):
+        found = ()
+    is_rising = bool(np.all(np.diff(found) > 0))
+    is_whole = len(found) > 2 and (found[0], found[-1]) == (0.0, 1.0)
+    if not (is_whole and is_rising and len(found) <= _MOST_INTERVALS + 1):
+        raise ValueError(
+            "The 'thresholds' must be numbers that rise from 0 to 1, 3 to "
+            f"{_MOST_INTERVALS + 1} of them. Got {thresholds!r}. Use for example "
+            "numpy.linspace(0, 1, 21), chosen without looking at the data."
+        )
+    return found
+
+
+def label_codes(y: NDArray[Any], classes: tuple[Any, ...]) -> IntArray:
+    """Position of each record's label among the classes, -1 if it is none of them.
+
+    The first that matches: different labels may be equal in the precision of `y`.
+    """
+    if y.dtype == object:  # whose comparison may raise, for one record
+        code_of = {label: code for code, label in enumerate(classes)}
+        return np.array([_code(code_of, label) for label in y], dtype=np.int64)
+    found = np.column_stack([np.broadcast_to(y == label, y.shape) for label in classes])
+    return np.where(found.any(axis=1), found.argmax(axis=1), -1)
+
+
+def _code(code_of: dict[Any, int], label: Any) -> int:
+    try:
+        return code_of.get(label, -1)
+    except Exception:
+        return -1
+
+
+def mean_recall(counts: FloatArray) -> float:
+    """Mean over the labels of the share of their records that are labelled right.
+
+    Labels with less than half a record are left out, as scikit-learn leaves out those
+    that do not occur.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_labels, 2)
+        Of each label, labelled right and labelled wrong.
+    """
+    right, wrong = counts.T
+    occurs = right + wrong >= 0.5
+    if not occurs.any():
+        return 0.0
+    return float(np.mean(right[occurs] / (right + wrong)[occurs]))
+
+
+def f1_of_positive(confusion: FloatArray) -> float:
+    """F1 score of the second of two labels."""
+    return float(f_scores(confusion)[1])
+
+
+def f1_macro(confusion: FloatArray) -> float:
+    """Mean over the labels of the F1 score of each against the others.
+
+    Labels with less than half a record, true or predicted, are left out, as
+    scikit-learn leaves out those that do not occur.
+    """
+    occurs = confusion.sum(axis=0) + confusion.sum(axis=1) >= 0.5
+    return float(f_scores(confusion)[occurs].mean()) if occurs.any() else 0.0
+
+
+def f_scores(confusion: FloatArray, beta: float = 1.0) -> FloatArray:
+    """F score of each label against the others; 0 where there is nothing.
+
+    Parameters
+    ----------
+    confusion : ndarray of shape (n_labels, n_labels)
+        True labels by predicted ones.
+    beta : float, default=1.0
+        By how much recall weighs more than precision.
+    """
+    right, true = np.diag(confusion), confusion.sum(axis=1)
+    predicted = confusion.sum(axis=0)
+    below = beta**2 * true + predicted
+    out = np.zeros_like(right)
+    found = np.divide((1 + beta**2) * right, below, out=out, where=below >= 0.5)
+    return np.asarray(found)
+
+
+def roc_auc(counts: FloatArray) -> float:
+    """Area under the ROC curve of counts of two labels by rising score; ties half.
+
+    1/2 where a label has less than half a record.
+    """
+    negative, positive = counts
+    if min(negative.sum(), positive.sum()) < 0.5:
+        return 0.5
+    below = np.cumsum(negative) - negative / 2
+    area = positive @ below / (positive.sum() * negative.sum())
+    return float(np.clip(area, 0.0, 1.0))
+
+
+def smooth_roc_auc(counts: FloatArray) -> float:
+    """Area under a smooth rising curve through the points of the ROC curve.
+
+    Of few intervals it is nearer than with ties, of which it makes none: piecewise
+    cubic (Fritsch and Carlson 1980), through the highest of points at one place, and
+    at the end through the lowest.
+    """
+    negative, positive = counts
+    if min(negative.sum(), positive.sum()) < 0.5:
+        return 0.5
+    false, true = (
+        np.concatenate([[0.0], np.cumsum(each[::-1]) / each.sum()]).round(9)
+        for each in counts
+    )
+    places, at = np.unique(false, return_inverse=True)
+    highest = np.zeros(len(places))
+    np.maximum.at(highest, at, true)
+    highest[-1] = true[at == len(places) - 1].min()
+    area = PchipInterpolator(places, highest).integrate(0.0, 1.0)
+    return float(np.clip(area, 0.0, 1.0))
+
+
+def average_precision(counts: FloatArray) -> float:
+    """Area under precision by recall, both labels spread evenly in each interval.
+
+    0 where the positive label has less than half a record.
+    """
+    negative, positive = counts[:, ::-1]
+    total = float(positive.sum())
+    if total < 0.5:
+        return 0.0
+    true, called, area = 0.0, 0.0, 0.0
+    for hits, false in zip(positive.tolist(), negative.tolist(), strict=True):
+        area += _precision_area(true, called, hits, hits + false)
+        true, called = true + hits, called + hits + false
+    return float(np.clip(area / total, 0.0, 1.0))
+
+
+def _precision_area(true: float, called: float, hits: float, more: float) -> float:
+    """Integral of (true + hits t) / (called + more t) over t in [0, 1], times hits."""
+    if hits <= 0:
+        return 0.0
+    slope = hits / more
+    if called <= 0:
+        return hits * slope
+    return hits * (slope + (true - slope * called) / more * math.log1p(more / called))
+
+
+RIGHT_OR_WRONG = _cells(
+    RecallScoring, _wrong_of, lambda p: (2, *[1] * len(p["classes"])), mean_recall
+)
+
+
+def _intervals(p: Params) -> tuple[int, ...]:
+    n = len(p["thresholds"]) - 1
+    return n, n - 1, 0
+
+
+def _predicted(p: Params) -> tuple[int, ...]:
+    n = len(p["classes"])  # the next label is as wrong as any other
+    return n, *[(label + 1) % n for label in range(n)]
+
+
+CURVE = _cells(CellScoring, _interval_of, _intervals, roc_auc, is_binary=True)
+F1 = _cells(CellScoring, _label_of, _predicted, f1_of_positive, is_binary=True)
+F1_MACRO = _cells(CellScoring, _label_of, _predicted, f1_macro)

@@ -1,0 +1,512 @@
+"""Scores that can be released: bounded vectors for each record, summed exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+from sklearn.base import is_classifier, is_regressor
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_real, check_target_bounds
+from skdp._input import declared_labels
+from skdp.model_selection._scorer_sums import (
+    CURVE,
+    EQUAL,
+    F1,
+    F1_MACRO,
+    RIGHT_OR_WRONG,
+    NamedScoring,
+    Params,
+    PrivateScoring,
+    checked_thresholds,
+    column,
+    is_right,
+    label_codes,
+)
+from skdp.privacy.accounting._relations import Adjacency
+from skdp.sums._record_sums import QUANTUM
+
+# ------------------------------------------------------------------------------ losses
+
+
+def _loss(
+    formula: Callable[..., FloatArray],
+    params: Params,
+    estimator: Any,
+    X: Any,
+    y: NDArray[Any],
+) -> FloatArray:
+    """Minus the losses of predictions and targets in units of the largest one."""
+    return -_or_worst(formula(params, *_clipped(params, estimator, X, y)))
+
+
+def _clipped(
+    params: Params, estimator: Any, X: Any, y: NDArray[Any]
+) -> tuple[FloatArray, FloatArray]:
+    """Predictions and targets within the bounds; NaN for what is no number."""
+    low, high = params["low"], params["high"]
+    predicted = column(estimator.predict(X), len(y)).astype(np.float64)
+    predicted[~np.isfinite(predicted)] = np.nan
+    predicted = np.clip(predicted, low, high)
+    return predicted, np.clip(y.astype(np.float64), low, high)
+
+
+def _or_worst(losses: FloatArray) -> FloatArray:
+    """Losses within [0, 1], the worst for what is no number."""
+    return np.where(losses <= 1.0, np.maximum(losses, 0.0), 1.0)
+
+
+def _log_loss(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """Minus the logarithmic losses in units of the largest one."""
+    proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    label, rows = label_codes(y, tuple(estimator.classes_)), np.arange(len(y))
+    if proba.shape != (len(y), len(estimator.classes_)):
+        raise ValueError
+    # NaN, and a label that the estimator does not know, are the worst.
+    p = np.nan_to_num(np.where(label < 0, 0.0, proba[rows, label]), posinf=0.0)
+    floor = params["floor"]
+    return -_or_worst(np.log(np.clip(p, floor, 1.0)) / math.log(floor))
+
+
+def _width(p: Params) -> float:
+    return float(p["high"] - p["low"])
+
+
+def _absolute(p: Params, predicted: FloatArray, target: FloatArray) -> FloatArray:
+    return np.asarray(np.abs(predicted - target) / _width(p))
+
+
+def _squared(p: Params, predicted: FloatArray, target: FloatArray) -> FloatArray:
+    return np.asarray(_absolute(p, predicted, target) ** 2)
+
+
+def _pinball(p: Params, predicted: FloatArray, target: FloatArray) -> FloatArray:
+    residual = (target - predicted) / _width(p)
+    weight = np.where(residual > 0, p["quantile"], 1 - p["quantile"])
+    return np.asarray(weight * np.abs(residual) / _steeper(p))
+
+
+def _steeper(p: Params) -> float:
+    return float(max(p["quantile"], 1 - p["quantile"]))
+
+
+def _largest_pinball(p: Params) -> float:
+    return _steeper(p) * _width(p)
+
+
+def _least_mean(p: Params) -> float:
+    """Smaller predictions count as this one: no number bounds deviances near 0."""
+    return float(max(p["low"], p["floor"] * p["high"]))
+
+
+def _poisson(p: Params, predicted: FloatArray, target: FloatArray) -> FloatArray:
+    mean = np.maximum(predicted, _least_mean(p))
+    return _poisson_deviance(target, mean) / _largest_poisson(p)
+
+
+def _largest_poisson(p: Params) -> float:
+    ends = np.array([p["low"], p["high"]])
+    means = np.array([_least_mean(p), p["high"]])
+    return float(_poisson_deviance(ends[:, None], means).max())
+
+
+def _poisson_deviance(target: FloatArray, mean: FloatArray) -> FloatArray:
+    return np.asarray(2 * (xlogy(target, target / mean) - target + mean))
+
+
+def _gamma(p: Params, predicted: FloatArray, target: FloatArray) -> FloatArray:
+    mean, amount = np.maximum((predicted, target), _least_mean(p))
+    ratio = np.minimum(amount / mean, p["most"])
+    return _gamma_deviance(ratio) / _largest_gamma(p)
+
+
+def _largest_gamma(p: Params) -> float:
+    widest = p["high"] / _least_mean(p)
+    ends = np.array([min(p["most"], widest), 1 / widest])
+    return float(_gamma_deviance(ends).max())
+
+
+def _gamma_deviance(ratio: FloatArray) -> FloatArray:
+    """Of a target that is so many means."""
+    return np.asarray(2 * (ratio - 1 - np.log(ratio)))
+
+
+# ------------------------------------------------------------------------------ scorers
+
+Build = Callable[[dict[str, Any]], PrivateScoring]
+Settings = Mapping[str, tuple[Any, Callable[[Any], Any]]]
+
+
+def _accuracy(facts: dict[str, Any]) -> PrivateScoring:
+    return NamedScoring(**facts, per_record=is_right, lowest=0.0, highest=1.0)
+
+
+def _mean_of(
+    per_record: Callable[..., FloatArray], largest: Callable[[Params], float]
+) -> Build:
+    """Minus the mean of losses, of which the largest follows from public facts."""
+
+    def build(facts: dict[str, Any]) -> PrivateScoring:
+        params = facts["params"]
+        lowest, of_row = -largest(params), partial(per_record, params)
+        return NamedScoring(**facts, per_record=of_row, lowest=lowest, highest=0.0)
+
+    return build
+
+
+@dataclass(frozen=True, eq=False)
+class R2(NamedScoring):
+    """Coefficient of determination.
+
+    The statistic is the sum of (squared residual / width^2, v, v^2), with v the target
+    brought to [-1, 1] by its bounds.
+    """
+
+    is_single = False
+
+    @property
+    def size(self) -> int:
+        return 3
+
+    @property
+    def _worst(self) -> float:
+        return -1.0
+
+    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
+        exact = {
+            ("replace_one", 1): 3.25,
+            ("replace_one", 2): 5**0.5,
+            ("zero_out", 1): 3.0,
+            ("zero_out", 2): 3**0.5,
+        }[adjacency, norm]
+        # v and v^2 are rounded to the grid one by one.
+        rounding = {1: 3.0, 2: 3**0.5}[norm] * QUANTUM
+        return (exact + rounding) * (1 + 1e-12)
+
+    def score(self, statistic: FloatArray, n_samples: int) -> float:
+        residual, first, second = np.asarray(statistic, dtype=np.float64)
+        spread = second - first**2 / n_samples
+        if spread <= 0:
+            return self.lowest
+        return float(np.clip(1 - 4 * residual / spread, self.lowest, 1.0))
+
+    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
+        low, high = self.params["low"], self.params["high"]
+        v = (y.astype(np.float64) - (low / 2 + high / 2)) / (high / 2 - low / 2)
+        v = np.clip(np.nan_to_num(v), -1.0, 1.0)
+        return np.column_stack([-quality, v, v**2])
+
+
+def _r2(facts: dict[str, Any]) -> PrivateScoring:
+    of_row, lowest = partial(_loss, _squared, facts["params"]), facts["params"]["least"]
+    return R2(**facts, per_record=of_row, lowest=lowest, highest=1.0)
+
+
+# ---------------------------------------------------------------------- table of names
+
+
+@dataclass(frozen=True)
+class ScoreKind:
+    """What is known of a score before the facts of an estimator.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}
+    build : callable
+        Makes the scorer of the fields ``name``, ``task``, ``response_method`` and
+        ``params``.
+    response_method : {"predict", "predict_proba"}, default="predict"
+    needs_classes : bool, default=False
+        Whether it needs the set of labels. Scores of regressors need target bounds.
+    settings : mapping of str, default={}
+        Names of further public parameters; for each the default and a check.
+    """
+
+    task: str
+    build: Build
+    response_method: str = "predict"
+    needs_classes: bool = False
+    settings: Settings = field(default_factory=dict)
+
+
+def _of_labels(build: Build) -> ScoreKind:
+    return ScoreKind("classification", build, needs_classes=True)
+
+
+def _of_targets(
+    formula: Callable[[Params, FloatArray, FloatArray], FloatArray],
+    largest: Callable[[Params], float],
+    settings: Settings | None = None,
+) -> ScoreKind:
+    build = _mean_of(partial(_loss, formula), largest)
+    return ScoreKind("regression", build, settings=settings or {})
+
+
+def _number(name: str, default: float, low: float, high: float) -> Settings:
+    return {name: (default, partial(check_real, name, low=low, high=high))}
+
+
+# Means count as at least this share of the highest target: no number bounds deviances
+# from means near 0.
+_FLOOR = _number("floor", 0.01, 1e-6, 0.5)
+# A target counts as at most so many means. Of an exponential law the deviance is then
+# least at 0.997 of the mean, with 4 at 0.898.
+_MOST = {"most": (8.0, partial(check_real, "most", low=1.0, high=1e100, low_open=True))}
+_LOG_LOSS = _mean_of(_log_loss, lambda p: -math.log(p["floor"]))
+SCORINGS: dict[str, ScoreKind] = {
+    "accuracy": ScoreKind("classification", _accuracy),
+    "balanced_accuracy": _of_labels(RIGHT_OR_WRONG),
+    "neg_log_loss": ScoreKind(
+        "classification",
+        _LOG_LOSS,
+        "predict_proba",
+        settings=_number("floor", 0.01, 1e-12, 0.5),
+    ),
+    "roc_auc": ScoreKind(
+        "classification",
+        CURVE,
+        "predict_proba",
+        needs_classes=True,
+        settings={"thresholds": (EQUAL, checked_thresholds)},
+    ),
+    "f1": _of_labels(F1),
+    "f1_macro": _of_labels(F1_MACRO),
+    "neg_mean_absolute_error": _of_targets(_absolute, _width),
+    "neg_mean_squared_error": _of_targets(_squared, lambda p: _width(p) ** 2),
+    "neg_mean_pinball_loss": _of_targets(
+        _pinball, _largest_pinball, _number("quantile", 0.5, 0.01, 0.99)
+    ),
+    "neg_mean_poisson_deviance": _of_targets(_poisson, _largest_poisson, _FLOOR),
+    "neg_mean_gamma_deviance": _of_targets(_gamma, _largest_gamma, {**_FLOOR, **_MOST}),
+    # Lower scores are reported as `least`.
+    "r2": ScoreKind("regression", _r2, settings=_number("least", -1.0, -1e6, 0.0)),
+}
+# Beginnings of scikit-learn's names that are refused, each with its reason.
+_REFUSED = {
+    "roc_auc_": "of several labels each pair would have a histogram of its own. Use "
+    "'roc_auc' for two labels, 'f1_macro' or 'neg_log_loss' for several.",
+    "average_precision": "a record for which a model raises would not count as its "
+    "worst. Use private_evaluation(...).average_precision, or 'roc_auc'.",
+    "f1_": "only 'f1' and 'f1_macro' are offered. Read others off "
+    "private_evaluation(..., response_method='predict').",
+}
+
+
+def resolve_scoring(
+    scoring: Any,
+    estimator: Any,
+    *,
+    classes: Any = None,
+    target_bounds: Any = None,
+    params: Mapping[str, Any] | None = None,
+) -> PrivateScoring:
+    """The scorer that a name stands for, with the public facts that it needs.
+
+    Parameters
+    ----------
+    scoring : str, PrivateScoring or None
+        scikit-learn's name. None: ``"accuracy"`` for classifiers and
+        ``"neg_mean_squared_error"`` for regressors, but for those of skdp that fit
+        another loss: theirs.
+    estimator : estimator
+        Fitted or not. What is not declared here is taken from its `classes_`,
+        `classes`, `target_bounds` and `quantile`, or those of a pipeline's last step.
+    classes : array-like of labels or None, default=None
+    target_bounds : pair of floats or None, default=None
+    params : mapping of str or None, default=None
+        Public numbers, chosen without looking at the data, that some scores take:
+
+        * ``floor`` of ``"neg_log_loss"``, in [1e-12, 0.5]: probabilities of the true
+          label below it count as it; 0.01 by default;
+        * ``floor`` of deviances, in [1e-6, 0.5]: means below this share of the highest
+          target count as that, and of ``"neg_mean_gamma_deviance"`` targets, too; 0.01
+          by default;
+        * ``most`` of ``"neg_mean_gamma_deviance"``, above 1: a target counts as at most
+          so many predicted means; 8 by default;
+        * ``quantile`` of ``"neg_mean_pinball_loss"``, in [0.01, 0.99]: the estimator's,
+          or 0.5, by default;
+        * ``least`` of ``"r2"``, in [-1e6, 0]: lower scores are reported as this one; -1
+          by default;
+        * ``thresholds`` of ``"roc_auc"``, rising from 0 to 1: ends of the intervals in
+          which probabilities are counted; 24 of equal width by default.
+
+    Returns
+    -------
+    PrivateScoring
+        For the `scoring` parameter of scores and searches.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the score cannot be released, is not for this estimator, or lacks a fact.
+        Nothing was read.
+
+    Examples
+    --------
+    >>> from skdp import DPLogisticRegression
+    >>> from skdp.model_selection import resolve_scoring
+    >>> model = DPLogisticRegression(classes=[0, 1])
+    >>> resolve_scoring("balanced_accuracy", model).params
+    {'classes': (0, 1)}
+    >>> resolve_scoring("neg_log_loss", model, params={"floor": 0.001}).lowest
+    -6.907755278982137
+    """
+    if scoring is None:
+        scoring = _default_name(estimator)
+    if isinstance(scoring, PrivateScoring):
+        if params is not None:
+            raise ValueError(
+                "The 'params' argument must be None with a PrivateScoring, which has "
+                "its own. Got a mapping. Pass a name, or leave them out."
+            )
+        _check_suits(scoring.name, scoring, estimator)
+        found = scoring
+    else:
+        name = _checked_name(scoring)
+        kind = SCORINGS[name]
+        _check_suits(name, kind, estimator)
+        facts = _facts(name, estimator, classes, target_bounds)
+        facts |= _settings(name, estimator, params)
+        fields = {"task": kind.task, "response_method": kind.response_method}
+        found = kind.build({"name": name, "params": facts, **fields})
+    _check_same_labels(found, estimator)
+    return found
+
+
+def _default_name(estimator: Any) -> str:
+    if is_classifier(estimator):
+        return "accuracy"
+    if is_regressor(estimator):
+        return getattr(last_step(estimator), "_scored_by", "neg_mean_squared_error")
+    raise ValueError(
+        "The 'scoring' parameter must be named for an estimator that is neither a "
+        f"classifier nor a regressor. Got None. Use one of {sorted(SCORINGS)}."
+    )
+
+
+def _checked_name(scoring: Any) -> str:
+    """A name in the registry, or an error that says why another is none."""
+    allowed = f"Use one of {sorted(SCORINGS)}."
+    if not isinstance(scoring, str):
+        got = (
+            f"{type(scoring).__name__}: how much one record can change it is not known"
+        )
+        if isinstance(scoring, (list, tuple, set, dict)):
+            got = "several: each score costs budget of its own"
+        raise TypeError(
+            f"The 'scoring' parameter must be one name. Got {got}. {allowed} A "
+            "PrivateScoring states the range of a score of your own."
+        )
+    for start, reason in _REFUSED.items():
+        if scoring.startswith(start) and scoring not in SCORINGS:
+            raise ValueError(
+                f"The 'scoring' parameter cannot be {scoring!r}: {reason} {allowed}"
+            )
+    if scoring not in SCORINGS:
+        raise ValueError(
+            f"The 'scoring' parameter must be one of {sorted(SCORINGS)}. "
+            f"Got {scoring!r}."
+        )
+    return scoring
+
+
+def _facts(
+    name: str, estimator: Any, classes: Any, target_bounds: Any
+) -> dict[str, Any]:
+    """Labels or bounds: declared ones first, then those of the estimator."""
+    kind, last = SCORINGS[name], last_step(estimator)
+    if classes is None:
+        classes = getattr(last, "classes_", getattr(last, "classes", None))
+    if target_bounds is None:
+        target_bounds = getattr(last, "target_bounds", None)
+    if classes is not None:
+        classes = tuple(declared_labels(classes).tolist())
+    if target_bounds is not None:
+        target_bounds = check_target_bounds(target_bounds)
+    if kind.task == "classification":
+        if kind.needs_classes and classes is None:
+            raise ValueError(
+                f"scoring={name!r} needs the set of labels. Got none. Pass "
+                "classes=[...]."
+            )
+        return {"classes": classes} if kind.needs_classes else {}
+    if target_bounds is None:
+        raise ValueError(
+            f"scoring={name!r} needs bounds of the targets. Got none. Pass "
+            "target_bounds=(low, high), known without looking at the data."
+        )
+    if "floor" in kind.settings and target_bounds[0] < 0:  # a deviance
+        raise ValueError(
+            f"scoring={name!r} needs target_bounds of at least 0. Got "
+            f"{target_bounds!r}. Use 'neg_mean_squared_error' for targets below 0."
+        )
+    return dict(zip(("low", "high"), target_bounds, strict=True))
+
+
+def _settings(
+    name: str, estimator: Any, given: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Checked values of all settings of a score."""
+    settings = SCORINGS[name].settings
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(
+            "The 'params' argument must be None or a mapping. "
+            f"Got an instance of {type(given).__name__}."
+        )
+    unknown = sorted(str(key) for key in given or {} if key not in settings)
+    if unknown:
+        raise ValueError(
+            f"The 'params' of scoring={name!r} must be among {sorted(settings)}. Got "
+            f"{unknown}. Labels and bounds of targets are arguments of their own."
+        )
+    found = {key: default for key, (default, _) in settings.items()}
+    quantile = getattr(last_step(estimator), "quantile", None)
+    if "quantile" in found and quantile is not None:
+        found["quantile"] = quantile
+    found |= given or {}
+    return {key: check(found[key]) for key, (_, check) in settings.items()}
+
+
+def last_step(estimator: Any) -> Any:
+    """The model at the end of a pipeline."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def _check_same_labels(scoring: PrivateScoring, estimator: Any) -> None:
+    """Refuse labels of which a fitted model has no probability, or other ones."""
+    labels = getattr(scoring, "classes", None)
+    known = getattr(last_step(estimator), "classes_", None)
+    if scoring.response_method != "predict_proba" or labels is None or known is None:
+        return
+    if set(labels) != set(np.asarray(known).tolist()):
+        raise ValueError(
+            f"The 'classes' argument must hold the labels of the estimator for "
+            f"scoring={scoring.name!r}. Got {list(labels)!r} for a model of "
+            f"{np.asarray(known).tolist()!r}. Leave it out."
+        )
+
+
+def _check_suits(
+    name: str, scoring: PrivateScoring | ScoreKind, estimator: Any
+) -> None:
+    other = {"classification": is_regressor, "regression": is_classifier}
+    if other[scoring.task](estimator):
+        allowed = sorted(n for n, k in SCORINGS.items() if k.task != scoring.task)
+        raise ValueError(
+            f"scoring={name!r} is for {scoring.task}. Got "
+            f"{type(last_step(estimator)).__name__}. Use one of {allowed}."
+        )
+    if not hasattr(estimator, scoring.response_method):
+        raise ValueError(
+            f"scoring={name!r} needs an estimator with {scoring.response_method}. Got "
+            f"{type(last_step(estimator)).__name__}. Use another score or model."
+        )

@@ -1,0 +1,576 @@
+"""`private_score`: one released number that says how good an estimator is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from scipy.special import ndtr, ndtri
+from sklearn.utils import get_tags
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from skdp._arrays import FloatArray, IntArray, RowsForEach, rows_at
+from skdp._base import (
+    DeclaredEstimator,
+    PrivateEstimator,
+    PrivateRelease,
+    public_of_tables,
+)
+from skdp._checks import check_real
+from skdp._input import check_rows, check_targets, without_data
+from skdp._show import card
+from skdp.io._external import TableSource
+from skdp.io._passes import shown_to
+from skdp.io._takes import SourceScores, refuse_targets, scores_of
+from skdp.model_selection._candidates import UserTable
+from skdp.model_selection._scorer_sums import (
+    CountScoring,
+    PerRecord,
+    PrivateScoring,
+    is_right,
+)
+from skdp.model_selection._scorers import resolve_scoring
+from skdp.preprocessing._encoder import TableEncoder
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._relations import Relation, scored_relation, table_relation
+from skdp.privacy.noise._laws import NoiseLaw, budget_of, law_for
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, Scores
+from skdp.tables._source import RawTable
+from skdp.tables._users import Users, UsersToFit, users_of_release
+
+# -------------- private_score: one released number that says how good an estimator is
+
+
+# Records that are scored.
+Scored = RawTable | UserTable | SourceScores
+_HOW = "Pass groups=ids."
+
+
+@dataclass(frozen=True)
+class PrivateScore:
+    """A released score.
+
+    Parameters
+    ----------
+    value : float
+        The score, greater is better. Private output.
+    standard_error : float or None
+        Of the noise alone, in units of the score: not of the records' being a sample.
+        Public. None for scores that are no multiple of one sum.
+    scoring : str
+        scikit-learn's name. Public.
+    privacy : PrivacyRecord
+        What was released, at what cost.
+    """
+
+    value: float
+    standard_error: float | None
+    scoring: str
+    privacy: PrivacyRecord
+
+    def __float__(self) -> float:
+        return self.value
+
+    def _headline(self) -> str:
+        noise = ""
+        if self.standard_error is not None:
+            noise = f" (standard error of the noise: {self.standard_error:.2g})"
+        return f"{self.scoring} = {self.value:.6g}{noise}"
+
+    def __repr__(self) -> str:
+        return f"{self._headline()}\n{self.privacy!r}"
+
+    def _repr_html_(self) -> str:
+        return card(self._headline(), below=[self.privacy._repr_html_()])
+
+
+def private_score(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    groups: Any = None,
+    scoring: Any = None,
+    epsilon: float,
+    delta: float = 1e-6,
+    adjacency: str = "replace_one",
+    privacy_unit: str = "record",
+    classes: Any = None,
+    target_bounds: Any = None,
+    random_state: int | None = None,
+    ledger: Any = None,
+) -> PrivateScore:
+    r"""Score a fitted estimator with differential privacy for the scored records.
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
+    `adjacency`, with the number of records public. Released is the score. The
+    estimator counts as public, with what follows from it: use one that was fitted
+    privately, or on other records. On the records it was fitted to, the costs of fit
+    and score add up; a `ledger` adds them. What one record can change is derived in
+    ``docs/proofs/private_score.md``. Its predictions for a row must follow from that
+    row alone; a row for which it raises counts as predicted in the worst way. With
+    ``privacy_unit="user"`` the guarantee is for all rows of one user, and how many they
+    are, with the number of users public: a user counts once, with the mean over the own
+    rows (``docs/proofs/users.md``).
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        A classifier or regressor, or a pipeline that ends in one.
+    X : array-like, CSR or source of shape (n_samples, n_features)
+        Checked as the estimator checks it if that shows before the commit: if the
+        estimator, or the first step of a pipeline, takes numbers or declared columns
+        and is skdp's own, or there is no pipeline. Otherwise only for its length.
+    y : array-like of shape (n_samples,)
+        Labels, or finite targets. Left out with a source, which has its target.
+    groups : array-like of shape (n_samples,) or None, default=None
+        Ids of users, with ``privacy_unit="user"`` and only then; left out with a
+        source, which has its own. Private.
+    scoring : str, PrivateScoring or None, default=None
+        "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "roc_auc",
+        "neg_mean_absolute_error", "neg_mean_squared_error", "neg_mean_pinball_loss",
+        "neg_mean_poisson_deviance", "neg_mean_gamma_deviance" or "r2". None:
+        "accuracy" for classifiers, "neg_mean_squared_error" for regressors, but for
+        those of skdp that fit quantiles, counts or amounts: their own loss.
+    epsilon : float in [1e-6, 1e8] or inf
+        Privacy loss. inf gives scikit-learn's score, which is **not** private.
+    delta : 0 or float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail. Without a ledger, it is used only
+        if Gaussian noise is smaller than noise of pure epsilon, which is rare. With
+        one, a delta above 0 asks for Gaussian noise, which is larger but costs less in
+        books that hold Gaussian fits; 0 asks for pure epsilon.
+    adjacency : {"replace_one", "zero_out", "rating_value"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing.
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbouring data sets differ in: one record, or all rows of one user.
+    classes : array-like of labels or None, default=None
+        Public. None: the estimator's.
+    target_bounds : pair of floats or None, default=None
+        Lowest and highest target, known without looking at the data; targets and
+        predictions are clipped to them. None: the estimator's.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the score reproducible and **not
+        private**.
+    ledger : BudgetLedger or None, default=None
+        Books that the score is charged to before it reads the data.
+
+    Returns
+    -------
+    PrivateScore
+        ``float()`` of it is the score, clipped to the range of possible ones.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a parameter or input out of range, or a score that one record can change
+        without a bound. Nothing was spent.
+    BudgetExceeded
+        If the ledger's cap does not allow this score. Nothing was read or spent.
+
+    See Also
+    --------
+    private_evaluation : Curves, confusion matrices and comparisons, at one cost.
+    sklearn.metrics.get_scorer : The scores without privacy.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import BoundedScaler, DPLogisticRegression, private_score
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(
+    ...     BoundedScaler(bounds=(0, 8)),  # centimetres, known without looking
+    ...     DPLogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1, 2]),
+    ... ).fit(X[::2], y[::2])
+    >>> score = private_score(model, X[1::2], y[1::2], epsilon=1.0)
+    >>> 0 <= float(score) <= 1, score.privacy.epsilon
+    (True, 1.0)
+    """
+    release = ScoreRelease(
+        epsilon, delta, adjacency, random_state, ledger, privacy_unit
+    )
+    budget = release._check_privacy_params()
+    check_is_fitted(estimator)
+    users = users_of_release(release, X, groups, budget, _HOW)
+    found = resolve_scoring(
+        scoring, estimator, classes=classes, target_bounds=target_bounds
+    )
+    gaussian = _why_gaussian(X, has_ledger=ledger is not None)
+    planned = _planned(estimator, found, budget, adjacency, gaussian)
+    if isinstance(X, TableSource):
+        scored = _accepted_source(estimator, found, X, y, budget)
+        score: PrivateScore = X.during(lambda: release.run(planned, scored))
+        return score
+    return release.run(planned, _accepted(estimator, found, X, y, users))
+
+
+@dataclass(frozen=True)
+class _PlannedScore:
+    """How a score will be released: public facts, settled before the commit.
+
+    `law` is None for an infinite epsilon, and `why` is the reason for the law. `what`
+    is the name of the release in the ledger.
+    """
+
+    scoring: PrivateScoring
+    query: Scores
+    budget: Budget
+    law: NoiseLaw | None
+    why: str
+    what: str = "private_score"
+
+    @property
+    def plan(self) -> Plan | None:
+        """One answer; None without noise."""
+        return None if self.law is None else Plan((Line(law=self.law),))
+
+    def value(self, answers: Answers, table: Scored) -> float:
+        if answers.is_rehearsed:
+            return self.scoring.lowest
+        if self.law is None:
+            (estimator,) = self.query.models
+            assert isinstance(table, RawTable)  # others need a finite epsilon
+            return self.scoring.of_raw_data(estimator, table.X, table.y)
+        released = answers.ask(self.query).value
+        return self.scoring.score(released, table.n_samples)
+
+    def standard_error(self, deviation: float, n_samples: int) -> float | None:
+        """Standard error of the noise in a score that follows from one number."""
+        if self.law is not None and not self.scoring.is_single:
+            return None
+        unit = (self.scoring.highest - self.scoring.lowest) / n_samples
+        return unit * deviation
+
+
+def _why_gaussian(X: Any, *, has_ledger: bool) -> str:
+    if isinstance(X, TableSource) and X.is_shared:
+        return "the noise that several owners can share"
+    return "adds up in squares with the ledger's Gaussian fits" if has_ledger else ""
+
+
+def _planned(
+    estimator: Any,
+    scoring: PrivateScoring,
+    budget: Budget,
+    adjacency: Any,
+    gaussian: str,
+) -> _PlannedScore:
+    """The release; `gaussian` is the reason for Gaussian noise, if delta allows it."""
+    if not budget.is_finite:
+        query = Scores(scoring, (estimator,), norm=1)
+        return _PlannedScore(scoring, query, budget, None, "epsilon=inf")
+    covering = table_relation(adjacency)
+    norms = {norm: scoring.sensitivity(covering, norm) for norm in (1, 2)}
+    law = law_for(budget, scoring.size, norms, adds_up=bool(gaussian))
+    why = gaussian if gaussian and not law.is_pure else "the least noise"
+    query = Scores(scoring, (estimator,), law.norm)
+    return _PlannedScore(scoring, query, budget_of(law, budget), law, why)
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedStatistic:
+    """A released statistic, the deviation of its noise, and what it cost."""
+
+    value: FloatArray
+    deviation: float
+    record: PrivacyRecord
+
+
+def released_statistic(
+    release: ScoreRelease,
+    scoring: PrivateScoring,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    groups: Any,
+) -> ReleasedStatistic:
+    """The statistic of a score; the ledger calls it a private evaluation.
+
+    Parameters
+    ----------
+    release : ScoreRelease
+    estimator : estimator, or tuple of estimators that are compared
+        Fitted.
+    groups : array-like or None
+        Ids of users, if they are what is protected.
+    """
+    budget = release._check_privacy_params()
+    users = users_of_release(release, X, groups, budget, _HOW)
+    gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
+    planned = replace(
+        _planned(estimator, scoring, budget, release.adjacency, gaussian),
+        what="private_evaluation",
+    )
+    if not isinstance(X, TableSource):
+        table = _accepted(estimator, scoring, X, y, users)
+        return release.statistic(planned, table)
+    scored = _accepted_source(estimator, scoring, X, y, budget)
+    found: ReleasedStatistic = X.during(lambda: release.statistic(planned, scored))
+    return found
+
+
+class ScoreRelease(PrivateRelease):
+    """Budget, books and noise of one score."""
+
+    def _relation(self) -> Relation:
+        return scored_relation(self.adjacency, self.privacy_unit)
+
+    def run(self, release: _PlannedScore, table: Scored) -> PrivateScore:
+        """Calibrate, commit, ask."""
+        answers, notes = self._commit(release, table)
+        value = release.value(answers, table)
+        deviation = answers.expected(release.query).deviation
+        error = release.standard_error(deviation, table.n_samples)
+        record = self._record(release, answers, table, notes)
+        return PrivateScore(value, error, release.scoring.name, record)
+
+    def statistic(self, release: _PlannedScore, table: Scored) -> ReleasedStatistic:
+        """Calibrate, commit, ask; without a score."""
+        answers, notes = self._commit(release, table)
+        released = answers.ask(release.query)
+        record = self._record(release, answers, table, notes)
+        return ReleasedStatistic(released.value, released.deviation, record)
+
+    def _commit(
+        self, release: _PlannedScore, table: Scored
+    ) -> tuple[Answers, tuple[str, ...]]:
+        """Commit the release to the ledger before anything is read."""
+        door = self._door(release.budget)
+        notes = self._warn_of_public_facts(release.budget, table.n_samples, door)
+        label = f"{release.what}(scoring={release.scoring.name!r})"
+        return door.commit(release.plan, table, label=label), notes
+
+    def _record(
+        self,
+        release: _PlannedScore,
+        answers: Answers,
+        table: Scored,
+        notes: tuple[str, ...],
+    ) -> PrivacyRecord:
+        law, relation, shape = release.law, answers.relation, table.X.shape
+        return self._record_of(
+            answers,
+            release.budget,
+            estimator=f"{release.what}({release.scoring.name})",
+            mechanism=(
+                f"{law.name} noise for an L{law.norm} sensitivity" if law else ""
+            ),
+            solver=law.name.lower() if law else "exact",
+            solver_params=dict(release.scoring.params),
+            why_solver=release.why,
+            sensitivity=release.query.bound().under(relation) if law else math.inf,
+            noise_scale=answers.expected(release.query).deviation,
+            n_samples=table.n_samples,
+            n_features=shape[1] if len(shape) > 1 else 1,
+            data_norm=None,
+            assumed_public=(
+                *public_of_tables(relation),
+                "the estimator, which predicts each row by that row alone",
+                *release.scoring.assumed_public,
+                *getattr(table.X, "assumed_public", ()),
+            ),
+            warnings=notes,
+        )
+
+
+def _accepted(
+    estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: UsersToFit | None
+) -> RawTable | UserTable:
+    """X and y as passed, or an error; nothing else is learned from them."""
+    if y is None:
+        raise ValueError("The y argument must hold the true values. Got None.")
+    if issparse(X) or not hasattr(X, "shape"):
+        # As objects: one entry must not decide the kind of all.
+        to_rows = X.tocsr if issparse(X) else partial(np.array, X, dtype=object)
+        X = without_data(to_rows, "The X argument must be a table. Got something else.")
+    for each in _each(estimator):
+        _check_first_step(each, X)
+    if scoring.task == "regression":
+        y = check_targets(estimator, X, y)
+    else:
+        y = without_data(
+            lambda: _labels(X, y),
+            "The y argument must be a column of labels, one for each row of X. Got "
+            "something else.",
+        )
+    if users is not None:
+        assert isinstance(users, Users)  # of a table in memory
+        if users.n_users > MOST_USERS:
+            raise ValueError(
+                f"The groups argument must have at most {MOST_USERS} users. Got "
+                f"{users.n_users}."
+            )
+        return UserTable(X, y, users)
+    if not 1 <= len(y) <= MOST_RECORDS:
+        raise ValueError(
+            f"The X argument must have 1 to {MOST_RECORDS} rows. Got {len(y)}."
+        )
+    return RawTable(X, y)
+
+
+def _accepted_source(
+    estimator: Any, scoring: PrivateScoring, X: TableSource, y: Any, budget: Budget
+) -> SourceScores:
+    """A source, or refused by its columns' names and kinds; nothing is read."""
+    refuse_targets(y)
+    scored = scores_of(X, scoring, estimator, is_private=budget.is_finite)
+    for each in _each(estimator):
+        _check_first_step(each, shown_to(each, X))
+    return scored
+
+
+def _each(estimator: Any) -> tuple[Any, ...]:
+    return estimator if isinstance(estimator, tuple) else (estimator,)
+
+
+def _labels(X: Any, y: Any) -> np.ndarray:
+    if not hasattr(y, "dtype"):
+        y = np.array(y, dtype=object)  # one label must not decide the kind of all
+    check_consistent_length(X, y)
+    return np.asarray(column_or_1d(y))
+
+
+def _check_first_step(estimator: Any, X: Any) -> None:
+    """Refuse rows that the estimator would refuse, as far as that is known."""
+    first = estimator
+    while hasattr(first, "steps") or hasattr(first, "best_estimator_"):
+        is_search = hasattr(first, "best_estimator_")
+        first = first.best_estimator_ if is_search else first.steps[0][1]
+    is_own = isinstance(first, (DeclaredEstimator, PrivateEstimator))
+    if first is not estimator and not is_own:
+        return
+    encoder = getattr(first, "encoder_", first)
+    if isinstance(encoder, TableEncoder):
+        encoder._cells(X)
+        return
+    takes = get_tags(first).input_tags
+    if takes.allow_nan or takes.string or takes.categorical:
+        return
+    check_rows(first, X, reset=False, accept_sparse=takes.sparse or not is_own)
+
+
+# ------------------------------------------------------------------------------------
+# Which of two classifiers is right more often: what private_evaluation counts
+
+
+def _apart(estimators: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """1 where only the first of two models is right, -1 where only the second is."""
+    # Of a source models may take the same rows in different forms; of a table each
+    # has a copy that it may change.
+    tables = X.tables if isinstance(X, RowsForEach) else [X] * len(estimators)
+    first, second = (
+        is_right(each, rows_at(table, np.arange(len(y))), y)
+        for each, table in zip(estimators, tables, strict=True)
+    )
+    return first - second
+
+
+@dataclass(frozen=True, eq=False)
+class Disagreements(CountScoring):
+    """Records that only the first of two classifiers labels right, or only the second.
+
+    A record for which one of them raises counts for neither.
+    """
+
+    name: str = "disagreements"
+    per_record: PerRecord = _apart
+    lowest: float = -1.0
+    highest: float = 1.0
+    task: str = "classification"
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def score(self, statistic: FloatArray, n_samples: int) -> float:
+        first, second = statistic
+        return float(np.clip((first - second) / n_samples, -1.0, 1.0))
+
+    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+        return np.select([quality > 0, quality < 0], [0, 1], -1)
+
+
+@dataclass(frozen=True)
+class PrivateComparison:
+    """A released comparison of two classifiers on the same records.
+
+    Of users each counts once in both counts together, and standard errors, which take a
+    record to be in one count, are upper bounds.
+
+    Parameters
+    ----------
+    first_only, second_only : float
+        Records that only one of them labels right. Private outputs.
+    error : float
+        Standard deviation of the noise in each. Public.
+    n_samples : int
+        Public.
+    privacy_ : PrivacyRecord
+    """
+
+    first_only: float
+    second_only: float
+    error: float
+    n_samples: int
+    privacy_: PrivacyRecord
+
+    @property
+    def difference(self) -> float:
+        """Accuracy of the first less that of the second."""
+        apart = (self.first_only - self.second_only) / self.n_samples
+        return float(np.clip(apart, -1.0, 1.0))
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the noise and of the sample, together."""
+        differ = max(self.first_only + self.second_only, 0.0)
+        sampled = max(differ - self.n_samples * self.difference**2, 0.0)
+        return math.sqrt(sampled + 2 * self.error**2) / self.n_samples
+
+    def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The interval of the difference in the population, by the normal law.
+
+        Parameters
+        ----------
+        level : float in (0, 1), default=0.95
+        """
+        level = check_real(
+            "level", level, low=0.0, high=1.0, low_open=True, high_open=True
+        )
+        wide = float(ndtri((1 + level) / 2)) * self.standard_error
+        return self.difference - wide, self.difference + wide
+
+    @property
+    def p_value(self) -> float:
+        """McNemar's test of whether both are right as often, with the noise counted."""
+        differ = max(self.first_only + self.second_only, 0.0)
+        deviation = math.sqrt(differ + 2 * self.error**2)
+        if deviation == 0:
+            return 1.0
+        return float(2 * ndtr(-abs(self.first_only - self.second_only) / deviation))
+
+    def _headline(self) -> str:
+        low, high = self.confidence_interval()
+        return (
+            f"accuracy of the first less that of the second: {self.difference:+.4f} "
+            f"(95 % from {low:+.4f} to {high:+.4f}, p = {self.p_value:.2g})"
+        )
+
+    def __repr__(self) -> str:
+        return f"{self._headline()}\n{self.privacy_!r}"
+
+    def _repr_html_(self) -> str:
+        return card(self._headline(), below=[self.privacy_._repr_html_()])

@@ -1,0 +1,582 @@
+"""Private networks: the estimators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_bool, check_choice, check_target_bounds
+from skdp._input import (
+    encode_labels,
+    expected_labels,
+    label_weights,
+    refuse_several_targets,
+    unweighted,
+)
+from skdp.io._takes import fit_through, targets_of
+from skdp.linear_model._rows import public_facts, rows_to_fit
+from skdp.losses._base import Loss
+from skdp.losses._classification import (
+    CauchyLoss,
+    LogisticLoss,
+    SigmoidLoss,
+    SoftmaxLoss,
+)
+from skdp.losses._regression import SquaredLoss
+from skdp.losses._weighted import weighted
+from skdp.neural_network._network import PrivateNetwork
+from skdp.tables._users import users_to_fit
+
+# ------------------------------------------------------- Private networks for classes
+
+
+def _outputs(n_classes: int) -> int:
+    return 1 if n_classes == 2 else n_classes
+
+
+LOSSES: dict[str, Callable[[int], Loss]] = {
+    "cauchy": lambda n: CauchyLoss(n_outputs=_outputs(n)),
+    "log_loss": lambda n: LogisticLoss() if n == 2 else SoftmaxLoss(n),
+    "sigmoid": lambda n: SigmoidLoss(n_outputs=_outputs(n)),
+}
+
+
+class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
+    r"""A network of few layers, of classes, with differential privacy.
+
+    Minimises the mean log-loss (of more than two classes the softmax loss), or a loss
+    that is not convex, along noisy sums of per-record gradients. The joint gradient of
+    all layers, biases included, is clipped to one norm. On tables
+    `DPGradientBoostingClassifier` has been better in every comparison so far; a network
+    is for rows of one kind, such as pixels or their declared features
+    (``docs/networks.md``).
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records and the set of labels public. Released are
+    ``coefs_`` and ``intercepts_``, and could be all weights on the way; see
+    ``privacy_``, ``docs/proofs/networks.md``, ``docs/privacy_guarantee.md`` and, for
+    what is not covered, ``docs/known_weaknesses.md``. `predict` and its kin are
+    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf trains without noise and without clipping, on all records at
+        every step.
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
+    classes : array-like of shape (n_classes,) or None, default=None
+        The labels that may occur. None takes them from `y`, which assumes that they
+        are public and warns with `PublicLabelsWarning`.
+    delta : float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing (half the sensitivity).
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. The first layer
+        gets rows of norm at most 6, whatever their units. `BoundedScaler` and
+        `RowNormClipper` produce rows of norm at most 1.
+    hidden_layer_sizes : int or sequence of int in [1, 4096], default=(32,)
+        Units of each hidden layer, of which there are at most 8. None of them, ``()``,
+        is a linear model.
+    convolutions : sequence of skdp.neural_network.Convolution, default=()
+        Before the hidden layers, of rows that are images; with these at most 8. Their
+        activation is that of hidden units.
+    image_shape : (height, width), (height, width, channels) or None, default=None
+        Of the image that each row is, row by row, the channels of a pixel together.
+        Required with `convolutions`, and refused without.
+    activation : {"tanh", "logistic", "relu", "identity"}, default="tanh"
+        Of hidden units.
+    loss : {"log_loss", "cauchy", "sigmoid"}, default="log_loss"
+        What is minimised. The others are those of `DPRobustClassifier`: smooth, not
+        convex, and bounded or nearly so for a wrong label; they have no probabilities.
+    alpha : float in [0, 1e100] or None, default=None
+        L2 regularisation of the mean loss, biases included, with `class_weight` in
+        units of its largest. None: 0.
+    solver : str, default="auto"
+        ``"auto"`` or a key of ``skdp.neural_network.NETWORK_SOLVERS``: ``"noisy_sgd"``,
+        ``"noisy_gd"`` or ``"noisy_adam"``.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
+        By how much records of a label count in the loss, and so in `predict` and
+        `decision_function`; labels left out count once. Known without looking at the
+        data: "balanced" is refused. Noise is made for the largest weight.
+    correct_prior : bool, default=True
+        Whether `predict_proba` is of the records as they are; False: of records that
+        occur as often as `class_weight` says.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    coefs_ : list of ndarray of shape (n_inputs, n_units)
+        Weights of each layer (of a convolution the inputs are a patch, row by row, and
+        the units are filters), of rows in units of the features. Private output. Of the
+        dtype of X.
+    intercepts_ : list of ndarray of shape (n_units,)
+        Private output.
+    classes_ : ndarray of shape (n_classes,)
+        Public, or assumed to be (see `classes`).
+    init_seed_ : int
+        From which the first weights were drawn. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.neural_network.MLPClassifier : Networks without privacy.
+    DPGradientBoostingClassifier : What to try first on tables.
+
+    Notes
+    -----
+    ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity.
+    Nothing stops early: when to stop would be a release.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdp import DPMLPClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = DPMLPClassifier(
+    ...     epsilon=1.0,
+    ...     data_norm=80.0,  # of 64 pixels from 0 to 16, of which half are empty
+    ...     classes=list(range(10)),
+    ...     solver="noisy_gd",
+    ...     solver_params={"n_steps": 10},
+    ... ).fit(X, y)
+    >>> [coef.shape for coef in model.coefs_], model.privacy_.epsilon
+    ([(64, 32), (32, 10)], 1.0)
+    """
+
+    _label_weights: tuple[float, ...]
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        classes: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        data_norm: float = 1.0,
+        hidden_layer_sizes: Any = (32,),
+        convolutions: Any = (),
+        image_shape: Any = None,
+        activation: str = "tanh",
+        loss: str = "log_loss",
+        alpha: float | None = None,
+        solver: str = "auto",
+        solver_params: Any = None,
+        class_weight: Any = None,
+        correct_prior: bool = True,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.classes = classes
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.data_norm = data_norm
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.convolutions = convolutions
+        self.image_shape = image_shape
+        self.activation = activation
+        self.loss = loss
+        self.alpha = alpha
+        self.solver = solver
+        self.solver_params = solver_params
+        self.class_weight = class_weight
+        self.correct_prior = correct_prior
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
+            Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
+            of what is declared. A source of `skdp.io` is read where it lies, once for
+            every step.
+        y : array-like of shape (n_samples,)
+            Labels. Left out with a source, which has its target; then `classes` must
+            be declared.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well. Left out with
+            a source, which names the column of ids.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range, for ids without
+            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
+            estimator is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+        budget = self._check_privacy_params()
+        check_bool("correct_prior", self.correct_prior)
+        self._named()
+        users = users_to_fit(self, X, groups, budget)
+        X = rows_to_fit(self, X, budget, users)
+        classes, codes = encode_labels(self, X, y)
+        labels = "taken from y" if self.classes is None else "declared"
+        assumed = (*public_facts(self.columns, users), f"set of labels ({labels})")
+        weights = label_weights(self.class_weight, classes)
+        if weights:
+            assumed += ("weights of labels (declared)",)
+        self._train(X, codes, users, self._loss_of(classes), budget, assumed)
+        self.classes_, self._label_weights = classes, weights
+        return self
+
+    def _expected_loss(self) -> Loss:
+        return self._loss_of(expected_labels(self.classes, self.class_weight))
+
+    def _loss_of(self, labels: Any) -> Loss:
+        check_choice("loss", self.loss, list(LOSSES))
+        loss = LOSSES[self.loss](len(labels))
+        return weighted(loss, label_weights(self.class_weight, labels))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Raw predictions of the rows, clipped as in `fit`.
+
+        Logits of the second class, or of each of several.
+
+        Parameters
+        ----------
+        X : array-like, CSR or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        raw = self._raw(X)
+        return np.asarray(raw[:, 0] if raw.shape[1] == 1 else raw)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the labels, of shape (n_samples, n_classes).
+
+        With `class_weight` those of the records as they are, whose most likely label
+        may be another than `predict` has; see `correct_prior`.
+        """
+        raw = self._corrected(X)
+        if raw.ndim == 1:
+            return np.column_stack([expit(-raw), expit(raw)])
+        return np.asarray(softmax(raw, axis=1))
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`."""
+        raw = self._corrected(X)
+        if raw.ndim == 1:
+            return np.column_stack([log_expit(-raw), log_expit(raw)])
+        return np.asarray(log_softmax(raw, axis=1))
+
+    def _corrected(self, X: Any) -> np.ndarray:
+        """Log-odds, of records as they are if these are asked for."""
+        raw = self.decision_function(X)
+        return unweighted(raw, self._label_weights) if self.correct_prior else raw
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The label of the highest raw prediction of each row: (n_samples,)."""
+        raw = self.decision_function(X)
+        codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.classifier_tags.poor_score = self.epsilon != float("inf")
+        return tags
+
+
+def _is_probable(model: DPMLPClassifier) -> bool:
+    """Whether raw predictions are log-odds."""
+    return bool(model.loss == "log_loss")
+
+
+# Once the class is made: by then methods take sources, which descriptors would not.
+for _own in (DPMLPClassifier.predict_proba, DPMLPClassifier.predict_log_proba):
+    setattr(DPMLPClassifier, _own.__name__, available_if(_is_probable)(_own))
+
+
+# ------------------------------------------------------- Private networks for numbers
+
+
+# Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
+_RESIDUAL_BOUND = 2.0
+
+
+class DPMLPRegressor(RegressorMixin, PrivateNetwork):
+    r"""A network of few layers, of numbers, with differential privacy.
+
+    Minimises half the mean squared error along noisy sums of per-record gradients; the
+    joint gradient of all layers, biases included, is clipped to one norm, which is
+    found without forming it. Targets are clipped to `target_bounds`, rows to
+    `data_norm`. On tables `DPGradientBoostingRegressor` is what to try first
+    (``docs/networks.md``).
+
+    **Privacy.** (epsilon, delta)-differential privacy for one record, under
+    `adjacency`, with the number of records public. Released are ``coefs_`` and
+    ``intercepts_``, and could be all weights on the way; see ``privacy_``,
+    ``docs/proofs/networks.md``, ``docs/privacy_guarantee.md`` and, for what is not
+    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``score(X, y)`` reads raw data and is **not** private.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf, default=1.0
+        Privacy loss. inf trains without noise and without clipping, on all records at
+        every step.
+    columns : mapping, sequence, Range, TableEncoder or None, default=None
+        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
+        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
+        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
+        A TableEncoder says how columns are encoded.
+    target_bounds : pair of floats in [-1e100, 1e100]
+        Lowest and highest target, in its units, known without looking at the data.
+        Required; the default None raises.
+    delta : float in [1e-50, 1), default=1e-6
+        Probability with which the guarantee may fail; far below ``1 / n_samples``.
+    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+        What neighbouring data sets are: one record exchanged for any other, or for
+        the null record, which contributes nothing (half the sensitivity).
+    privacy_unit : {"record", "user"}, default="record"
+        What neighbours differ in: one row, or all rows of one user, whose ids come by
+        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
+        over the own rows, and `adjacency` is of users (``docs/users.md``).
+    data_norm : float in [1e-100, 1e100], default=1.0
+        L2 norm to which rows are clipped, in units of the features. The first layer
+        gets rows of norm at most 6, whatever their units.
+    hidden_layer_sizes : int or sequence of int in [1, 4096], default=(32,)
+        Units of each hidden layer, of which there are at most 8. None of them, ``()``,
+        is a linear model.
+    convolutions : sequence of skdp.neural_network.Convolution, default=()
+        Before the hidden layers, of rows that are images; with these at most 8. Their
+        activation is that of hidden units.
+    image_shape : (height, width), (height, width, channels) or None, default=None
+        Of the image that each row is, row by row, the channels of a pixel together.
+        Required with `convolutions`, and refused without.
+    activation : {"tanh", "logistic", "relu", "identity"}, default="tanh"
+        Of hidden units.
+    alpha : float in [0, 1e100] or None, default=None
+        L2 regularisation of the mean loss, biases included. None: 0.
+    solver : str, default="auto"
+        ``"auto"`` or a key of ``skdp.neural_network.NETWORK_SOLVERS``: ``"noisy_sgd"``,
+        ``"noisy_gd"`` or ``"noisy_adam"``.
+    solver_params : mapping or None, default=None
+        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
+        in it can change noise scale, sensitivity or randomness.
+    random_state : int or None, default=None
+        None: private noise. An integer makes the fit reproducible and **not private**.
+    ledger : BudgetLedger or None, default=None
+        Books that every fit is charged to before it reads the data.
+    verbose : bool or int, default=False
+        Print the solver's progress: step counts, nothing from the data.
+
+    Attributes
+    ----------
+    coefs_ : list of ndarray of shape (n_inputs, n_units)
+        Weights of each layer (of a convolution the inputs are a patch, row by row, and
+        the units are filters), of rows in units of the features and of predictions in
+        units of the target. Private output. Of the dtype of X.
+    intercepts_ : list of ndarray of shape (n_units,)
+        Private output.
+    init_seed_ : int
+        From which the first weights were drawn. Public.
+    privacy_ : PrivacyRecord
+        Public facts.
+    encoder_ : TableEncoder
+        What encoded the rows; public. Only if `columns` is given.
+    n_features_in_ : int
+        Public.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Public; only if X has feature names that are strings.
+
+    See Also
+    --------
+    sklearn.neural_network.MLPRegressor : Networks without privacy.
+    DPGradientBoostingRegressor : What to try first on tables.
+
+    Notes
+    -----
+    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1], and errors
+    are clipped to 2 there. ``fit`` has no ``sample_weight``: unbounded weights would
+    void the sensitivity.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdp import BoundedScaler, DPMLPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = make_pipeline(
+    ...     BoundedScaler(bounds=(-0.2, 0.2)),
+    ...     DPMLPRegressor(epsilon=3.0, hidden_layer_sizes=8, target_bounds=(0, 350)),
+    ... ).fit(X, y)
+    >>> [coef.shape for coef in model[-1].coefs_], model[-1].privacy_.epsilon
+    ([(10, 8), (8, 1)], 3.0)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        columns: Any = None,
+        target_bounds: Any = None,
+        delta: float = 1e-6,
+        adjacency: str = "replace_one",
+        privacy_unit: str = "record",
+        data_norm: float = 1.0,
+        hidden_layer_sizes: Any = (32,),
+        convolutions: Any = (),
+        image_shape: Any = None,
+        activation: str = "tanh",
+        alpha: float | None = None,
+        solver: str = "auto",
+        solver_params: Any = None,
+        random_state: int | None = None,
+        ledger: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.columns = columns
+        self.target_bounds = target_bounds
+        self.delta = delta
+        self.adjacency = adjacency
+        self.privacy_unit = privacy_unit
+        self.data_norm = data_norm
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.convolutions = convolutions
+        self.image_shape = image_shape
+        self.activation = activation
+        self.alpha = alpha
+        self.solver = solver
+        self.solver_params = solver_params
+        self.random_state = random_state
+        self.ledger = ledger
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
+            Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
+            of what is declared. A source of `skdp.io` is read where it lies, once for
+            every step.
+        y : array-like of shape (n_samples,)
+            Finite targets. Left out with a source, which has its target.
+        groups : array-like of shape (n_samples,) or None, default=None
+            With ``privacy_unit="user"`` whose each row is: integers or texts, none
+            missing. A categorical declares users without rows as well. Left out with
+            a source, which names the column of ids.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a parameter or input out of range, for ids without
+            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
+            estimator is as it was before.
+        BudgetExceeded
+            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+
+    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+        budget = self._check_privacy_params()
+        self._named()
+        low, high = check_target_bounds(self.target_bounds)
+        users = users_to_fit(self, X, groups, budget)
+        X = rows_to_fit(self, X, budget, users)
+        refuse_several_targets(y, "MultiOutputRegressor")
+        middle, half = low / 2 + high / 2, high / 2 - low / 2
+        loss = self._expected_loss() if budget.is_finite else SquaredLoss(math.inf)
+
+        def scaled(y: FloatArray) -> FloatArray:
+            y = np.clip(y, low, high) if budget.is_finite else y
+            return np.asarray((y - middle) / half)
+
+        targets = targets_of(self, X, y, scaled)
+        facts = public_facts(self.columns, users)
+        self._train(X, targets, users, loss, budget, facts)
+        return self
+
+    def _in_units(self, layer: FloatArray) -> FloatArray:
+        low, high = check_target_bounds(self.target_bounds)
+        # In double precision, before anything is rounded to the rows' own.
+        layer = (high / 2 - low / 2) * layer
+        layer[-1] += low / 2 + high / 2
+        return layer
+
+    def _expected_loss(self) -> Loss:
+        return SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions for the rows, clipped as in `fit`, in units of the target.
+
+        They may be beyond `target_bounds`: clip them where others make no sense, which
+        costs nothing.
+
+        Parameters
+        ----------
+        X : array-like, CSR or data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._raw(X)[:, 0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Noise, not the method, spoils the scores on tiny data.
+        tags.regressor_tags.poor_score = self.epsilon != float("inf")
+        return tags

@@ -1,0 +1,734 @@
+"""Private descents of networks: gradient descent, Poisson samples, Adam."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_choice, check_count, check_real
+from skdp._stored import Checks, Configured, Given, given_params
+from skdp.exceptions import Refused
+from skdp.losses._objective import FARTHEST, LinearObjective, NetworkObjective
+from skdp.losses._weighted import typical_weight
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.accounting._relations import is_of_users
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._door import Door
+from skdp.privacy.release._plan import Plan
+from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._default_rules import strength_of
+from skdp.solvers._steps import (
+    AdamSteps,
+    MomentumSteps,
+    Steps,
+    StepSchedule,
+    descend,
+    sampled,
+)
+from skdp.sums._network import NetworkGradients
+from skdp.tables._source import Source
+
+# ------------------------------------------------------------------------------------
+# Defaults of networks: public facts only, few of them, and flat around their best
+# They were chosen once, on records of training parts that were held out
+# (docs/networks.md). What counts is n mu, the number of records over the deviation of
+# the noise that hides one of them.
+
+
+# Norm of the longest rows as the first layer has them, beside the 1 of the biases.
+INPUT_NORM = 6.0
+# Of a joint gradient, in the loss's units: most are shorter in the end, so that
+# probabilities stay what they are; at 1 they were too sure.
+_CLIP = 4.0
+# Of a step, in the loss's units and over its curvature in one output.
+_STEP = 0.25
+# Losses that are not convex are flat almost everywhere: their steps are no shorter than
+# if they were curved as the log-loss is.
+_NOT_CONVEX = 0.25
+# With convolutions, whose weights act at many positions, steps are shorter.
+_WITH_FILTERS = 1 / 3
+TAIL, LAST_STEP = 0.5, 0.1
+ADAM_STEP = 0.01
+# Records up to which all are read at every step, and as many as are read above.
+_FEW_RECORDS, _BATCH = 8192, 4096
+# Steps at n mu of so much, by its root, within limits, the upper one up to twice as far
+# where momentum makes the way long.
+_STEPS, _SIGNAL, _FEWEST, _MOST = 200, 3000.0, 30, 400
+# n mu below which steps are shorter, and, for each output, above which momentum makes
+# the way longer.
+_WEAK_SIGNAL, _STRONG_SIGNAL = 500.0, 4500.0
+_MOST_MOMENTUM = 0.9
+# Without noise.
+_EXACT_STEPS = 300
+
+
+def signal_of(objective: NetworkObjective, budget: Budget) -> float:
+    """N mu, half of it where a record is exchanged for another.
+
+    Of weighted labels n is how many of the heaviest are expected to tell.
+    """
+    n_telling = objective.n_samples * typical_weight(objective.loss)
+    return strength_of(n_telling, budget, objective.adjacency)
+
+
+def n_steps_of(objective: NetworkObjective, budget: Budget) -> int:
+    """The root of n mu, between 30 and 400, or up to 760 with momentum."""
+    if not budget.is_finite:
+        return _EXACT_STEPS
+    wanted = _STEPS * math.sqrt(signal_of(objective, budget) / _SIGNAL)
+    most = _MOST * (1 + momentum_of(objective, budget))
+    return round(min(max(wanted, _FEWEST), most))
+
+
+def gradient_clip_of(objective: NetworkObjective, budget: Budget) -> float:
+    """A few units of the loss; none without noise."""
+    return _CLIP * _unit_of(objective) if budget.is_finite else math.inf
+
+
+def momentum_of(objective: NetworkObjective, budget: Budget) -> float:
+    """So much that the way is longer in proportion to n mu, up to ten times."""
+    strong = _STRONG_SIGNAL * objective.loss.n_outputs
+    unused = 1 - strong / signal_of(objective, budget)
+    return min(max(0.0, unused), _MOST_MOMENTUM)
+
+
+def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -> float:
+    """Over the curvature of the loss in an output; less of it where noise is strong.
+
+    With another momentum than by rule the way remains as long.
+    """
+    loss = objective.loss
+    curvature = loss.curvature_trace / loss.n_outputs
+    if not loss.is_convex:
+        curvature = min(curvature, _NOT_CONVEX)
+    curvature *= typical_weight(loss)
+    step = _STEP * (_WITH_FILTERS if objective.convolutions else 1.0)
+    weak = min(1.0, signal_of(objective, budget) / _WEAK_SIGNAL)
+    same_way = (1 - momentum) / (1 - momentum_of(objective, budget))
+    return step / (curvature * _unit_of(objective)) * weak * same_way
+
+
+def _unit_of(objective: NetworkObjective) -> float:
+    """Of raw predictions; 1 for targets without bounds."""
+    unit = objective.loss.raw_unit
+    return unit if math.isfinite(unit) else 1.0
+
+
+def batch_size_of(
+    given: Given, objective: NetworkObjective, budget: Budget, rest: dict[str, Any]
+) -> int:
+    """Expected records in a sample, as given or by rule; no more than there are.
+
+    Raises
+    ------
+    Refused
+        Of samples of users, of whom some rows would be drawn and others not.
+    """
+    n = objective.n_samples
+    if not budget.is_finite:
+        return n  # without noise all records are read at each step
+    by_rule = n
+    if n > _FEW_RECORDS and not is_of_users(objective.adjacency):
+        by_rule = _sample_by_rule(n, budget, rest)
+    size = min(int(given.get("batch_size", by_rule)), n)
+    if size < n and is_of_users(objective.adjacency):
+        raise Refused(
+            "A batch_size below the number of users needs privacy_unit='record': a "
+            f"sample of rows would have some of a user's and not others. Got {size}. "
+            "Leave it out."
+        )
+    return size
+
+
+def _sample_by_rule(n: int, budget: Budget, rest: dict[str, Any]) -> int:
+    # mu is about rate * sqrt(n_steps) / multiplier, which should not fall below 1.
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    rate = min(1.0, mu / math.sqrt(rest["n_steps"]))
+    return max(_BATCH, math.ceil(rate * n))
+
+
+# ------------------------------------------------------------------------------------
+# What private descents of networks share: their parameters, plan and walk
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkDescent(Configured, ABC):
+    """A descent along noisy sums of clipped gradients.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6]
+        Number of sums, all of them taken. Public.
+    step_size : float in [1e-250, 1e250]
+        Of the first step.
+    last_step : float in (0, 1]
+        The last step's size over the first one's; those between fall evenly.
+    gradient_clip : float in [1e-6, 1e6] or inf
+        Norm to which every record's joint gradient of all layers is clipped; inf
+        without privacy only.
+    tail : float in [1e-9, 1]
+        Share of the last iterates that is averaged; the very last one if the share is
+        smaller than one step.
+    """
+
+    is_pure: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        "n_steps": partial(check_count, high=10**6),
+        "step_size": partial(check_real, low=1e-250, high=1e250),
+        "last_step": partial(check_real, low=0.0, high=1.0, low_open=True),
+        "gradient_clip": partial(check_real, low=1e-6, high=math.inf),
+        "tail": partial(check_real, low=1e-9, high=1.0),
+    }
+
+    n_steps: int
+    step_size: float
+    last_step: float
+    gradient_clip: float
+    tail: float
+
+    @classmethod
+    def check(cls, given: Given, budget: Budget) -> None:
+        """Raise what no other rule can mend.
+
+        Raises
+        ------
+        Refused
+        """
+        if budget.delta == 0 and budget.is_finite:
+            raise Refused(
+                f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
+                "Use a delta above 0."
+            )
+        if budget.is_finite and given.get("gradient_clip", 1.0) > 1e6:
+            raise Refused(
+                f"solver={cls.key!r} needs a gradient_clip of at most 1e6, or no noise "
+                f"could hide a record. Got {given['gradient_clip']:g}. Use None."
+            )
+
+    @classmethod
+    @abstractmethod
+    def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
+        """What was not given decided by rule; from public facts only.
+
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+        objective : NetworkObjective
+        budget : Budget
+
+        Raises
+        ------
+        Refused
+            If this solver cannot do the job.
+        """
+
+    @staticmethod
+    def shared_by_rule(
+        given: Given, objective: NetworkObjective, budget: Budget
+    ) -> dict[str, Any]:
+        """The parameters above, but for the size of steps, by rules if not given."""
+        clip = gradient_clip_of(objective, budget)
+        return {
+            "n_steps": given.get("n_steps", n_steps_of(objective, budget)),
+            "last_step": given.get("last_step", LAST_STEP),
+            "gradient_clip": given.get("gradient_clip", clip),
+            "tail": given.get("tail", TAIL),
+        }
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        """Whether at delta > 0 all that is released has Gaussian noise."""
+        return False
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The hyper-parameters by name, for the record."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> str:
+        """What makes the release private, for the record."""
+
+    def records_of_a_step(self, objective: NetworkObjective) -> int:
+        """Expected number of records in a sum: all of them."""
+        return objective.n_samples
+
+    def plan(self, objective: NetworkObjective) -> Plan:
+        """Everything `run` will ask. Pure: sees no data, draws no noise."""
+        batch_size = self.records_of_a_step(objective)
+        return sampled(self.n_steps, batch_size, objective.n_samples)
+
+    def sensitivity(self, objective: NetworkObjective) -> float:
+        """Of one sum; of a sample a record's contribution, under both adjacencies."""
+        is_sampled = self.records_of_a_step(objective) < objective.n_samples
+        relation = "zero_out" if is_sampled else objective.adjacency
+        return self.gradients(objective).worst.under(relation)
+
+    def gradients(self, objective: NetworkObjective) -> NetworkGradients:
+        return NetworkGradients(objective, self.gradient_clip)
+
+    @abstractmethod
+    def walk(self, objective: NetworkObjective, start: FloatArray) -> Steps:
+        """The steps, from public weights."""
+
+    def run(
+        self,
+        answers: Answers,
+        objective: NetworkObjective,
+        seed: int,
+        progress: Progress,
+    ) -> Solution:
+        """Walk over released values; ask exactly what `plan` declared.
+
+        Parameters
+        ----------
+        seed : int
+            From which the first weights are drawn; public.
+        """
+        return descend(
+            answers,
+            self.gradients(objective),
+            self.walk(objective, objective.start(seed)),
+            self.records_of_a_step(objective),
+            progress,
+        )
+
+    def pace(self, objective: NetworkObjective) -> StepSchedule:
+        return StepSchedule(
+            n_steps=self.n_steps,
+            step_size=self.step_size,
+            last_step=self.last_step,
+            tail=self.tail,
+            alpha=objective.alpha,
+            farthest=FARTHEST,
+        )
+
+
+# ------------------------------------------------------------------------------------
+# Full-batch gradient descent of a network with Gaussian noise on every sum
+# Algorithm: with ``g_t`` the sum of all records' gradients at the weights ``W_t``, each
+# clipped to the norm C as one vector of all layers,
+#
+#     V_{t+1} = momentum * V_t - step_t * ((g_t + N_t) / n + alpha * W_t)
+#     W_{t+1} = W_t + V_{t+1},      N_t ~ N(0, sigma^2 I),
+#
+# steps fall evenly from `step_size` to `last_step` of it, and the release is the mean
+# of the last `tail` share of the iterates.
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkGD(NetworkDescent):
+    r"""Noisy full-batch gradient descent of a network.
+
+    Privacy
+    -------
+    ``n_steps`` adaptive Gaussian releases of a sum that one record moves by at most C
+    (zero_out) or 2 C (replace_one): exactly mu-GDP with
+    ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be published.
+    ``docs/proofs/networks.md``. Unit of privacy: one record, or all
+    rows of a user (``docs/proofs/users.md``).
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of sums, all of them taken. Public. None: a rule of n mu.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        Of the first step, in units of weights per gradient of the mean loss. None: a
+        rule.
+    momentum : float in [0, 1) or None, default=None
+        Heavy-ball momentum. None: ``1 - 4500 * n_outputs / (n mu)``, between 0 and 0.9.
+    last_step : float in (0, 1] or None, default=None
+        The last step's size over the first one's. None: 0.1.
+    gradient_clip : float in [1e-6, 1e6] or None, default=None
+        Norm C of a record's joint gradient of all layers. None: 4, a third of it for
+        a regression, no clipping if epsilon is inf.
+    tail : float in [1e-9, 1] or None, default=None
+        Share of the last iterates that is averaged. None: 0.5.
+
+    References
+    ----------
+    .. [1] Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang (2016). Deep
+       learning with differential privacy. CCS. https://arxiv.org/abs/1607.00133
+    .. [2] Goodfellow (2015). Efficient per-example gradient computations.
+       https://arxiv.org/abs/1510.01799 (norms from activations and what is sent back)
+    .. [3] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
+       https://arxiv.org/abs/1905.02383
+
+    Deviations: exact Gaussian composition in place of the moments accountant; one clip
+    for all layers with their biases; sums of integers.
+    """
+
+    key: ClassVar[str] = "noisy_gd"
+    checks: ClassVar[Checks] = {
+        **NetworkDescent.checks,
+        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
+    }
+
+    momentum: float
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @classmethod
+    def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
+        cls.check(given, budget)
+        return cls(**cls.by_rule(given, objective, budget))
+
+    @classmethod
+    def by_rule(
+        cls, given: Given, objective: NetworkObjective, budget: Budget
+    ) -> dict[str, Any]:
+        """All parameters, by rules if they are not given."""
+        momentum = given.get("momentum", momentum_of(objective, budget))
+        step_size = step_size_of(objective, budget, momentum)
+        return {
+            **cls.shared_by_rule(given, objective, budget),
+            "step_size": given.get("step_size", step_size),
+            "momentum": momentum,
+        }
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise, calibrated exactly"
+
+    def walk(self, objective: NetworkObjective, start: FloatArray) -> MomentumSteps:
+        return MomentumSteps(start, self.pace(objective), self.momentum)
+
+
+# ------------------------------------------------------------------------------------
+# Gradient descent of a network on Poisson samples with Gaussian noise on every sum
+# The algorithm of ``_noisy_gd.py`` with B_t, a fresh, secret sample that every record
+# enters independently with probability ``q = batch_size / n``, in place of all records.
+# The sum is divided by the public batch_size, never by the number of records drawn.
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSGD(NetworkGD):
+    r"""Noisy gradient descent of a network on Poisson samples.
+
+    Privacy
+    -------
+    ``n_steps`` Poisson-sampled Gaussian releases of rate ``batch_size / n``, composed
+    by privacy-loss distributions. The noise multiplier is sigma over the *zero_out*
+    sensitivity C, under both adjacencies: replace_one is two steps for the whole run,
+    by the null record. All iterates may be published, the samples may not.
+    ``docs/proofs/networks.md``, ``docs/proofs/noisy_sgd.md``. Unit of privacy: one
+    record.
+
+    Parameters
+    ----------
+    n_steps, step_size, momentum, last_step, gradient_clip, tail
+        As of `NetworkGD`.
+    batch_size : int in [1, 2^31] or None, default=None
+        Expected number of records in a sample; n_samples or more means all of them.
+        None: all up to 8,192 records, and 4,096 above, or more where the multiplier
+        would fall below about 1.
+
+    References
+    ----------
+    .. [1] Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang (2016). Deep
+       learning with differential privacy. CCS. https://arxiv.org/abs/1607.00133
+    .. [2] Zhu, Dong and Wang (2022). Optimal accounting of differential privacy via
+       characteristic function. AISTATS. https://arxiv.org/abs/2106.08567
+
+    Deviations: numerical composition in place of the moments accountant; one clip for
+    all layers with their biases; sums of integers.
+    """
+
+    key: ClassVar[str] = "noisy_sgd"
+    checks: ClassVar[Checks] = {
+        **NetworkGD.checks,
+        "batch_size": partial(check_count, high=2**31),
+    }
+
+    batch_size: int
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return False
+
+    @classmethod
+    def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
+        cls.check(given, budget)
+        rest = cls.by_rule(given, objective, budget)
+        return cls(batch_size=batch_size_of(given, objective, budget, rest), **rest)
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
+
+    def records_of_a_step(self, objective: NetworkObjective) -> int:
+        return self.batch_size
+
+
+# -------------------------------- Adam on noisy sums of a network's clipped gradients
+# Algorithm: with ``G_t`` the noisy mean gradient of `noisy_sgd` (or of all records),
+#
+#     M_t = beta_1 * M_{t-1} + (1 - beta_1) * G_t
+#     S_t = beta_2 * S_{t-1} + (1 - beta_2) * G_t^2
+#     W_{t+1} = W_t - step_t * (M_t / (1 - beta_1^t)) / (sqrt(S_t / (1 - beta_2^t))
+#     + e),
+#
+# and the release is the mean of the last `tail` share of the iterates. Squares hold the
+# noise as well as the gradients: where noise is the larger part all weights take steps
+# of one size, and Adam is momentum.
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkAdam(NetworkDescent):
+    r"""Adam on noisy sums of a network's clipped gradients.
+
+    Privacy
+    -------
+    What is asked is what `NetworkSGD` asks, at the same cost; moments and steps are
+    post-processing. ``docs/proofs/networks.md``. Unit of privacy: one record.
+
+    Parameters
+    ----------
+    n_steps, last_step, gradient_clip, tail
+        As of `NetworkGD`.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        Of the first step, in units of weights. None: 0.01.
+    batch_size : int in [1, 2^31] or None, default=None
+        As of `NetworkSGD`.
+    beta_1, beta_2 : float in [0, 1) or None, default=None
+        Decay of the first and the second moment. None: 0.9 and 0.999.
+
+    References
+    ----------
+    .. [1] Kingma and Ba (2015). Adam: a method for stochastic optimization. ICLR.
+       https://arxiv.org/abs/1412.6980
+    .. [2] Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang (2016). Deep
+       learning with differential privacy. CCS. https://arxiv.org/abs/1607.00133
+
+    Deviations: none of the steps; sums as of `NetworkSGD`.
+    """
+
+    key: ClassVar[str] = "noisy_adam"
+    checks: ClassVar[Checks] = {
+        **NetworkDescent.checks,
+        "batch_size": partial(check_count, high=2**31),
+        "beta_1": partial(check_real, low=0.0, high=1.0, high_open=True),
+        "beta_2": partial(check_real, low=0.0, high=1.0, high_open=True),
+    }
+
+    batch_size: int
+    beta_1: float
+    beta_2: float
+
+    @classmethod
+    def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
+        cls.check(given, budget)
+        rest = cls.shared_by_rule(given, objective, budget)
+        return cls(
+            step_size=given.get("step_size", ADAM_STEP),
+            batch_size=batch_size_of(given, objective, budget, rest),
+            beta_1=given.get("beta_1", 0.9),
+            beta_2=given.get("beta_2", 0.999),
+            **rest,
+        )
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
+
+    def records_of_a_step(self, objective: NetworkObjective) -> int:
+        return self.batch_size
+
+    def walk(self, objective: NetworkObjective, start: FloatArray) -> AdamSteps:
+        pace = self.pace(objective)
+        return AdamSteps(start, pace, (self.beta_1, self.beta_2))
+
+
+# ----------------------------------------- What users may name as solver= of networks
+# The keys of linear models, where it is the same algorithm. One key in all places: this
+# table, the module ``skdp/neural_network/_<key>.py``, its test
+# ``tests/neural_network/test_<key>.py`` and its page ``docs/solvers/<key>.md``; what is
+# asked has one proof, ``docs/proofs/networks.md``.
+
+
+NETWORK_SOLVERS: dict[str, type[NetworkDescent]] = {
+    "noisy_adam": NetworkAdam,
+    "noisy_gd": NetworkGD,
+    "noisy_sgd": NetworkSGD,
+}
+
+
+@dataclass(frozen=True)
+class NamedDescent:
+    """A solver as it was asked for: its kind, what was given, and why it is used."""
+
+    kind: type[NetworkDescent]
+    given: Given
+    reason: str
+
+    @property
+    def adds_in_squares(self) -> bool:
+        """Whether at delta > 0 all that will be released has Gaussian noise."""
+        return self.kind.adds_in_squares(self.given)
+
+
+def named_descent(
+    key: str,
+    params: Mapping[str, Any] | None,
+    *,
+    is_private: bool,
+    is_of_users: bool = False,
+) -> NamedDescent:
+    """What ``solver=key, solver_params=params`` names.
+
+    Parameters
+    ----------
+    is_private : bool
+        Whether there will be noise.
+    is_of_users : bool, default=False
+        Whether records are users, whose rows are not sampled.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the key or a parameter is unknown or out of range.
+    """
+    check_choice("solver", key, ["auto", *NETWORK_SOLVERS])
+    if key != "auto":
+        kind = NETWORK_SOLVERS[key]
+        return NamedDescent(kind, given_params(kind, key, params), "named by the user")
+    if params:
+        raise ValueError(
+            "The 'solver_params' parameter must be None with solver='auto'. Got a "
+            f"mapping. Name the solver: one of {sorted(NETWORK_SOLVERS)}."
+        )
+    if not is_private:
+        reason = "epsilon=inf: Adam suits rows of any length"
+        return NamedDescent(NetworkAdam, {}, reason)
+    if is_of_users:
+        return NamedDescent(NetworkGD, {}, "rows of users are not sampled")
+    return NamedDescent(NetworkSGD, {}, "of networks the best at most budgets")
+
+
+# ------------------------------------------------------------------------------------
+# The constant network: biases of the last layer, and all other weights 0
+
+
+@dataclass(frozen=True)
+class ConstantNetwork:
+    """What a network is where noise dominates: the linear models' constant.
+
+    Parameters
+    ----------
+    inner : Solver
+        Of an intercept alone.
+    linear : LinearObjective
+        What `inner` was planned for.
+    """
+
+    inner: Solver
+    linear: LinearObjective
+
+    @property
+    def key(self) -> str:
+        """Key of the solver of the intercept."""
+        return self.inner.named
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.inner.params
+
+    @property
+    def mechanism(self) -> str:
+        return self.inner.mechanism
+
+    def plan(self, objective: NetworkObjective) -> Plan:
+        return self.inner.plan(self.linear)
+
+    def sensitivity(self, objective: NetworkObjective) -> float:
+        """Of one sum."""
+        return self.inner.sensitivity(self.linear)
+
+    def run(
+        self,
+        answers: Answers,
+        objective: NetworkObjective,
+        seed: int,
+        progress: Progress,
+    ) -> Solution:
+        """Ask for the intercept. No weight is drawn."""
+        found = self.inner.run(answers, self.linear, progress)
+        _, intercept = found.unpack(self.linear)
+        weights = np.zeros(objective.n_weights)
+        weights[-len(intercept) :] = intercept
+        return Solution(weights, found.noise_scale)
+
+
+# ------------------------------- train: a network through the door: plan, commit, ask
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Released weights with what is public of their release.
+
+    Parameters
+    ----------
+    solution : Solution
+        In a rehearsal weights of zero.
+    answers : Answers
+        Used up.
+    seed : int
+        From which the first weights were drawn; public.
+    """
+
+    solution: Solution
+    answers: Answers
+    seed: int
+
+
+def train(
+    solver: NetworkDescent | ConstantNetwork,
+    source: Source,
+    objective: NetworkObjective,
+    door: Door,
+    *,
+    is_private: bool,
+    label: str,
+    progress: Progress,
+) -> Trained:
+    """Fit; the event is on the ledger before the first read.
+
+    Parameters
+    ----------
+    solver : NetworkDescent or ConstantNetwork
+    source : Source
+        Private. Nothing is read from it before the commit.
+    objective : NetworkObjective
+    door : Door
+    is_private : bool
+        False computes without noise and requires an infinite epsilon.
+    label : str
+        What the ledger's books call this fit.
+    progress : Progress
+
+    Raises
+    ------
+    BudgetExceeded
+        From the ledger; nothing was read or spent.
+    """
+    plan = solver.plan(objective) if is_private else None
+    answers = door.commit(plan, source, label=label)
+    if answers.is_rehearsed:
+        return Trained(Solution(np.zeros(objective.n_weights), 0.0), answers, 0)
+    # Public: the first weights hide nothing, and are independent of the noise.
+    seed = door.public_seed()
+    # From here on no warning may depend on the data, so NumPy is kept from giving any.
+    with np.errstate(all="ignore"):
+        return Trained(solver.run(answers, objective, seed, progress), answers, seed)

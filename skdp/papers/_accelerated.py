@@ -1,0 +1,216 @@
+"""Heavy ball, multistage Nesterov, and the last iterate of a hidden descent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_count, check_real
+from skdp._stored import Checks, Given
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
+from skdp.solvers._accelerated import AcceleratedGD, multistage_steps
+from skdp.solvers._descent import RELAXATIONS
+
+# ------------------------------------------------------------------------------------
+# Polyak's heavy ball with divided noise (DP-HB, DP-SHB, DP-GDwS, DP-SGDwS)
+
+
+# Below 1 in any rounding.
+_MOST_MOMENTUM = 1 - 2.0**-30
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeavyBall(AcceleratedGD):
+    """Momentum on gradients at the weights themselves, noise divided over the steps.
+
+    The smoothed gradient descent of [2]_, ``V = (1 - b) V + b (g + N)`` and
+    ``W = W - s V``, is this method with momentum ``1 - b`` and step size ``s b``.
+    Smoothing is post-processing: it changes neither the noise of a release nor what it
+    costs.
+
+    Privacy
+    -------
+    As `Nesterov`: unequal Gaussian releases with ``mu^2 = sum_t 1 / z_t^2``, or
+    spherical ones. Sensitivities: ``docs/proofs/heavy_ball.md``. Unit of privacy: one
+    record, or without batches all rows of a user (``docs/proofs/users.md``).
+
+    Utility
+    -------
+    No bound of Nesterov's form is known; the noise is divided by his weights, whose
+    rate is the heavy ball's up to a factor.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of gradients, all of them taken.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        Per gradient of the mean loss.
+    strong_convexity : float in [1e-250, 1e250] or None, default=None
+        mu, from which momentum and division follow.
+    division : {"optimal", "even"}, default="optimal"
+        Whether late steps get less noise.
+    residual_clip : float in [1e-6, inf] or None, default=None
+    intercept_weight : float in [1e-6, 1] or None, default=None
+    law : {"gaussian", "spherical"} or None, default=None
+    batch_size : int in [1, 2^31] or None, default=None
+        Secret batches without replacement; spherical noise only.
+    momentum : float in [0, 1) or None, default=None
+        None: Nesterov's, ``(1 - r) / (1 + r)`` with ``r = sqrt(step_size * mu)``; where
+        noise limits the run (mu above alpha) the rule of `noisy_gd`, ``1 - sqrt(10) r``
+        with ``sqrt(10) / r`` steps, since large curvatures must settle in so few.
+
+    References
+    ----------
+    .. [1] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
+       accelerated optimization algorithms. SIAM J. Optim. 32(2), section 3.
+       https://arxiv.org/abs/2008.01989
+    .. [2] Kuru (2019). Novel gradient-based methods for data distribution and privacy
+       in data science. PhD thesis, Sabanci University, sections 4.2.1 and 4.3.1.
+
+    Deviations: exact Gaussian composition or spherical noise instead of Laplace noise;
+    the exact law for batches; public constants instead of the data's.
+    """
+
+    key: ClassVar[str] = "heavy_ball"
+    takes_nonconvex: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
+    is_recommended: ClassVar[bool] = False
+    restarts_intercept: ClassVar[bool] = False
+    looks_ahead: ClassVar[bool] = False
+    relaxations: ClassVar[float] = math.sqrt(RELAXATIONS)
+
+    checks: ClassVar[Checks] = {
+        **AcceleratedGD.checks,
+        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
+    }
+
+    momentum: float
+
+    @classmethod
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
+        found = super().by_rule(given, objective, budget)
+        root = math.sqrt(found["step_size"]) * math.sqrt(found["strong_convexity"])
+        momentum = (1 - root) / (1 + root)
+        if found["strong_convexity"] > objective.alpha:
+            # Momentum, not mu, decides how fast large curvatures settle.
+            momentum = 1 - cls.relaxations * root
+        momentum = min(max(0.0, momentum), _MOST_MOMENTUM)
+        return found | {"momentum": given.get("momentum", momentum)}
+
+    def _momenta(self, step_sizes: FloatArray) -> FloatArray:
+        return np.full(len(step_sizes), self.momentum)
+
+
+# ------------------------------------------------------------------------------------
+# Nesterov's method in stages of falling step size (DP-MASG, DP-MAG, DP-SMAG)
+
+
+# Share of the steps that the first stage has by default.
+_FIRST = 0.75
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multistage(AcceleratedGD):
+    """Nesterov's method, restarted in stages of smaller steps (`multistage_steps`).
+
+    Privacy
+    -------
+    As `Nesterov`: unequal Gaussian releases with ``mu^2 = sum_t 1 / z_t^2``, or
+    spherical ones. Sensitivities: ``docs/proofs/multistage.md``. Unit of privacy: one
+    record.
+
+    Utility
+    -------
+    The bound of `error_bounds`. By that bound no run is worth a second
+    stage, which doubles the weight of all before it (``docs/errata.md``); measured, a
+    short one does a little good. So the default first stage is longer than the paper's.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of gradients, all of them taken.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        Per gradient of the mean loss.
+    strong_convexity : float in [1e-250, 1e250] or None, default=None
+        mu, from which momentum and division follow.
+    division : {"optimal", "even"}, default="optimal"
+        Whether late steps get less noise.
+    residual_clip : float in [1e-6, inf] or None, default=None
+    intercept_weight : float in [1e-6, 1] or None, default=None
+    law : {"gaussian", "spherical"} or None, default=None
+    batch_size : int in [1, 2^31] or None, default=None
+        Secret batches without replacement; spherical noise only.
+    first_stage : int in [1, 1e6] or None, default=None
+        Steps of the first stage. None: three quarters of `n_steps`.
+
+    References
+    ----------
+    .. [1] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
+       accelerated optimization algorithms. SIAM J. Optim. 32(2), section 4.2.
+       https://arxiv.org/abs/2008.01989
+    .. [2] Aybat, Fallah, Gurbuzbalaban and Ozdaglar (2019). A universally optimal
+       multistage accelerated stochastic gradient method. NeurIPS.
+       https://arxiv.org/abs/1901.08022
+    .. [3] Kuru (2019). Novel gradient-based methods for data distribution and privacy
+       in data science. PhD thesis, Sabanci University, sections 4.2.2 and 4.3.2.
+
+    Deviations: no velocity is carried into a stage; momentum follows every stage's step
+    size; exact composition and the exact law for batches instead of an equal epsilon
+    for every stage; public constants instead of the data's.
+    """
+
+    key: ClassVar[str] = "multistage"
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        **AcceleratedGD.checks,
+        "first_stage": partial(check_count, high=10**6),
+    }
+
+    first_stage: int
+
+    @classmethod
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
+        found = super().by_rule(given, objective, budget)
+        first_stage = math.ceil(_FIRST * found["n_steps"])
+        return found | {"first_stage": given.get("first_stage", first_stage)}
+
+    def _stages(self, objective: LinearObjective) -> tuple[FloatArray, IntArray]:
+        return multistage_steps(
+            self.n_steps,
+            step_size=self.step_size,
+            smoothness=objective.smoothness,
+            strong_convexity=self.strong_convexity,
+            first_stage=self.first_stage,
+        )
+
+
+# --------------------------------------- Shares of a budget for the parts of one plan
+
+
+_LEAST_EPSILON = 1e-6
+
+
+def cost_of(budget: Budget) -> float:
+    """Of a Gaussian budget mu, of a pure one epsilon."""
+    if budget.delta == 0:
+        return budget.epsilon
+    return gaussian_mu(budget.epsilon, budget.delta)
+
+
+def part_of(budget: Budget, share: float) -> Budget:
+    """A share of mu^2 at the same delta, or of epsilon."""
+    if budget.delta == 0:
+        return Budget(max(share * budget.epsilon, _LEAST_EPSILON), 0.0)
+    epsilon = gaussian_epsilon(math.sqrt(share) * cost_of(budget), budget.delta)
+    return Budget(max(epsilon, _LEAST_EPSILON), budget.delta)

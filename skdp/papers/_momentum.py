@@ -1,0 +1,518 @@
+"""Gradients of differences: SRM and difference gradient descent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_count, check_real
+from skdp._stored import Checks, Given
+from skdp.exceptions import Refused
+from skdp.losses._objective import LinearObjective
+from skdp.losses._plain import plain_error
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan, Poisson
+from skdp.privacy.release._query import Bound, Layout
+from skdp.solvers._base import Progress, Solution, Solver, boxed, farthest_weight
+from skdp.solvers._descent import NoisySGD, PlainFlowTime
+from skdp.sums._exact import RESIDUAL_BITS, on_grid
+from skdp.sums._gradient import ExactGradientSum, Gradients, Kept, clipped, grid_slack
+from skdp.sums._grid_rows import GridRows
+from skdp.tables._source import Source
+
+# -------------- The sum of a gradient's part and of its change since the last weights
+# What recursive momentum asks: a record adds ``(1 - refresh)`` of how its gradient has
+# changed, and ``refresh`` of the gradient itself, each clipped. Proofs:
+# ``docs/proofs/srm.md``.
+
+
+# Of weights, for the rounding of raw predictions.
+_ROUNDED = 1 + 1e-12
+# By which a raw prediction errs in double precision, over its bound; and twice that.
+_RAW_ERROR = 2.0**-51
+
+
+@dataclass(frozen=True)
+class MovedGradients:
+    """Sums of one objective.
+
+    Parameters
+    ----------
+    objective : LinearObjective
+        With a finite `data_norm` and a loss of bounded residuals.
+    residual_clip, change_clip : float in (0, inf]
+        Norms to which a record's residual and the change of it are clipped.
+    refresh : float in [0, 1]
+        Share of the gradient itself; 0: changes alone.
+    """
+
+    objective: LinearObjective
+    residual_clip: float
+    change_clip: float
+    refresh: float
+
+    def at(self, weights: FloatArray, before: FloatArray) -> MovedGradient:
+        """The query at released weights, and at those before them.
+
+        Both of shape (n_columns, n_outputs), on the public grid that is nearest.
+        """
+        return MovedGradient(self, on_grid(weights), on_grid(before))
+
+    @property
+    def worst(self) -> Bound:
+        """Bound at any weights."""
+        return self.bound(math.inf, math.inf)
+
+    @property
+    def largest(self) -> float:
+        """Largest norm of a record's part over its row's, at any weights."""
+        return self._part(math.inf, math.inf)
+
+    def _part(self, radius: float, moved: float) -> float:
+        """For raw predictions within `radius` that have moved by `moved` at most."""
+        loss = self.objective.loss
+        residual = loss.zero_out_bound(radius)
+        change = min(2 * loss.zero_out_bound(math.inf), loss.smoothness * moved)
+        change = min(change, self.change_clip)
+        kept = (1 - self.refresh) * change
+        return kept + self.refresh * min(residual, self.residual_clip)
+
+    def bound(self, weights_norm: float, moved_norm: float) -> Bound:
+        """Bound at weights of this spectral norm that have moved by this one."""
+        objective, loss = self.objective, self.objective.loss
+        length = reach = objective.row_norm
+        if objective.product_norm is not None:
+            # Rows in products are not those in sums.
+            ahead = objective.data_norm if objective.fit_intercept else 0.0
+            reach = math.hypot(objective.product_norm, ahead)
+        radius = reach * weights_norm + math.hypot(*objective.offset)
+        part = self._part(radius, reach * moved_norm)
+        k = loss.n_outputs
+        rounded = math.sqrt(k) / 2 * 2.0**-RESIDUAL_BITS + (k + 16) * 2.0**-48
+        part += 2 * plain_error(loss) + self.largest * rounded
+        return Bound(zero_out=length * part, replace_one=2 * length * part)
+
+
+@dataclass(frozen=True, eq=False)
+class MovedGradient:
+    """The sum at `weights` and at those `before`, both of them released."""
+
+    family: MovedGradients
+    weights: FloatArray
+    before: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.weights.shape
+
+    def bound(self) -> Bound:
+        norm, earlier, moved = (
+            float(np.linalg.norm(w, 2)) * _ROUNDED
+            for w in (self.weights, self.before, self.weights - self.before)
+        )
+        # Two predictions that are close are apart by their rounding as well.
+        return self.family.bound(norm, moved + _RAW_ERROR * (norm + earlier))
+
+    def slack(self, layout: Layout) -> float:
+        # Both residuals are rounded, and their raw predictions err.
+        norm = float(np.linalg.norm(self.weights) + np.linalg.norm(self.before))
+        objective = self.family.objective
+        return 2 * grid_slack(objective, layout, objective.row_norm, norm)
+
+    def open(self, source: Source) -> MovedGradientSum:
+        return MovedGradientSum(source, self.family)
+
+    def total(self, reader: MovedGradientSum, rows: IntArray | None) -> FloatArray:
+        return reader.since(self.before)(self.weights, rows)
+
+
+class MovedGradientSum(ExactGradientSum):
+    """Exact sums over a source, which is private; rows are kept as for gradients."""
+
+    def __init__(self, source: Source, family: MovedGradients) -> None:
+        super().__init__(source, family.objective)
+        self._family, self._largest = family, family.largest
+        self._is_compiled = False
+        self._before: FloatArray = np.zeros(family.objective.shape)
+
+    def since(self, before: FloatArray) -> MovedGradientSum:
+        """The sums of what has changed since these weights."""
+        self._before = before
+        return self
+
+    def _residual(self, rows: GridRows, block: Kept, weights: FloatArray) -> FloatArray:
+        """What multiplies each row, 0 for null records."""
+        family = self._family
+        own = super()._residual(rows, block, weights)
+        change = own - super()._residual(rows, block, self._before)
+        if math.isfinite(family.change_clip):
+            change = clipped(change, family.change_clip)
+        if math.isfinite(family.residual_clip):
+            own = clipped(own, family.residual_clip)
+        return np.asarray((1 - family.refresh) * change + family.refresh * own)
+
+
+# ------------------------------------------------------------------------------------
+# Recursive momentum: gradients that are kept up to date by their changes
+# Algorithm: with B_t a fresh, secret sample that every record enters independently with
+# probability ``q = batch_size / n``, and clip_c(r) a vector shortened to the norm c,
+#
+#     V_0 = (sum over B_0 of x clip_c1(r(W_0)) + N_0) / batch_size
+#     V_t = (1 - refresh) V_{t-1} + (sum over B_t of x ((1 - refresh)
+#           clip_c2(r(W_t) - r(W_{t-1})) + refresh clip_c1(r(W_t))) + N_t) / batch_size
+#     W_{t+1} = W_t - step V_t - step_size (alpha W_t + penalty's gradient),
+#
+# where r is a record's residual, c1 is `residual_clip`, c2 `change_clip`, and the step
+# is ``step_size``, or less so that ``step |V_t|`` is at most `longest_step`. The
+# release is the mean of the last ``tail`` share of the iterates.
+
+
+# What the rule takes over from noisy_sgd, without momentum.
+_SHARED = ("n_steps", "batch_size", "step_size", "residual_clip", "tail")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SRM(Solver):
+    r"""Noisy stochastic recursive momentum (DP-SRM).
+
+    Kept for replication and study: at equal privacy it has not been better than
+    `noisy_sgd` without momentum (``docs/papers/srm.md``).
+
+    Privacy
+    -------
+    ``n_steps`` Poisson-sampled Gaussian releases of rate ``batch_size / n``, composed
+    by privacy-loss distributions, or Gaussian ones if all records are read. The noise
+    follows the bound at the released weights: the change of a residual is at most the
+    loss's smoothness times what raw predictions have moved by, and at most
+    `change_clip`. ``docs/proofs/srm.md``. Unit of privacy: one record. All iterates
+    and all V_t may be published, the samples may not.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of samples, all of them taken. Public. None: the rule of `noisy_sgd`.
+    batch_size : int in [1, 2^31] or None, default=None
+        Expected number of records in a sample; more than there are means all of them.
+        None: the rule of `noisy_sgd`.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        In units of weights per gradient of the mean loss. None: the rule of
+        `noisy_sgd` without momentum.
+    residual_clip : float in [1e-6, inf] or None, default=None
+        Norm to which a record's residual is clipped. None: the rule of `noisy_sgd`.
+    change_clip : float in [1e-6, inf] or None, default=None
+        Norm to which the change of a record's residual is clipped. None: `refresh`
+        times the bound on residuals, as in the experiments of [1]_.
+    refresh : float in (0, 1], default=0.3
+        Share of the fresh gradient, gamma of [1]_; 1 is plain descent.
+    longest_step : float in (0, inf], default=inf
+        Norm to which a step along V_t is shortened; finite in the theory of [1]_, where
+        it is zeta / (n0 L).
+    penalty : float in [0, 1e250], default=0.0
+        Strength of the penalty ``sum of w^2 / (1 + w^2)`` over the features' weights,
+        which is not convex; of [1]_, and outside of the noise.
+    tail : float in [1e-9, 1] or None, default=None
+        Share of the last iterates that is averaged; the very last one if the share
+        is smaller than one step. None: 0.5.
+
+    References
+    ----------
+    .. [1] Wang (2021). Towards efficient and effective privacy-preserving machine
+       learning. PhD thesis, UCLA. (chapter 4, Algorithm 4)
+    .. [2] Cutkosky and Orabona (2019). Momentum-based variance reduction in non-convex
+       SGD. NeurIPS. https://arxiv.org/abs/1905.10018 (STORM, the recursion)
+
+    Deviations: Poisson samples and numerical composition in place of subsets and a
+    closed form; residuals are clipped in place of gradients; the first sample is as
+    large as the others; the last iterates are averaged in place of a random one; the
+    noise follows the released weights.
+    """
+
+    key: ClassVar[str] = "srm"
+    is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        "n_steps": partial(check_count, high=10**6),
+        "batch_size": partial(check_count, high=2**31),
+        "step_size": partial(check_real, low=1e-250, high=1e250),
+        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
+        "change_clip": partial(check_real, low=1e-6, high=math.inf),
+        "refresh": partial(check_real, low=0.0, high=1.0, low_open=True),
+        "longest_step": partial(check_real, low=0.0, high=math.inf, low_open=True),
+        "penalty": partial(check_real, low=0.0, high=1e250),
+        "tail": partial(check_real, low=1e-9, high=1.0),
+    }
+
+    n_steps: int
+    batch_size: int
+    step_size: float
+    residual_clip: float
+    change_clip: float
+    refresh: float = 0.3
+    longest_step: float = math.inf
+    penalty: float = 0.0
+    tail: float
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        plain: dict[str, Any] = {"momentum": 0.0, "intercept_weight": 1.0}
+        plain |= {name: given[name] for name in _SHARED if name in given}
+        like = NoisySGD.planned(plain, objective, budget)
+        found = {name: getattr(like, name) for name in _SHARED}
+        largest = min(objective.loss.zero_out_bound(math.inf), like.residual_clip)
+        found["change_clip"] = max(1e-6, given.get("refresh", cls.refresh) * largest)
+        return cls(**{**found, **given, "batch_size": like.batch_size})
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        if self._reads_all(objective):
+            return Plan((Line(self.n_steps),))
+        rate = self.batch_size / objective.n_samples
+        return Plan((Line(self.n_steps, sample=Poisson(rate)),))
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Largest of all queries: of a sample, one record's contribution to it."""
+        worst: tuple[Bound, ...] = (
+            self._first(objective).worst,
+            self._later(objective).worst,
+        )
+        adjacency = objective.adjacency if self._reads_all(objective) else "zero_out"
+        return max(bound.under(adjacency) for bound in worst[: self.n_steps])
+
+    def _reads_all(self, objective: LinearObjective) -> bool:
+        return self.batch_size >= objective.n_samples
+
+    def _first(self, objective: LinearObjective) -> Gradients:
+        return Gradients(objective, self.residual_clip)
+
+    def _later(self, objective: LinearObjective) -> MovedGradients:
+        return MovedGradients(
+            objective, self.residual_clip, self.change_clip, self.refresh
+        )
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        first, later = self._first(objective), self._later(objective)
+        farthest = farthest_weight(objective)
+        tail_steps = max(1, math.floor(self.tail * self.n_steps))
+        weights = before = np.zeros(objective.shape)
+        tail_sum, momentum = np.zeros_like(weights), np.zeros_like(weights)
+        for t in range(self.n_steps):
+            query = later.at(weights, before) if t else first.at(weights)
+            released = answers.ask(query).value / self.batch_size
+            momentum = (1 - self.refresh) * momentum * (t > 0) + released
+            before = weights
+            moved = self._along(momentum) + self.step_size * self._outside(
+                weights, objective
+            )
+            weights = boxed(weights - moved, farthest)
+            if self.n_steps - t <= tail_steps:
+                tail_sum += weights
+            progress.step(t + 1, self.n_steps)
+        return Solution(tail_sum / tail_steps, answers.noise_scale)
+
+    def _along(self, momentum: FloatArray) -> FloatArray:
+        """A step along released momentum, none longer than `longest_step`."""
+        step = self.step_size * momentum
+        norm = float(np.linalg.norm(step))
+        return step if norm <= self.longest_step else step * (self.longest_step / norm)
+
+    def _outside(self, weights: FloatArray, objective: LinearObjective) -> FloatArray:
+        """Gradient of what is public of the objective."""
+        gradient = objective.alpha * weights
+        if self.penalty:
+            own = weights[: objective.n_features]
+            # In an order in which nothing overflows before it is small.
+            slope = 2 * (own / (1 + own**2)) / (1 + own**2)
+            gradient[: len(own)] += self.penalty * slope
+        return gradient
+
+
+# ------------------------------------------------------------------------------------
+# Full gradients kept by their changes, and averaged with fresh ones as noise allows
+# Algorithm: with g_t the gradient sum at the released weights W_t over all records, N
+# of declared deviations,
+#
+#     E_0 = g_0 + N_0,                         P_0 = deviation of N_0 squared
+#     E'_t = E_{t-1} + (g_t - g_{t-1}) + N'_t,   P'_t = P_{t-1} + that of N'_t
+#     squared
+#     E_t = (1 - k) E'_t + k (g_t + N_t),        k = P'_t / (P'_t + that of N_t
+#     squared),
+#                                              P
+#                                              _
+#                                              t
+#                                              =
+#                                              (
+#                                              1
+#                                              -
+#                                              k
+#                                              )
+#                                              P
+#                                              '
+#                                              _
+#                                              t
+#     W_{t+1} = W_t - step_size (E_t / n + alpha W_t).
+#
+# The gain k follows from public deviations: E_t is the best average of all releases so
+# far. The release is the mean of the last ``tail`` share of the iterates.
+
+
+_FIRST, _FRESH, _CHANGES = range(3)  # lines of the plan
+# Every step reads all records three times.
+_MOST_STEPS = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffGD(Solver):
+    r"""Noisy gradient descent by gradients and their differences (DIFF-GD).
+
+    An experiment, kept for study: it can help only where steps are many and short
+    (``docs/papers/diff_gd.md``).
+
+    Privacy
+    -------
+    ``2 n_steps - 1`` adaptive Gaussian releases: mu-GDP, with a share of mu squared for
+    the first gradient, one for all differences and the rest for all fresh gradients.
+    A difference is noised by its bound at the released weights, the loss's smoothness
+    times the way of the raw predictions; nothing is clipped for it, so that differences
+    telescope. ``docs/proofs/diff_gd.md``. Unit of privacy: one record. All iterates and
+    all releases may be published.
+
+    Parameters
+    ----------
+    n_steps : int in [2, 1e6] or None, default=None
+        Number of steps, all of them taken. Public. None: ``L`` times the flow time of
+        `noisy_gd`, at most 300.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        In units of weights per gradient of the mean loss. None: the flow time divided
+        by the steps, at most ``1 / L``.
+    first_share : float in (0, 1), default=0.02
+        Of mu squared, for the first gradient.
+    change_share : float in (0, 1), default=0.1
+        Of mu squared, for all differences. The sum of both shares must be below 1.
+    tail : float in [1e-9, 1], default=0.5
+        Share of the last iterates that is averaged; the very last one if the share
+        is smaller than one step.
+
+    References
+    ----------
+    .. [1] Tran and Cutkosky (2022). Momentum aggregation for private non-convex ERM.
+       NeurIPS. (section 4: sensitivity reduction by differences)
+    .. [2] Murata and Suzuki (2023). DIFF2: differential private optimization via
+       gradient differences. ICML. https://arxiv.org/abs/2302.03884
+    .. [3] Kalman (1960). A new approach to linear filtering and prediction problems.
+       J. Basic Engineering 82(1). (the gain)
+
+    Deviations: full gradients in place of trees over epochs, and no order of records;
+    the gain is the best one for the deviations declared.
+    """
+
+    key: ClassVar[str] = "diff_gd"
+    is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        "n_steps": partial(check_count, low=2, high=10**6),
+        "step_size": partial(check_real, low=1e-250, high=1e250),
+        "first_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
+        "change_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
+        "tail": partial(check_real, low=1e-9, high=1.0),
+    }
+
+    n_steps: int
+    step_size: float
+    first_share: float = 0.02
+    change_share: float = 0.1
+    tail: float = 0.5
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        rule = PlainFlowTime.of(objective, budget)
+        flow = rule.flow(math.inf)
+        n_steps = given.get("n_steps", min(rule.steps(flow), _MOST_STEPS))
+        step_size = rule.step_size(flow, n_steps, 0.0)
+        solver = cls(**{"n_steps": n_steps, "step_size": step_size, **given})
+        if solver.fresh_share <= 0:
+            raise Refused(
+                f"solver={cls.key!r} needs a 'first_share' and a 'change_share' whose "
+                f"sum is below 1. Got {solver.first_share:g} and "
+                f"{solver.change_share:g}. Use smaller shares."
+            )
+        return solver
+
+    @property
+    def fresh_share(self) -> float:
+        """Share of mu squared that is left for fresh gradients."""
+        return 1 - self.first_share - self.change_share
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise, calibrated exactly"
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        later = self.n_steps - 1
+        return Plan(
+            (
+                Line(mu_share=self.first_share),
+                Line(later, mu_share=self.fresh_share / later),
+                Line(later, mu_share=self.change_share / later),
+            )
+        )
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Of a gradient sum or a difference of two, at any weights."""
+        families = (self._gradients(objective), self._changes(objective))
+        return max(f.worst.under(objective.adjacency) for f in families)
+
+    @staticmethod
+    def _gradients(objective: LinearObjective) -> Gradients:
+        return Gradients(objective)
+
+    @staticmethod
+    def _changes(objective: LinearObjective) -> MovedGradients:
+        return MovedGradients(objective, math.inf, math.inf, 0.0)
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        gradients, changes = self._gradients(objective), self._changes(objective)
+        farthest = farthest_weight(objective)
+        tail_steps = max(1, math.floor(self.tail * self.n_steps))
+        weights = before = np.zeros(objective.shape)
+        tail_sum = np.zeros_like(weights)
+        first = answers.ask(gradients.at(weights), _FIRST)
+        estimate, variance = first.value, first.deviation**2
+        for t in range(self.n_steps):
+            if t:
+                moved = answers.ask(changes.at(weights, before), _CHANGES)
+                fresh = answers.ask(gradients.at(weights), _FRESH)
+                estimate, variance = (
+                    estimate + moved.value,
+                    variance + (moved.deviation**2),
+                )
+                gain = variance / (variance + fresh.deviation**2)
+                estimate = (1 - gain) * estimate + gain * fresh.value
+                variance *= 1 - gain
+            mean = estimate / objective.n_samples + objective.alpha * weights
+            before = weights
+            weights = boxed(weights - self.step_size * mean, farthest)
+            if self.n_steps - t <= tail_steps:
+                tail_sum += weights
+            progress.step(t + 1, self.n_steps)
+        return Solution(tail_sum / tail_steps, answers.noise_scale)

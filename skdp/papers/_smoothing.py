@@ -1,0 +1,478 @@
+"""Laplacian smoothing of noisy gradients, and private line search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_bool, check_count, check_real
+from skdp._stored import Checks, Given
+from skdp.exceptions import Refused, UnboundedQueryError
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.release._answers import Answers, Released
+from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._query import Bound, Layout
+from skdp.solvers._base import Progress, Solution, Solver, boxed, farthest_weight
+from skdp.solvers._descent import FlowTime, NoisySGD
+from skdp.solvers._steps import AdamSteps, Steps
+from skdp.sums._exact import (
+    Summed,
+    Sums,
+    WholeSum,
+    blocks_of,
+    nearest,
+    on_grid,
+    unit_for,
+)
+from skdp.sums._floating import GradientSum
+from skdp.sums._gradient import Gradients
+from skdp.sums._grid_rows import gridded
+from skdp.tables._source import Block, Source
+
+# ------------------------------------------------------------------------------------
+# Gradient descent on samples whose noisy gradients are smoothed along the features
+# Algorithm: as `noisy_sgd`, with every gradient G of the features, penalty and noise
+# included, replaced by the solution U of ``(I - strength L) U = G``, where L is the
+# periodic second difference along the features in their order, or along the rows and
+# columns of a grid of them. The intercept's is left as it is. With `adam` the steps
+# along U are Adam's (DP-LSAdam), with `momentum` for its first decay.
+
+
+_OWN = ("strength", "adam", "beta_2")
+# Settled on the validation part of a9a; of weights, since Adam's steps have no unit.
+_ADAM = {"step_size": 0.1, "momentum": 0.9}
+
+
+def smoothed(gradient: FloatArray, strength: float, axis: int) -> FloatArray:
+    """What the inverse of ``I - strength L`` makes of a released gradient.
+
+    L is the periodic second difference along `axis`; post-processing.
+    """
+    length = gradient.shape[axis]
+    angles = 2 * np.pi * np.arange(length) / length
+    keeps = 1 / (1 + 2 * strength * (1 - np.cos(angles)))
+    shape = [1] * gradient.ndim
+    shape[axis] = length
+    spectrum = np.fft.fft(gradient, axis=axis) * keeps.reshape(shape)
+    return np.asarray(np.fft.ifft(spectrum, axis=axis).real)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplacianSmoothing(NoisySGD):
+    r"""Noisy gradient descent on samples with smoothed gradients (DP-LSSGD).
+
+    Kept for replication and study (``docs/papers/laplacian_smoothing.md``). Smoothing
+    helps where neighbouring features should have similar weights, such as pixels, and
+    a run has too much noise; it is a smaller step in rough directions. Where columns
+    have no order it mixes what does not belong together.
+
+    Privacy
+    -------
+    That of `noisy_sgd`, for every strength: an invertible public map of a release
+    leaves its privacy as it is, and the noise is calibrated as if there was none
+    (``docs/proofs/laplacian_smoothing.md``). Unit of privacy: one record.
+
+    Parameters
+    ----------
+    strength : float in [0, 1e6], default=1.0
+        sigma of [1]_: 0 smooths nothing.
+    n_across : int in [1, 1e9] or None, default=None
+        Features lie in rows of so many, as pixels of an image do: smoothing is along
+        rows and columns. It must divide the number of features. None: along all
+        features in their order, as in [1]_.
+    adam : bool, default=False
+        Whether steps are divided by the roots of smoothed gradients' squares, as in
+        Algorithm 6 of [1]_.
+    beta_2 : float in [0, 1), default=0.999
+        Decay of these squares.
+    n_steps, batch_size, step_size, momentum, residual_clip, intercept_weight, tail
+        As for `noisy_sgd`; with `adam` a step of size 0.1 and momentum 0.9, if they
+        are not given.
+
+    References
+    ----------
+    .. [1] Wang (2021). Towards efficient and effective privacy-preserving machine
+       learning. PhD thesis, UCLA. (chapter 5, Algorithm 5)
+    .. [2] Osher, Wang, Yin, Luo, Barekat, Pham and Lin (2022). Laplacian smoothing
+       gradient descent. Research in the Mathematical Sciences 9(55).
+       https://arxiv.org/abs/1806.06317
+
+    Deviations: Poisson samples and numerical composition in place of the thesis's
+    theorem, whose conditions do not hold in its experiments (docs/errata.md).
+    """
+
+    key: ClassVar[str] = "laplacian_smoothing"
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        **NoisySGD.checks,
+        "strength": partial(check_real, low=0.0, high=1e6),
+        "n_across": partial(check_count, high=10**9),
+        "adam": check_bool,
+        "beta_2": partial(check_real, low=0.0, high=1.0, high_open=True),
+    }
+
+    strength: float = 1.0
+    adam: bool = False
+    beta_2: float = 0.999
+    n_across: int
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        d = objective.n_features
+        own: dict[str, Any] = {"n_across": given.get("n_across", d)}
+        if d % own["n_across"]:
+            raise Refused(
+                f"solver={cls.key!r} needs an 'n_across' that divides the number of "
+                f"features, {d}. Got {own['n_across']}. Use None for one row of all."
+            )
+        own |= {name: given[name] for name in _OWN if name in given}
+        rest = {name: value for name, value in given.items() if name not in own}
+        if own.get("adam", cls.adam):
+            rest = _ADAM | rest
+        like = NoisySGD.planned(rest, objective, budget)
+        return cls(**like.params, **own)
+
+    def smoothed(self, gradient: FloatArray, objective: LinearObjective) -> FloatArray:
+        """A released gradient, smoothed along the grid of features; post-processing."""
+        if self.strength == 0:
+            return gradient
+        d, k = objective.n_features, gradient.shape[1]
+        own = gradient[:d].reshape(d // self.n_across, self.n_across, k)
+        for axis in (0, 1):
+            own = smoothed(own, self.strength, axis)
+        return np.concatenate([own.reshape(d, k), gradient[d:]])
+
+    def walk(self, objective: LinearObjective, n_steps: int) -> Steps:
+        if not self.adam:
+            return super().walk(objective, n_steps)
+        start, pace = np.zeros(objective.shape), self.pace(objective, n_steps)
+        return AdamSteps(start, pace, (self.momentum, self.beta_2))
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        sums = self.gradients(objective)
+        walk = self.walk(objective, self.n_steps)
+        for t in range(self.n_steps):
+            query = sums.at(walk.weights)
+            mean = query.read(answers.ask(query).value) / self.batch_size
+            public = objective.alpha * walk.weights
+            # The walk adds the penalty's gradient, which is to be smoothed as well.
+            walk.step(self.smoothed(mean + public, objective) - public)
+            progress.step(t + 1, self.n_steps)
+        return Solution(walk.average(), answers.noise_scale, path=walk.path)
+
+
+# ------------------------------------------------------------------------------------
+# How much less is lost after steps of several lengths in one released direction
+# Every record's part is clipped in proportion to the length, and rounded to whole
+# units, whose sums are exact in any order. Sensitivities are derived in
+# ``docs/proofs/line_search_gd.md``.
+
+
+# Of what is clipped, by rounding.
+ROUNDED = 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Questions about released weights of one objective."""
+
+    objective: LinearObjective
+
+    def products(
+        self, source: Source, coef: FloatArray, rows: IntArray | None
+    ) -> Iterator[tuple[FloatArray, Block]]:
+        """Clipped rows times weights, by blocks: both on grids, so in any order."""
+        objective, weights = self.objective, on_grid(coef)
+        if math.isinf(objective.data_norm):  # rows without a bound have no grid
+            yield from GradientSum(source, objective).products(coef, rows)
+            return
+        for block in blocks_of(source, rows):
+            X = gridded(block.X, objective.data_norm, objective.entry_bound)
+            yield X.in_double().raw(weights), block
+
+    def unit(self, clip: float) -> float:
+        """In which numbers up to `clip` are summed, exactly in double precision."""
+        return 2.0 ** math.ceil(math.log2(clip)) * unit_for(self.objective.n_samples)
+
+    def slack(self, layout: Layout, clip: float, size: int) -> float:
+        """What rounding adds to a sum of vectors of `size` numbers up to `clip`.
+
+        Lemma 3 of the proof page.
+
+        Raises
+        ------
+        UnboundedQueryError
+            Of samples: what losses of rows beside others round to has no bound.
+        """
+        if layout.moved_rows > 1:
+            raise UnboundedQueryError(
+                "What weights are worth must be asked of all records. Got a line of "
+                "samples. Declare one of all records."
+            )
+        return layout.rows_of_unit * math.sqrt(size) * self.unit(clip)
+
+
+@dataclass(frozen=True, eq=False)
+class StepGains(Summed):
+    """Sums of the losses at released weights less those after steps from there.
+
+    Parameters
+    ----------
+    trial : Trial
+    weights, direction : ndarray of float64 of shape (n_columns, n_outputs)
+        Released; with the intercepts in the last row, if there are any.
+    lengths : ndarray of float64 of shape (n_lengths,)
+        Above 0; public.
+    clip : float in (0, inf)
+        A record's gain by a step is clipped to so many times its length.
+    """
+
+    trial: Trial
+    weights: FloatArray
+    direction: FloatArray
+    lengths: FloatArray
+    clip: float
+
+    @property
+    def norm(self) -> float:
+        """Of a record's gains together, at most."""
+        return self.clip * float(np.linalg.norm(self.lengths)) * ROUNDED
+
+    @property
+    def _largest(self) -> float:
+        return self.clip * float(np.max(self.lengths))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.lengths),)
+
+    @property
+    def family(self) -> Hashable:
+        return self.trial
+
+    def bound(self) -> Bound:
+        return Bound(zero_out=self.norm, replace_one=2 * self.norm)
+
+    def slack(self, layout: Layout) -> float:
+        return self.trial.slack(layout, self._largest, len(self.lengths))
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        d, k = self.trial.objective.n_features, self.weights.shape[1]
+        both = np.hstack([self.weights, self.direction])
+        total, unit = np.zeros(self.shape), self.trial.unit(self._largest)
+        constant = both[d:].sum(axis=0)  # no row without an intercept
+        for products, block in self.trial.products(reader, both[:d], rows):
+            raw = products + constant
+            gains = self._gains(raw[:, :k], raw[:, k:], block.y)
+            if block.present is not None:
+                gains[~block.present] = 0.0
+            total += nearest(gains, unit).sum(axis=0)
+        return (WholeSum.of(total / unit),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.trial.unit(self._largest)
+
+    def _gains(self, raw: FloatArray, way: FloatArray, y: FloatArray) -> FloatArray:
+        """Of each record by each step, clipped."""
+        value = self.trial.objective.loss.value
+        left = [value(y, raw - length * way) for length in self.lengths]
+        limits = self.clip * self.lengths
+        gains = np.nan_to_num(value(y, raw)[:, None] - np.stack(left, 1))
+        return np.asarray(np.clip(gains, -limits, limits))
+
+
+# ------------------ Noisy gradients, and steps along them as long as noisy losses say
+# Algorithm: with g_t the gradient sum at the released weights W_t over all records,
+#
+#     E_t = the mean of (g_s + N_s) / n + alpha W_t over all s since weights last
+#     moved,
+#     U_t = E_t / |E_t|,
+#     S_t = (sum over records of clip(loss(W_t) - loss(W_t - l_k U_t)))_k + N'_t,
+#     k* = the k of the largest S_t,k / n - penalty's increase,
+#
+# W_{t+1} = W_t - l_k* U_t if that is above 0, and W_t otherwise. The lengths l_k are
+# public: ``longest_step`` divided by 1, 2, 4, ... The release is the mean of the last
+# ``tail`` share of the iterates.
+
+
+_GRADIENTS, _GAINS = range(2)  # lines of the plan
+# Settled on the validation part of a9a.
+_STEPS, _LONGEST = 50, 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineSearchGD(Solver):
+    r"""Noisy gradient descent with a noisy line search (DP-AGD, with a fixed budget).
+
+    Kept for study (``docs/papers/line_search_gd.md``): no step size has to be known,
+    and what that costs has not been worth it.
+
+    Privacy
+    -------
+    ``2 n_steps`` adaptive Gaussian releases: mu-GDP, with a share of mu squared for all
+    line searches and the rest for all gradients. Steps that are not taken cost what
+    others cost. ``docs/proofs/line_search_gd.md``. Unit of privacy: one record. All
+    iterates and all releases may be published.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of steps, all of them paid for. Public. None: 50.
+    longest_step : float in [1e-250, 1e250] or None, default=None
+        Length of the longest step, in weights. None: 4 over ``data_norm``, or 4.
+    n_lengths : int in [1, 64], default=5
+        How many lengths are tried, each half of the one before.
+    search_share : float in (0, 1), default=0.2
+        Of mu squared, for all line searches.
+    gain_clip : float in [1e-6, inf) or None, default=None
+        A record's gain is clipped to so many times a step's length. None: half of
+        what the loss and the rows allow for.
+    residual_clip : float in [1e-6, inf] or None, default=None
+        Norm to which every record's residual is clipped. None: as for `noisy_gd`.
+    tail : float in [1e-9, 1], default=0.5
+        Share of the last iterates that is averaged; the very last one if the share
+        is smaller than one step.
+
+    References
+    ----------
+    .. [1] Lee and Kifer (2018). Concentrated differentially private gradient descent
+       with adaptive per-iteration privacy budget. KDD.
+       https://arxiv.org/abs/1808.09501 (DP-AGD)
+
+    Deviations: the number of steps and their noise are fixed beforehand, where [1]_
+    spends more on a gradient of which no step is an improvement, until nothing is left;
+    here such a gradient is averaged with the next. Lengths are compared by Gaussian
+    answers to gains, clipped in proportion to the length, in place of a choice among
+    clipped losses.
+    """
+
+    key: ClassVar[str] = "line_search_gd"
+    is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        "n_steps": partial(check_count, high=10**6),
+        "longest_step": partial(check_real, low=1e-250, high=1e250),
+        "n_lengths": partial(check_count, high=64),
+        "search_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
+        "gain_clip": partial(check_real, low=1e-6, high=math.inf, high_open=True),
+        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
+        "tail": partial(check_real, low=1e-9, high=1.0),
+    }
+
+    n_steps: int
+    longest_step: float
+    n_lengths: int = 5
+    search_share: float = 0.2
+    gain_clip: float
+    residual_clip: float
+    tail: float = 0.5
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        rule = FlowTime.of(objective, budget)
+        clip, _ = rule.clip_and_weight(given.get("residual_clip"), 1.0)
+        norm = objective.data_norm if math.isfinite(objective.data_norm) else 1.0
+        rows = math.hypot(norm, 1.0 if objective.fit_intercept else 0.0)
+        slope = min(clip, objective.loss.zero_out_bound(math.inf))
+        found: dict[str, Any] = {
+            "n_steps": _STEPS,
+            "longest_step": _LONGEST / norm,
+            "residual_clip": clip,
+            "gain_clip": max(1e-6, slope * rows / 2),
+        }
+        return cls(**{**found, **given})
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise, calibrated exactly"
+
+    @property
+    def lengths(self) -> FloatArray:
+        """Those that are tried; public."""
+        return np.asarray(self.longest_step * 0.5 ** np.arange(self.n_lengths))
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        n = self.n_steps
+        return Plan(
+            (
+                Line(n, mu_share=(1 - self.search_share) / n),
+                Line(n, mu_share=self.search_share / n),
+            )
+        )
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Of a gradient sum, or of the gains of one search."""
+        zero = np.zeros(objective.shape)
+        bounds = (
+            self._gradients(objective).worst,
+            self._gains(objective, zero, zero).bound(),
+        )
+        return max(bound.under(objective.adjacency) for bound in bounds)
+
+    def _gradients(self, objective: LinearObjective) -> Gradients:
+        return Gradients(objective, self.residual_clip)
+
+    def _gains(
+        self, objective: LinearObjective, weights: FloatArray, direction: FloatArray
+    ) -> StepGains:
+        return StepGains(
+            Trial(objective), weights, direction, self.lengths, self.gain_clip
+        )
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        sums, farthest = self._gradients(objective), farthest_weight(objective)
+        tail_steps = max(1, math.floor(self.tail * self.n_steps))
+        weights = np.zeros(objective.shape)
+        tail_sum, heard, times = np.zeros_like(weights), np.zeros_like(weights), 0
+        for t in range(self.n_steps):
+            query = sums.at(weights)
+            heard = heard + query.read(answers.ask(query, _GRADIENTS).value)
+            times += 1
+            mean = heard / (times * objective.n_samples) + objective.alpha * weights
+            norm = float(np.linalg.norm(mean))
+            direction = mean / norm if norm > 0 else mean
+            gains = answers.ask(self._gains(objective, weights, direction), _GAINS)
+            length = self._best(gains, objective, weights, direction)
+            if length > 0:
+                weights = boxed(weights - length * direction, farthest)
+                heard, times = np.zeros_like(weights), 0
+            if self.n_steps - t <= tail_steps:
+                tail_sum += weights
+            progress.step(t + 1, self.n_steps)
+        return Solution(tail_sum / tail_steps, answers.noise_scale)
+
+    def _best(
+        self,
+        gains: Released,
+        objective: LinearObjective,
+        weights: FloatArray,
+        direction: FloatArray,
+    ) -> float:
+        """The length of the largest gain of the objective; 0 if all are losses."""
+        along = float(np.sum(weights * direction))
+        size = float(np.sum(direction * direction))
+        lost = objective.alpha * (self.lengths**2 * size / 2 - self.lengths * along)
+        worth = gains.value / objective.n_samples - lost
+        best = int(np.argmax(worth))
+        return float(self.lengths[best]) if worth[best] > 0 else 0.0

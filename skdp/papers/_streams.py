@@ -1,0 +1,571 @@
+"""FTRL with correlated noise, and fits of streams."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+from threading import RLock
+from typing import Any, ClassVar, NoReturn, Self, SupportsIndex
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._checks import check_count
+from skdp._input import check_rows
+from skdp._stored import Checks, Given
+from skdp.exceptions import Refused, StreamOverError
+from skdp.io._external import TableSource
+from skdp.io._takes import shown
+from skdp.linear_model._base import source_of
+from skdp.linear_model._rows import (
+    DeclaredRows,
+    DeclaredStream,
+    to_read,
+)
+from skdp.losses._objective import LinearObjective
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._events import ComposedEvent
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.accounting._relations import is_of_users
+from skdp.privacy.noise._correlated import SquareRoot
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._door import Door, Ledger, auditor_now
+from skdp.privacy.release._plan import Correlated, Line, Plan
+from skdp.privacy.release._shared import owners_now
+from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._descent import Descent, FlowTime
+from skdp.solvers._registry import named_solver
+from skdp.tables._source import Source
+from skdp.tables._users import users_to_fit
+from skdp.tables._views import Arriving
+
+# ------------------------------------------------------------------------------------
+# Steps along the gradients of parts that come one after another, read once
+# Algorithm: the records are cut, by position or as they arrive, into ``n_parts`` parts
+# of at most m records. With ``g_t`` the clipped gradient sum over part ``t //
+# steps_per_part`` at ``W_t``, ``B_t`` its bound, and C the banded square root of "the
+# sum of all so far", what is released is ``r = C (g / B) + z`` row by row, z Gaussian;
+# and the step is along ``B_t (C^-1 r)_t / m``. In the sum of all steps, which is what
+# the weights are in flat directions, the noise of C^-1 z mostly cancels.
+
+
+N_PARTS = 20
+# Past sums that are held; more would hide little more.
+_BAND = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class FTRL(Descent):
+    r"""Follow the regularised leader: one reading, part by part, and correlated noise.
+
+    For streams: with `partial_fit` every part is given once, when it is there, and the
+    model after each part is released. `fit` cuts a table into such parts.
+
+    Privacy
+    -------
+    All releases together are exactly ``1 / noise_multiplier``-GDP: a record is in one
+    part, and the noise is calibrated to all weighted sums that its part's answers are
+    in (``docs/proofs/ftrl.md``). That no record is in two parts is taken as given.
+    Sums of parts before, which later answers are weighted with, are held where the
+    records are answered about, and never stored: a stream whose process ends is over.
+    Unit of privacy: one record, or all rows of a user, which are in one part
+    (``docs/proofs/users.md``).
+
+    Utility
+    -------
+    After K parts the noise in flat directions is about ``1 + log(K) / pi`` times that
+    of `noisy_gd` on all records, where independent noise has ``sqrt(K)`` times.
+
+    Parameters
+    ----------
+    n_parts : int in [1, 10000], default=20
+        Public and fixed before the first part; `fit` cuts into no more.
+    steps_per_part : int in [1, 1000] or None, default=None
+        None: as many as make the steps of `noisy_gd` with as much noise.
+    band : int in [1, 10000], default=500
+        Past sums that noise is correlated with; 1 is independent noise.
+    step_size, momentum, residual_clip, intercept_weight
+        As for `noisy_gd`.
+    tail : float in [1e-9, 1] or None, default=None
+        Share of the parts so far, the last ones, whose iterates are averaged. None:
+        0.5.
+
+    References
+    ----------
+    .. [1] Kairouz, McMahan, Song, Thakkar, Thakurta and Xu (2021). Practical and
+       private (deep) learning without sampling or shuffling. ICML.
+    .. [2] Kalinin and Lampert (2024). Banded square root matrix factorization for
+       differentially private model training. NeurIPS.
+    .. [3] Tran and Cutkosky (2022). Momentum aggregation for private non-convex ERM.
+       NeurIPS. (whose tree this replaces)
+
+    Deviations: several steps on every part, with the sensitivity of all of them; noise
+    in units of each step's own bound.
+    """
+
+    key: ClassVar[str] = "ftrl"
+    is_pure: ClassVar[bool] = False
+    takes_nonconvex: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
+    takes_users: ClassVar[bool] = True
+    is_recommended: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {
+        **Descent.checks,
+        "n_parts": partial(check_count, high=10_000),
+        "steps_per_part": partial(check_count, high=1000),
+        "band": partial(check_count, high=10_000),
+    }
+
+    n_parts: int = N_PARTS
+    steps_per_part: int
+    band: int = _BAND
+
+    @classmethod
+    def check(cls, objective: LinearObjective, budget: Budget) -> None:
+        if is_of_users(objective.adjacency) and not objective.is_ordered:
+            raise Refused(
+                f"solver={cls.key!r} cuts a table by position, and users have none. "
+                "Use partial_fit with a part for each table of users, or "
+                "solver='noisy_gd'."
+            )
+        super().check(objective, budget)
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        n = objective.n_samples
+        part_size = -(-n // min(given.get("n_parts", cls.n_parts), n))
+        n_parts, band = -(-n // part_size), given.get("band", cls.band)
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+
+        def rule(asks: int) -> FlowTime:
+            parts = Correlated(part_size, SquareRoot(n_parts, asks, band))
+            return FlowTime(objective, mu / parts.excess)
+
+        asks = given.get("steps_per_part")
+        if asks is None:
+            # The most steps, whose excess of noise is hardly larger than that of fewer.
+            most = rule(max(1, FlowTime.most_steps // n_parts))
+            n_steps, _ = cls.rest_by_rule(given, most)
+            asks = -(-n_steps // n_parts)
+        _, rest = cls.rest_by_rule(given, rule(asks), asks * n_parts)
+        return cls(n_parts=n_parts, steps_per_part=asks, band=band, **rest)
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise on weighted sums over disjoint parts of records"
+
+    def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
+        unit = "user" if is_of_users(objective.adjacency) else "record"
+        return (
+            f"number of parts, and of {unit}s in each",
+            f"that no {unit} is in two parts",
+        )
+
+    def parts(self, objective: LinearObjective) -> Correlated:
+        """What answers are about."""
+        size = -(-objective.n_samples // self.n_parts)
+        root = SquareRoot(self.n_parts, self.steps_per_part, self.band)
+        return Correlated(size, root)
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        # Of all weighted sums, in which each answer counts in units of its own bound;
+        # the grid of the noise adds to it (`Correlated.on_grid`).
+        return self.parts(objective).joint
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        parts = self.parts(objective)
+        return Plan((Line(parts.times, sample=parts),))
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        walking = self.walking(answers, objective)
+        found = next(walking)
+        for done in range(1, self.n_parts):
+            progress.step(done, self.n_parts)
+            found = next(walking)
+        progress.step(self.n_parts, self.n_parts)
+        return found
+
+    def walking(
+        self, answers: Answers, objective: LinearObjective
+    ) -> Iterator[Solution]:
+        """What is released after each part, when it is asked for."""
+        sums, parts = self.gradients(objective), self.parts(objective)
+        walk = self.walk(objective, parts.times)
+        means: list[Any] = []
+        for _ in range(self.n_parts):
+            total = np.zeros(objective.shape)
+            for _ in range(self.steps_per_part):
+                query = sums.at(walk.weights)
+                walk.step(query.read(answers.ask(query).value) / parts.size)
+                total += walk.weights
+            means.append(total / self.steps_per_part)
+            last = means[-max(1, int(self.tail * len(means))) :]
+            weights = np.mean(last, axis=0)
+            yield Solution(weights, answers.noise_scale, path=walk.path)
+
+
+# ------------------------------------------------------------------------------------
+# Stream: a fit that is paid for at its first part and goes on with the others
+
+
+# What later parts cost: the first one has paid for all.
+PAID = ComposedEvent(())
+
+
+class Stream:
+    """The right to ask about the parts of a stream, each once.
+
+    It holds answers, and with them sums over records: so it can be neither copied nor
+    stored, and a forked process has none.
+
+    Parameters
+    ----------
+    answers : Answers
+    arriving : Arriving
+    walking : iterator of Solution
+        What is released after each part.
+    objective : LinearObjective
+        Of all parts.
+    solver : FTRL
+    begun_with : dict of str to object
+        Parameters of the estimator, which must stay as they are.
+    """
+
+    def __init__(
+        self,
+        answers: Answers,
+        arriving: Arriving,
+        walking: Iterator[Solution],
+        objective: LinearObjective,
+        solver: FTRL,
+        begun_with: dict[str, Any],
+    ) -> None:
+        self.answers, self._arriving, self._walking = answers, arriving, walking
+        self.objective, self.n_taken = objective, 0
+        self.n_parts = solver.n_parts
+        self._auditor = auditor_now()
+        # A dict or list that was given may be changed in place.
+        self.begun_with = deepcopy(begun_with)
+        self.part_size = solver.parts(objective).size
+        # Names the stream in the books: when it began.
+        self.name = f"{time.time_ns():x}"
+        self.lock = RLock()
+
+    def check_takes(self, n_samples: int) -> None:
+        """Refuse a part that cannot be answered about; nothing was read.
+
+        Raises
+        ------
+        StreamOverError, ValueError, Refused
+        """
+        if owners_now() is not None:
+            raise Refused(
+                "The parts of a stream must be of one owner, since past sums are held "
+                "in one place. Got a part of several owners. Nothing was read."
+            )
+        if auditor_now() is not self._auditor:
+            raise ValueError(
+                "A stream must go on within the audit that it was begun in. Got an "
+                "audit that has begun or ended since. Begin another stream. Nothing "
+                "was read."
+            )
+        if self.n_taken == self.n_parts:
+            raise StreamOverError(
+                "A stream has as many parts as were declared. Got one more than "
+                f"n_parts={self.n_parts}. Clone the estimator for another stream, "
+                "which is another release. Nothing was read."
+            )
+        if n_samples > self.part_size:
+            units = "users" if is_of_users(self.objective.adjacency) else "records"
+            raise ValueError(
+                f"A part of a stream must have at most as many {units} as the first "
+                f"one, {self.part_size}. Got {n_samples}. Give what is left over with "
+                "the next part. Nothing was read."
+            )
+
+    def take(self, part: Any, books: Books) -> Solution:
+        """What is released after one part more.
+
+        Raises
+        ------
+        StreamOverError, ValueError
+            As `check_takes` does.
+        """
+        with self.lock, np.errstate(all="ignore"):
+            self.check_takes(part.n_samples)
+            if self.n_taken:
+                books.book(f"part {self.n_taken + 1} of {self.n_parts} of {self.name}")
+            self.n_taken += 1
+            self._arriving.give(part)
+            return next(self._walking)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            "A stream must stay where its records are answered about: a copy would go "
+            "on with the same noise. Store the fitted model."
+        )
+
+
+@dataclass(frozen=True)
+class Books:
+    """Where later parts are noted down, which cost nothing more.
+
+    Parameters
+    ----------
+    ledger : Ledger or None
+    adjacency : str
+    budget : Budget
+    estimator : str
+    """
+
+    ledger: Ledger | None
+    adjacency: Any
+    budget: Budget
+    estimator: str
+
+    def book(self, what: str) -> None:
+        """Put a part on the books."""
+        if self.ledger is not None:
+            self.ledger.commit(
+                PAID,
+                adjacency=self.adjacency,
+                budget=self.budget,
+                label=f"{self.estimator}: {what}",
+            )
+
+
+def begun(
+    solver: FTRL,
+    first: Any,
+    objective: LinearObjective,
+    door: Door,
+    *,
+    name: str,
+    begun_with: dict[str, Any],
+) -> Stream:
+    """A stream whose event is on the books; none of its parts has been read.
+
+    Parameters
+    ----------
+    first : Source
+        The first part.
+    objective : LinearObjective
+        Of all parts.
+    name : str
+        Of the estimator.
+    begun_with : dict of str to object
+        Its parameters.
+
+    Raises
+    ------
+    BudgetExceeded
+    """
+    arriving = Arriving(first, solver.n_parts)
+    label = f"{name}(solver={solver.named!r}): {solver.n_parts} parts of a stream"
+    answers = door.commit(solver.plan(objective), arriving, label=label)
+    walking = solver.walking(answers, objective)
+    return Stream(answers, arriving, walking, objective, solver, begun_with)
+
+
+# Streams, with the weights that their last parts have released. Not attributes of their
+# estimators, which are copied, stored and shown.
+_LIVE: WeakKeyDictionary[Any, tuple[Stream, Any]] = WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LIVE.clear)
+
+
+def keep(estimator: Any, stream: Stream) -> None:
+    """Let an estimator go on with a stream, until another fit gives it weights."""
+    _LIVE[estimator] = stream, estimator.coef_
+
+
+@contextmanager
+def one_part(estimator: Any) -> Iterator[None]:
+    """Give one part, alone; if what is released of it is lost, so is the stream.
+
+    The estimator is then as it was before the part, which looks as if it could be
+    given again: its records would be in two parts.
+    """
+    before = stream_of(estimator)
+    with nullcontext() if before is None else before.lock:
+        n_taken = 0 if before is None else before.n_taken
+        try:
+            yield
+        except BaseException:
+            now = stream_of(estimator)
+            if now is not before or (now is not None and now.n_taken > n_taken):
+                _LIVE.pop(estimator, None)
+            raise
+
+
+def stream_of(estimator: Any) -> Stream | None:
+    """The stream that an estimator can go on with."""
+    stream, weights = _LIVE.get(estimator, (None, None))
+    return stream if getattr(estimator, "coef_", None) is weights else None
+
+
+# -------------------------- partial_fit of linear models: a stream's parts, each once
+
+
+def n_parts_of(model: Any, budget: Budget) -> int:
+    """The declared number of parts."""
+    if not budget.is_finite:
+        raise ValueError(
+            "The 'epsilon' parameter must be finite for partial_fit. Got inf. Without "
+            "privacy use fit with all records."
+        )
+    named = named_solver(model.solver, model.solver_params)
+    assert named is not None  # its key is FTRL's
+    return int(named.given.get("n_parts", FTRL.n_parts))
+
+
+def open_stream(model: Any) -> Stream | None:
+    """The stream that a model goes on with; None if it has not begun any.
+
+    Raises
+    ------
+    StreamOverError
+        If the model is fitted, but has no stream: a copy, a finished `fit`, or a part
+        that was cut short.
+    """
+    stream = stream_of(model)
+    if stream is not None:
+        return stream
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return None
+    raise StreamOverError(
+        f"This {type(model).__name__} is fitted, and has no stream to go on with: it "
+        "is a copy, was stored, was fitted by fit, or was cut short when a part was "
+        "read. What a stream must remember is private and stays in the process and the "
+        "object that began it. Clone the estimator for another stream, which is "
+        "another release."
+    )
+
+
+# Rows of later parts are encoded, and labels numbered, as those of the first one.
+_MAY_CHANGE = ("columns", "classes", "verbose")
+
+
+def params_of(model: Any) -> dict[str, Any]:
+    """Parameters that must stay as they are while a stream goes on."""
+    params = model.get_params(deep=False)
+    return {name: params[name] for name in params if name not in _MAY_CHANGE}
+
+
+def check_unchanged(model: Any, begun_with: dict[str, Any]) -> None:
+    """Refuse another value of a parameter than the stream was begun with.
+
+    Noise and scales of a stream are those of its first part.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name, value in params_of(model).items():
+        if not np.array_equal(begun_with[name], value):
+            raise ValueError(
+                f"The {name!r} parameter must stay as it was at the first part of a "
+                "stream. Got another value. Set it back, or clone the estimator for "
+                "another stream, which is another release. Nothing was read."
+            )
+
+
+def rows_of_part(model: Any, X: Any) -> Any:
+    """Checked rows of a later part, in the form of those of the first one."""
+    if not hasattr(model, "encoder_"):
+        rows = check_rows(model, shown(X), reset=False, accept_sparse=True)
+        return to_read(X, rows) if isinstance(X, TableSource) else rows
+    encoder = model.encoder_
+    cells, encoding = encoder._cells(X), encoder._encoding
+    if isinstance(X, TableSource):
+        return DeclaredStream(encoding, encoder, X)
+    return DeclaredRows(encoding, encoding.states(cells))
+
+
+class PartialFit:
+    """`partial_fit` with ``solver="ftrl"``."""
+
+    one_part = staticmethod(one_part)
+
+    @staticmethod
+    def next_part(model: Any, X: Any, y: Any, groups: Any) -> None:
+        """Begin a stream, or go on with it by one part.
+
+        Raises
+        ------
+        StreamOverError, ValueError
+        """
+        budget = model._check_privacy_params()
+        stream = open_stream(model)
+        if stream is None:
+            first = FirstPart(model, n_parts_of(model, budget), budget)
+            model._begin(X, y, groups, first)
+            (stream,) = first.begun
+            keep(model, stream)
+            return
+        check_unchanged(model, stream.begun_with)
+        users = users_to_fit(model, X, groups, budget)
+        X = rows_of_part(model, X)
+        y = model._targets_of_part(X, y)
+        is_declared = isinstance(X, (DeclaredRows, DeclaredStream))
+        dtype, X = X.dtype, X.encoded() if is_declared else X
+        solution = after(model, stream, source_of(X, y, users, budget), budget)
+        model._keep_weights(solution, stream.objective, dtype)
+        keep(model, stream)
+
+
+@dataclass(frozen=True)
+class FirstPart:
+    """The part with which a stream begins.
+
+    Parameters
+    ----------
+    model : estimator
+    n_parts : int
+    budget : Budget
+    begun : list of Stream
+        The stream, when the part has been read.
+    """
+
+    model: Any
+    n_parts: int
+    budget: Budget
+    begun: list[Stream] = field(default_factory=list)
+
+    def released(
+        self, solver: Solver, source: Source, objective: LinearObjective, door: Door
+    ) -> tuple[Solution, Answers]:
+        """Commit the stream, and what is released after this part of it."""
+        assert isinstance(solver, FTRL)  # whose key has led here
+        name, begun_with = type(self.model).__name__, params_of(self.model)
+        stream = begun(
+            solver, source, objective, door, name=name, begun_with=begun_with
+        )
+        solution = after(self.model, stream, source, self.budget)
+        self.begun.append(stream)
+        return solution, stream.answers
+
+
+def after(model: Any, stream: Stream, part: Source, budget: Budget) -> Solution:
+    """What is released after another part of a stream."""
+    name = type(model).__name__
+    books = Books(model.ledger, model._relation(), budget, name)
+    solution = stream.take(part, books)
+    Progress(name, bool(model.verbose)).step(stream.n_taken, stream.n_parts)
+    return solution

@@ -1,0 +1,576 @@
+"""Blocks: what one declared column becomes, and its axis."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import pandas as pd
+from scipy.linalg import block_diag
+
+from skdp._arrays import FloatArray
+from skdp._input import middle_and_half, to_unit
+from skdp.preprocessing._cells import Cells
+from skdp.tables._columns import PARTS, Categories, Dates, Range
+
+# ------------------------------- Axes: a declared interval moved to [-1, 1], and back
+
+
+_SECOND = np.timedelta64(1, "s")
+_EPOCH = np.datetime64(0, "s")
+
+
+@dataclass(frozen=True)
+class NumberAxis:
+    """The interval of a `Range`."""
+
+    declared: Range
+
+    def to_unit(self, values: np.ndarray) -> FloatArray:
+        """Numbers, clipped, as positions in [-1, 1]; the last step clips."""
+        low, high = self._ends()
+        with np.errstate(all="ignore"):
+            values = values.astype(np.float64)
+        if not self.declared.log:
+            return to_unit(values, low, high)
+        log = np.log if self.declared.low > 0 else np.log1p
+        start, end = log(low), log(high)
+        shares = (log(np.clip(values, low, high)) - start) / (end - start)
+        return np.asarray(np.clip(2 * shares - 1, -1.0, 1.0))
+
+    def at(self, positions: FloatArray) -> np.ndarray:
+        """Numbers at positions in [-1, 1]."""
+        low, high = self._ends()
+        if not self.declared.log:
+            middle, half = middle_and_half(low, high)
+            found = middle + positions * half
+        else:
+            log, exp = (
+                (np.log, np.exp) if self.declared.low > 0 else (np.log1p, np.expm1)
+            )
+            start, end = log(low), log(high)
+            found = exp(start + (positions + 1) / 2 * (end - start))
+        return np.asarray(np.clip(found, low, high))
+
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        return np.asarray(float(self.declared.low)), np.asarray(
+            float(self.declared.high)
+        )
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """The interval of `Dates`."""
+
+    declared: Dates
+
+    def to_unit(self, values: np.ndarray) -> FloatArray:
+        """Dates, clipped, as positions in [-1, 1]."""
+        return self._seconds_axis().to_unit(seconds(values))
+
+    def at(self, positions: FloatArray) -> np.ndarray:
+        """Dates at positions in [-1, 1], to the second."""
+        found = self._seconds_axis().at(positions)
+        return np.asarray(_EPOCH + np.round(found) * _SECOND)
+
+    def _seconds_axis(self) -> NumberAxis:
+        ends = np.array([self.declared.first, self.declared.last], "datetime64[us]")
+        low, high = seconds(ends)
+        return NumberAxis(Range(float(low), float(high)))
+
+
+def seconds(dates: np.ndarray) -> FloatArray:
+    """Seconds since 1970 of dates in any unit; NaT as 0."""
+    if np.datetime_data(dates.dtype)[0] in ("Y", "M", "generic"):
+        dates = dates.astype("datetime64[D]")
+    unit, count = np.datetime_data(dates.dtype)
+    counts = dates.astype(np.int64).astype(np.float64)
+    length = float(np.ones((), f"timedelta64[{count}{unit}]") / _SECOND)
+    return np.where(np.isnat(dates), 0.0, counts * length)
+
+
+# ------------------------ Blocks: what one declared column becomes, of norm at most 1
+# A block gives each cell shares in a few states that differ: `states` and `shares`,
+# both of shape (n_samples, at most a few). The norms are proved in
+# ``docs/proofs/preprocessing.md``.
+
+
+Sparse = tuple[np.ndarray, FloatArray]
+# Of a curve's states, however coarse its hats: means over them shall be close.
+_LEAST_INTERVALS = 16
+
+
+class ColumnBlock(Protocol):
+    """How one column is encoded; public.
+
+    A cell is in a state, or between two neighbouring ones: its shares in them are at
+    least 0, and add up to at most 1 in each part of the block. What comes out is
+    ``shares @ basis``.
+    """
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What the names of the features that come out add to the column's."""
+        ...
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Numbers of states, of which those of a part exclude each other."""
+        ...
+
+    @property
+    def basis(self) -> FloatArray:
+        """Features of each state, (n_states, n_features); rows of norm at most 1."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """By what the basis was divided, where an indicator has weight 1."""
+        ...
+
+    @property
+    def n_lines(self) -> int:
+        """Features that there would be if numbers were encoded as lines."""
+        ...
+
+    def shares(self, cells: Cells) -> Sparse:
+        """Each cell's states, and its shares in them; asked for by `encoded` alone."""
+        ...
+
+    def has_unknown(self, cells: Cells) -> bool:
+        """Whether a cell was not declared."""
+        ...
+
+    def effects(self, weights: FloatArray) -> pd.DataFrame:
+        """What a linear model with these weights, one row a feature, adds."""
+        ...
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The position on the axis, and hats on levels from coarse to fine.
+
+    A hat is 1 at its knot and falls to 0 at the next ones: at each position two hats of
+    a level have values f and 1 - f, the others 0. The position, in [-1, 1], has the
+    largest weight, and each level, from coarse to fine, 1/sqrt(2) of the one before;
+    all are divided by the root of the sum of their squares. Without levels it is the
+    position alone. States are knots, at least as close as those of the finest level.
+
+    Parameters
+    ----------
+    axis : NumberAxis or TimeAxis
+    levels : tuple of int
+        Intervals of each level; each divides the next.
+    """
+
+    axis: NumberAxis | TimeAxis
+    levels: tuple[int, ...] = ()
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The position, and one feature a hat."""
+        if not self.levels:
+            return ("",)
+        hats = (f"_hat{k}_{i}" for k in self.levels for i in range(k + 1))
+        return ("_linear", *hats)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """One state a knot."""
+        return (self._intervals + 1,)
+
+    @property
+    def n_lines(self) -> int:
+        return 1
+
+    @property
+    def basis(self) -> FloatArray:
+        """Position and hats at each knot."""
+        return _hats(self.levels, self.weight)
+
+    def shares(self, cells: Cells) -> Sparse:
+        positions = self.axis.to_unit(cells.filled())
+        knot, share = _intervals(positions, self._intervals)
+        return np.column_stack([knot, knot + 1]), np.column_stack([1 - share, share])
+
+    def has_unknown(self, cells: Cells) -> bool:
+        """Nothing: values are clipped."""
+        return False
+
+    def effects(self, weights: FloatArray) -> pd.DataFrame:
+        """The curve at all knots of hats, or both ends; straight in between."""
+        count = max(self.levels, default=1)
+        at = self.axis.at(np.linspace(-1.0, 1.0, count + 1))
+        return _table({"at": at}, (self.basis @ weights)[:: self._intervals // count])
+
+    @property
+    def weight(self) -> float:
+        """Root of the sum of the squares of all weights."""
+        return float(np.linalg.norm(_hat_weights(len(self.levels))))
+
+    @property
+    def _intervals(self) -> int:
+        return _n_intervals(self.levels)
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Which of `count` equal intervals."""
+
+    axis: NumberAxis | TimeAxis
+    count: int
+    weight: ClassVar[float] = 1.0
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        return tuple(f"_bin{i}" for i in range(self.count))
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return (self.count,)
+
+    @property
+    def n_lines(self) -> int:
+        return 1
+
+    @property
+    def basis(self) -> FloatArray:
+        return np.eye(self.count)
+
+    def shares(self, cells: Cells) -> Sparse:
+        interval, _ = _intervals(self.axis.to_unit(cells.filled()), self.count)
+        return _wholly_in(interval)
+
+    def has_unknown(self, cells: Cells) -> bool:
+        """Nothing: values are clipped."""
+        return False
+
+    def effects(self, weights: FloatArray) -> pd.DataFrame:
+        """The steps, each from an edge to the next."""
+        edges = self.axis.at(np.linspace(-1.0, 1.0, self.count + 1))
+        return _table({"from": edges[:-1], "to": edges[1:]}, weights)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """Which of the declared categories; zeros for any other."""
+
+    declared: Categories
+    weight: ClassVar[float] = 1.0
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        return tuple(f"_{value}" for value in self.declared.values)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return (len(self.declared.values),)
+
+    @property
+    def n_lines(self) -> int:
+        return len(self.suffixes)
+
+    @property
+    def basis(self) -> FloatArray:
+        return np.eye(len(self.declared.values))
+
+    def shares(self, cells: Cells) -> Sparse:
+        """One category, or none."""
+        codes = self._codes(cells)[:, None]
+        return np.maximum(codes, 0), (codes >= 0).astype(np.float64)
+
+    def has_unknown(self, cells: Cells) -> bool:
+        return bool(((self._codes(cells) < 0) & ~cells.is_missing).any())
+
+    def effects(self, weights: FloatArray) -> pd.DataFrame:
+        return _table({"value": list(self.declared.values)}, weights)
+
+    def _codes(self, cells: Cells) -> np.ndarray:
+        # Cell by cell: a look-up over the whole column would first find a common type
+        # for it, and one record would change how all others are encoded.
+        code_of = {value: i for i, value in enumerate(self.declared.values)}
+        found = (_look_up(code_of, cell) for cell in cells.filled().tolist())
+        codes = np.fromiter(found, dtype=np.int64, count=len(cells.values))
+        return np.where(cells.is_missing, -1, codes)
+
+
+@dataclass(frozen=True)
+class Sign:
+    """1 for True, -1 for False."""
+
+    # As the indicators of two categories.
+    weight: ClassVar[float] = math.sqrt(0.5)
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """One feature, named as the column."""
+        return ("",)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """False, True."""
+        return (2,)
+
+    @property
+    def n_lines(self) -> int:
+        return len(self.suffixes)
+
+    @property
+    def basis(self) -> FloatArray:
+        """-1, 1."""
+        return np.array([[-1.0], [1.0]])
+
+    def shares(self, cells: Cells) -> Sparse:
+        return _wholly_in(cells.filled().astype(bool).astype(np.int64))
+
+    def has_unknown(self, cells: Cells) -> bool:
+        return False
+
+    def effects(self, weights: FloatArray) -> pd.DataFrame:
+        return _table({"value": [False, True]}, self.basis @ weights)
+
+
+@dataclass(frozen=True)
+class DatePart:
+    """Which month, weekday (Monday is 1), day of the month, or hour."""
+
+    name: str
+    weight: ClassVar[float] = 1.0
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        return tuple(f"_{self.name}_{value}" for value in self._values())
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return (len(self._values()),)
+
+    @property
+    def n_lines(self) -> int:
+        return len(self.suffixes)
+
+    @property
+    def basis(self) -> FloatArray:
+        return np.eye(len(self._values()))
+
+    def shares(self, cells: Cells) -> Sparse:
+        return _wholly_in(_part(cells.filled(), self.name))
+
+    def has_unknown(self, cells: Cells) -> bool:
+        return False
+
+    def effects(self, weights: FloatArray) -> pd.DataFrame:
+        return _table({"value": list(self._values())}, weights)
+
+    def _values(self) -> range:
+        first = 0 if self.name == "hour" else 1
+        return range(first, first + PARTS[self.name])
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Blocks side by side, each divided by the root of their number."""
+
+    blocks: tuple[ColumnBlock, ...]
+    names: tuple[str, ...]
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        return tuple(suffix for block in self.blocks for suffix in block.suffixes)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return tuple(size for block in self.blocks for size in block.parts)
+
+    @property
+    def weight(self) -> float:
+        """That of the first block."""
+        return self.blocks[0].weight
+
+    @property
+    def n_lines(self) -> int:
+        return sum(block.n_lines for block in self.blocks)
+
+    @property
+    def basis(self) -> FloatArray:
+        """Those of the blocks along the diagonal."""
+        along = block_diag(*(block.basis for block in self.blocks))
+        return np.asarray(along / math.sqrt(len(self.blocks)))
+
+    def shares(self, cells: Cells) -> Sparse:
+        return side_by_side(self.blocks, [encoded(b, cells) for b in self.blocks])
+
+    def has_unknown(self, cells: Cells) -> bool:
+        """Whether a block knows a cell not."""
+        return any(block.has_unknown(cells) for block in self.blocks)
+
+    def effects(self, weights: FloatArray) -> pd.DataFrame:
+        """One table below the other; what the column adds is the sum of the parts."""
+        ends = np.cumsum([len(block.suffixes) for block in self.blocks])
+        shares = np.split(weights / math.sqrt(len(self.blocks)), ends[:-1])
+        tables = []
+        for name, block, share in zip(self.names, self.blocks, shares, strict=True):
+            table = block.effects(share).rename(columns={"value": "at"})
+            table.insert(0, "part", name)
+            tables.append(table)
+        return _stacked(tables, weights)
+
+
+@dataclass(frozen=True)
+class OrMissing:
+    """A block for what is present, and one more feature for what is missing."""
+
+    present: ColumnBlock
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Those of the block, and one more."""
+        return (*self.present.suffixes, "_missing")
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Those of the block, one of them with a state more."""
+        *others, last = self.present.parts
+        return (*others, last + 1)
+
+    @property
+    def weight(self) -> float:
+        return self.present.weight
+
+    @property
+    def n_lines(self) -> int:
+        """Those of the block, and one more."""
+        return self.present.n_lines + 1
+
+    @property
+    def basis(self) -> FloatArray:
+        """The block's, and one feature for the last state."""
+        return np.asarray(block_diag(self.present.basis, 1.0))
+
+    def shares(self, cells: Cells) -> Sparse:
+        """The block's states, or the last one."""
+        states, shares = encoded(self.present, cells)
+        last = np.full((len(states), 1), sum(self.present.parts))
+        is_missing = cells.is_missing[:, None]
+        shares = np.where(is_missing, 0.0, shares)
+        return np.hstack([states, last]), np.hstack([shares, is_missing * 1.0])
+
+    def has_unknown(self, cells: Cells) -> bool:
+        """Whether the block knows a cell not."""
+        return self.present.has_unknown(cells)
+
+    def effects(self, weights: FloatArray) -> pd.DataFrame:
+        """The block's table, and a row without a value for what is missing."""
+        table = self.present.effects(weights[:-1])
+        missing = pd.DataFrame([dict.fromkeys(table.columns)], dtype=object)
+        missing[_effect_names(weights)] = weights[-1]
+        return _stacked([table, missing], weights)
+
+
+def encoded(block: ColumnBlock, cells: Cells) -> Sparse:
+    """The states of cells and their shares in them, whatever the cells hold.
+
+    This is the border between cells and everything that counts them. Compiled loops
+    take a state for the place of a number in memory, and proofs take a record's shares
+    in the states of a part to add up to at most 1. So a cell whose state is none of the
+    block's, or whose share is none, gets no share at all: it adds nothing.
+    """
+    # What NumPy says of an operation follows from the cells.
+    with np.errstate(all="ignore"):
+        states, shares = block.shares(cells)
+    if not len(states):
+        return states, shares
+    n_states = sum(block.parts)
+    is_fine = states.min() >= 0 and states.max() < n_states
+    if is_fine and shares.min() >= 0 and shares.max() <= 1:  # False of a NaN
+        return states, shares
+    is_there = (states >= 0) & (states < n_states) & (shares >= 0) & (shares <= 1)
+    is_there = np.broadcast_to(is_there.all(axis=1, keepdims=True), states.shape)
+    return np.where(is_there, states, 0), np.where(is_there, shares, 0.0)
+
+
+def side_by_side(blocks: tuple[ColumnBlock, ...], each: list[Sparse]) -> Sparse:
+    """States of several blocks, counted through."""
+    ends = np.cumsum([sum(block.parts) for block in blocks]).tolist()
+    starts = [0, *ends[:-1]]
+    states = [part + start for (part, _), start in zip(each, starts, strict=True)]
+    return np.hstack(states), np.hstack([shares for _, shares in each])
+
+
+def _look_up(code_of: dict[Any, int], cell: Any) -> int:
+    """Position of a cell's category, -1 if it is not declared."""
+    try:
+        return code_of.get(cell, -1)
+    except Exception:  # what cannot be hashed or compared was not declared
+        return -1
+
+
+# Rows are encoded block by block, and by many columns with the same levels.
+@lru_cache(maxsize=8)
+def _hats(levels: tuple[int, ...], weight: float) -> FloatArray:
+    """Position and hats at each knot, read only."""
+    linear, *hats = _hat_weights(len(levels)) / weight
+    positions = np.linspace(-1.0, 1.0, _n_intervals(levels) + 1)
+    columns = [linear * positions[:, None]]
+    for count, own in zip(levels, hats, strict=True):
+        knots = np.linspace(-1.0, 1.0, count + 1)
+        distance = np.abs(positions[:, None] - knots) * (count / 2)
+        columns.append(own * np.maximum(1 - distance, 0.0))
+    found = np.hstack(columns)
+    found.flags.writeable = False
+    return found
+
+
+def _n_intervals(levels: tuple[int, ...]) -> int:
+    """How many there are between the states of a curve."""
+    count = max(levels, default=1)
+    return count * -(-_LEAST_INTERVALS // count)
+
+
+def _hat_weights(n_levels: int) -> FloatArray:
+    """Weights of the position and of each level, where an indicator has weight 1."""
+    return np.array([2.0, *(2.0 ** (-(level + 1) / 2) for level in range(n_levels))])
+
+
+def _intervals(positions: FloatArray, count: int) -> tuple[np.ndarray, FloatArray]:
+    """Which of `count` equal intervals of [-1, 1], and where in it, in [0, 1]."""
+    shares = (positions + 1) / 2 * count
+    interval = np.minimum(shares.astype(np.int64), count - 1)
+    return interval, shares - interval
+
+
+def _wholly_in(states: np.ndarray) -> Sparse:
+    return states[:, None], np.ones((len(states), 1))
+
+
+def _part(dates: np.ndarray, name: str) -> np.ndarray:
+    """A part of each date, counted from 0; of dates within the calendar."""
+    if name == "hour":
+        return np.asarray(dates.astype("datetime64[h]").astype(np.int64) % 24)
+    days = dates.astype("datetime64[D]")
+    if name == "weekday":  # 1970 began on a Thursday
+        return np.asarray((days.astype(np.int64) + 3) % 7)
+    months = dates.astype("datetime64[M]")
+    if name == "month":
+        return np.asarray(months.astype(np.int64) % 12)
+    return np.asarray((days - months.astype("datetime64[D]")).astype(np.int64))
+
+
+def _table(labels: dict[str, Any], effects: FloatArray) -> pd.DataFrame:
+    columns = zip(_effect_names(effects), effects.T, strict=True)
+    return pd.DataFrame(labels | dict(columns))
+
+
+def _stacked(tables: list[pd.DataFrame], weights: FloatArray) -> pd.DataFrame:
+    """Tables whose labels are of different types, one below the other."""
+    objects = [table.astype(object) for table in tables]
+    floats = dict.fromkeys(_effect_names(weights), np.float64)
+    return pd.concat(objects, ignore_index=True).astype(floats)
+
+
+def _effect_names(effects: FloatArray) -> list[str]:
+    n_curves = effects.shape[1]
+    return ["effect"] if n_curves == 1 else [f"effect_{i}" for i in range(n_curves)]

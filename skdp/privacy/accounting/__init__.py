@@ -1,0 +1,1 @@
+"""Events, and what they cost in epsilon and delta."""

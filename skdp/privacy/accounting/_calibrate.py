@@ -1,0 +1,325 @@
+"""What an event costs, and the smallest noise that fits a budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from skdp._checks import check_delta, check_epsilon
+from skdp.privacy.accounting._events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    NonPrivateEvent,
+    ObjectiveEvent,
+    ParallelEvent,
+    PureEvent,
+    SelectionEvent,
+)
+from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, smallest
+
+# Relative width of the calibration bracket; the result is its private end.
+_CALIBRATION_WIDTH = 1e-6
+# Range of multipliers tried; events may scale them by up to 1e10 either way.
+_LEAST, _MOST = 1e-90, 1e90
+# A fit is asked for this much less than the budget's epsilon, so that the epsilon
+# recomputed for it, a root rounded up, stays within.
+_ROOT_MARGIN = 1e-6
+# Where epsilon is dear: how far below the budget it may end, and when to give up.
+_SECANT_WIDTH = 6e-4
+# Below this the variance of a sampled event's loss says little of its cost.
+_LEAST_GUESS = 0.3
+_MOST_SECANTS = 25
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An (epsilon, delta) pair.
+
+    Parameters
+    ----------
+    epsilon : float in [1e-6, 1e8] or inf
+    delta : 0 or float in [1e-50, 1)
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", check_delta(self.delta))
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the budget asks for any privacy at all."""
+        return math.isfinite(self.epsilon)
+
+
+def epsilon_of(event: Event, delta: float) -> float:
+    """Epsilon of an event fixed in advance, at a given delta; never too small.
+
+    Parameters
+    ----------
+    event : Event
+    delta : 0 or float in [1e-50, 1)
+
+    Returns
+    -------
+    float in [0, inf]
+        Under the adjacency for which the event's noise multipliers were made.
+
+    Examples
+    --------
+    >>> from skdp.privacy import GaussianEvent, epsilon_of
+    >>> round(epsilon_of(GaussianEvent(noise_multiplier=5.0, count=100), 1e-5), 4)
+    9.9973
+    """
+    delta = check_delta(delta)
+    return _bounds(event).epsilon(event, delta)
+
+
+def fits(event: Event, budget: Budget) -> bool:
+    """Whether an event fixed in advance is (epsilon, delta)-DP for the budget.
+
+    The same bounds as `epsilon_of`, asked the other way round; their roots are rounded
+    by a relative 1e-6 at most, each to its safe side.
+    """
+    return _bounds(event).fits(event, budget)
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Valid bounds on what some kind of event costs, asked from both ends."""
+
+    epsilon: Callable[[Event, float], float]
+    fits: Callable[[Event, Budget], bool]
+
+
+def _bounds(event: Event) -> _Bounds:
+    """The tightest bounds known for the kinds of parts that an event has."""
+    kinds = [type(leaf) for leaf in event.leaves]
+    if SelectionEvent in kinds:
+        return _SELECTED
+    if kinds == [ParallelEvent]:
+        return _PARALLEL
+    if all(kind in _CLOSED_KINDS for kind in kinds):
+        return _CLOSED
+    others = [kind for kind in kinds if kind not in _CLOSED_KINDS]
+    if others == [ObjectiveEvent]:
+        return _OBJECTIVE
+    return _COMPOSED
+
+
+def _selected_epsilon(event: Event, delta: float) -> float:
+    """Each selection by its own bound and the rest together, delta in equal shares."""
+    chosen = [leaf for leaf in event.leaves if isinstance(leaf, SelectionEvent)]
+    others = tuple(x for x in event.leaves if not isinstance(x, SelectionEvent))
+    share = delta / (len(chosen) + bool(others))
+    total = math.fsum(leaf.epsilon(share) for leaf in chosen)
+    return total + (epsilon_of(ComposedEvent(others), share) if others else 0.0)
+
+
+def _selected_fits(event: Event, budget: Budget) -> bool:
+    return _selected_epsilon(event, budget.delta) <= budget.epsilon
+
+
+def _parallel_parts(event: Event) -> tuple[Event, ...]:
+    alone = [leaf for leaf in event.leaves if isinstance(leaf, ParallelEvent)]
+    return tuple(part for parallel in alone for part in parallel.parts)
+
+
+def _parallel_epsilon(event: Event, delta: float) -> float:
+    """The dearest part's."""
+    return max(epsilon_of(part, delta) for part in _parallel_parts(event))
+
+
+def _parallel_fits(event: Event, budget: Budget) -> bool:
+    return all(fits(part, budget) for part in _parallel_parts(event))
+
+
+def closed_epsilon(event: Event, delta: float) -> float:
+    """Closed forms: pure parts added to, or converted and composed with, the rest."""
+    left = delta - event.box_delta
+    if left < 0:
+        return math.inf
+    gaussian = gaussian_epsilon(math.sqrt(event.mu_squared), left)
+    basic = event.pure_epsilon + gaussian
+    if math.isinf(event.gdp_mu_squared):
+        return basic
+    return min(basic, gaussian_epsilon(math.sqrt(event.gdp_mu_squared), delta))
+
+
+def _closed_fits(event: Event, budget: Budget) -> bool:
+    left = budget.epsilon - event.pure_epsilon
+    if left >= 0 and event.mu_squared == 0:
+        return True
+    if left > 0 and event.mu_squared <= gaussian_mu(left, budget.delta) ** 2:
+        return True
+    return event.gdp_mu_squared <= gaussian_mu(budget.epsilon, budget.delta) ** 2
+
+
+def _profile(event: Event) -> Callable[[float], float]:
+    """The delta, given epsilon, of one objective perturbation with Gaussian parts."""
+    (objective,) = (x for x in event.leaves if isinstance(x, ObjectiveEvent))
+    others = [leaf for leaf in event.leaves if leaf is not objective]
+    mu = math.sqrt(math.fsum(leaf.mu_squared for leaf in others))
+    return partial(objective.loss.delta, mu=mu)
+
+
+def _objective_epsilon(event: Event, delta: float) -> float:
+    """The profile, with the pure parts added."""
+    pure, profile = event.pure_epsilon, _profile(event)
+    if math.isinf(pure) or delta == 0:
+        return math.inf
+    if profile(0.0) <= delta:
+        return pure
+
+    def is_enough(epsilon: float) -> bool:
+        return profile(epsilon) <= delta
+
+    return pure + smallest(is_enough, 1e-6)
+
+
+def _objective_fits(event: Event, budget: Budget) -> bool:
+    left = budget.epsilon * (1 - _ROOT_MARGIN) - event.pure_epsilon
+    return left >= 0 and budget.delta > 0 and _profile(event)(left) <= budget.delta
+
+
+def _composed_epsilon(event: Event, delta: float) -> float:
+    """Privacy-loss distributions, or the closed forms where those are better."""
+    closed = closed_epsilon(event, delta)
+    if math.isinf(event.pure_epsilon) or delta == 0:
+        return closed
+    leaves = [simple(leaf) for leaf in event.leaves]
+    known = [leaf for leaf in leaves if leaf is not None]
+    if len(known) < len(leaves):
+        return closed
+    return min(closed, _numeric_epsilon(tuple(known), delta))
+
+
+@lru_cache(maxsize=1024)
+def _numeric_epsilon(leaves: tuple[Event, ...], delta: float) -> float:
+    """Kept, since fits of the same public facts ask for the same events."""
+    # Imported here, because what it rests on takes a second to import.
+    from skdp.privacy.accounting._pld import pld_epsilon
+
+    return pld_epsilon(leaves, delta)
+
+
+def simple(leaf: Event) -> Event | None:
+    """The event that stands for a leaf in a composition, if there is one."""
+    return leaf.dominating if isinstance(leaf, ParallelEvent) else leaf
+
+
+def _composed_fits(event: Event, budget: Budget) -> bool:
+    return _composed_epsilon(event, budget.delta) <= budget.epsilon
+
+
+_CLOSED_KINDS = (GaussianEvent, PureEvent, NonPrivateEvent, ParallelEvent)
+_SELECTED = _Bounds(_selected_epsilon, _selected_fits)
+_PARALLEL = _Bounds(_parallel_epsilon, _parallel_fits)
+_CLOSED = _Bounds(closed_epsilon, _closed_fits)
+_OBJECTIVE = _Bounds(_objective_epsilon, _objective_fits)
+_COMPOSED = _Bounds(_composed_epsilon, _composed_fits)
+
+
+def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
+    """Smallest noise multiplier whose declared event fits a budget, rounded up.
+
+    Parameters
+    ----------
+    declare : callable
+        Maps a noise multiplier to the event; must cost less for more noise and
+        must be pure.
+    budget : Budget
+        A finite epsilon.
+
+    Returns
+    -------
+    float
+        At most 1.00001 times the smallest sufficient multiplier, or 1.001 times if the
+        event has to be composed numerically.
+
+    Raises
+    ------
+    ValueError
+        If no amount of noise fits, for example Gaussian noise at ``delta=0``.
+    """
+    found = _by_secants(declare, budget)
+    if found is not None:
+        return found
+
+    def admits(multiplier: float) -> bool:
+        return fits(declare(multiplier), budget)
+
+    low, high = _bracket(admits)
+    if not admits(high):
+        raise ValueError(
+            f"No noise multiplier fits epsilon={budget.epsilon:g}, "
+            f"delta={budget.delta:g} for this event. Got parts of fixed cost above "
+            "the budget, a mechanism that is not pure at delta=0, or a budget below "
+            "what its accounting resolves. Use a larger epsilon, or a delta above 0."
+        )
+    while high / low > 1 + _CALIBRATION_WIDTH:
+        middle = math.sqrt(low) * math.sqrt(high)
+        if admits(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _bracket(admits: Callable[[float], bool]) -> tuple[float, float]:
+    """Multipliers of which the upper one fits, if any does, and the lower one does not.
+
+    The strides grow, because extreme budgets and large fits are many octaves away.
+    """
+    low, high, stride = 0.5, 1.0, 2.0
+    if admits(high):
+        while low > _LEAST and admits(low):
+            low, high, stride = max(low / stride, _LEAST), low, stride**2
+        return low, high
+    while high < _MOST and not admits(high):
+        low, high, stride = high, min(high * stride, _MOST), stride**2
+    return low, high
+
+
+def _by_secants(declare: Callable[[float], Event], budget: Budget) -> float | None:
+    """A multiplier whose epsilon is just below the budget, in few evaluations.
+
+    For events composed numerically, whose epsilon is dear: log epsilon is nearly linear
+    in log multiplier. None for other events, or if no such multiplier is found.
+    """
+    if budget.delta == 0 or _bounds(declare(1.0)) is not _COMPOSED:
+        return None
+    from skdp.privacy.accounting._pld import loss_variance
+
+    # A Gaussian mechanism of about the same variance of the privacy loss.
+    target = gaussian_mu(budget.epsilon, budget.delta) ** 2
+
+    def is_near(multiplier: float) -> bool:
+        return math.fsum(map(loss_variance, declare(multiplier).leaves)) <= target
+
+    multiplier = smallest(is_near, _LEAST_GUESS)
+    slope, last = -1.0, None
+    for _ in range(_MOST_SECANTS):
+        if not _LEAST < multiplier < _MOST:
+            return None
+        epsilon = epsilon_of(declare(multiplier), budget.delta)
+        if epsilon == 0 or math.isinf(epsilon):
+            multiplier *= 2.0 if epsilon else 0.6
+            last = None
+            continue
+        excess = math.log(epsilon / budget.epsilon)
+        if -_SECANT_WIDTH <= excess <= 0:
+            return multiplier
+        place = math.log(multiplier)
+        if last is not None and place != last[0]:
+            found = (excess - last[1]) / (place - last[0])
+            slope = found if found < -0.1 else slope
+        last = place, excess
+        step = (-_SECANT_WIDTH / 2 - excess) / slope
+        multiplier *= math.exp(max(-2.0, min(2.0, step)))
+    return None

@@ -1,0 +1,351 @@
+"""Conversion of events and costs to dp-accounting and OpenDP, and back."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+from skdp.privacy.accounting._calibrate import epsilon_of
+from skdp.privacy.accounting._events import (
+    ComposedEvent,
+    EpsilonDeltaEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    NonPrivateEvent,
+    PoissonGaussianEvent,
+    PureEvent,
+)
+from skdp.privacy.accounting._relations import Adjacency
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent, NeighboringRelation
+
+
+# -------------------- Events of dp-accounting, to and from, where the relations agree
+# A ``DpEvent`` names no relation of neighbours; whoever passes one on must. Of
+# dp-accounting's three, REPLACE_SPECIAL is zero_out and REPLACE_ONE is replace_one.
+#
+# What a noise multiplier is differs. There it is the standard deviation over the
+# largest norm of one record's contribution. Here, but for samples, it is that over the
+# sensitivity, which under replace_one is up to twice the norm: :math:`|v - v'| \le 2C`.
+# So under replace_one a multiplier there is twice the one here; for samples, whose
+# multiplier is that of zero_out under both relations, they are equal.
+
+
+_RELATIONS = {"REPLACE_SPECIAL": "zero_out", "REPLACE_ONE": "replace_one"}
+_RELATION_NAMES = {ours: theirs for theirs, ours in _RELATIONS.items()}
+# Largest norm of a contribution, over it the sensitivity.
+_SENSITIVITIES: dict[str, float] = {"zero_out": 1.0, "replace_one": 2.0}
+_NOISES: dict[str, type[GaussianEvent] | type[LaplaceEvent]] = {
+    "GaussianDpEvent": GaussianEvent,
+    "LaplaceDpEvent": LaplaceEvent,
+}
+_NOISE_NAMES: dict[type[Any], str] = {ours: name for name, ours in _NOISES.items()}
+
+
+def to_dp_event(event: Event, *, adjacency: str) -> tuple[DpEvent, NeighboringRelation]:
+    """The ``DpEvent`` of dp-accounting for an event, and the relation it is for.
+
+    Parameters
+    ----------
+    event : Event
+        Gaussian and Laplace noise, Poisson samples with Gaussian noise, what is not
+        private, and compositions of these.
+    adjacency : {"replace_one", "zero_out"}
+        The relation for which the event was declared.
+
+    Returns
+    -------
+    DpEvent, NeighboringRelation
+        Pass both on: under another relation the event says too little.
+
+    Raises
+    ------
+    ValueError
+        If dp-accounting has no such event or no such relation.
+
+    Examples
+    --------
+    >>> from skdp.privacy import GaussianEvent, to_dp_event
+    >>> to_dp_event(GaussianEvent(3.0), adjacency="zero_out")[0]
+    GaussianDpEvent(noise_multiplier=3.0)
+    >>> to_dp_event(GaussianEvent(3.0), adjacency="replace_one")[0]
+    GaussianDpEvent(noise_multiplier=6.0)
+    """
+    import dp_accounting
+
+    if adjacency not in _RELATION_NAMES:
+        raise ValueError(
+            "The 'adjacency' parameter must be one that dp-accounting knows: "
+            f"{sorted(_RELATION_NAMES)}. Got {adjacency!r}. Account for it in skdp."
+        )
+    relation = dp_accounting.NeighboringRelation[_RELATION_NAMES[adjacency]]
+    return _theirs(event, cast(Adjacency, adjacency), dp_accounting), relation
+
+
+def from_dp_event(
+    dp_event: DpEvent, *, relation: NeighboringRelation
+) -> tuple[Event, Adjacency]:
+    """The event for a ``DpEvent`` of dp-accounting, and the adjacency it is for.
+
+    Parameters
+    ----------
+    dp_event : DpEvent
+        A ``GaussianDpEvent``, ``LaplaceDpEvent``, ``PoissonSampledDpEvent`` of a
+        Gaussian one, ``NoOpDpEvent``, ``NonPrivateDpEvent``, ``ComposedDpEvent`` or
+        ``SelfComposedDpEvent``.
+    relation : NeighboringRelation
+        The one its mechanisms were declared for: REPLACE_SPECIAL, its special record
+        being one that contributes exactly 0, or REPLACE_ONE. The number of records
+        must be public. The event does not name its relation, so nothing can check it.
+
+    Returns
+    -------
+    Event, {"zero_out", "replace_one"}
+        Pass both to `BudgetLedger.commit`, which refuses another adjacency than its
+        own.
+
+    Raises
+    ------
+    ValueError
+        If the relation is another one, or skdp has no such event.
+
+    Examples
+    --------
+    >>> from dp_accounting import GaussianDpEvent, NeighboringRelation
+    >>> from skdp.privacy import from_dp_event
+    >>> from_dp_event(GaussianDpEvent(6.0), relation=NeighboringRelation.REPLACE_ONE)
+    (GaussianEvent(noise_multiplier=3.0, count=1), 'replace_one')
+    """
+    adjacency = _adjacency_of(relation)
+    return _ours(dp_event, adjacency, 1), adjacency
+
+
+def _adjacency_of(relation: Any) -> Adjacency:
+    import dp_accounting
+
+    if isinstance(relation, dp_accounting.NeighboringRelation):
+        if relation.name in _RELATIONS:
+            return cast(Adjacency, _RELATIONS[relation.name])
+        got = relation.name
+    else:
+        got = f"an instance of {type(relation).__name__}"
+    raise ValueError(
+        "The 'relation' parameter must be dp-accounting's "
+        "NeighboringRelation.REPLACE_SPECIAL or REPLACE_ONE, in which the number of "
+        f"records is public. Got {got}. Declare the mechanism for one of the two, or "
+        "account for it elsewhere."
+    )
+
+
+def _theirs(event: Event, adjacency: Adjacency, library: Any) -> Any:
+    if isinstance(event, ComposedEvent):
+        parts = [_theirs(part, adjacency, library) for part in event.parts]
+        return library.ComposedDpEvent(parts)
+    if isinstance(event, NonPrivateEvent):
+        return library.NonPrivateDpEvent()
+    if isinstance(event, (GaussianEvent, LaplaceEvent)):
+        multiplier = event.noise_multiplier * _SENSITIVITIES[adjacency]
+        one = getattr(library, _NOISE_NAMES[type(event)])(multiplier)
+        return _repeated(one, event.count, library)
+    if isinstance(event, PoissonGaussianEvent):
+        if event.adjacency != adjacency:
+            raise ValueError(
+                f"The parts of an event must be declared for adjacency={adjacency!r}. "
+                f"Got samples for {event.adjacency!r}. Pass the adjacency of the fit."
+            )
+        noise = library.GaussianDpEvent(event.noise_multiplier)
+        one = library.PoissonSampledDpEvent(event.sampling_rate, noise)
+        return _repeated(one, event.count, library)
+    raise ValueError(
+        "An event that goes to dp-accounting must be of Gaussian or Laplace noise, of "
+        f"Poisson samples, or composed of these. Got {type(event).__name__}, which it "
+        "cannot express. Account for it in skdp, or pass on its (epsilon, delta) by "
+        "to_opendp."
+    )
+
+
+def _repeated(one: Any, count: int, library: Any) -> Any:
+    return one if count == 1 else library.SelfComposedDpEvent(one, count)
+
+
+def _ours(event: Any, adjacency: Adjacency, count: int) -> Event:
+    """The event of `count` times an exact class, since a subclass may differ."""
+    import dp_accounting
+
+    name = type(event).__name__
+    if type(event) is not getattr(dp_accounting, name, None):
+        raise _unknown(name)
+    if name == "NoOpDpEvent":
+        return ComposedEvent(())
+    if name == "NonPrivateDpEvent":
+        return NonPrivateEvent()
+    if name == "ComposedDpEvent":
+        return ComposedEvent(tuple(_ours(x, adjacency, count) for x in event.events))
+    if name == "SelfComposedDpEvent":
+        return _ours(event.event, adjacency, count * _checked_count(event.count))
+    if name in _NOISES:
+        multiplier = event.noise_multiplier / _SENSITIVITIES[adjacency]
+        return _NOISES[name](multiplier, count)
+    if name == "PoissonSampledDpEvent":
+        if type(event.event) is not dp_accounting.GaussianDpEvent:
+            raise _unknown(f"{name} of {type(event.event).__name__}")
+        return PoissonGaussianEvent(
+            event.event.noise_multiplier, event.sampling_probability, count, adjacency
+        )
+    raise _unknown(name)
+
+
+def _checked_count(count: Any) -> int:
+    return GaussianEvent(1.0, count).count
+
+
+def _unknown(name: str) -> ValueError:
+    return ValueError(
+        "An event of dp-accounting must be a GaussianDpEvent, a LaplaceDpEvent, a "
+        "PoissonSampledDpEvent of a GaussianDpEvent, a NoOpDpEvent, a "
+        "NonPrivateDpEvent, or a ComposedDpEvent or SelfComposedDpEvent of these. Got "
+        f"{name}. Commit the (epsilon, delta) that is known of it, as an "
+        "EpsilonDeltaEvent."
+    )
+
+
+# ---------------------- Costs in OpenDP's terms, to and from, where the metrics agree
+# OpenDP is not needed: what goes either way is a plain dictionary with the names of its
+# metric and measure and the distances. replace_one is its HammingDistance at 1: one row
+# of a table of public size is another one, in the same place. ChangeOneDistance forgets
+# the order of the rows. What is promised under it holds under HammingDistance, and not
+# the other way round. SymmetricDistance and InsertDeleteDistance add and remove rows:
+# the number of rows is not public there. None of them has a null record, so zero_out
+# has no metric there.
+
+
+_METRIC = "HammingDistance"
+_METRICS_READ = (_METRIC, "ChangeOneDistance")
+_PURE, _APPROXIMATE = "MaxDivergence", "Approximate(MaxDivergence)"
+_CONCENTRATED = "ZeroConcentratedDivergence"
+_FIELDS = {"input_metric", "d_in", "output_measure", "d_out"}
+# Above the rounding of the sums that rho is made of.
+_ROUNDED_UP = 1 + 1e-12
+
+
+def to_opendp(
+    event: Event, *, adjacency: str, delta: float | None = None
+) -> dict[str, Any]:
+    """What an event costs, in OpenDP's terms.
+
+    Parameters
+    ----------
+    event : Event
+    adjacency : {"replace_one"}
+        The relation for which the event was declared.
+    delta : float in [0, 1) or None, default=None
+        Where its epsilon is taken: 0 gives a ``MaxDivergence``, more an
+        ``Approximate(MaxDivergence)``. None: rho of a ``ZeroConcentratedDivergence``.
+
+    Returns
+    -------
+    dict
+        ``input_metric``, ``d_in``, ``output_measure`` and ``d_out``: a number, or the
+        list of epsilon and delta. Infinite numbers are the text ``"inf"``.
+
+    Raises
+    ------
+    ValueError
+        If OpenDP has no such relation, or the event no finite rho.
+
+    Examples
+    --------
+    >>> from skdp.privacy import PureEvent, to_opendp
+    >>> told = to_opendp(PureEvent(0.5), adjacency="replace_one", delta=0.0)
+    >>> told["input_metric"], told["d_in"], told["output_measure"], told["d_out"]
+    ('HammingDistance', 1, 'MaxDivergence', 0.5)
+    """
+    if adjacency != "replace_one":
+        raise ValueError(
+            "The 'adjacency' parameter must be 'replace_one', OpenDP's "
+            f"{_METRIC} at 1. Got {adjacency!r}, for which OpenDP has no metric: its "
+            "SymmetricDistance adds and removes rows, whose number is public here. "
+            "Fit under replace_one, or account for it in skdp."
+        )
+    measure, distance = _distance(event, delta)
+    values = (_METRIC, 1, measure, distance)
+    names = ("input_metric", "d_in", "output_measure", "d_out")
+    return dict(zip(names, values, strict=True))
+
+
+def from_opendp(told: dict[str, Any]) -> tuple[Event, Adjacency]:
+    """The event for what OpenDP says that a measurement costs.
+
+    Parameters
+    ----------
+    told : dict
+        Of the form that `to_opendp` gives. Its metric may be ``ChangeOneDistance`` too;
+        its measure not be ``ZeroConcentratedDivergence``, which no event of skdp is.
+
+    Returns
+    -------
+    Event, {"replace_one"}
+        Pass both to `BudgetLedger.commit`.
+
+    Raises
+    ------
+    ValueError
+        If the metric is not one of the two at 1, or the measure is another one.
+
+    Examples
+    --------
+    >>> from skdp.privacy import from_opendp
+    >>> from_opendp({
+    ...     "input_metric": "ChangeOneDistance", "d_in": 1,
+    ...     "output_measure": "MaxDivergence", "d_out": 0.5,
+    ... })
+    (PureEvent(epsilon=0.5, count=1), 'replace_one')
+    """
+    if not isinstance(told, dict) or set(told) != _FIELDS:
+        raise ValueError(
+            f"A cost in OpenDP's terms must be a dictionary with {sorted(_FIELDS)}. "
+            "Got something else. See to_opendp."
+        )
+    metric, distance = told["input_metric"], told["d_in"]
+    if metric not in _METRICS_READ or type(distance) is not int or distance != 1:
+        raise ValueError(
+            f"The metric must be one of {list(_METRICS_READ)} with d_in=1, which is "
+            f"replace_one. Got {metric!r} with d_in={distance!r}. Ask the measurement "
+            "for its loss there: under SymmetricDistance the number of rows is not "
+            "public."
+        )
+    return _event_of(told["output_measure"], told["d_out"]), "replace_one"
+
+
+def _distance(event: Event, delta: float | None) -> tuple[str, Any]:
+    if delta is None:
+        return _CONCENTRATED, _rho(event)
+    epsilon: Any = epsilon_of(event, delta)
+    epsilon = "inf" if math.isinf(epsilon) else epsilon
+    return (_PURE, epsilon) if delta == 0 else (_APPROXIMATE, [epsilon, delta])
+
+
+def _rho(event: Event) -> float:
+    """Half the square of mu: what is no harder to tell apart than two Gaussians."""
+    rho = event.gdp_mu_squared / 2 * _ROUNDED_UP
+    if math.isfinite(rho):
+        return rho
+    raise ValueError(
+        "An event must be of noise that adds up in squares to have a rho. Got "
+        f"{type(event).__name__} with samples, a delta of its own, secret trials or no "
+        "privacy. Name a delta."
+    )
+
+
+def _event_of(measure: Any, distance: Any) -> Event:
+    if measure == _PURE:
+        return PureEvent(distance)
+    is_pair = isinstance(distance, (list, tuple)) and len(distance) == 2
+    if measure == _APPROXIMATE and is_pair:
+        return EpsilonDeltaEvent(*distance)
+    raise ValueError(
+        f"The measure must be {_PURE} with an epsilon, or {_APPROXIMATE} with a pair "
+        f"of epsilon and delta. Got {measure!r}. Ask the measurement for one of them."
+    )

@@ -1,0 +1,130 @@
+"""The neighbouring relations skdp knows.
+
+Two of them are relations of tables, with the number of records n public:
+
+``replace_one``
+    One record is exchanged for any other record.
+``zero_out``
+    One record is exchanged for the null record, which contributes exactly 0 to
+    every sum and score.
+
+Neither sensitivity is derived from the other: halving is right for a sum of
+vectors from a symmetric set and wrong for counts and for second moments.
+
+Two are the same of users, who have any number of rows each, with the number of users
+public and that of rows not (``docs/proofs/users.md``):
+
+``replace_user``
+    All rows of one user are exchanged for any others, or for none.
+``zero_out_user``
+    All rows of one user are exchanged for none; the user still counts as one.
+
+Two are relations of ratings, and each has a unit of its own:
+
+``rating_value``
+    The value of one rating changes. Who rated what is public.
+``user``
+    All ratings of one user are replaced, items and values. The number of users and the
+    catalogue of items are public.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+from skdp._checks import check_choice
+
+Adjacency = Literal["replace_one", "zero_out"]
+ADJACENCIES: tuple[Adjacency, ...] = ("replace_one", "zero_out")
+# What a factorisation may protect; the relation and its unit have one name.
+Unit = Literal["rating_value", "user"]
+UNITS: tuple[Unit, ...] = ("rating_value", "user")
+# Of tables whose rows belong to users.
+OfUsers = Literal["replace_user", "zero_out_user"]
+OF_USERS: tuple[OfUsers, ...] = ("replace_user", "zero_out_user")
+TableRelation = Adjacency | OfUsers
+TABLE_RELATIONS: tuple[TableRelation, ...] = (*ADJACENCIES, *OF_USERS)
+# What an estimator of rows may protect.
+TableUnit = Literal["record", "user"]
+TABLE_UNITS: tuple[TableUnit, ...] = ("record", "user")
+Relation = TableRelation | Unit
+RELATIONS: tuple[Relation, ...] = (*TABLE_RELATIONS, *UNITS)
+# What one neighbour differs from another in, as ledgers and records call it.
+UNIT_OF: dict[str, str] = {
+    "replace_one": "record",
+    "zero_out": "record",
+    "replace_user": "user",
+    "zero_out_user": "user",
+    "rating_value": "rating",
+    "user": "user",
+}
+_OF_USERS: dict[Adjacency, OfUsers] = {
+    "replace_one": "replace_user",
+    "zero_out": "zero_out_user",
+}
+_OF_ROWS: dict[Relation, Adjacency] = {mine: own for own, mine in _OF_USERS.items()}
+
+
+def check_adjacency(value: Any) -> Adjacency:
+    """Return `value` if it names a neighbouring relation."""
+    return cast(Adjacency, check_choice("adjacency", value, ADJACENCIES))
+
+
+def check_table_relation(value: Any) -> TableRelation:
+    """Return `value` if it names a relation of tables, of records or of users."""
+    return cast(TableRelation, check_choice("adjacency", value, TABLE_RELATIONS))
+
+
+def relation_for(adjacency: Any, unit: Any) -> TableRelation:
+    """The relation of one unit, a record or a user, exchanged as `adjacency` says."""
+    checked = check_adjacency(adjacency)
+    if check_choice("privacy_unit", unit, TABLE_UNITS) == "user":
+        return _OF_USERS[checked]
+    return checked
+
+
+def is_of_users(relation: Relation) -> bool:
+    """Whether neighbours differ in all rows of one user of a table."""
+    return relation in OF_USERS
+
+
+def adjacency_of(relation: Relation) -> Relation:
+    """What the parameter `adjacency` says of a relation, beside the unit."""
+    return _OF_ROWS.get(relation, relation)
+
+
+def scored_relation(adjacency: Any, unit: Any) -> Relation:
+    """The relation of what splits or scores rows: one by one, or those of users."""
+    if check_choice("privacy_unit", unit, TABLE_UNITS) == "user":
+        return relation_for(adjacency, unit)
+    return check_row_relation(adjacency)
+
+
+def table_relation(relation: Relation) -> Adjacency:
+    """The relation of tables that covers a relation of ratings.
+
+    Whose value changes is a record exchanged for another one. All ratings of a user are
+    no single record, so nothing covers them.
+    """
+    return "replace_one" if relation == "rating_value" else check_adjacency(relation)
+
+
+def check_row_relation(value: Any) -> Relation:
+    """Return `value` if it names a relation whose neighbours differ in one row.
+
+    What splits and scores rows one by one can promise no more than that.
+    """
+    relation = check_relation(value)
+    if relation == "user" or is_of_users(relation):
+        raise ValueError(
+            "The 'adjacency' parameter must be a relation in which one row changes: "
+            f"'replace_one', 'zero_out' or 'rating_value'. Got {relation!r}: of a user "
+            "there are many rows. Set privacy_unit='user' for users of a table; for "
+            "those of ratings choose without a search."
+        )
+    return relation
+
+
+def check_relation(value: Any) -> Relation:
+    """Return `value` if it names a relation of tables or of ratings."""
+    return cast(Relation, check_choice("adjacency", value, RELATIONS))

@@ -1,0 +1,1 @@
+"""What has been spent on a data set, and the cap."""

@@ -1,0 +1,105 @@
+"""The books of one trial within a search that has paid for all of its trials.
+
+A search commits one event of its own and gives each trial an `Allowance` in place of a
+ledger. In a *rehearsal*, before that commit, private steps declare and calibrate as
+ever, their events are noted down, and they answer with constants in place of reading
+data. In the trial itself events are accepted as long as they cost no more together
+than the trial was given. Later steps may depend on what earlier ones released: squares
+of mu, and pure epsilons, add up for adaptively chosen releases too
+(``docs/privacy_guarantee.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, NoReturn
+
+from skdp.exceptions import UnplannedEventError
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._events import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    NonPrivateEvent,
+    PureEvent,
+)
+from skdp.privacy.accounting._relations import Relation
+
+# What a trial may cost: a mu, or a pure epsilon.
+Strength = GaussianEvent | PureEvent
+
+# Sums of doubles may pass the whole by this much; calibration leaves a wider margin.
+_ROUNDING = 1e-12
+
+
+def cost_over(event: Event, strength: Strength) -> float:
+    """What an event costs over what is allowed, in units of epsilon or of mu."""
+    if isinstance(strength, PureEvent):
+        is_pure = event.mu_squared == 0 and event.box_delta == 0
+        return event.pure_epsilon / strength.pure_epsilon if is_pure else math.inf
+    return math.sqrt(event.gdp_mu_squared / strength.mu_squared)
+
+
+class Allowance:
+    """What one trial may release.
+
+    Its events may cost `strength` together, None in a rehearsal; seeded steps are
+    accepted if `allow_nonprivate`, in a search that is not private itself. `noted` has
+    what was committed.
+    """
+
+    path: ClassVar[str] = ""
+    dataset: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        adjacency: Relation,
+        unit: str,
+        strength: Strength | None = None,
+        *,
+        allow_nonprivate: bool = False,
+    ) -> None:
+        self.adjacency = adjacency
+        self.unit = unit
+        self.strength = strength
+        self.allow_nonprivate = allow_nonprivate
+        self.noted: list[Event] = []
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether events are only noted down, so that no data may be read."""
+        return self.strength is None
+
+    def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
+        """Raise ValueError if a step has another adjacency than its search."""
+        if adjacency != self.adjacency:
+            raise ValueError(
+                f"Every step of a search must have adjacency={self.adjacency!r}, the "
+                f"search's own. Got {adjacency!r}. Leave the parameter of the steps at "
+                "its default."
+            )
+
+    def commit(
+        self, event: Event, *, adjacency: Relation, budget: Budget, label: str
+    ) -> None:
+        """Note an event down; raise if the trial would cost more than it may."""
+        self.check_accepts(adjacency=adjacency, is_private=True)
+        seeded = self.allow_nonprivate and isinstance(event, NonPrivateEvent)
+        if self.strength is not None and not seeded:
+            whole = ComposedEvent((*self.noted, event))
+            if not cost_over(whole, self.strength) <= 1 + _ROUNDING:
+                raise UnplannedEventError(
+                    "The steps of a trial must release no more than the search has "
+                    f"paid for. Got {label} on top. Nothing was read."
+                )
+        self.noted.append(event)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "An allowance must stay in the process of its trial. Got a step that is "
+            "fitted in another. Use n_jobs=1 within a candidate."
+        )
+
+    # Meta-estimators clone their steps, and clones of one trial share one allowance.
+    def __deepcopy__(self, memo: dict[int, Any]) -> Allowance:
+        return self

@@ -1,0 +1,541 @@
+"""The privacy filter that keeps adaptively chosen fits below a ledger's cap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp.privacy.accounting._calibrate import Budget, epsilon_of
+from skdp.privacy.accounting._events import (
+    EpsilonDeltaEvent,
+    Event,
+    GaussianEvent,
+    ObjectiveEvent,
+    ParallelEvent,
+    PoissonGaussianEvent,
+    SelectionEvent,
+)
+from skdp.privacy.accounting._gaussian import (
+    gaussian_deltas_below,
+    gaussian_epsilon,
+    gaussian_mu,
+    mu_pure_epsilon,
+    pure_mu,
+    smallest,
+)
+
+# ------------------------------------------------------------------------------------
+# What a release is charged: a share of epsilon, a share of delta, and a mu
+# A charge (a, d, mu) is *valid* for a release if, in both orders of every pair of
+# neighbours and for every real e, the hockey-stick divergence of the release is at most
+#
+#     T(e) = d + (1 - d) gd(mu, e - a),
+#
+# gd(mu, .) that of mu-GDP: "with probability d everything is shown, else the loss is
+# a + N(mu^2/2, mu^2)". Charges of adaptively chosen releases add up
+# (``docs/proofs/accounting.md``).
+#
+# For a release of which only a bound on delta at every e >= 0 is known, in both orders,
+# `least_charge` finds the least multiple of some set-asides that is valid. With the
+# divergence in the other order, h(-e) = 1 - exp(-e) + exp(-e) h'(e), all real e are
+# covered by two conditions at e >= 0. On a grid from 0 they are checked between points
+# with the bound at the left one and T at the right one; beyond the last point the bound
+# is at most what T has there at least.
+
+
+Array = NDArray[np.float64]
+Profile = Callable[[Array], Array]
+
+# Points of the grid, evenly spaced and by equal ratios.
+_EVEN, _BY_RATIO = 2000, 5000
+_LEAST_RATIO = 1e-4
+# No release is charged a smaller share of the set-asides.
+_LEAST_SHARE = 1e-9
+# The share of the set-aside delta at which a grid may end, and how much a profile has
+# to fall from there for the grid to go on.
+_LEAST_DELTA, _FALL = 1e-5, 0.999
+# Beyond this a loss is hopeless, and exponentials lose digits.
+_MOST_LOSS = 500.0
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A share of epsilon, a share of delta, and mu squared.
+
+    `is_void` of a release that is not private; then the numbers mean nothing.
+    """
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+    mu_squared: float = 0.0
+    is_void: bool = False
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether any cap could have room for it."""
+        return math.isfinite(self.epsilon) and math.isfinite(self.mu_squared)
+
+    def times(self, share: float) -> Charge:
+        return Charge(share * self.epsilon, share * self.delta, share * self.mu_squared)
+
+    def share_of(self, whole: Charge) -> float:
+        """The largest of the three shares that this is of a whole."""
+        return max(
+            _share(self.epsilon, whole.epsilon),
+            _share(self.delta, whole.delta),
+            _share(self.mu_squared, whole.mu_squared),
+        )
+
+
+NOTHING = Charge()
+
+
+def sum_of(charges: Iterable[Charge]) -> Charge:
+    """What releases are charged together, whoever chose the later ones."""
+    parts = list(charges)
+    return Charge(
+        math.fsum(part.epsilon for part in parts),
+        math.fsum(part.delta for part in parts),
+        math.fsum(part.mu_squared for part in parts),
+        any(part.is_void for part in parts),
+    )
+
+
+def largest_of(charges: Iterable[Charge]) -> Charge:
+    """A charge that is valid if any one of these is."""
+    parts = list(charges)
+    return Charge(
+        max(part.epsilon for part in parts),
+        max(part.delta for part in parts),
+        max(part.mu_squared for part in parts),
+        any(part.is_void for part in parts),
+    )
+
+
+def least_charge(profile: Profile, whole: Charge) -> Charge | None:
+    """The least multiple of some set-asides that is valid for a release.
+
+    Parameters
+    ----------
+    profile : callable
+        Bound on delta, in both orders, at increasing epsilons of 0 or more.
+    whole : Charge
+        The set-asides, or what is left of them. Its delta is above 0.
+
+    Returns
+    -------
+    Charge or None
+        None if it would be more than the whole.
+    """
+    if whole.delta <= 0 or whole.mu_squared <= 0:
+        return None
+    grid = _grid(profile, whole.delta)
+    bounds = profile(grid)
+
+    def is_enough(share: float) -> bool:
+        return share >= 2 or is_valid(whole.times(share), grid, bounds)
+
+    share = smallest(is_enough, _LEAST_SHARE)
+    return whole.times(share) if share <= 1 else None
+
+
+def is_valid(charge: Charge, grid: Array, bounds: Array) -> bool:
+    """Whether a charge is valid for a release with these bounds on delta.
+
+    `grid` increases from 0; `bounds` hold at its points, in both orders.
+    """
+    mu, shown = math.sqrt(charge.mu_squared), charge.delta
+    kept, lost = math.exp(-charge.epsilon), -math.expm1(-charge.epsilon)
+    right = grid[1:]
+    above = shown + (1 - shown) * gaussian_deltas_below(mu, right - charge.epsilon)
+    below = gaussian_deltas_below(mu, right + charge.epsilon)
+    below = lost + kept * (shown + (1 - shown) * below)
+    ends = min(shown, lost + kept * shown)
+    # Sums of numbers below 1 are rounded by less than this.
+    least = np.append(np.minimum(above, below), ends) * (1 - 1e-14)
+    return bool(np.all(bounds <= least))
+
+
+def _grid(profile: Profile, delta: float) -> Array:
+    """From 0 to where the profile hardly matters, or the loss is hopeless."""
+    end, last = 1e-3, 1.0
+    while end < _MOST_LOSS:
+        found = float(profile(np.array([end]))[0])
+        is_small = found <= _LEAST_DELTA * delta
+        if found <= _LEAST_SHARE * delta or (is_small and found > _FALL * last):
+            break
+        end, last = min(1.2 * end, _MOST_LOSS), found
+    even = np.linspace(0.0, end, _EVEN)
+    return np.union1d(even, np.geomspace(_LEAST_RATIO * end, end, _BY_RATIO))
+
+
+def _share(part: float, whole: float) -> float:
+    if part == 0:
+        return 0.0
+    return part / whole if whole > 0 else math.inf
+
+
+# --------------- What a ledger may charge for an event: the ways, each a valid charge
+# As a *release* an event is charged its epsilon at some delta. In *squares* it is
+# charged leaf by leaf: noise that adds up in squares its mu; a sampled part and
+# objective perturbation the least multiple of the set-asides that is valid; pure parts
+# and black boxes either a share of epsilon or their mu; the best of secretly many
+# trials, which has no good mu, its epsilon at a share of delta. All is known before the
+# data are read. Proofs in ``docs/proofs/accounting.md``.
+
+
+# Bound on the relative error of `log_deltas`, added to round up.
+_LOG_ERROR = 1e-8
+# What a composition may leave out, as a share of the delta that is set aside.
+_TRUNCATED = 1e-2
+
+
+def release(event: Event, delta: float) -> Charge:
+    """The charge of an event as one (epsilon, delta)-DP release.
+
+    `delta` is that at which its epsilon is taken, unless its parts have their own.
+    """
+    if event.mu_squared == 0:
+        return Charge(event.pure_epsilon, event.box_delta)
+    return Charge(_epsilon_alone(cast(Hashable, event), delta), delta)
+
+
+def is_release(event: Event) -> bool:
+    """Whether no part of an event has squares of its own to add up."""
+    return all(
+        leaf.mu_squared == 0 or isinstance(leaf, SelectionEvent)
+        for leaf in event.leaves
+    )
+
+
+def in_squares(
+    event: Event, delta: float, whole: Charge, *, pure_in_squares: bool
+) -> Charge | None:
+    """The charge of an event leaf by leaf.
+
+    Parameters
+    ----------
+    event : Event
+    delta : 0 or float in [1e-50, 1)
+        Shared by the searches with secret trials that it holds.
+    whole : Charge
+        Set-asides that a part without a mu of its own takes in equal shares.
+    pure_in_squares : bool
+        Whether pure parts are charged a mu, or a share of epsilon.
+
+    Returns
+    -------
+    Charge or None
+        None if some part has none.
+    """
+    parts = list(_parts(event, delta, whole, pure_in_squares))
+    known = [part for part in parts if part is not None and part.is_finite]
+    return sum_of(known) if len(known) == len(parts) else None
+
+
+def _parts(
+    event: Event, delta: float, whole: Charge, pure_in_squares: bool
+) -> Iterator[Charge | None]:
+    sampled = tuple(x for x in event.leaves if isinstance(x, PoissonGaussianEvent))
+    if sampled:
+        yield _of_sampled(sampled, whole)
+    searches = sum(isinstance(leaf, SelectionEvent) for leaf in event.leaves)
+    for leaf in event.leaves:
+        if isinstance(leaf, PoissonGaussianEvent):
+            continue
+        if isinstance(leaf, SelectionEvent) and isinstance(leaf.trial, GaussianEvent):
+            yield Charge(leaf.epsilon(delta / searches), delta / searches)
+        elif isinstance(leaf, ObjectiveEvent):
+            yield _of_objective(leaf, whole)
+        elif isinstance(leaf, ParallelEvent):
+            yield _of_parallel(leaf, delta, whole, pure_in_squares)
+        else:
+            yield _of_leaf(leaf, pure_in_squares)
+
+
+def _of_leaf(leaf: Event, pure_in_squares: bool) -> Charge:
+    """By closed forms; the delta of a black box is charged either way."""
+    if leaf.mu_squared == 0 and not pure_in_squares:
+        return Charge(leaf.pure_epsilon, leaf.box_delta)
+    if isinstance(leaf, EpsilonDeltaEvent):
+        squares = leaf.count * pure_mu(leaf.epsilon) ** 2
+        return Charge(0.0, leaf.box_delta, squares)
+    return Charge(0.0, 0.0, leaf.gdp_mu_squared)
+
+
+def _of_parallel(
+    leaf: ParallelEvent, delta: float, whole: Charge, pure_in_squares: bool
+) -> Charge | None:
+    """A record is in one of the disjoint sets: the largest charge of any."""
+    parts = [
+        in_squares(part, delta, whole, pure_in_squares=pure_in_squares)
+        for part in leaf.parts
+    ]
+    known = [part for part in parts if part is not None]
+    return largest_of(known) if len(known) == len(parts) else None
+
+
+@lru_cache(maxsize=1024)
+def _of_sampled(leaves: tuple[Event, ...], whole: Charge) -> Charge | None:
+    if whole.delta <= 0:
+        return None
+    # A power of ten, so that few are kept for all that may be set aside.
+    least = 10.0 ** math.floor(math.log10(whole.delta * _TRUNCATED))
+    profile = _profile_of_sampled(leaves, max(least, 1e-50))
+    return None if profile is None else least_charge(profile, whole)
+
+
+@lru_cache(maxsize=16)
+def _profile_of_sampled(leaves: tuple[Event, ...], least: float) -> Profile | None:
+    # Imported here, because what it rests on takes a second to import.
+    from skdp.privacy.accounting._pld import pld_profile
+
+    return pld_profile(leaves, least)
+
+
+@lru_cache(maxsize=1024)
+def _of_objective(leaf: ObjectiveEvent, whole: Charge) -> Charge:
+    """By its dominating mu alone, or a multiple of the set-asides if that is less."""
+
+    def profile(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.exp(np.minimum(leaf.loss.log_deltas(epsilons) + _LOG_ERROR, 0.0))
+
+    alone = Charge(0.0, 0.0, leaf.mu_squared)
+    shared = least_charge(profile, whole)
+    ways = [alone] if shared is None else [alone, shared]
+    return min(ways, key=lambda way: way.share_of(whole))
+
+
+@lru_cache(maxsize=4096)
+def _epsilon_alone(event: Hashable, delta: float) -> float:
+    """Kept, since a refusal asks for it again."""
+    return epsilon_of(cast(Event, event), delta)
+
+
+# ------------------------------------------------------------------------------------
+# The privacy filter that makes a ledger's cap hold for adaptively chosen fits
+# When each fit may depend on the results of earlier ones, composition theorems for
+# parameters fixed in advance do not apply; a *filter*, a stopping rule fixed in
+# advance, does. Of a cap (epsilon, delta) some epsilon c and some delta d are set aside
+# when the ledger is made. Each event is charged a triple (`Charge`): a share of c, a
+# share of d, and a mu; the squares of the mus may add up to mu'^2, mu' the largest mu
+# for which mu-GDP implies (epsilon - c, delta - d)-DP. The three sums do not depend on
+# the order of the events, and no path can trade one for another.
+#
+# Until the first square is charged, nothing is said of squares yet, and the whole cap
+# is there for epsilons and deltas, by basic composition [1]_: what has no squares, and
+# what the squares have no room for, is charged as one (epsilon, delta)-DP release.
+# Where they have passed c or d by the time of the first square, that is what is set
+# aside from then on, and for good.
+#
+# The proof is from first principles (``docs/proofs/accounting.md``); for squares alone
+# the filter is that of [2]_ and [3]_.
+#
+# References
+# ----------
+# .. [1] Rogers, Roth, Ullman and Vadhan (2016). Privacy odometers and filters:
+#    pay-as-you-go composition. NeurIPS. https://arxiv.org/abs/1605.08294
+# .. [2] Koskela, Tobaben and Honkela (2023). Individual privacy accounting with
+#    Gaussian differential privacy. ICLR, Theorem 8. https://arxiv.org/abs/2209.15596
+# .. [3] Smith and Thakurta (2022). Fully adaptive composition for Gaussian
+#    differential privacy. https://arxiv.org/abs/2210.17520
+
+
+Part = Literal["epsilon", "delta"]
+
+# Three fits at 0.1 must fit a cap of 0.3 although the doubles add up to more: sums may
+# pass what they are held against by this relative amount. Of squares the margin of
+# gaussian_mu (1e-7) more than covers it; of epsilons and deltas the cap holds up to it
+# (docs/known_weaknesses.md).
+_ROUNDING = 1e-10
+# Less than this is left as good as nothing; a Budget may not ask for less either.
+_LEAST_EPSILON = 1e-6
+# What is told to be left is rounded down, so that asking for so much is not refused.
+_TOLD = 1 - 1e-5
+
+
+@dataclass(frozen=True)
+class Reserve:
+    """What is set aside of a cap, for what does not add up in squares."""
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+
+
+@dataclass(frozen=True)
+class FilterState:
+    """What has been charged so far, and what is set aside.
+
+    `spent` has the three sums. `reserve` is in force once squares have been charged;
+    before, it is the least that will be.
+    """
+
+    cap: Budget
+    reserve: Reserve
+    spent: Charge = NOTHING
+
+    @classmethod
+    def of(cls, cap: Budget) -> FilterState:
+        """Nothing charged, and half of delta set aside."""
+        return cls(cap, Reserve(0.0, cap.delta / 2))
+
+    def charged(self, event: Event, delta: float = 0.0) -> FilterState:
+        """The state after `event`, whether or not the cap allows it."""
+        return self.after(self.charge_of(event, delta))
+
+    def after(self, charge: Charge) -> FilterState:
+        """The state after a charge, whether or not the cap allows it."""
+        if charge.is_void:
+            return replace(self, spent=replace(self.spent, is_void=True))
+        spent = sum_of((self.spent, charge))
+        is_first = self.spent.mu_squared == 0 < spent.mu_squared
+        reserve = self._reserve_at(spent) if is_first else self.reserve
+        return type(self)(self.cap, reserve, spent)
+
+    def charge_of(self, event: Event, delta: float = 0.0) -> Charge:
+        """What `event` is charged here: the first way that there is room for.
+
+        Depends on what is on the books and on public facts of the event. `delta`, which
+        its fit asked for, is that at which it is charged as a release.
+        """
+        first = None
+        for way in self.ways(event, delta):
+            if way.is_void or self.after(way).exhausted() is None:
+                return way
+            first = first or way
+        return first or Charge(math.inf)
+
+    def in_squares(self, event: Event, delta: float = 0.0) -> Charge | None:
+        """What `event` would be charged in squares, if that is known."""
+        ways = self._in_squares(event, delta, self.whole, (False, True))
+        return ways[0] if ways else None
+
+    def exhausted(self) -> Part | None:
+        """Which part of the cap the charges exceed, if any."""
+        limit = self._limit
+        # Asked so that what is no number is refused.
+        if not self.spent.delta * (1 - _ROUNDING) <= limit.delta:
+            return "delta"
+        if not self.spent.epsilon * (1 - _ROUNDING) <= limit.epsilon:
+            # Without a delta no epsilon is enough for what is not pure.
+            return "delta" if math.isinf(self.spent.epsilon) else "epsilon"
+        if not self.spent.mu_squared * (1 - _ROUNDING) <= limit.mu_squared:
+            return "epsilon" if self.reserve.delta < self.cap.delta else "delta"
+        return None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether squares have been charged, so that the set-asides are in force."""
+        return self.spent.mu_squared > 0
+
+    @property
+    def whole(self) -> Charge:
+        """What may be charged in all, were squares charged now; 0 where it is gone."""
+        limit, spent = self._limits_of_squares, self.spent
+        return Charge(
+            limit.epsilon if limit.epsilon > spent.epsilon else 0.0,
+            limit.delta if limit.delta > spent.delta else 0.0,
+            limit.mu_squared,
+        )
+
+    @property
+    def room(self) -> Charge:
+        """What may be charged yet, were squares charged now."""
+        limit, spent = self._limits_of_squares, self.spent
+        return Charge(
+            max(0.0, limit.epsilon - spent.epsilon),
+            max(0.0, limit.delta - spent.delta),
+            max(0.0, limit.mu_squared - spent.mu_squared),
+        )
+
+    @property
+    def room_for_releases(self) -> Charge:
+        """The epsilon and delta that one more release may cost."""
+        limit = self._limit
+        return Charge(
+            max(0.0, limit.epsilon - self.spent.epsilon),
+            max(0.0, limit.delta - self.spent.delta),
+        )
+
+    def spent_epsilon(self) -> float:
+        """Epsilon at the cap's delta if these charges had been fixed in advance."""
+        if self.spent.is_void:
+            return math.inf
+        mu = math.sqrt(self.spent.mu_squared)
+        return self.spent.epsilon + gaussian_epsilon(mu, self.delta_left())
+
+    def delta_left(self) -> float:
+        """The delta that no release has been charged."""
+        return max(0.0, self.cap.delta - self.spent.delta)
+
+    def remaining_epsilon(self) -> float:
+        """Largest epsilon, at `delta_left`, of one more fit that the cap allows.
+
+        Of Gaussian noise once squares have been charged, and of any before.
+        """
+        if self.spent.is_void:
+            return 0.0
+        if not self.is_open:
+            return self.room_for_releases.epsilon
+        mu = math.sqrt(self.room.mu_squared)
+        return gaussian_epsilon(mu, self.delta_left()) * _TOLD
+
+    def remaining_pure_epsilon(self) -> float:
+        """Largest epsilon of one more pure event that the cap allows."""
+        if self.spent.is_void or not self.is_open:
+            return self.remaining_epsilon()
+        in_squares = mu_pure_epsilon(math.sqrt(self.room.mu_squared)) * _TOLD
+        return max(self.room_for_releases.epsilon, in_squares)
+
+    @property
+    def _limit(self) -> Charge:
+        if self.is_open:
+            return self._limits_of_squares
+        return Charge(self.cap.epsilon, self.cap.delta)
+
+    @property
+    def _limits_of_squares(self) -> Charge:
+        reserve = self.reserve if self.is_open else self._reserve_at(self.spent)
+        left = self.cap.epsilon - reserve.epsilon
+        delta = max(0.0, self.cap.delta - reserve.delta)
+        mu = gaussian_mu(left, delta) if left >= _LEAST_EPSILON else 0.0
+        return Charge(reserve.epsilon, reserve.delta, mu**2)
+
+    def _reserve_at(self, spent: Charge) -> Reserve:
+        """What is set aside if the first square is charged now."""
+        return Reserve(
+            max(self.reserve.epsilon, spent.epsilon),
+            max(self.reserve.delta, spent.delta),
+        )
+
+    def ways(self, event: Event, delta: float) -> Iterator[Charge]:
+        """Valid charges of an event, the one to be preferred first."""
+        if math.isinf(event.pure_epsilon):
+            yield Charge(is_void=True)
+        elif is_release(event):
+            yield release(event, delta)
+            yield from self._in_squares(event, delta, self.whole, (True,))
+        else:
+            yield from self._in_squares(event, delta, self.whole, (False, True))
+            yield from self._in_squares(event, delta, self.room, (False, True))
+            yield release(event, delta)
+
+    def _in_squares(
+        self, event: Event, delta: float, whole: Charge, pure: tuple[bool, ...]
+    ) -> list[Charge]:
+        ways = [in_squares(event, delta, whole, pure_in_squares=x) for x in pure]
+        known = {way: None for way in ways if way is not None}
+        # Without pure parts there is one way, and dearness takes time.
+        return sorted(known, key=self._dearness) if len(known) > 1 else list(known)
+
+    def _dearness(self, way: Charge) -> float:
+        """How much of what there is a charge takes."""
+        if self.is_open:
+            return way.share_of(self.whole)
+        return self.after(way).spent_epsilon()

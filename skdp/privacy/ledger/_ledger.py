@@ -1,0 +1,709 @@
+"""`BudgetLedger`: what has been spent on one data set, in one SQLite file."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from skdp._checks import check_bool, check_choice, check_real
+from skdp._quiet import warn
+from skdp._show import card, gauge
+from skdp._stored import explained, warn_of_version
+from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
+from skdp.privacy.accounting._calibrate import Budget, epsilon_of
+from skdp.privacy.accounting._codec import event_to_json
+from skdp.privacy.accounting._events import ComposedEvent, Event
+from skdp.privacy.accounting._relations import Relation, check_relation
+from skdp.privacy.ledger._filter import Charge, FilterState, Part, Reserve, release
+from skdp.privacy.ledger._store import (
+    Entries,
+    LedgerTerms,
+    Spend,
+    SpendStore,
+    find_terms,
+    history_of,
+    ledgers_beside,
+    start_of,
+    state_of,
+    underpaid,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skdp.privacy.ledger._report import LedgerDisplay
+
+
+# ------------------------------------------------------------------------------------
+# What a ledger says when it has no room for a fit: what was asked, what would fit
+# All of it follows from the books and from public facts of the fit.
+
+
+# Set-asides of epsilon that are tried, as shares of the cap.
+_TRIED = tuple(i / 15 for i in range(15))
+# Books for which the search for a set-aside would take long are not searched.
+MOST_SEARCHED, _MOST_KINDS = 300, 4
+# Digits of a set-aside that is named.
+_DIGITS = 4
+
+
+def told(
+    state: FilterState, event: Event, budget: Budget, exhausted: Part, kept: str
+) -> str:
+    """What ran out, what was asked for and what would fit; `kept` says what books."""
+    return (
+        f"{exhausted} ran out. The cap is epsilon={state.cap.epsilon:g}, delta="
+        f"{state.cap.delta:g} ({kept}); the fit asks for epsilon={budget.epsilon:g}, "
+        f"delta={budget.delta:g}, and {_what_would_fit(state, event, budget.delta)}. "
+        "Nothing was read or spent. Ask for less, or start a new ledger if more may be "
+        "spent on these data."
+    )
+
+
+def _what_would_fit(state: FilterState, event: Event, delta: float) -> str:
+    """What one more fit may cost, in the unit in which the event was refused."""
+    most = f"epsilon={state.remaining_epsilon():.4g}, delta={state.delta_left():.4g}"
+    if not state.is_open:
+        return f"one more fit, with any noise, may cost at most {most}"
+    left = state.room
+    return (
+        f"since noise adds up in squares here, {_counted(state, event, delta)}; "
+        f"mu={math.sqrt(left.mu_squared):.4g} is left, for one more fit of at most "
+        f"{most} with Gaussian noise, or epsilon="
+        f"{state.remaining_pure_epsilon():.4g} if it is pure; of what was set aside, "
+        f"epsilon={left.epsilon:.4g} and delta={left.delta:.4g} are left"
+    )
+
+
+def _counted(state: FilterState, event: Event, delta: float) -> str:
+    found = state.in_squares(event, delta)
+    if found is None:
+        alone = release(event, delta)
+        return f"it counts as {_named(alone)} of what was set aside"
+    return f"it counts as {_named(found)}"
+
+
+def _named(charge: Charge) -> str:
+    """A charge in words, without the parts that are 0."""
+    parts = [f"mu={math.sqrt(charge.mu_squared):.4g}"] * (charge.mu_squared > 0)
+    parts += [f"epsilon={charge.epsilon:.4g}"] * (charge.epsilon > 0)
+    parts += [f"delta={charge.delta:.4g}"] * (charge.delta > 0)
+    return " with ".join([parts[0], " and ".join(parts[1:])][: len(parts)])
+
+
+def sufficient_reserve(
+    cap: Budget, booked: Sequence[tuple[Event, float]], event: Event, delta: float
+) -> Reserve | None:
+    """Set-asides with which a ledger would have had room for all of these events.
+
+    `booked` has events and the deltas of their fits. None if none is found; long books
+    are not searched.
+    """
+    kinds = {event for event, _ in booked}
+    if len(booked) > MOST_SEARCHED or len(kinds) > _MOST_KINDS:
+        return None
+    wanted = [*booked, (event, delta)]
+    for reserve in _candidates(cap, event, delta):
+        state = FilterState(cap, reserve)
+        for one, at in wanted:
+            state = state.charged(one, at)
+            if state.exhausted() is not None:
+                break
+        else:
+            return reserve
+    return None
+
+
+def _candidates(cap: Budget, event: Event, delta: float) -> Iterator[Reserve]:
+    """Set-asides worth trying, the smaller ones of epsilon first."""
+    alone = release(event, delta)
+    deltas = [cap.delta / 2, 0.0]
+    epsilons = [share * cap.epsilon for share in _TRIED]
+    if alone.is_finite and alone.epsilon < cap.epsilon:
+        epsilons.append(alone.epsilon)
+    if 0 < alone.delta < cap.delta:
+        deltas.append(alone.delta)
+    for epsilon in sorted(map(_rounded_up, epsilons)):
+        for at in deltas:
+            if epsilon < cap.epsilon:
+                yield Reserve(epsilon, at)
+
+
+def _rounded_up(value: float) -> float:
+    """The next number of few digits."""
+    if value == 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
+    return float(f"{math.ceil(value / unit - 1e-9) * unit:.{_DIGITS}g}")
+
+
+# ------------------------ BudgetLedger: the books of one data set, in one SQLite file
+# The handle holds only the values it was made with and opens a connection per call,
+# so copies made by ``clone``, pickling or workers all keep the same books.
+
+
+# Of which noise something is left.
+Kind = Literal["gaussian", "pure", "any"]
+# Ledgers beside a new one that a warning names.
+_MOST_NAMED = 3
+_NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs a cap."
+
+
+class BudgetLedger:
+    """A cap on everything fitted to one data set, kept in a file.
+
+    Every fit that carries this ledger commits its event to the file before it reads
+    the data; a fit that would pass the cap raises `BudgetExceeded` and reads nothing.
+    Spends are never refunded. The cap holds for adaptively chosen fits, by the
+    privacy filter of ``docs/privacy_guarantee.md``: noise that adds up in squares
+    shares what is left of the cap when `reserve_epsilon` and `reserve_delta` are taken
+    off.
+
+    The ledger covers **fitted objects of skdp only**. Not covered is what else reads
+    raw data, also within scikit-learn's meta-estimators: scores, out-of-fold
+    predictions, a choice made from them, calibrators, tuned thresholds, the final
+    estimator of a stack if it is not of skdp. Folds must not depend on the data:
+    stratified ones do, since one record's label moves others to other folds, so pass
+    ``cv=KFold(5)``. Under "user" all of scikit-learn's folds do, since how many rows
+    there are depends on the data: pass `skdp.model_selection.UserKFold`, and nothing
+    else. See ``docs/pipelines.md``.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; created if it does not exist, which its repr says. `open` never
+        creates one. Copies of the handle share it.
+    epsilon : float in [1e-6, 1e8]
+        Cap on the privacy loss of all fits together.
+    delta : 0 or float in [1e-50, 1)
+        With 0 only pure fits are possible.
+    adjacency : str, default="replace_one"
+        "replace_one" or "zero_out"; of users of a table "replace_user" or
+        "zero_out_user"; of `DPMatrixFactorization` "rating_value" or "user". Fits under
+        another relation are refused.
+    unit : str, default="record"
+        What neighbours differ in: "record" for the first two, "rating" for
+        "rating_value", "user" for all others. Fits for another unit are refused.
+    dataset : str, default=""
+        A name for the data set; never computed from the data.
+    allow_nonprivate : bool, default=False
+        Whether seeded fits and ``epsilon=inf`` are booked, as infinite events, rather
+        than refused. The total is inf from the first one on.
+    reserve_epsilon : float in [0, epsilon], default=0.0
+        Set aside of epsilon for what does not add up in squares: pure releases and
+        searches with secret trials that come after the first Gaussian fit, and a part
+        of what objective perturbation costs. Public; fixed when the ledger is made.
+    reserve_delta : float in [0, delta] or None, default=None
+        Set aside of delta for sampled fits, objective perturbation and searches with
+        secret trials. None: half of delta, which costs Gaussian fits 3 to 8 percent of
+        mu. With 0 they lose nothing.
+
+    Raises
+    ------
+    LedgerError
+        If the file is no ledger, is damaged, or was made with other values. It is
+        left untouched.
+
+    Warns
+    -----
+    NewLedgerWarning
+        Before a ledger is created in a folder that holds one for a data set of the
+        same label: a mistyped name would be a second budget for the same data.
+    InconsistentVersionWarning
+        If another minor version of skdp wrote the last spend. The ledger can be used.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from skdp.privacy import Budget, BudgetLedger, GaussianEvent
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = BudgetLedger(
+    ...     os.path.join(folder.name, "study.db"), epsilon=3.0, delta=1e-6
+    ... )
+    >>> ledger.commit(
+    ...     GaussianEvent(4.3), adjacency="replace_one", budget=Budget(1.0, 1e-6),
+    ...     label="first model",
+    ... )
+    >>> round(ledger.spent().epsilon, 2), round(ledger.remaining().epsilon, 2)
+    (0.98, 2.68)
+    >>> again = BudgetLedger.open(ledger.path)  # with the values it was made with
+    >>> again == ledger, again.remaining().noise
+    (True, 'gaussian')
+    >>> folder.cleanup()
+    """
+
+    @partial(explained, when_missing=_NO_CAP)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        epsilon: float,
+        delta: float,
+        adjacency: Relation = "replace_one",
+        unit: str = "record",
+        dataset: str = "",
+        allow_nonprivate: bool = False,
+        reserve_epsilon: float = 0.0,
+        reserve_delta: float | None = None,
+    ) -> None:
+        self.path = _check_path(path)
+        self.epsilon = check_real(
+            "epsilon", epsilon, low=1e-6, high=1e8, remedy="A ledger is a cap."
+        )
+        self.delta = Budget(self.epsilon, delta).delta
+        self.adjacency = check_relation(adjacency)
+        self.unit = _check_text("unit", unit)
+        self.dataset = _check_text("dataset", dataset)
+        self.allow_nonprivate = check_bool("allow_nonprivate", allow_nonprivate)
+        self.reserve_epsilon = check_real(
+            "reserve_epsilon", reserve_epsilon, low=0.0, high=self.epsilon
+        )
+        if reserve_delta is None:
+            reserve_delta = self.delta / 2
+        self.reserve_delta = check_real(
+            "reserve_delta", reserve_delta, low=0.0, high=self.delta
+        )
+        if not os.path.exists(self.path):
+            self._warn_of_neighbours()
+            self._books.create()
+        entries = self._books.read()
+        if entries.rows:
+            warn_of_version(
+                f"the ledger {self.path!r}",
+                entries.last_version,
+                "Its spends mean what they meant; their sum may have become smaller. "
+                "The first fit that is booked now ends this warning.",
+            )
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """The handle for an existing ledger, with the values it was made with.
+
+        Parameters
+        ----------
+        path : str or path-like
+
+        Returns
+        -------
+        BudgetLedger
+
+        Raises
+        ------
+        LedgerError
+            If the file is missing, foreign or damaged. None is created.
+        """
+        name = _check_path(path)
+        if not os.path.exists(name):
+            raise LedgerError(
+                f"The ledger {name!r} cannot be read: there is no such file. Check the "
+                "path and the working directory, or create a ledger with "
+                "BudgetLedger(path, epsilon=..., delta=...)."
+            )
+        terms = vars(find_terms(name))
+        terms = terms | {"allow_nonprivate": bool(terms["allow_nonprivate"])}
+        problem = ""
+        try:
+            return cls(name, **terms)
+        except LedgerError:
+            raise
+        except (TypeError, ValueError) as error:
+            problem = str(error)
+        raise LedgerError(
+            f"The ledger {name!r} must be unchanged since skdp wrote it. Got a damaged "
+            f"or forged file: {problem} It was left untouched; restore a backup."
+        )
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Always false: what is on these books may be read."""
+        return False
+
+    @property
+    def cap(self) -> Budget:
+        """The (epsilon, delta) that all fits together stay within."""
+        return Budget(self.epsilon, self.delta)
+
+    def commit(
+        self, event: Event, *, adjacency: Relation, budget: Budget, label: str
+    ) -> None:
+        """Put an event on the books, durably, or raise and change nothing.
+
+        Parameters
+        ----------
+        event : Event
+        adjacency : str
+            The relation for which the event was declared.
+        budget : Budget
+            What the fit asked for. Its delta is what the fit is charged if it has to
+            be booked as one (epsilon, delta)-DP release; epsilon is informative.
+        label : str
+            Name of what is fitted.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the cap does not allow the event.
+        ValueError
+            If the event is of another adjacency, or non-private and refused.
+        LedgerError
+            If the file cannot be read as this ledger.
+        """
+        self.check_accepts(adjacency=adjacency, is_private=_is_private(event))
+        _check_adjacency_of(event, adjacency)
+        with self._books.appending() as (entries, writer):
+            state = self._state(entries)
+            charge = state.charge_of(event, budget.delta)
+            refused = state.after(charge).exhausted() if _is_private(event) else None
+            if refused is None:
+                writer.append(event, budget.epsilon, budget.delta, label, charge)
+        # After the transaction: what would have sufficed takes a while to find.
+        if refused is not None:
+            kept = f"{self.adjacency}, unit {self.unit}"
+            raise BudgetExceeded(
+                f"The ledger {self.path!r} refuses {label}: "
+                f"{told(state, event, budget, refused, kept)}"
+                f"{self._hint(entries, event, budget.delta)}",
+                ledger=self.path,
+                exhausted=refused,
+            )
+
+    def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
+        """Raise ValueError if a fit of this kind could never be booked here."""
+        if adjacency != self.adjacency:
+            raise ValueError(
+                f"The ledger {self.path!r} keeps books under "
+                f"adjacency={self.adjacency!r}. Got a fit with adjacency={adjacency!r}."
+                " Use one ledger for each adjacency."
+            )
+        if not is_private and not self.allow_nonprivate:
+            raise ValueError(
+                f"The ledger {self.path!r} books private fits only. Got a fit with a "
+                "random_state (perhaps set by a meta-estimator) or with epsilon=inf, "
+                "which is not private. Remove them, "
+                "or make the ledger with allow_nonprivate=True, which makes its total "
+                "infinite."
+            )
+
+    def spends(self, *, verify: bool = False) -> list[Spend]:
+        """All committed events, oldest first.
+
+        Parameters
+        ----------
+        verify : bool, default=False
+            Find again what every event costs, which takes a while with sampled fits,
+            and raise `LedgerError` if one was charged less.
+        """
+        spends = self._books.read().spends()
+        if check_bool("verify", verify):
+            wrong = underpaid(start_of(self._books.terms), spends)
+            if wrong is not None:
+                raise LedgerError(
+                    f"Every spend of the ledger {self.path!r} must be charged what its "
+                    f"event costs. Got spend {wrong.id}, {wrong.label}, charged less. "
+                    "Restore a backup, or use the release of skdp that wrote it, "
+                    f"{wrong.skdp_version}."
+                )
+        return spends
+
+    def to_event(self) -> Event:
+        """All committed events as one, in the order in which they were committed.
+
+        For accountants of other libraries (`to_dp_event`). What they make of it is the
+        cost of these releases fixed in advance; of adaptively chosen ones the guarantee
+        is the cap.
+        """
+        return ComposedEvent(tuple(spend.event for spend in self.spends()))
+
+    def spent(self) -> Amount:
+        """What the fits so far cost, had they been fixed in advance.
+
+        Returns
+        -------
+        object with `epsilon` and `delta`
+            At the cap's delta. For adaptively chosen fits the guarantee is the cap.
+        """
+        return Amount(self._state(self._books.read()).spent_epsilon(), self.delta)
+
+    def remaining(self, kind: Kind | None = None) -> Remaining:
+        """The largest (epsilon, delta) of one more fit that the cap allows.
+
+        Parameters
+        ----------
+        kind : {"gaussian", "pure", "any"} or None, default=None
+            Of which noise: Gaussian, pure (delta is then 0), or any at all, such as a
+            search with secret trials. None: any until squares are charged, with the
+            first fit of Gaussian noise; then Gaussian.
+
+        Returns
+        -------
+        object with `epsilon`, `delta`, `noise` and `pure_epsilon`
+            `noise` is "any" if epsilon and delta hold for a fit with whatever noise.
+            `pure_epsilon` is the most that a pure fit may cost. What sampled fits and
+            objective perturbation may cost depends on their own parameters; a refusal
+            says what they count as.
+        """
+        state = self._state(self._books.read())
+        if kind is not None:
+            check_choice("kind", kind, ("gaussian", "pure", "any"))
+        return _remaining(state, kind)
+
+    def admits(self, events: Iterable[tuple[Event, float]]) -> bool:
+        """Whether the cap allows some events, one after the other; books nothing.
+
+        Parameters
+        ----------
+        events : iterable of pairs of an Event and a delta
+            The delta is that of the fit's budget.
+        """
+        state = self._state(self._books.read())
+        for event, delta in events:
+            state = state.charged(event, delta)
+            if state.exhausted() is not None:
+                return False
+        return True
+
+    def to_frame(self) -> pd.DataFrame:
+        """The books as a table.
+
+        Returns
+        -------
+        DataFrame
+            One row per fit: number, time, label, epsilon and delta asked for, the
+            event as JSON, its epsilon alone, the running total at the cap's delta, and
+            what it was charged: epsilon and delta of what is set aside, and mu.
+        """
+        import pandas as pd
+
+        rows = []
+        for spend, state in history_of(self._books.terms, self._books.read()):
+            charge = spend.charge
+            rows.append(
+                {
+                    "id": spend.id,
+                    "committed_at": spend.committed_at,
+                    "label": spend.label,
+                    "epsilon": spend.epsilon,
+                    "delta": spend.delta,
+                    "event": event_to_json(spend.event),
+                    "epsilon_alone": epsilon_of(spend.event, self.delta),
+                    "epsilon_total": state.spent_epsilon(),
+                    "charged_epsilon": charge.epsilon,
+                    "charged_delta": charge.delta,
+                    "charged_mu": math.sqrt(charge.mu_squared),
+                }
+            )
+        columns = ["id", "committed_at", "label", "epsilon", "delta", "event"]
+        columns += ["epsilon_alone", "epsilon_total"]
+        columns += ["charged_epsilon", "charged_delta", "charged_mu"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def plot(self, *, over: str = "fit", ax: Any = None) -> LedgerDisplay:
+        """Draw what was spent, below the cap; see `LedgerDisplay`.
+
+        Parameters
+        ----------
+        over : {"fit", "time"}, default="fit"
+        ax : matplotlib Axes or None, default=None
+
+        Returns
+        -------
+        LedgerDisplay
+        """
+        from skdp.privacy.ledger._report import LedgerDisplay
+
+        return LedgerDisplay.from_ledger(self, over=over, ax=ax)
+
+    def __repr__(self) -> str:
+        text = (
+            f"BudgetLedger({self.path!r}, epsilon={self.epsilon:g}, "
+            f"delta={self.delta:g}, adjacency={self.adjacency!r}, unit={self.unit!r}"
+        )
+        text += f", dataset={self.dataset!r}" if self.dataset else ""
+        text += ", allow_nonprivate=True" if self.allow_nonprivate else ""
+        if self.reserve_epsilon > 0:
+            text += f", reserve_epsilon={self.reserve_epsilon:g}"
+        if self.reserve_delta != self.delta / 2:
+            text += f", reserve_delta={self.reserve_delta:g}"
+        try:
+            entries = self._books.read()
+            state = self._state(entries)
+        except (LedgerError, OSError):
+            return f"{text}): unreadable"
+        return f"{text}): {_told(state, len(entries.rows))}"
+
+    def _repr_html_(self) -> str:
+        rows = {
+            "cap": f"epsilon {self.epsilon:g}, delta {self.delta:g}",
+            "adjacency": f"{self.adjacency}, unit: one {self.unit}",
+            "data set": self.dataset or "(no label)",
+        }
+        title = f"BudgetLedger {self.path}"
+        try:
+            entries = self._books.read()
+            state = self._state(entries)
+        except (LedgerError, OSError) as error:
+            rows["unreadable"] = str(error)
+            return card(title, rows.items(), is_good=False)
+        rows["books"] = _told(state, len(entries.rows))
+        share = state.spent_epsilon() / self.epsilon
+        return card(title, rows.items(), is_good=share < 1, below=[gauge(share)])
+
+    def _warn_of_neighbours(self) -> None:
+        """Warn of what may be the ledger that was meant."""
+        others = ledgers_beside(self.path, self.dataset)
+        if not others:
+            return
+        named = f"labelled {self.dataset!r}" if self.dataset else "without a label"
+        shown, more = others[:_MOST_NAMED], len(others) - _MOST_NAMED
+        held = f"{shown} and {more} more" if more > 0 else f"{shown}"
+        warn(
+            f"A new ledger {self.path!r} is created for a data set {named}. Its folder "
+            f"holds {held} for a data set {named}. If the data are the same, what "
+            "both allow adds up: use BudgetLedger.open(path). If not, give each data "
+            "set a label by dataset=.",
+            NewLedgerWarning,
+        )
+
+    @property
+    def _books(self) -> SpendStore:
+        terms = LedgerTerms(
+            self.epsilon,
+            self.delta,
+            self.adjacency,
+            self.unit,
+            self.dataset,
+            int(self.allow_nonprivate),
+            self.reserve_epsilon,
+            self.reserve_delta,
+        )
+        return SpendStore(self.path, terms)
+
+    def _state(self, entries: Entries) -> FilterState:
+        return state_of(self._books.terms, entries)
+
+    def _hint(self, entries: Entries, event: Event, delta: float) -> str:
+        """Which set-aside would have sufficed, or nothing."""
+        if len(entries.rows) > MOST_SEARCHED:
+            return ""
+        booked = [(spend.event, spend.delta) for spend in entries.spends()]
+        found = sufficient_reserve(self.cap, booked, event, delta)
+        if found is None:
+            return ""
+        return (
+            f" A ledger made with reserve_epsilon={found.epsilon:g} and reserve_delta="
+            f"{found.delta:g} would have had room for all of its fits and this one."
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "reserve_delta" not in state:
+            raise LedgerError(
+                "The stored handle of a ledger must say what is set aside. Got one "
+                "that was stored before skdp 1.0. Use the release that stored it."
+            )
+        vars(self).update(state)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BudgetLedger) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount of privacy loss; unlike a `Budget` it may be zero."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Remaining(Amount):
+    """What one more fit may cost, and for which kind of noise this holds."""
+
+    noise: Kind
+    pure_epsilon: float
+
+
+def _remaining(state: FilterState, kind: Kind | None = None) -> Remaining:
+    pure = state.remaining_pure_epsilon()
+    if kind == "pure":
+        return Remaining(pure, 0.0, "pure", pure)
+    if kind == "any" and state.is_open:
+        left = state.room_for_releases
+        return Remaining(left.epsilon, left.delta, "any", pure)
+    noise: Kind = "gaussian" if state.is_open else "any"
+    return Remaining(state.remaining_epsilon(), state.delta_left(), noise, pure)
+
+
+def _told(state: FilterState, n_spends: int) -> str:
+    """What was spent, and what is left for which kind of noise."""
+    left = _remaining(state)
+    # Before the first square the filter spends delta too; later it stays as it is.
+    at = f" at delta={left.delta:.4g}" if left.delta < state.cap.delta else ""
+    text = f"{left.epsilon:.4g} left for one more fit with any noise{at}"
+    if left.noise == "gaussian":
+        text = (
+            f"{left.epsilon:.4g} left for one more Gaussian fit{at}, or "
+            f"{left.pure_epsilon:.4g} for a pure one (noise adds up in squares)"
+        )
+    spent = (
+        f"{n_spends} releases, epsilon {state.spent_epsilon():.4g} spent at "
+        f"delta={state.cap.delta:g}"
+    )
+    return (
+        f"{spent if n_spends else 'new, nothing spent'}, {text}; only what carries "
+        "this ledger, no raw scores, no stratified folds"
+    )
+
+
+def _is_private(event: Event) -> bool:
+    return math.isfinite(event.pure_epsilon)
+
+
+def _check_adjacency_of(event: Event, adjacency: Relation) -> None:
+    for leaf in _leaves_within(event):
+        own = getattr(leaf, "adjacency", adjacency)
+        if own != adjacency:
+            raise ValueError(
+                f"The parts of an event must be declared for adjacency={adjacency!r}. "
+                f"Got {leaf!r}. Declare it for the adjacency of the fit."
+            )
+
+
+def _leaves_within(event: Event) -> Iterator[Event]:
+    """The leaves, and those of the events that a leaf is made of."""
+    for leaf in event.leaves:
+        yield leaf
+        for part in getattr(leaf, "parts", ()):
+            yield from _leaves_within(part)
+        if hasattr(leaf, "trial"):
+            yield from _leaves_within(leaf.trial)
+
+
+def _check_path(path: Any) -> str:
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        raise TypeError(
+            "The 'path' parameter must be the name of a file. "
+            f"Got an instance of {type(path).__name__}."
+        )
+    name = os.fspath(path)
+    if not isinstance(name, str) or name.startswith((":memory:", "file:")):
+        raise ValueError(
+            f"The 'path' parameter must be the name of a file. Got {name!r}. A ledger "
+            "in memory would not survive clone, workers or a restart."
+        )
+    return os.path.abspath(name)
+
+
+def _check_text(name: str, value: Any) -> str:
+    if isinstance(value, str) and value.isprintable():
+        return value
+    raise TypeError(
+        f"The {name!r} parameter must be a printable string. "
+        f"Got an instance of {type(value).__name__}."
+    )

@@ -1,0 +1,386 @@
+"""A report on a ledger, and its picture."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import math
+from typing import TYPE_CHECKING, Any, Self
+
+from skdp._checks import check_choice
+from skdp._show import new_axes
+from skdp._version import __version__
+from skdp.exceptions import LedgerError
+from skdp.privacy.accounting._calibrate import Budget, epsilon_of
+from skdp.privacy.accounting._codec import event_to_dict
+from skdp.privacy.accounting._events import Event
+from skdp.privacy.ledger._filter import FilterState
+from skdp.privacy.ledger._store import (
+    Entries,
+    LedgerTerms,
+    Spend,
+    SpendStore,
+    find_terms,
+    history_of,
+    state_of,
+)
+from skdp.privacy.release._record import ADJACENCY_MEANING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from skdp.privacy.ledger._ledger import BudgetLedger
+
+
+# ------------------------------------------------------------------------------------
+# A report on a ledger for who answers for the data: what, when, at which cost
+# It is made from the file alone, which is opened for reading only, and says the same of
+# the same books on every day and under every file name. Its signature is a digest of
+# all that it says, the head of the ledger's chain included. That finds what was changed
+# in a report by mistake, or by who cannot make a new digest; anybody can make one
+# without a key. With a key (HMAC) only who has the key can. Neither is a public-key
+# signature.
+
+
+# Meanings of fields never change; a new meaning takes a new number.
+REPORT_SCHEMA = 1
+LEAST_KEY = 16  # bytes
+COVERS = (
+    "Covered is what carried this ledger: fits, searches, private scores. Raw scores, "
+    "and choices made from them, are not private and not in these books."
+)
+_PLAIN, _KEYED = "sha256", "hmac-sha256"
+_MEANS = {
+    _PLAIN: "A digest of all fields under 'report'. It finds a change; anybody can "
+    "make a new one, so it does not prove who made the report.",
+    _KEYED: "A digest of all fields under 'report' with a secret key. Only who has the "
+    "key can make or check it; it is no public-key signature.",
+}
+_KINDS = {
+    "GaussianEvent": "Gaussian noise",
+    "PureEvent": "a pure mechanism",
+    "BoundedRangeEvent": "a noisy choice",
+    "LaplaceEvent": "Laplace noise",
+    "EpsilonDeltaEvent": "an (epsilon, delta) mechanism",
+    "PoissonGaussianEvent": "Gaussian noise on samples",
+    "ObjectiveEvent": "objective perturbation",
+    "SelectionEvent": "the best of secretly many trials",
+    "ParallelEvent": "disjoint sets of records",
+    "NonPrivateEvent": "no private mechanism",
+}
+
+
+def report_on(path: str, key: bytes | None = None) -> dict[str, Any]:
+    """The report on a ledger, with JSON-ready values.
+
+    Parameters
+    ----------
+    path : str
+    key : bytes of at least 16, or None
+
+    Returns
+    -------
+    dict
+        ``report``, and its ``signature``.
+
+    Raises
+    ------
+    LedgerError
+        If the file is missing, foreign or damaged, or holds what a killed writer left.
+    ValueError
+        If the key is too short.
+    """
+    terms = find_terms(path, read_only=True)
+    entries = SpendStore(path, terms, read_only=True).read()
+    told = _told(terms, entries)
+    return {"report": told, "signature": _signature(told, key)}
+
+
+def check_report(text: str, key: bytes | None = None) -> dict[str, Any]:
+    """The report in a text, if it is as it was made.
+
+    Parameters
+    ----------
+    text : str
+        JSON of what `report_on` gave.
+    key : bytes or None
+        The one it was made with.
+
+    Raises
+    ------
+    ValueError
+        If it is no report, was changed, or was made with another key or with none.
+    """
+    try:
+        given = json.loads(text)
+        told, signature = given["report"], given["signature"]
+        found, digest = signature["algorithm"], signature["digest"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(
+            "A report must be the JSON text that 'report --json' printed. Got "
+            "something else. Make it anew from the ledger."
+        ) from None
+    wanted = _signature(told, key)
+    if found != wanted["algorithm"]:
+        raise ValueError(
+            f"The report must be signed by {wanted['algorithm']!r} to be checked "
+            f"{'without a' if key is None else 'with this'} key. Got another way. Name "
+            "the key that it was made with, if there is one."
+        )
+    if not hmac.compare_digest(str(digest).encode(), wanted["digest"].encode()):
+        raise ValueError(
+            "The report must say what it said when it was made. Got another digest: it "
+            "was changed, or made with another key. Make it anew from the ledger."
+        )
+    return dict(told)
+
+
+def as_text(signed: dict[str, Any]) -> str:
+    """A report in lines."""
+    told, signature = signed["report"], signed["signature"]
+    cap, aside = told["cap"], told["set_aside"]
+    lines = [
+        f"data set   {told['dataset'] or '(no label)'}, unit {told['unit']}",
+        f"relation   {told['adjacency']}: {told['adjacency_means']}",
+        f"cap        epsilon {cap['epsilon']:g}, delta {cap['delta']:g}",
+        f"set aside  epsilon {aside['epsilon']:g}, delta {aside['delta']:g}",
+        f"releases   {len(told['releases'])}",
+        "",
+    ]
+    for one in told["releases"]:
+        lines += [
+            f"{one['number']:>4}  {one['committed_at']}  {_quoted(one['label'])}",
+            f"      {one['cost']}",
+        ]
+    lines += ["", told["spent"], told["left"], told["covers"], ""]
+    lines += [
+        f"head of the chain  {told['head']}",
+        f"{signature['algorithm']:<17}  {signature['digest']}",
+        signature["means"],
+    ]
+    return "\n".join(lines)
+
+
+def _told(terms: LedgerTerms, entries: Entries) -> dict[str, Any]:
+    if terms.adjacency not in ADJACENCY_MEANING:
+        raise LedgerError(
+            f"The ledger {entries.path!r} must keep books under a relation of skdp. "
+            "Got another one: it was forged, or a newer skdp wrote it. Use that one."
+        )
+    state = state_of(terms, entries)
+    return {
+        "schema": REPORT_SCHEMA,
+        "skdp_version": __version__,
+        "dataset": terms.dataset,
+        "unit": terms.unit,
+        "adjacency": terms.adjacency,
+        "adjacency_means": ADJACENCY_MEANING[terms.adjacency],
+        "cap": {"epsilon": terms.epsilon, "delta": terms.delta},
+        "set_aside": {
+            "epsilon": state.reserve.epsilon,
+            "delta": state.reserve.delta,
+        },
+        "releases": [_release(*one) for one in history_of(terms, entries)],
+        "spent": _spent(state, len(entries.rows)),
+        "left": _left(state),
+        "covers": COVERS,
+        "head": entries.head,
+    }
+
+
+def _release(spend: Spend, state: FilterState) -> dict[str, Any]:
+    return {
+        "number": spend.id,
+        "committed_at": spend.committed_at,
+        "label": spend.label,
+        "skdp_version": spend.skdp_version,
+        "asked": {"epsilon": _ready(spend.epsilon), "delta": spend.delta},
+        "event": event_to_dict(spend.event),
+        "cost": _cost(spend.event, state),
+    }
+
+
+def _cost(event: Event, state: FilterState) -> str:
+    """What a release costs, in one sentence."""
+    names = sorted({_KINDS[type(leaf).__name__] for leaf in event.leaves})
+    by = f"By {' and '.join(names) or 'nothing'}"
+    delta = state.cap.delta
+    alone = epsilon_of(event, delta)
+    if math.isinf(event.pure_epsilon):
+        return f"{by}: it is not private, and neither are these books from here on."
+    return (
+        f"{by}: it costs {_epsilon(alone)} at delta {delta:g} by itself, and with all "
+        f"before it {_epsilon(state.spent_epsilon())}."
+    )
+
+
+def _spent(state: FilterState, count: int) -> str:
+    return (
+        f"The {count} releases cost {_epsilon(state.spent_epsilon())} at delta "
+        f"{state.cap.delta:g} together, had they been fixed in advance; for adaptively "
+        "chosen ones the guarantee is the cap."
+    )
+
+
+def _left(state: FilterState) -> str:
+    most = f"epsilon {state.remaining_epsilon():.4g}, delta {state.delta_left():.4g}"
+    if not state.is_open:
+        return f"One more release with any noise may cost {most}."
+    return (
+        f"One more release with Gaussian noise may cost {most}, or a pure one epsilon "
+        f"{state.remaining_pure_epsilon():.4g}; noise adds up in squares, so spent and "
+        "left exceed the cap."
+    )
+
+
+def _epsilon(value: float) -> str:
+    return f"epsilon {value:.4g}" if math.isfinite(value) else "no finite epsilon"
+
+
+def _signature(told: Any, key: bytes | None) -> dict[str, str]:
+    text = json.dumps(told, sort_keys=True).encode()
+    if key is None:
+        digest, algorithm = hashlib.sha256(text).hexdigest(), _PLAIN
+    else:
+        if len(key) < LEAST_KEY:
+            raise ValueError(
+                f"A key must have at least {LEAST_KEY} bytes. Got {len(key)}. Make one "
+                "with: python -c 'import secrets; print(secrets.token_hex(32))'"
+            )
+        digest, algorithm = hmac.new(key, text, hashlib.sha256).hexdigest(), _KEYED
+    return {"algorithm": algorithm, "digest": digest, "means": _MEANS[algorithm]}
+
+
+def _ready(value: float) -> float | str:
+    return value if math.isfinite(value) else repr(value)
+
+
+def _quoted(label: str) -> str:
+    """A label on one line, whatever a forged file holds."""
+    return json.dumps(label)
+
+
+# ----------------------- The picture of a ledger, made as scikit-learn's displays are
+
+
+_GREEN, _RED = "#1a7f37", "#b42318"
+
+
+class LedgerDisplay:
+    """What the fits of a ledger cost together, one after the other, below its cap.
+
+    Drawn from the books: it reads no data and costs nothing.
+
+    Parameters
+    ----------
+    books : DataFrame
+        As `BudgetLedger.to_frame` gives them.
+    cap : Budget
+    title : str, default=""
+
+    Attributes
+    ----------
+    line_ : matplotlib Artist
+        The running total, at the cap's delta.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    Examples
+    --------
+    >>> from skdp import BudgetLedger
+    >>> from skdp.privacy import LedgerDisplay
+    >>> ledger = BudgetLedger(study, epsilon=3.0, delta=1e-6)  # doctest: +SKIP
+    >>> LedgerDisplay.from_ledger(ledger, over="time")  # doctest: +SKIP
+    """
+
+    def __init__(self, books: pd.DataFrame, cap: Budget, *, title: str = "") -> None:
+        self.books, self.cap, self.title = books, cap, title
+
+    @classmethod
+    def from_ledger(
+        cls, ledger: BudgetLedger, *, over: str = "fit", ax: Any = None
+    ) -> Self:
+        """Draw a ledger.
+
+        Parameters
+        ----------
+        ledger : BudgetLedger
+        over : {"fit", "time"}, default="fit"
+        ax : matplotlib Axes or None, default=None
+
+        Returns
+        -------
+        LedgerDisplay
+            Drawn.
+
+        Raises
+        ------
+        LedgerError
+            If the file cannot be read.
+        """
+        title = (
+            f"{ledger.dataset or 'ledger'}: {ledger.adjacency}, one {ledger.unit}, "
+            f"delta {ledger.delta:g}"
+        )
+        display = cls(ledger.to_frame(), ledger.cap, title=title)
+        return display.plot(over=over, ax=ax)
+
+    def plot(self, *, over: str = "fit", ax: Any = None) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        over : {"fit", "time"}, default="fit"
+            Fits by name at equal distances, or by when they were booked.
+        ax : matplotlib Axes or None, default=None
+            None makes a figure.
+
+        Returns
+        -------
+        LedgerDisplay
+            Itself.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+        check_choice("over", over, ("fit", "time"))
+        ax = new_axes("to_frame()") if ax is None else ax
+        places = self._places(over)
+        (self.line_,) = ax.plot(
+            places,
+            self.books["epsilon_total"],
+            drawstyle="steps-post",
+            marker="o",
+            color=_GREEN,
+            label="all so far",
+        )
+        ax.plot(
+            places,
+            self.books["epsilon_alone"],
+            linestyle="",
+            marker="_",
+            markersize=12,
+            color="0.4",
+            label="each alone",
+        )
+        ax.axhline(self.cap.epsilon, linestyle="--", color=_RED, label="cap")
+        if over == "fit":
+            names = [label.partition("(")[0] for label in self.books["label"]]
+            ax.set_xticks(places, names, rotation=30, ha="right", fontsize="small")
+        else:
+            ax.tick_params(axis="x", rotation=30)
+        ax.set(ylabel="epsilon", ylim=(0, None))
+        ax.set_title(self.title, fontsize="medium")
+        ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _places(self, over: str) -> Any:
+        if over == "fit":
+            return list(range(1, len(self.books) + 1))
+        import pandas as pd
+
+        return pd.to_datetime(self.books["committed_at"]).to_numpy()

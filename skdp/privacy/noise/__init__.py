@@ -1,0 +1,1 @@
+"""The only source of noise: laws, exact rounding, selection."""

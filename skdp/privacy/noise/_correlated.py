@@ -1,0 +1,241 @@
+"""Correlated noise: lower-triangular matrices by which answers are added up.
+
+What leaves in place of the answers u is C u + z, where z is independent Gaussian noise;
+solving for u afterwards is post-processing and leaves the noise C^-1 z, which mostly
+cancels in the sums that C was made for:
+
+- the square root of "the sum of all so far": weights ``binom(2k, k) / 4^k`` on the
+  diagonals k, of which a band keeps the first. The noise in running sums grows with the
+  logarithm of their number in place of its root;
+- trees of momentum: row t holds the dyadic interval that ends at t, the weight of an
+  answer falling by the momentum with every answer after it.
+
+Proofs: ``docs/proofs/correlated_noise.md``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from skdp._arrays import FloatArray
+
+# A rounding of a sum or a product, of float64.
+_ROUNDING = 2.0**-53
+
+
+class Correlation(ABC):
+    """A lower-triangular matrix C of diagonal 1, and which answers are about one part.
+
+    Rows belong to answers, which go through all parts, `asks` about each, `passes`
+    times. No weight is negative.
+    """
+
+    n_parts: int
+    asks: int
+    passes: int
+
+    @property
+    def times(self) -> int:
+        """Answers in all."""
+        return self.passes * self.n_parts * self.asks
+
+    @abstractmethod
+    def weights(self, t: int) -> FloatArray:
+        """Of answer `t`, from 0, and of those before it; there may be more of them."""
+
+    @property
+    @abstractmethod
+    def largest(self) -> FloatArray:
+        """Weights of the largest sum, the newest first."""
+
+    @property
+    @abstractmethod
+    def n_sums(self) -> int:
+        """Most sums that one record is in."""
+
+    @property
+    @abstractmethod
+    def norm(self) -> float:
+        """L2 norm of what one record adds to all sums, and at most 1 to each answer.
+
+        Exact for these weights, and rounded up.
+        """
+
+    @property
+    @abstractmethod
+    def answer_spread(self) -> float:
+        """Largest deviation of an answer, for noise of 1 in every sum."""
+
+    @property
+    @abstractmethod
+    def prefix_spread(self) -> float:
+        """The same of the sum that the matrix is made for, of all answers of a pass."""
+
+    def slack(self, size: int) -> float:
+        """What floating point adds to `norm`, for sums over `size` records.
+
+        Each sum is of at most as many answers as the largest, each of norm `size` at
+        most, and rounded; so is that of the neighbour.
+        """
+        weights = self.largest
+        once = (len(weights) + 4) * _ROUNDING * float(weights.sum()) * size
+        return 2.02 * float(np.sqrt(self.times)) * once
+
+
+@dataclass(frozen=True)
+class SquareRoot(Correlation):
+    """The square root of "the sum of all so far", for parts that are read once.
+
+    Parameters
+    ----------
+    n_parts : int
+    asks : int
+        Answers in a row about each part.
+    band : int
+        Weights that are not 0.
+    """
+
+    n_parts: int
+    asks: int
+    band: int
+    passes = 1
+
+    def weights(self, t: int) -> FloatArray:
+        return self.largest
+
+    @property
+    def largest(self) -> FloatArray:
+        return root_weights(self.times, self.band)
+
+    @property
+    def n_sums(self) -> int:
+        return min(self.times, self.band + self.asks - 1)
+
+    @property
+    def norm(self) -> float:
+        found = joint_norm(self.times, self.asks, self.band)
+        # Roundings of the weights, of their sums and of the norm.
+        return found * (1 + (3 * self.band + self.asks + self.times) * 2.0**-52)
+
+    @property
+    def answer_spread(self) -> float:
+        return answer_spread(self.times, self.band)
+
+    @property
+    def prefix_spread(self) -> float:
+        return prefix_spread(self.times, self.band)
+
+
+@dataclass(frozen=True)
+class Trees(Correlation):
+    """A tree over the parts, begun anew in each pass, for sums by momentum.
+
+    The sum of the first t answers of a pass is made of as many rows as t has bits.
+
+    Parameters
+    ----------
+    n_parts : int
+    passes : int
+    momentum : float in [0, 1)
+    """
+
+    n_parts: int
+    passes: int
+    momentum: float
+    asks = 1
+
+    def weights(self, t: int) -> FloatArray:
+        place = t % self.n_parts + 1
+        return self.largest[: place & -place]
+
+    @property
+    def largest(self) -> FloatArray:
+        return _powers(self.momentum, 1 << (self.n_parts.bit_length() - 1))
+
+    @property
+    def n_sums(self) -> int:
+        return self.passes * self.n_parts.bit_length()
+
+    @property
+    def norm(self) -> float:
+        # Rows of different passes have no answer in common. Roundings: fewer than 64.
+        once = _tree_norm_squared(self.n_parts, self.momentum)
+        return float(np.sqrt(self.passes * once)) * (1 + 64 * 2.0**-52)
+
+    @property
+    def answer_spread(self) -> float:
+        # An answer is its row less those within it, which end 1, 2, 4, ... before.
+        weights = self.largest
+        ends = 2 ** np.arange(len(weights).bit_length() - 1)
+        return float(np.sqrt(1 + np.sum(weights[ends - 1] ** 2) * self.momentum**2))
+
+    @property
+    def prefix_spread(self) -> float:
+        place, squares = self.n_parts, 0.0
+        while place:
+            squares += self.momentum ** (2.0 * (self.n_parts - place))
+            place -= place & -place
+        return float(np.sqrt(squares))
+
+
+@lru_cache(maxsize=16)
+def _powers(base: float, times: int) -> FloatArray:
+    return np.asarray(base ** np.arange(times, dtype=float))
+
+
+@lru_cache(maxsize=16)
+def _tree_norm_squared(n_parts: int, momentum: float) -> float:
+    """Largest sum of squares of a column of the tree of one pass."""
+    columns, size = np.zeros(n_parts), 1
+    while size <= n_parts:
+        # Left nodes: those that the sum of the first answers may need.
+        ends = np.arange(size, n_parts + 1, 2 * size)
+        places = ends[:, None] - 1 - np.arange(size)
+        columns[places] += _powers(momentum, size) ** 2
+        size *= 2
+    return float(columns.max())
+
+
+@lru_cache(maxsize=16)
+def root_weights(times: int, band: int) -> FloatArray:
+    """Weights of the last `band` answers, of `times`, the newest first."""
+    k = np.arange(1.0, min(times, band))
+    return np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
+
+
+@lru_cache(maxsize=16)
+def joint_norm(times: int, asks: int, band: int) -> float:
+    """L2 norm of what `asks` answers in a row of norm 1 add to all weighted sums.
+
+    The largest, of the first ones; answers in one direction add up, since no weight is
+    negative.
+    """
+    whole = np.zeros(times)
+    weights = root_weights(times, band)
+    whole[: len(weights)] = weights
+    return float(np.linalg.norm(np.convolve(whole, np.ones(asks))[:times]))
+
+
+@lru_cache(maxsize=16)
+def root_inverse(times: int, band: int) -> FloatArray:
+    """First column of the inverse of C, of shape (times,)."""
+    weights, inverse = root_weights(times, band)[1:], np.zeros(times)
+    inverse[0] = 1.0
+    for t in range(1, times):
+        past = inverse[max(0, t - len(weights)) : t][::-1]
+        inverse[t] = -weights[: len(past)] @ past
+    return inverse
+
+
+def answer_spread(times: int, band: int) -> float:
+    """Standard deviation of the last answer, for noise of 1 in every weighted sum."""
+    return float(np.linalg.norm(root_inverse(times, band)))
+
+
+def prefix_spread(times: int, band: int) -> float:
+    """The same of the sum of all answers."""
+    return float(np.linalg.norm(np.cumsum(root_inverse(times, band))))

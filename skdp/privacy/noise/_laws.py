@@ -1,0 +1,290 @@
+"""Noise laws of one release of known sensitivity, each with its event."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from skdp._arrays import FloatArray, IntArray
+from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.accounting._events import (
+    BoundedRangeEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PureEvent,
+)
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.noise._source import (
+    NoiseScale,
+    NoiseSource,
+    gaussian_scale,
+    laplace_scale,
+    spherical_is_possible,
+    spherical_reach,
+    spherical_scale,
+)
+
+# Natural logarithm of the probability with which a draw is farther than `farthest`.
+_NEVER = 800.0
+
+
+class NoiseLaw(ABC):
+    """A law, its event and its draws; `multiplier` is scale over sensitivity.
+
+    `norm` is that of the sensitivity which the law needs, 1 or 2. A release with
+    `side_multiple` times the multiplier of another adds 1 % to its cost, mu^2 or
+    epsilon.
+    """
+
+    name: ClassVar[str]
+    is_pure: ClassVar[bool] = True
+    norm: ClassVar[int] = 2
+    side_multiple: ClassVar[float] = 100.0
+
+    @abstractmethod
+    def event(self, multiplier: float, times: int = 1) -> Event:
+        """What so many releases cost."""
+
+    @abstractmethod
+    def deviation(self, multiplier: float, size: int) -> float:
+        """Standard deviation of one of `size` entries, per unit of sensitivity."""
+
+    @abstractmethod
+    def scale(
+        self, sensitivity: float, multiplier: float, size: int, fine: bool = False
+    ) -> NoiseScale:
+        """Grid and scale of a release."""
+
+    def is_possible(self, multiplier: float, size: int) -> bool:
+        """Whether `size` entries of noise of this multiplier can be drawn."""
+        return True
+
+    @abstractmethod
+    def farthest(self, scale: NoiseScale, size: int) -> float:
+        """Norm that a draw exceeds with probability below exp(-800)."""
+
+    @abstractmethod
+    def release(
+        self,
+        noise: NoiseSource,
+        query: FloatArray,
+        sensitivity: float,
+        multiplier: float,
+        fine: bool = False,
+    ) -> FloatArray:
+        """Release `query` of this sensitivity, in the law's norm."""
+
+
+@dataclass(frozen=True)
+class Gaussian(NoiseLaw):
+    """N(0, sigma^2 I): Gaussian differential privacy, delta above 0."""
+
+    name = "Gaussian"
+    is_pure = False
+    side_multiple = 10.0
+
+    def event(self, multiplier: float, times: int = 1) -> Event:
+        return GaussianEvent(multiplier, times)
+
+    def deviation(self, multiplier: float, size: int) -> float:
+        return multiplier
+
+    def scale(
+        self, sensitivity: float, multiplier: float, size: int, fine: bool = False
+    ) -> NoiseScale:
+        return gaussian_scale(
+            sensitivity=sensitivity, noise_multiplier=multiplier, size=size, fine=fine
+        )
+
+    def farthest(self, scale: NoiseScale, size: int) -> float:
+        # Concentration of the norm, a 1-Lipschitz function of the draw.
+        return scale.sigma * (math.sqrt(size) + math.sqrt(2 * _NEVER))
+
+    def release(
+        self,
+        noise: NoiseSource,
+        query: FloatArray,
+        sensitivity: float,
+        multiplier: float,
+        fine: bool = False,
+    ) -> FloatArray:
+        return noise.gaussian(
+            query, sensitivity=sensitivity, noise_multiplier=multiplier, fine=fine
+        )
+
+
+@dataclass(frozen=True)
+class Spherical(NoiseLaw):
+    """Density proportional to exp(-norm / scale): pure epsilon."""
+
+    name = "spherical"
+
+    def event(self, multiplier: float, times: int = 1) -> Event:
+        return PureEvent(1 / multiplier, times)
+
+    def deviation(self, multiplier: float, size: int) -> float:
+        return multiplier * math.sqrt(size + 1)
+
+    def scale(
+        self, sensitivity: float, multiplier: float, size: int, fine: bool = False
+    ) -> NoiseScale:
+        return spherical_scale(
+            sensitivity=sensitivity, epsilon=1 / multiplier, size=size, fine=fine
+        )
+
+    def is_possible(self, multiplier: float, size: int) -> bool:
+        return spherical_is_possible(epsilon=1 / multiplier, size=size)
+
+    def farthest(self, scale: NoiseScale, size: int) -> float:
+        return scale.sigma * spherical_reach(size)
+
+    def release(
+        self,
+        noise: NoiseSource,
+        query: FloatArray,
+        sensitivity: float,
+        multiplier: float,
+        fine: bool = False,
+    ) -> FloatArray:
+        return noise.spherical(
+            query, sensitivity=sensitivity, epsilon=1 / multiplier, fine=fine
+        )
+
+
+@dataclass(frozen=True)
+class Laplace(NoiseLaw):
+    """Independent Laplace noise for an L1 sensitivity: pure epsilon."""
+
+    name = "Laplace"
+    norm = 1
+
+    def event(self, multiplier: float, times: int = 1) -> Event:
+        return LaplaceEvent(multiplier, times)
+
+    def deviation(self, multiplier: float, size: int) -> float:
+        return multiplier * math.sqrt(2)
+
+    def scale(
+        self, sensitivity: float, multiplier: float, size: int, fine: bool = False
+    ) -> NoiseScale:
+        return laplace_scale(sensitivity=sensitivity, epsilon=1 / multiplier, size=size)
+
+    def farthest(self, scale: NoiseScale, size: int) -> float:
+        # A union bound over the entries.
+        return scale.sigma * size * (_NEVER + math.log(size))
+
+    def release(
+        self,
+        noise: NoiseSource,
+        query: FloatArray,
+        sensitivity: float,
+        multiplier: float,
+        fine: bool = False,
+    ) -> FloatArray:
+        return noise.laplace(query, sensitivity=sensitivity, epsilon=1 / multiplier)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The law of private selections, each of bounded range.
+
+    `reach` is the range of one selection times the line's noise multiplier.
+    """
+
+    reach: float = 1.0
+
+    def epsilon(self, multiplier: float) -> float:
+        """Bounded range of one selection."""
+        return self.reach / multiplier
+
+    def event(self, multiplier: float, times: int) -> Event:
+        return BoundedRangeEvent(self.epsilon(multiplier), times)
+
+    def choose(
+        self,
+        noise: NoiseSource,
+        scores: FloatArray,
+        k: int,
+        sensitivity: float,
+        multiplier: float,
+    ) -> IntArray:
+        """Indices of `k` nearly largest scores."""
+        epsilon = self.epsilon(multiplier)
+        return noise.top_k(scores, k, sensitivity=sensitivity, epsilon=epsilon)
+
+
+@dataclass(frozen=True)
+class PureChoices(Choices):
+    """Selections of one candidate each; `reach` is their pure epsilon, as it is."""
+
+    mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
+
+    def epsilon(self, multiplier: float) -> float:
+        return self.reach
+
+    def event(self, multiplier: float, times: int) -> Event:
+        return PureEvent(self.reach, times)
+
+    def choose(
+        self,
+        noise: NoiseSource,
+        scores: FloatArray,
+        k: int,
+        sensitivity: float,
+        multiplier: float,
+    ) -> IntArray:
+        select = noise.permute_and_flip
+        if self.mechanism == "exponential":
+            select = noise.exponential_mechanism
+        chosen = select(scores, sensitivity=sensitivity, epsilon=self.reach)
+        return np.array([chosen])
+
+
+# Laws that an L2 sensitivity may take. Laplace is not one of them.
+LAWS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "spherical": Spherical()}
+
+
+def budget_of(law: NoiseLaw, budget: Budget) -> Budget:
+    """What a release by this law asks for: a pure one has no use for delta."""
+    return Budget(budget.epsilon, 0.0) if law.is_pure else budget
+
+
+def deviation_once(law: NoiseLaw, budget: Budget, size: int) -> float:
+    """Deviation of one of `size` entries, per unit of sensitivity, of one release.
+
+    If that release has the whole budget; for rules of thumb, since it is not rounded
+    up as `calibrate` is.
+    """
+    multiplier = 1 / budget.epsilon
+    if not law.is_pure:
+        multiplier = 1 / gaussian_mu(budget.epsilon, budget.delta)
+    return law.deviation(multiplier, size)
+
+
+def law_for(
+    budget: Budget, size: int, sensitivities: dict[int, float], *, adds_up: bool
+) -> NoiseLaw:
+    """The law of the smallest standard deviation, from public facts.
+
+    The budget is of a finite epsilon and `sensitivities` are in L1 and L2, by norm. If
+    the cost `adds_up` with that of other releases, Gaussian noise is taken if delta
+    allows it, since it adds up in squares.
+    """
+    if adds_up and budget.delta > 0:
+        return Gaussian()
+    laws: list[NoiseLaw] = [Laplace()]
+    if Spherical().is_possible(1 / budget.epsilon, size):
+        laws.append(Spherical())
+    if budget.delta > 0:
+        laws.append(Gaussian())
+
+    def deviation(law: NoiseLaw) -> float:
+        multiplier = calibrate(law.event, budget_of(law, budget))
+        return law.deviation(multiplier, size) * sensitivities[law.norm]
+
+    return min(laws, key=deviation)

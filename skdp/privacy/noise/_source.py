@@ -1,0 +1,498 @@
+"""The only source of noise, and of secret samples and orders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_count
+from skdp.privacy.noise import _selection
+from skdp.privacy.noise._rounding import (
+    SeededEntropy,
+    StandardGaussian,
+    StandardLaplace,
+    StandardLaw,
+    SystemEntropy,
+    exceeds,
+    gamma,
+    rounded_draws,
+)
+
+# ------------------------------------------------------------------------------------
+# Noise for released numbers: grids, scales, and the source that adds it
+# What is released is ``grid * (round(query / grid) + round(N / grid))``, where N is a
+# *continuous* Gaussian, Laplace or spherical variable and both roundings are exact
+# (`skdp.privacy.noise._rounding`). For a point x of the grid, ``x + round(N) = round(x
+# + N)``:
+# the release is post-processing of the continuous mechanism applied to the query put on
+# the grid, so closed forms and pure epsilon hold for the numbers that leave the
+# computer,
+# not only on paper. Putting the query on the grid can move two neighbouring queries
+# apart
+# by ``sqrt(size) * grid`` (L2) or ``size * grid`` (L1); that is charged to the
+# sensitivity. The proofs are in ``docs/proofs/noise.md``.
+
+
+# Grid points are kept where a double holds every integer; a query is clamped
+# there first, which is 1-Lipschitz, and a release after, which is post-processing.
+_QUERY_LIMIT = 2.0**51
+_RELEASE_LIMIT = 2**52
+# A draw is clamped only where every sum with a query is beyond the release's limit.
+_DRAW_LIMIT = 2 * _RELEASE_LIMIT
+# Entries whose noise is drawn at a time: the cache, not the query, holds the work.
+_DRAWN_TOGETHER = 1 << 18
+
+# The grid is this fraction of the sensitivity after the dimension factor, unless the
+# noise is so large that its draws would leave the integers: then it is a fraction of
+# the noise, and costs more.
+_GRID_COST = 2.0**-12
+_FINEST = 2.0**-46
+# For draws whose rounding is charged elsewhere and dearer: as fine as the fast path
+# decides nearly all draws.
+_FINE_GRID_COST, _FINE_FINEST = 2.0**-26, 2.0**-32
+
+# Assumed bound on the relative error of the random variance of spherical noise: a few
+# units in the last place of logarithm, sum, root and product, and the digits of a
+# uniform that are not drawn (2**-61).
+_VARIANCE_ERROR = 2.0**-47
+# Spherical noise has its queries and releases clamped to fewer grid points, since the
+# cost of that error grows with the norm of what can be seen of the noise.
+_SPHERICAL_LIMIT = 2**46
+
+
+@dataclass(frozen=True)
+class NoiseScale:
+    """How noise for one query is laid out: public facts only.
+
+    `grid` is the spacing of released values, a power of two, and `sigma` the scale of
+    the continuous noise, both in units of the query: the standard deviation for the
+    Gaussian law, the mean magnitude for Laplace.
+    """
+
+    grid: float
+    sigma: float
+
+
+def _grid(
+    sensitivity: float,
+    noise: float,
+    norm: float,
+    cost: float = _GRID_COST,
+    finest: float = _FINEST,
+) -> float:
+    """A power of two, from the sensitivity, the noise and the norm of all ones."""
+    step = max(cost * sensitivity / norm, finest * noise)
+    if not 0 < step < math.inf:
+        return math.nan  # refused by the caller
+    return math.ldexp(1.0, math.frexp(step)[1] - 1)
+
+
+def gaussian_scale(
+    *, sensitivity: float, noise_multiplier: float, size: int, fine: bool = False
+) -> NoiseScale:
+    """Grid and sigma for a query of `size` numbers of L2 sensitivity `sensitivity`.
+
+    `fine` asks for the finest grid on which draws are still fast.
+    """
+    sensitivity, noise_multiplier = float(sensitivity), float(noise_multiplier)
+    root = math.sqrt(size)
+    noise = noise_multiplier * sensitivity
+    grid = _grid(sensitivity, noise, root)
+    if fine:
+        grid = _grid(sensitivity, noise, root, _FINE_GRID_COST, _FINE_FINEST)
+    # The last factor covers the rounding of this line and of the square root.
+    charged = (sensitivity + root * grid) * (1 + 2.0**-48)
+    return NoiseScale(grid, noise_multiplier * charged)
+
+
+def share_ratio(scale: NoiseScale, n_shares: int) -> float:
+    """Standard deviation of one of `n_shares` shares, in steps of the grid.
+
+    Rounded up, so that as many of them have no less than the variance of the whole.
+    """
+    return scale.sigma / scale.grid / math.sqrt(n_shares) * (1 + 2.0**-48)
+
+
+def laplace_scale(*, sensitivity: float, epsilon: float, size: int) -> NoiseScale:
+    """Grid and scale for a query of `size` numbers of L1 sensitivity `sensitivity`."""
+    sensitivity, epsilon = float(sensitivity), float(epsilon)
+    grid = _grid(sensitivity, sensitivity / epsilon, size)
+    charged = (sensitivity + size * grid) * (1 + 2.0**-48)
+    return NoiseScale(grid, charged / epsilon)
+
+
+def spherical_reach(size: int) -> float:
+    """Norm that a spherical draw of unit scale exceeds with probability exp(-800).
+
+    It has a Gamma law of shape `size` [1]_.
+
+    References
+    ----------
+    .. [1] Boucheron, Lugosi and Massart (2013). Concentration inequalities,
+       section 2.4.
+    """
+    return size + math.sqrt(2 * size * 800.0) + 800.0
+
+
+def spherical_scale(
+    *, sensitivity: float, epsilon: float, size: int, fine: bool = False
+) -> NoiseScale:
+    """Grid and scale for a query of `size` numbers of L2 sensitivity `sensitivity`.
+
+    The scale is that of the norm: the density is ``exp(-norm / sigma)``. Of `epsilon`
+    a part is set aside for the rounding of the random variance (proof page). `fine` is
+    for a draw that is not added to a query.
+    """
+    sensitivity, epsilon = float(sensitivity), float(epsilon)
+    root = math.sqrt(size)
+    noise = sensitivity / epsilon
+    grid = _grid(sensitivity, noise, root)
+    if fine:
+        # The clamp must be out of reach of a draw that is no query's noise.
+        finest = max(_FINE_FINEST * root, 4 * spherical_reach(size) / _SPHERICAL_LIMIT)
+        grid = _grid(sensitivity, noise, root, _FINE_GRID_COST, finest)
+    if math.isnan(grid):
+        return NoiseScale(grid, math.nan)  # refused by the caller
+    seen = root * 2 * _SPHERICAL_LIMIT * grid / noise
+    farthest = spherical_reach(size) if fine else seen
+    charged = (sensitivity + root * grid) * (1 + 2.0**-48)
+    aside = 2 * _VARIANCE_ERROR * (size + farthest)
+    if not aside < epsilon / 2:
+        return NoiseScale(grid, math.nan)  # refused by the caller
+    return NoiseScale(grid, charged / (epsilon - aside))
+
+
+def spherical_is_possible(*, epsilon: float, size: int) -> bool:
+    """Whether such noise can be drawn for a query of any sensitivity.
+
+    Not with so many entries that rounding takes half of so small an epsilon. Grids are
+    powers of two, so what rounding takes depends on the sensitivity; it is most where
+    the grid is as wide as wanted. Asked for a little less epsilon, since calibration
+    and releases on the side leave that much less.
+    """
+    epsilon = epsilon / 1.02
+    wanted = max(_GRID_COST / math.sqrt(size), _FINEST / epsilon)
+    worst = (1 + 2.0**-40) / wanted
+    scale = spherical_scale(sensitivity=worst, epsilon=epsilon, size=size)
+    return math.isfinite(scale.sigma)
+
+
+def selection_gaps(
+    scores: FloatArray, *, sensitivity: float, epsilon: float
+) -> list[Fraction]:
+    """How far each score is below the best, in units of 2 sensitivity / epsilon.
+
+    Scores are put on the grid of a Laplace release of one number, clamped there, and
+    the grid is charged to the sensitivity. What is no number counts as the lowest.
+    Private.
+    """
+    steps, unit = _grid_gaps(scores, sensitivity, epsilon)
+    return [int(gap) * unit for gap in steps]
+
+
+def _grid_gaps(
+    scores: FloatArray, sensitivity: float, epsilon: float
+) -> tuple[IntArray, Fraction]:
+    """How many steps of the grid each score is below the best, and their unit."""
+    scale = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=1)
+    _check_scale(scale)
+    with np.errstate(all="ignore"):
+        on_grid = np.rint(np.nan_to_num(scores, nan=-math.inf) / scale.grid)
+    on_grid = np.clip(on_grid, -_QUERY_LIMIT, _QUERY_LIMIT).astype(np.int64)
+    return on_grid.max() - on_grid, Fraction(scale.grid) / (2 * Fraction(scale.sigma))
+
+
+def choice_unit(*, sensitivity: int, epsilon: float) -> Fraction:
+    """E-folds in one step of an integer score.
+
+    Rounded down for the relative errors of the integer weights of levels.
+    """
+    return Fraction(epsilon) * (1 - Fraction(1, 2**48)) / (2 * sensitivity)
+
+
+def choice_shift(*, sensitivity: int, epsilon: float) -> int:
+    """Binary digits of a level of at most one e-fold, and more than half of one."""
+    steps = math.floor(1 / choice_unit(sensitivity=sensitivity, epsilon=epsilon))
+    return min(max(steps.bit_length() - 1, 0), 62)
+
+
+def _check_scale(scale: NoiseScale) -> None:
+    if not (0 < scale.grid < math.inf and 0 < scale.sigma < math.inf):
+        raise ValueError(
+            "The noise must have a positive, finite scale. Got another sensitivity "
+            "or multiplier. Nothing was released."
+        )
+
+
+class NoiseSource:
+    """Adds the noise a solver declared; nothing else in skdp draws randomness.
+
+    Without a seed it draws from the operating system and is private. A seed makes every
+    draw reproducible, which means that it is not a private release.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._entropy = SystemEntropy() if seed is None else SeededEntropy(seed)
+        self.is_private = self._entropy.is_private
+
+    def gaussian(
+        self,
+        query: FloatArray,
+        *,
+        sensitivity: float,
+        noise_multiplier: float,
+        fine: bool = False,
+    ) -> FloatArray:
+        """Release `query` with Gaussian noise.
+
+        `query` is private: clamped to the range of the grid, never refused.
+        `sensitivity`, in its units, is in L2 under the declared adjacency, and
+        `noise_multiplier` is sigma / sensitivity of the declared event. `fine` is for
+        noise of its own, not a query's: the finest grid on which draws are still fast
+        and never clamped. Released are multiples of a public power of two.
+        """
+        scale = gaussian_scale(
+            sensitivity=sensitivity,
+            noise_multiplier=noise_multiplier,
+            size=query.size,
+            fine=fine,
+        )
+        return self._release(query, scale, StandardGaussian())
+
+    def gaussian_share(
+        self, query: FloatArray, scale: NoiseScale, n_shares: int
+    ) -> IntArray:
+        """`query` in steps of the grid, with one of `n_shares` shares of the noise.
+
+        Together so many shares have the noise of `gaussian`; alone this is no release
+        of the declared event. `query` is private, and clamped as there; the sum of
+        at most 512 results is below 2^63 in magnitude.
+        """
+        _check_scale(scale)
+        on_grid = np.nan_to_num(np.rint(query / scale.grid))
+        on_grid = np.clip(on_grid, -_QUERY_LIMIT, _QUERY_LIMIT).astype(np.int64)
+        ratio = share_ratio(scale, n_shares)
+        draws = rounded_draws(StandardGaussian(), ratio, query.size, self._entropy)
+        # 2^6 standard deviations away at least: never, but the sum must not overflow.
+        share: IntArray = on_grid + np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT)
+        return share
+
+    def laplace(
+        self, query: FloatArray, *, sensitivity: float, epsilon: float
+    ) -> FloatArray:
+        """Release `query` with Laplace noise; `sensitivity` is its L1 sensitivity."""
+        scale = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=query.size)
+        return self._release(query, scale, StandardLaplace())
+
+    def spherical(
+        self,
+        query: FloatArray,
+        *,
+        sensitivity: float,
+        epsilon: float,
+        fine: bool = False,
+    ) -> FloatArray:
+        """Release `query` with K-norm noise of density ``exp(-epsilon norm / S)``.
+
+        Pure epsilon-DP for an L2 sensitivity S, jointly over all entries. The law is a
+        Gaussian of random variance: with V from the Gamma law of shape
+        ``(size + 1) / 2`` and scale 2, sqrt(V) times a standard Gaussian vector has
+        density proportional to exp(-norm).
+
+        `epsilon` is that of the declared event; the rest is as in `gaussian`.
+        """
+        size = query.size
+        scale = spherical_scale(
+            sensitivity=sensitivity, epsilon=epsilon, size=size, fine=fine
+        )
+        spread = math.sqrt(2 * gamma(size + 1, self._entropy))
+        return self._release(query, scale, StandardGaussian(), spread, _SPHERICAL_LIMIT)
+
+    def permute_and_flip(
+        self, scores: FloatArray, *, sensitivity: float, epsilon: float
+    ) -> int:
+        """Index of a nearly best score: the permute-and-flip mechanism [1]_.
+
+        Pure epsilon-DP if each score has this sensitivity. In a random order, the first
+        score that is accepted with probability
+        ``exp(-epsilon (max - score) / (2 sensitivity))``, decided exactly.
+
+        `scores`, greater is better, are private and never refused: clamped to the range
+        of the grid, and what is no number counts as the lowest. `sensitivity` is by how
+        much one record can change any one score, and `epsilon` that of the declared
+        event.
+
+        References
+        ----------
+        .. [1] McKenna and Sheldon (2020). Permute-and-flip: a new mechanism for
+           differentially private selection. NeurIPS.
+        """
+        gaps = selection_gaps(scores, sensitivity=sensitivity, epsilon=epsilon)
+        order = self.permutation(len(gaps))
+        return next(int(i) for i in order if self._accepts(gaps[i]))
+
+    def exponential_mechanism(
+        self, scores: FloatArray, *, sensitivity: float, epsilon: float
+    ) -> int:
+        """Index of a nearly best score: the exponential mechanism [1]_.
+
+        Pure epsilon-DP if each score has this sensitivity; parameters as in
+        `permute_and_flip`, whose expected score is never lower. Candidates are drawn
+        and accepted with probability ``exp(-epsilon (max - score) / (2 sensitivity))``,
+        in no more expected tries than there are candidates.
+
+        References
+        ----------
+        .. [1] McSherry and Talwar (2007). Mechanism design via differential privacy.
+           FOCS.
+        """
+        gaps = selection_gaps(scores, sensitivity=sensitivity, epsilon=epsilon)
+        while True:
+            candidate = int(self.integers(len(gaps), 1)[0])
+            if self._accepts(gaps[candidate]):
+                return candidate
+
+    def top_k(
+        self, scores: FloatArray, k: int, *, sensitivity: float, epsilon: float
+    ) -> IntArray:
+        """Indices of `k` nearly best scores, in the order of their selection.
+
+        The exponential mechanism `k` times without replacement: the law of the `k`
+        largest sums of a score and independent Gumbel noise of scale
+        ``2 sensitivity / epsilon`` [1]_. Each selection is of epsilon-bounded range.
+        Scores more than 64 of these scales below the best of those left count as that
+        far below.
+
+        `scores` and `sensitivity` are as in `permute_and_flip`, `k` is at most their
+        number, and `epsilon` is that of each of the `k` selections of the declared
+        event.
+
+        References
+        ----------
+        .. [1] Durfee and Rogers (2019). Practical differentially private top-k
+           selection with pay-what-you-get composition. NeurIPS, Lemma 4.2.
+        """
+        steps, unit = _grid_gaps(scores, sensitivity, epsilon)
+        k = check_count("k", k, high=len(steps))
+        levels = _selection.Levels(steps, unit)
+        drawn = [levels.draw(self._entropy, self._accepts) for _ in range(k)]
+        return np.array(drawn, dtype=np.int64)
+
+    def signed_choice(
+        self, ranking: _selection.Ranking, *, sensitivity: int, epsilon: float
+    ) -> tuple[int, int]:
+        """A candidate j and a sign s of nearly largest ``s * scores[j]``, exactly.
+
+        The exponential mechanism over both signs of all candidates: weights
+        ``exp(epsilon * s * scores[j] / (2 * sensitivity))``, with no score cut off, in
+        time that does not grow with their number. Of epsilon-bounded range.
+
+        The scores of `ranking` are private, and integers, so that nothing is rounded;
+        `sensitivity`, at least 1, is by how much one record can change any one of them,
+        and `epsilon` that of the declared event.
+        """
+        unit = choice_unit(sensitivity=sensitivity, epsilon=epsilon)
+        return _selection.signed_choice(ranking, unit, self._entropy, self._accepts)
+
+    def _accepts(self, gap: Fraction) -> bool:
+        """True with probability exp(-gap): a Laplace magnitude exceeds the gap."""
+        lead = int(self._entropy.words(1)[0]) >> 1
+        return exceeds(StandardLaplace(), gap, [lead, 63], self._entropy)
+
+    def permutation(self, n: int) -> IntArray:
+        """A uniform order of 0, ..., n - 1, of shape (n,)."""
+        return _selection.permutation(n, self._entropy)
+
+    def subset(self, n: int, size: int) -> IntArray:
+        """A uniform subset of {0, ..., n - 1} of a public size, in rising order."""
+        return _selection.subset(n, size, self._entropy)
+
+    def poisson_sample(self, n: int, rate: float) -> IntArray:
+        """Each of 0, ..., n - 1 independently with probability `rate`, rising."""
+        return _selection.poisson_sample(n, rate, self._entropy)
+
+    def integers(self, n: int, size: int) -> IntArray:
+        """Independent uniform draws from {0, ..., n - 1}, of shape (size,)."""
+        return _selection.integers(n, size, self._entropy)
+
+    def weighted_index(self, weights: Sequence[int]) -> int:
+        """An index drawn with probability exactly proportional to its public weight."""
+        return _selection.weighted_index(weights, self._entropy)
+
+    def _release(
+        self,
+        query: FloatArray,
+        scale: NoiseScale,
+        law: StandardLaw,
+        spread: float = 1.0,
+        limit: int = _RELEASE_LIMIT,
+    ) -> FloatArray:
+        _check_scale(scale)
+        # No query is refused: what is not a number is 0, whatever the data are.
+        on_grid = np.nan_to_num(np.rint(query.ravel() / scale.grid))
+        on_grid = np.clip(on_grid, -limit / 2, limit / 2).astype(np.int64)
+        ratio = spread * (scale.sigma / scale.grid)
+        draws = np.empty(query.size, dtype=np.int64)
+        for start in range(0, query.size, _DRAWN_TOGETHER):
+            part = draws[start : start + _DRAWN_TOGETHER]
+            part[:] = rounded_draws(law, ratio, part.size, self._entropy)
+        # So far out that the sum is clamped as it would be for the draw itself: what is
+        # released follows from the sum, and the query alone never shows.
+        np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT, out=draws)
+        released = np.clip(on_grid + draws, -limit, limit)
+        return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)
+
+
+# ------------------- Draws: orders, samples and counts, which are random and no noise
+
+
+class Draws(Protocol):
+    """Exact draws from finite laws; nothing that could hide a number."""
+
+    def permutation(self, n: int) -> IntArray:
+        """A uniform order of 0, ..., n - 1."""
+        ...
+
+    def subset(self, n: int, size: int) -> IntArray:
+        """A uniform subset of {0, ..., n - 1} of a public size, in rising order."""
+        ...
+
+    def poisson_sample(self, n: int, rate: float) -> IntArray:
+        """Each of 0, ..., n - 1 independently with probability `rate`, rising."""
+        ...
+
+    def integers(self, n: int, size: int) -> IntArray:
+        """Independent uniform draws from {0, ..., n - 1}, of shape (size,)."""
+        ...
+
+    def weighted_index(self, weights: Sequence[int]) -> int:
+        """An index drawn with probability exactly proportional to its weight."""
+        ...
+
+
+class DrawsOf:
+    """The draws of a noise source, without its noise."""
+
+    def __init__(self, noise: Draws) -> None:
+        self._noise = noise
+
+    def permutation(self, n: int) -> IntArray:
+        return self._noise.permutation(n)
+
+    def subset(self, n: int, size: int) -> IntArray:
+        return self._noise.subset(n, size)
+
+    def poisson_sample(self, n: int, rate: float) -> IntArray:
+        return self._noise.poisson_sample(n, rate)
+
+    def integers(self, n: int, size: int) -> IntArray:
+        return self._noise.integers(n, size)
+
+    def weighted_index(self, weights: Sequence[int]) -> int:
+        return self._noise.weighted_index(weights)

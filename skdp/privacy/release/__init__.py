@@ -1,0 +1,1 @@
+"""Plan, door and answers: the only way from records to released numbers."""

@@ -1,0 +1,670 @@
+"""`Answers`: the only way to the records, counted down and noisy as planned."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar
+
+import numpy as np
+
+from skdp._arrays import FloatArray, IntArray
+from skdp._checks import check_count
+from skdp._quiet import no_warnings
+from skdp.exceptions import READ_FAILED, PlanUsedUpError, SourceError
+from skdp.privacy.accounting._events import Event
+from skdp.privacy.accounting._relations import Relation, is_of_users
+from skdp.privacy.noise._laws import Choices, NoiseLaw, PureChoices
+from skdp.privacy.noise._source import DrawsOf, NoiseSource
+from skdp.privacy.release._plan import (
+    Batch,
+    Buckets,
+    Correlated,
+    Everyone,
+    Line,
+    Part,
+    Plan,
+    Poisson,
+)
+from skdp.privacy.release._query import Inside, Layout, Query
+from skdp.tables._memory import MOST_ROWS_OF_A_USER
+from skdp.tables._source import crowding, elsewhere
+from skdp.tables._views import buckets, parts_of
+
+# ------------------------------------------------------------------------------------
+# Answers that are added up where the records are, which do not come here
+
+
+def exact_answer(
+    query: Query, source: Any, opened: Callable[[Query], Any], rows: IntArray | None
+) -> FloatArray:
+    """A query's exact answer, added up where the records are. Private.
+
+    Parameters
+    ----------
+    query : Query
+    source : Source
+    opened : callable
+        From a query to its reader of the source, for records that come here.
+    rows : ndarray of int64 or None
+        In rising order; None for all records.
+    """
+    place, whole = elsewhere(source), whole_of(query)
+    if place is None or whole is None:
+        return query.total(opened(query), rows)
+    answer: FloatArray = whole.from_whole(source, place.sums(whole, source, rows))
+    return answer
+
+
+def whole_of(query: Any) -> Any:
+    """The query as one of whole sums, of `skdp.sums._exact`; None if it is none."""
+    return query if getattr(query, "is_whole", False) else None
+
+
+# ------------------------------------------------------------------------------------
+# What answers with correlated noise still need of the answers before. Private
+
+
+class PartSums:
+    """Parts in their order, and weighted sums of what was asked of them.
+
+    Whoever holds these holds records' sums: answers do, and nobody else.
+
+    Parameters
+    ----------
+    sample : Correlated
+    source : Source
+        Of a table, which is cut; or of a stream, whose parts arrive.
+    """
+
+    def __init__(self, sample: Correlated, source: Any) -> None:
+        self.sample, self._source = sample, source
+        self._parts = parts_of(source, sample.size)
+        self._asked = 0
+        self._weights: FloatArray = np.ones(1)
+        # The newest first: exact answers over their bounds, and what leaves of them.
+        most = len(sample.matrix.largest)
+        self._exact: deque[FloatArray] = deque(maxlen=most)
+        self._released: deque[FloatArray] = deque(maxlen=most)
+        self._reader: tuple[Any, Any] = (None, None)
+
+    def part(self) -> Any:
+        """The part that the next answer is about."""
+        matrix = self.sample.matrix
+        begun, asked = divmod(self._asked, matrix.asks)
+        if asked == 0:
+            if begun and begun % matrix.n_parts == 0:  # another pass
+                self._parts = parts_of(self._source, self.sample.size)
+            self._part, self._reader = next(self._parts, None), (None, None)
+            if self._part is None:
+                raise PlanUsedUpError(
+                    "A plan must have no more answers about parts than there are. Got "
+                    "more. Declare fewer."
+                )
+        self._weights = matrix.weights(self._asked)
+        self._asked += 1
+        return self._part
+
+    def weighted(self, query: Query, bound: float) -> FloatArray:
+        """The weighted sum that the answer to a query leaves by. Private."""
+        exact = exact_answer(query, self._part, self._opened, None)
+        self._exact.appendleft(np.asarray(exact) / bound)
+        if self._asked % self.sample.matrix.asks == 0:
+            # Its sums are needed on, its records are not.
+            self._part, self._reader = None, (None, None)
+        return self._sum(self._exact, 0)
+
+    def unweighted(self, released: FloatArray) -> FloatArray:
+        """The answer, over its bound, that a released sum stands for.
+
+        Post-processing: of this release and those before it.
+        """
+        answer = np.asarray(released - self._sum(self._released, 1))
+        self._released.appendleft(answer)
+        return answer
+
+    def _sum(self, past: deque[FloatArray], first: int) -> FloatArray:
+        weights = self._weights[first : first + len(past)]
+        pairs = zip(weights, past, strict=False)
+        return np.asarray(sum(weight * each for weight, each in pairs))
+
+    def _opened(self, query: Query) -> Any:
+        family, reader = self._reader
+        if family is None or family != query.family:
+            reader = query.open(self._part)
+            self._reader = query.family, reader
+        return reader
+
+
+# ------------------------------------------------------------------------------------
+# Answers: the only way to a record, as often and as noisily as was declared
+# Whoever holds answers holds no record and no entropy. Answers are had by committing a
+# plan (`skdp.privacy.release._door`); they add up a query where the records are, add
+# the declared noise, count down, and raise when the plan is used up.
+
+
+View = Callable[[Any], Any]
+T = TypeVar("T")
+# What ends a reading for a public reason, or because the user wants it.
+_PASSED_ON = (PlanUsedUpError, KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+class Records(Protocol):
+    """What answers need of a source: public facts of its layout."""
+
+    n_samples: int
+    largest_block: int
+
+
+@dataclass(frozen=True)
+class Released:
+    """One noisy answer.
+
+    Parameters
+    ----------
+    value : ndarray of float64
+        Private output.
+    sigma : float
+        Scale of its noise in units of the query: the standard deviation for Gaussian
+        noise, the scale of the norm for spherical, of an entry for Laplace noise.
+    deviation : float
+        Standard deviation of the noise in one number. Public, like `sigma`.
+    """
+
+    value: FloatArray
+    sigma: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Grant:
+    """An event on the books, and the noise it was declared with; public.
+
+    `noise_multiplier` is the plan's, 0.0 without noise; `relation` is that of
+    neighbours. There may be `crowding` times as many records as the plan was made for.
+    """
+
+    event: Event
+    noise_multiplier: float
+    relation: Relation
+    crowding: float = 1.0
+
+
+def answered(ask: Callable[[], T]) -> T:
+    """What comes of records; nothing else about them may leave.
+
+    Whatever is raised on the way becomes one constant error, and no warning leaves:
+    both could follow from a single record.
+
+    Parameters
+    ----------
+    ask : callable
+        Reads the records, and returns what may leave.
+
+    Raises
+    ------
+    SourceError
+    """
+    with no_warnings():
+        try:
+            return ask()
+        except _PASSED_ON:
+            raise
+        except BaseException:  # drivers raise more than exceptions
+            pass
+    # Outside of the handler, so that the first error is not carried along.
+    raise SourceError(READ_FAILED)
+
+
+def seen_by(view: View | None, source: Any) -> Any:
+    """A source as a part of a plan sees it, whose view may read the records."""
+    return source if view is None else answered(lambda: view(source))
+
+
+class Answers(ABC):
+    """Answers to the queries of a plan whose event is on the books.
+
+    Parameters
+    ----------
+    source : Records
+        Private.
+
+    Attributes
+    ----------
+    event : Event
+    noise_multiplier : float
+    """
+
+    is_rehearsed = False  # whether answers are constants
+    is_exact = False  # whether they are the numbers themselves
+
+    def __init__(self, plan: Plan, source: Any, grant: Grant) -> None:
+        self._plan, self._source, self._grant = plan, source, grant
+        self._left = [line.times for line in plan.lines]
+        self.event, self.noise_multiplier = grant.event, grant.noise_multiplier
+        self._largest = 0.0
+        self._parts: list[Answers] = []
+
+    @property
+    def noise_scale(self) -> float:
+        """Largest `sigma` so far, those of parts included; 0.0 without noise."""
+        return max([self._largest, *(part.noise_scale for part in self._parts)])
+
+    @property
+    def layout(self) -> Layout:
+        """How sums over all records are taken; public."""
+        return _layout_of(self._source, self.relation)
+
+    @abstractmethod
+    def ask(self, query: Query, line: int = 0) -> Released:
+        """The answer to one query.
+
+        Parameters
+        ----------
+        line : int, default=0
+            Of the plan.
+
+        Raises
+        ------
+        PlanUsedUpError
+            If all answers of the line have been given.
+        TypeError
+            If the line is not of answers that leave with noise for the query's norm.
+        UnboundedQueryError
+            If the query has no bound. Whatever is raised, nothing was read.
+        """
+
+    @abstractmethod
+    def choose(self, query: Query, k: int, line: int) -> IntArray:
+        """Indices of `k` nearly largest numbers of a query, each chosen privately.
+
+        Parameters
+        ----------
+        k : int of at least 1
+            Uses up as many answers of the line.
+        line : int
+            Of the plan, and of choices.
+
+        Raises
+        ------
+        PlanUsedUpError, TypeError, ValueError, UnboundedQueryError
+            As in `ask`; and if there are fewer numbers than `k`.
+        """
+
+    def inside(
+        self, algorithm: Inside, hear: Callable[[Any], None] | None = None
+    ) -> Any:
+        """What an algorithm within the walls releases last; None if all is hidden.
+
+        Parameters
+        ----------
+        algorithm : Inside
+            Uses up all lines of the plan.
+        hear : callable or None, default=None
+            Is told each release that is not hidden.
+
+        Raises
+        ------
+        PlanUsedUpError
+            If an answer of the plan has been given.
+        TypeError
+            If a line is a part, of samples, or of noise for bounds in L1, and wherever
+            there are no records that noise hides.
+        """
+        raise TypeError(
+            "Only answers with noise have walls. Answer with a constant in a "
+            "rehearsal, and read the records without privacy."
+        )
+
+    def part(self, line: int, view: View | None = None) -> Answers:
+        """Answers of a plan within the plan, over the records as a view shows them."""
+        part = self._plan.lines[line]
+        if not isinstance(part, Part):
+            raise TypeError(f"Line {line} of the plan must be a part. Got {part!r}.")
+        self._take(line)
+        multiplier = part.multiplier(self.noise_multiplier)
+        grant = replace(self._grant, noise_multiplier=multiplier)
+        self._parts.append(self._sub(part.plan, view, grant))
+        return self._parts[-1]
+
+    @property
+    def relation(self) -> Relation:
+        return self._grant.relation
+
+    def multiplier(self, line: int = 0) -> float:
+        """Noise multiplier of one answer of a line; public."""
+        return self._plan.lines[line].multiplier(self.noise_multiplier)
+
+    def expected(self, query: Query, line: int = 0) -> Released:
+        """What is public of an answer beforehand: its noise, with zeros for numbers."""
+        asked, law = self._of_noise(line)
+        bound = self._bound(query, asked) + self._slack(query, self._layout(asked))
+        return self._scaled(np.zeros(query.shape), asked, law, bound)
+
+    def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
+        """Answers of the same kind for a plan within the plan."""
+        return type(self)(plan, self._source, grant)
+
+    def _line(self, line: int) -> Line:
+        asked = self._plan.lines[line]
+        if not isinstance(asked, Line):
+            raise TypeError(
+                f"Line {line} of the plan is a plan of its own: use part()."
+            )
+        return asked
+
+    def _leaving(self, line: int) -> Line:
+        """A line that pays for answers which leave the walls, or raise."""
+        asked = self._line(line)
+        if asked.is_hidden or asked.is_fine:
+            raise TypeError(
+                f"Line {line} of the plan pays for answers that stay within the walls. "
+                "Use inside(), or declare answers that leave."
+            )
+        return asked
+
+    def _of_noise(self, line: int) -> tuple[Line, NoiseLaw]:
+        """A line that can be asked, with its law, or raise."""
+        asked = self._leaving(line)
+        if isinstance(asked.law, Choices):
+            raise TypeError("A line of choices has no noise of a size. Use choose().")
+        return asked, asked.law
+
+    def _of_choices(self, line: int, query: Query, k: int) -> Choices:
+        """The law of a line by which `k` numbers can be chosen, or raise."""
+        law = self._leaving(line).law
+        if not isinstance(law, Choices):
+            raise TypeError("Only a line of choices can be chosen from. Use ask().")
+        check_count("k", k, high=math.prod(query.shape))
+        if isinstance(law, PureChoices) and k != 1:
+            raise ValueError(f"A pure selection must be of 1 candidate. Got {k}.")
+        return law
+
+    def _take(self, line: int, times: int = 1) -> None:
+        """Count down before anything is read."""
+        if self._left[line] < times:
+            raise PlanUsedUpError(
+                "All answers that were declared have been given. Declare more of them "
+                "in the plan. Nothing was read."
+            )
+        self._left[line] -= times
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            "Answers must stay where their records are: a copy would give them twice. "
+            "Pass on what was answered."
+        )
+
+    def _layout(self, line: Line) -> Layout:
+        # Which rows stand beside a sampled one is secret, so all of them may move.
+        is_sampled = isinstance(line.sample, (Batch, Poisson))
+        moved = self._source.n_samples if is_sampled else 1
+        return _layout_of(self._source, self.relation, moved)
+
+    def _bound(self, query: Query, line: Line) -> float:
+        """In exact arithmetic."""
+        bound = query.bound()
+        if isinstance(line.law, Choices) or bound.norm == line.law.norm:
+            return bound.under(line.sample.covering(self.relation))
+        raise TypeError(
+            f"{line.law.name} noise needs a bound in L{line.law.norm}. Got one in "
+            f"L{bound.norm:g}. Use a law for it. Nothing was read."
+        )
+
+    def _check_bound(self, query: Query, line: Line) -> None:
+        """Raise for a public reason before anything is read."""
+        if not isinstance(
+            line.sample, Correlated
+        ):  # whose answers have bounds of their own
+            self._bound(query, line)
+
+    def _slack(self, query: Query, layout: Layout) -> float:
+        """What floating point adds, at most in proportion to the number of records."""
+        return self._grant.crowding * query.slack(layout)
+
+    def _scaled(
+        self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
+    ) -> Released:
+        """A released value with what is public of its noise."""
+        if isinstance(line.sample, Correlated):
+            bound *= line.sample.spread
+        multiplier = line.multiplier(self.noise_multiplier)
+        scale = law.scale(bound, multiplier, value.size, line.is_fine)
+        return Released(
+            value, scale.sigma, scale.sigma * law.deviation(1.0, value.size)
+        )
+
+
+def _layout_of(source: Any, relation: Relation, moved_rows: int = 1) -> Layout:
+    return Layout(
+        source.largest_block,
+        moved_rows,
+        getattr(source, "amplification", 1.0),
+        getattr(source, "cells", 0),
+        MOST_ROWS_OF_A_USER if is_of_users(relation) else 1,
+    )
+
+
+class LocalAnswers(Answers):
+    """Over records of this process, with noise from one source."""
+
+    def __init__(
+        self, plan: Plan, source: Any, grant: Grant, noise: NoiseSource
+    ) -> None:
+        super().__init__(plan, source, grant)
+        self._noise = noise
+        # What the last query's family keeps of the rows.
+        self._reader: tuple[Any, Any] = (None, None)
+        self._buckets: Iterator[Any] | None = None
+        self._part_sums: dict[int, PartSums] = {}  # by line
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        asked, law = self._of_noise(line)
+        self._check_bound(query, asked)
+        # Counted before the read: an error on the way may have seen records.
+        self._take(line)
+        if isinstance(asked.sample, Correlated):
+            if line not in self._part_sums:
+                self._part_sums[line] = PartSums(asked.sample, self._source)
+            sums = self._part_sums[line]
+            return answered(lambda: self._of_part(query, asked, sums, law))
+        return answered(lambda: self._answer(query, asked, law))
+
+    def _answer(self, query: Query, line: Line, law: NoiseLaw) -> Released:
+        exact, bound = self._total(query, line)
+        return self._scaled(self._noisy(exact, line, bound), line, law, bound)
+
+    def _of_part(
+        self, query: Query, line: Line, sums: PartSums, law: NoiseLaw
+    ) -> Released:
+        """The answer about a part, by a release of its weighted sum with others.
+
+        Each answer counts in units of its own bound, which follows from releases.
+        """
+        part = sums.part()
+        layout = _layout_of(part, self.relation)
+        # Each part has a room of its own.
+        bound = self._bound(query, line) + crowding(part) * query.slack(layout)
+        exact = sums.weighted(query, bound)
+        multiplier = line.multiplier(self.noise_multiplier)
+        joint = sums.sample.on_grid(law, multiplier, exact.size)
+        noisy = self._noisy(exact, line, joint)
+        released = bound * sums.unweighted(noisy)
+        return self._scaled(released, line, law, bound)
+
+    def choose(self, query: Query, k: int, line: int) -> IntArray:
+        law = self._of_choices(line, query, k)
+        self._check_bound(query, self._line(line))
+        self._take(line, k)
+
+        def chosen() -> IntArray:
+            scores, bound = self._total(query, self._line(line))
+            return law.choose(self._noise, scores, k, bound, self.multiplier(line))
+
+        return answered(chosen)
+
+    def inside(
+        self, algorithm: Inside, hear: Callable[[Any], None] | None = None
+    ) -> Any:
+        self._check_shares(algorithm)
+        lines = [self._within(number) for number in range(len(self._plan.lines))]
+        reading = algorithm.within(self._source, DrawsOf(self._noise))
+        released: Any = None
+
+        def next_answer(heard: Any, line: Line, bound: float) -> Any:
+            try:
+                exact = reading.send(heard)
+            except StopIteration:
+                raise PlanUsedUpError(
+                    "An algorithm within the walls must give as many answers "
+                    "as were declared. Got fewer. Declare fewer."
+                ) from None
+            return self._noisy(exact, line, bound)
+
+        heard: Any = None
+        for number, line in enumerate(lines):
+            for done in range(line.times):
+                self._take(number)
+                bound = algorithm.bound(number, done)
+                heard = answered(partial(next_answer, heard, line, bound))
+                if line.is_hidden:
+                    continue
+                released = heard
+                if hear is not None:
+                    hear(released)
+        # All that was declared has been answered: the records are left.
+        answered(reading.close)
+        return released
+
+    def _check_shares(self, algorithm: Inside) -> None:
+        """Refuse users where rows do not count with their shares."""
+        if is_of_users(self.relation) and not getattr(algorithm, "takes_shares", False):
+            raise TypeError(
+                "An algorithm within the walls must be for records, or multiply what "
+                "each row adds by its share. Got users, and one that does not. Use "
+                "ask(). Nothing was read."
+            )
+
+    def _within(self, number: int) -> Line:
+        """A line that an algorithm may answer which reads all records, or raise."""
+        line = self._line(number)
+        if self._left[number] < line.times:
+            raise PlanUsedUpError(
+                "All answers of a plan must be left for an algorithm within the walls. "
+                "Got fewer. Declare a part of its own. Nothing was read."
+            )
+        is_of_l1 = not isinstance(line.law, Choices) and line.law.norm != 2
+        if is_of_l1 or not isinstance(line.sample, Everyone):
+            raise TypeError(
+                f"Line {number} of the plan must be of all records and of noise for "
+                "bounds in L2, or of choices, within the walls. Got another. Use ask()."
+            )
+        return line
+
+    def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
+        source = seen_by(view, self._source)
+        return LocalAnswers(plan, source, grant, self._noise)
+
+    def _total(self, query: Query, line: Line) -> tuple[FloatArray, float]:
+        """The exact answer, and its bound, which is known before it is read."""
+        bound, rows, n = self._bound(query, line), None, self._source.n_samples
+        if isinstance(line.sample, Buckets):
+            bucket = self._next_bucket(line.sample)
+            bound += self._slack(query, Layout(bucket.largest_block))
+            return query.total(query.open(bucket), None), bound
+        bound += self._slack(query, self._layout(line))
+        if isinstance(line.sample, Poisson):
+            rows = self._noise.poisson_sample(n, line.sample.rate)
+        if isinstance(line.sample, Batch):
+            rows = self._noise.subset(n, line.sample.size)
+        return exact_answer(query, self._source, self._opened, rows), bound
+
+    def _opened(self, query: Query) -> Any:
+        family, reader = self._reader
+        if family is None or family != query.family:
+            reader = query.open(self._source)
+            self._reader = query.family, reader
+        return reader
+
+    def _next_bucket(self, sample: Buckets) -> Any:
+        if self._buckets is None:
+            self._buckets = buckets(self._source, sample.size)
+        bucket = next(self._buckets, None)
+        if bucket is None:
+            raise PlanUsedUpError(
+                "A plan must have no more answers from buckets than there are buckets. "
+                "Got more. Declare fewer."
+            )
+        return bucket
+
+    def _noisy(self, exact: Any, line: Line, bound: float) -> Any:
+        """What leaves for an exact answer."""
+        multiplier = line.multiplier(self.noise_multiplier)
+        law: NoiseLaw | Choices = line.law
+        if isinstance(law, Choices):
+            epsilon = law.epsilon(multiplier)
+            # Its scores are integers, and a bound that is rounded up remains one.
+            return self._noise.signed_choice(
+                exact, sensitivity=math.ceil(bound), epsilon=epsilon
+            )
+        scale = law.scale(bound, multiplier, exact.size, line.is_fine)
+        self._largest = max(self._largest, scale.sigma)
+        return law.release(self._noise, exact, bound, multiplier, line.is_fine)
+
+
+class RehearsedAnswers(Answers):
+    """Constants in place of answers, and nothing is read: for what a search plans."""
+
+    is_rehearsed = True
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        self._take(line)
+        return self.expected(query, line)
+
+    def choose(self, query: Query, k: int, line: int) -> IntArray:
+        self._of_choices(line, query, k)
+        self._take(line, k)
+        return np.arange(k)
+
+
+class NoiselessRehearsal(RehearsedAnswers):
+    """Zeros, as many as are asked for: a rehearsal at ``epsilon=inf``."""
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        return self.expected(query, line)
+
+    def choose(self, query: Query, k: int, line: int) -> IntArray:
+        return np.arange(k)
+
+    def expected(self, query: Query, line: int = 0) -> Released:
+        return Released(np.zeros(query.shape), 0.0, 0.0)
+
+
+class ExactAnswers(Answers):
+    """The records themselves, where nothing is private: ``epsilon=inf``."""
+
+    is_exact = True
+
+    def expected(self, query: Query, line: int = 0) -> Released:
+        return Released(np.zeros(query.shape), 0.0, 0.0)
+
+    @property
+    def records(self) -> Any:
+        """The source, for computations without noise."""
+        return self._source
+
+    def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
+        source = self._source if view is None else view(self._source)
+        return ExactAnswers(plan, source, grant)
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        with np.errstate(all="ignore"):
+            return Released(query.total(query.open(self._source), None), 0.0, 0.0)
+
+    def choose(self, query: Query, k: int, line: int) -> IntArray:
+        scores = self.ask(query).value
+        return np.argsort(-scores, kind="stable")[:k].astype(np.int64)

@@ -1,0 +1,413 @@
+"""`PrivacyRecord`: the privacy statement of a fitted object."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import MISSING, dataclass, fields
+from importlib.resources import files
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from skdp._show import card
+from skdp._stored import check_schema, check_version, warn_of_version
+from skdp._version import __version__
+from skdp.privacy.accounting._codec import event_from_dict, event_to_dict
+from skdp.privacy.accounting._events import Event, GaussianEvent
+from skdp.privacy.accounting._relations import Relation, check_relation
+
+# ------------------------------------------------------------------------------------
+# StepPrivacy: what one step says of its privacy, the same for every class
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepPrivacy:
+    """What one step costs: planned if it is not fitted, else spent.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Guarantee of the step alone: 0, 0 if it works by a declared rule on each row on
+        its own, inf if it is not private.
+    adjacency : str or None, default=None
+        None if the step costs nothing.
+    event : Event or None, default=None
+        What was released. None before the fit, and for a step that costs nothing.
+    adds_in_squares : bool, default=False
+        Whether the step, not fitted yet, will release Gaussian noise only and stay
+        within the largest mu that its epsilon and delta allow.
+    note : str, default=""
+        What the reader should know.
+    release : str, default=""
+        Name of the joint release that this step is a part of: parts of one release,
+        such as the steps that a search selected, are paid once.
+    of_users : str, default=""
+        What to change beside steps that protect users, to whom the number of rows is
+        private; empty: nothing.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Relation | None = None
+    event: Event | None = None
+    adds_in_squares: bool = False
+    note: str = ""
+    release: str = ""
+    of_users: str = ""
+
+
+class PrivacyStep(Protocol):
+    """What every estimator of skdp can say of itself; never fits anything."""
+
+    def step_privacy(self) -> StepPrivacy:
+        """What this object costs, planned or spent."""
+        ...
+
+
+class NormStep(Protocol):
+    """What a step that bounds the rows that come out says of them; reads nothing."""
+
+    def output_norm(self, input_norm: float | None = None) -> float | None:
+        """Largest L2 norm of a row that comes out; None if unknown.
+
+        `input_norm` is that of the rows that come in. By parameters before the fit and
+        by public facts of the fit after it, up to rounding.
+        """
+        ...
+
+
+FREE = StepPrivacy(
+    epsilon=0.0, delta=0.0, note="declared rule, each row on its own: costs nothing"
+)
+
+
+# ------------------ PrivacyRecord: the privacy statement that a fitted object carries
+
+
+# Meanings of fields never change; a new meaning takes a new field or a new number.
+RECORD_SCHEMA = 1
+_WHAT = "A stored record"
+# Why a report or a ledger shows another epsilon for the same fit.
+_AS_ASKED = "(as asked for; the event may cost a little less, or more at a lower delta)"
+ADJACENCY_MEANING = {
+    "replace_one": "one record exchanged for any other; the number of records public",
+    "zero_out": "one record exchanged for the null record, which contributes nothing; "
+    "the number of records public",
+    "replace_user": "all rows of one user exchanged for any others, or for none; the "
+    "number of users public, that of rows not",
+    "zero_out_user": "all rows of one user exchanged for none; the number of users "
+    "public, that of rows not",
+    "rating_value": "the value of one rating changed; who rated what is public",
+    "user": "all ratings of one user replaced; the number of users and the catalogue "
+    "public",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyRecord:
+    """What was released, under which relation, by which mechanism, at what cost.
+
+    Every field is a public fact or post-processing of a private output.
+
+    Parameters
+    ----------
+    estimator : str
+        Class that made the release.
+    is_private : bool
+    reason : str
+        Why the release is private, or why it is not.
+    epsilon, delta : float
+        The guarantee; epsilon is inf if the release is not private.
+    adjacency : str
+        The relation of neighbours: "replace_one", "zero_out", "replace_user",
+        "zero_out_user", "rating_value" or "user".
+    unit : str
+        What one record stands for.
+    solver : str
+        Key of the solver.
+    solver_params : dict
+        Its resolved configuration.
+    why_solver : str
+        Why this solver was used.
+    event : Event
+        What accounting charges.
+    noise_multiplier : float
+        sigma / sensitivity of every query; of a search, as a whole. Where noise is
+        divided over the steps, that of one query for the whole budget: the event has
+        those of the steps. With samples, what the event is made from.
+    sensitivity : float or None
+        Largest L2 sensitivity of one query, in its units. None for a search.
+    noise_scale : float or None
+        Largest sigma that any query received, in the same units. None for a search.
+    n_samples, n_features : int
+        Of a table of users `n_samples` is their number.
+    data_norm : float or None
+        Rows were clipped to this norm (inf: not clipped; None: by their own rule).
+    assumed_public : tuple of str
+        Facts that the guarantee takes as public.
+    warnings : tuple of str
+    ledger, dataset : str
+        The ledger's file and data set label, or empty strings.
+    release : str, default=""
+        Name of the joint release that this one is a part of. Its epsilon, delta and
+        event stand here; they are paid once.
+    feature_bound : float or None, default=None
+        Entries were clipped to this magnitude before rows were (inf: not clipped;
+        None: by no rule of their own).
+    n_nonzero_coefs : int or None, default=None
+        Most features with a nonzero coefficient; None: all of them.
+    sensitivity_unit : str, default=""
+        Unit of `sensitivity` and `noise_scale`, if it is not that of the query.
+    skdp_version : str
+        The version of skdp that made the release.
+    risk : str, default=""
+        What a record risks at the most, in one sentence; empty if the release is not
+        private, or an older version made it. `skdp.audit.membership_risk` says more.
+    """
+
+    estimator: str
+    is_private: bool
+    reason: str
+    epsilon: float
+    delta: float
+    adjacency: Relation
+    unit: str
+    solver: str
+    solver_params: dict[str, Any]
+    why_solver: str
+    event: Event
+    noise_multiplier: float
+    sensitivity: float | None
+    noise_scale: float | None
+    n_samples: int
+    n_features: int
+    data_norm: float | None
+    assumed_public: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    ledger: str = ""
+    dataset: str = ""
+    release: str = ""
+    feature_bound: float | None = None
+    n_nonzero_coefs: int | None = None
+    sensitivity_unit: str = ""
+    skdp_version: str = __version__
+    risk: str = ""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        check_version(_WHAT, state.get("skdp_version"))
+        vars(self).update(state)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record with JSON-ready values; an infinite number becomes ``"inf"``.
+
+        Its fields, and ``"schema"``, the number of their meaning; `record_schema` has
+        its form.
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values |= {"event": event_to_dict(self.event), "schema": RECORD_SCHEMA}
+        return {name: _json_ready(value) for name, value in values.items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """The record that `to_dict` described, also of an older version.
+
+        A record is a statement, and is read as such: what it says is not verified.
+
+        Parameters
+        ----------
+        values : dict
+            Not changed.
+
+        Raises
+        ------
+        ValueError
+            If the record is of a newer schema, or is none.
+
+        Warns
+        -----
+        InconsistentVersionWarning
+            If another minor version of skdp wrote it.
+        """
+        return cls(**_read_fields(values))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The record that `to_json` wrote; raises and warns as `from_dict` does."""
+        return cls(**_read_fields(json.loads(text)))
+
+    def to_json(self) -> str:
+        """The record as JSON text with sorted keys."""
+        return json.dumps(self.to_dict(), sort_keys=True, indent=2, allow_nan=False)
+
+    def statement(self) -> str:
+        """The guarantee in one sentence, to be quoted."""
+        if not self.is_private:
+            return f"{self.estimator}: NOT a private release. {self.reason}"
+        part = f", as a part of {self.release}" if self.release else ""
+        return (
+            f"{self.estimator}: ({self.epsilon:g}, {self.delta:g})-differentially "
+            f"private under {self.adjacency} "
+            f"({ADJACENCY_MEANING[self.adjacency]}), unit: one {self.unit}{part}."
+        )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [
+            ("epsilon, delta", f"{self.epsilon:g}, {self.delta:g} {_AS_ASKED}"),
+            ("adjacency", f"{self.adjacency}: {ADJACENCY_MEANING[self.adjacency]}"),
+            ("unit", self.unit),
+            ("why", self.reason),
+            ("solver", f"{self.solver} {_compact(self.solver_params)}"),
+            ("why this solver", self.why_solver),
+            ("event", _describe(event_to_dict(self.event))),
+            ("noise", self._noise()),
+            ("assumed public", "; ".join(self.assumed_public)),
+        ]
+        if self.n_nonzero_coefs is not None:
+            rows.insert(-1, ("features", self._features()))
+        if self.risk:
+            rows.insert(4, ("risk", self.risk))
+        if self.warnings:
+            rows.append(("warnings", "; ".join(self.warnings)))
+        if self.ledger:
+            rows.append(("ledger", f"{self.ledger} {self.dataset}".strip()))
+        return rows
+
+    def _noise(self) -> str:
+        text = f"multiplier {self.noise_multiplier:.4g}"
+        parts = self.event.leaves
+        own = [x.noise_multiplier for x in parts if isinstance(x, GaussianEvent)]
+        if 1 < len(parts) == len(own):  # divided over the queries
+            text = f"multipliers {min(own):.4g} to {max(own):.4g}"
+        if self.noise_scale is None or self.sensitivity is None:
+            return f"{text} of the release as a whole" if self.event.leaves else text
+        unit = f"; unit: {self.sensitivity_unit}" if self.sensitivity_unit else ""
+        return (
+            f"{text}, sigma at most {self.noise_scale:.4g} for a sensitivity of "
+            f"{self.sensitivity:.4g}{unit}"
+        )
+
+    def _features(self) -> str:
+        text = f"at most {self.n_nonzero_coefs:,} of {self.n_features:,} are nonzero"
+        if self.feature_bound is None or not math.isfinite(self.feature_bound):
+            return text
+        return f"{text}; entries clipped to {self.feature_bound:.4g}"
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<16} {value}" for name, value in self._rows()]
+        return "\n".join([self.statement(), *lines])
+
+    def _repr_html_(self) -> str:
+        return card(self.statement(), self._rows(), is_good=self.is_private)
+
+
+def step_of(record: PrivacyRecord) -> StepPrivacy:
+    """What was spent, as a step of several."""
+    note = "" if record.is_private else record.reason
+    if record.release:
+        note = f"part of {record.release}, paid once"
+    return StepPrivacy(
+        epsilon=record.epsilon,
+        delta=record.delta,
+        adjacency=record.adjacency,
+        event=record.event,
+        note=note,
+        release=record.release,
+    )
+
+
+def _read_fields(stored: Any) -> dict[str, Any]:
+    """The fields that a stored record holds; raises and warns as `from_dict` does."""
+    if not isinstance(stored, dict):
+        raise ValueError(f"{_WHAT} must be an object. Got something else.")
+    values: dict[str, Any] = _plain(stored)
+    version = check_version(_WHAT, values.get("skdp_version"))
+    check_schema(_WHAT, values.pop("schema", None), RECORD_SCHEMA, version)
+    known = {field.name for field in fields(PrivacyRecord)}
+    needed = {x.name for x in fields(PrivacyRecord) if x.default is MISSING}
+    if not needed <= set(values) <= known:
+        raise ValueError(
+            f"{_WHAT} must have the fields of a PrivacyRecord. Got others, written by "
+            f"skdp {version}. Pass what to_dict or to_json gave, to that release of "
+            "skdp or a newer one."
+        )
+    remedy = "Its fields mean what they meant; there may be new ones, at defaults."
+    warn_of_version("a record", version, remedy)
+    check_relation(values["adjacency"])
+    values["event"] = event_from_dict(values["event"])
+    for name in ("assumed_public", "warnings"):
+        values[name] = tuple(values[name])
+    return values
+
+
+def _plain(value: Any) -> Any:
+    """A value as it was before `_json_ready`, but for tuples, which are lists."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return float(value) if value in ("inf", "-inf", "nan") else value
+
+
+def _compact(fields: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}"
+        for name, value in fields.items()
+        if value is not None
+    )
+
+
+def _describe(event: dict[str, Any]) -> str:
+    """An event in one line; of a composed one, part by part."""
+    if event["event"] == "composed":
+        return "; ".join(_describe(part) for part in event["parts"])
+    if event["event"] == "parallel":
+        parts = "; ".join(_describe(part) for part in event["parts"])
+        return f"one of, on disjoint records: ({parts})"
+    if "trial" in event:
+        rest = {name: event[name] for name in event if name not in ("event", "trial")}
+        return f"the best of secretly many: ({_describe(event['trial'])}), " + _compact(
+            rest
+        )
+    return _compact(event)
+
+
+def _json_ready(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if isinstance(value, dict):
+        return {name: _json_ready(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_ready(item) for item in value]
+    return value
+
+
+# ------------------------------------------------------------------------------------
+# The JSON Schema of a privacy record, which is shipped beside this module
+
+
+_NAME = "record.schema.json"
+
+
+def record_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of what `PrivacyRecord.to_json` writes.
+
+    Its ``$id`` names the schema number of the record. A record that an older version
+    wrote may lack fields; `PrivacyRecord.from_json` reads it, and what that writes is
+    complete.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> from skdp.privacy import record_schema
+    >>> record_schema()["$id"]
+    'urn:skdp:privacy-record:1'
+    """
+    text = files("skdp.privacy").joinpath(_NAME).read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema

@@ -1,0 +1,343 @@
+"""Answers of several owners, each of whom adds a part of the noise."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass, replace
+from types import FunctionType
+from typing import Any, Protocol
+
+import numpy as np
+
+from skdp._arrays import FloatArray, IntArray
+from skdp.exceptions import Refused
+from skdp.privacy.noise._laws import Gaussian, NoiseLaw
+from skdp.privacy.noise._source import NoiseScale, NoiseSource, share_ratio
+from skdp.privacy.release._answers import (
+    Answers,
+    Grant,
+    Released,
+    answered,
+    seen_by,
+    whole_of,
+)
+from skdp.privacy.release._plan import Everyone, Line, Part, Plan
+from skdp.privacy.release._query import Inside, Query
+from skdp.tables._source import elsewhere
+
+# ------------------------------------------------------------------------------------
+# Owners of records who show nobody their sums: what a door must know of them
+# While owners are asked, every release of this context is theirs: what cannot be added
+# up among them is refused before anything is booked.
+
+
+class Owners(Protocol):
+    """Several owners of the records of one fit.
+
+    Attributes
+    ----------
+    n_parties : int
+        How many they are; public.
+    n_honest : int
+        How many of them are trusted to draw their share of the noise.
+    seed : int or None
+        From which all draw what is public, such as trees; None where one process does.
+    """
+
+    n_parties: int
+    n_honest: int
+    seed: int | None
+
+    def books(self, event: Any, delta: float, ledger: Any) -> None:
+        """Hear in a rehearsal of an event that will be booked, and where."""
+        ...
+
+    def one_of(self, fits: Sequence[Callable[[], Any]]) -> None:
+        """Hear in a rehearsal which fits may come next, of which one will."""
+        ...
+
+    def planned(self, query: Any, source: Any, statement: bytes) -> None:
+        """Hear in a rehearsal of a query that will be asked, and of its question.
+
+        Raises `Refused` if they cannot be sent to the owners.
+        """
+        ...
+
+    def answers(self, query: Any, source: Any) -> list[FloatArray]:
+        """The exact answer over the records of each owner here. Private."""
+        ...
+
+    def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
+        """The sum of all owners' shares.
+
+        Parameters
+        ----------
+        statement : bytes
+            Digest of what is asked and of its noise; must be the same for all.
+        shares : list of ndarray of int64
+            Of the owners here, with their noise.
+        """
+        ...
+
+
+# Whose records are asked for, and whether in rehearsal; of this thread alone.
+_OWNERS: ContextVar[tuple[Owners | None, bool]] = ContextVar(
+    "_OWNERS", default=(None, False)
+)
+
+
+def owners_now() -> Owners | None:
+    """Whose records are being asked; None if those of this process."""
+    return _OWNERS.get()[0]
+
+
+def is_rehearsing() -> bool:
+    """Whether what runs now is a rehearsal: nobody is asked, and nobody hears of it."""
+    return _OWNERS.get()[1]
+
+
+@contextmanager
+def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
+    """All releases within are of these owners' records."""
+    token = _OWNERS.set((owners, rehearses))
+    try:
+        yield
+    finally:
+        _OWNERS.reset(token)
+
+
+def is_theirs(owners: Owners, source: Any) -> bool:
+    """Whether a source's records are added up among these owners."""
+    return getattr(elsewhere(source), "owners", None) is owners
+
+
+# ------------------------------------------------------------------------------------
+# What is asked, as a digest: equal for all who ask the same at the same weights
+
+
+# Of a fitted model: what each owner has of its own, and what was booked.
+_OWN = ("ledger", "privacy_", "random_state")
+_PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
+
+
+def statement_of(*asked: Any) -> bytes:
+    """Digest of values: plain ones, arrays, and public fields of frozen objects.
+
+    Raises
+    ------
+    Refused
+        For an object of which not all is known that an answer depends on.
+    """
+    found = hashlib.blake2b(digest_size=32)
+    _tell(found, asked)
+    return found.digest()
+
+
+def _tell(found: Any, value: Any) -> None:
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        _say(found, f"{value.dtype.str}{value.shape}", value.tobytes())
+    elif isinstance(value, _PLAIN):
+        _say(found, type(value).__name__, repr(value).encode())
+    elif isinstance(value, np.ndarray):
+        _say(found, "objects", str(value.shape).encode())
+        _tell(found, value.ravel().tolist())
+    elif isinstance(value, dict):
+        _say(found, "mapping", str(len(value)).encode())
+        _tell(found, sorted(value.items(), key=lambda item: repr(item[0])))
+    elif hasattr(value, "get_params") and not isinstance(value, type):
+        kind = type(value)
+        _say(found, "model", f"{kind.__module__}.{kind.__qualname__}".encode())
+        _tell(found, {k: v for k, v in vars(value).items() if k not in _OWN})
+    elif isinstance(value, slice):
+        _say(found, "slice", b"")
+        _tell(found, (value.start, value.stop, value.step))
+    elif isinstance(value, (tuple, list)):
+        _say(found, "several", str(len(value)).encode())
+        for one in value:
+            _tell(found, one)
+    elif isinstance(value, FunctionType) and not value.__closure__:
+        _say(found, "function", f"{value.__module__}.{value.__qualname__}".encode())
+    elif not is_dataclass(value) or isinstance(value, type):
+        raise Refused(
+            "Several owners must be able to tell what they are asked. Got a question "
+            f"that holds an instance of {type(value).__name__}. Use another estimator "
+            "or solver. Nothing was booked or read."
+        )
+    else:
+        _say(found, "object", type(value).__qualname__.encode())
+        for field in fields(value):
+            _say(found, "field", field.name.encode())
+            _tell(found, getattr(value, field.name))
+
+
+def _say(found: Any, kind: str, content: bytes) -> None:
+    """Kind and length first, so that no two values read alike."""
+    found.update(f"{kind} {len(content)} ".encode() + content)
+
+
+# ------------------------------------------------------------------------------------
+# Answers that owners add up among themselves, each with its share of the noise
+# Each owner adds ``round(N(0, sigma^2 / t))`` to its own answer on the grid: as long as
+# t of them do so and tell nobody, what is seen has at least the declared noise. The law
+# of the sum and the proof are in ``docs/proofs/federated.md``.
+
+
+_REMEDY = (
+    "Use an estimator and solver of full sums with Gaussian noise, such as "
+    "DPLogisticRegression with solver='noisy_gd' and a delta above 0. Nothing was "
+    "booked or read."
+)
+_ROWS = f"Several owners show no rows, and this fit must read some. {_REMEDY}"
+_LAW = f"Several owners share Gaussian noise, and this fit has another. {_REMEDY}"
+_SAMPLE = (
+    "Several owners add up all records, since whoever draws a sample knows it, and "
+    f"this fit samples. {_REMEDY}"
+)
+_SEEN = (
+    "Several owners see every answer, and this fit pays for fewer. Use "
+    f"method='composition' of a search. {_REMEDY}"
+)
+# Standard deviations of one share in steps of the grid: below, the law of a sum of
+# rounded draws is no longer that of the proof.
+_FEWEST_STEPS = 64.0
+
+
+def check_shared(plan: Plan | None, source: Any, owners: Owners) -> None:
+    """Refuse what several owners cannot answer, by public facts alone.
+
+    Raises
+    ------
+    Refused
+    """
+    if plan is None:
+        raise Refused(
+            "Several owners answer with noise only. Got epsilon=inf. Use a finite "
+            "epsilon. Nothing was booked or read."
+        )
+    if not is_theirs(owners, source):
+        raise Refused(_ROWS)
+    _check_seen(plan)
+
+
+def _check_seen(plan: Plan) -> None:
+    """Refuse events for which some answers should have stayed hidden, in parts too."""
+    if plan.declared is not None and not plan.is_seen:
+        raise Refused(_SEEN)
+    for line in plan.lines:
+        # A whole that pays for all of its answers pays for those of its parts.
+        if isinstance(line, Part) and not plan.is_seen:
+            _check_seen(line.plan)
+
+
+class _OfShares(Answers):
+    """What is public of such answers: there are more shares than are counted on."""
+
+    _owners: Owners
+
+    def _scaled(
+        self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
+    ) -> Released:
+        found = super()._scaled(value, line, law, bound)
+        spread = math.sqrt(self._owners.n_parties / self._owners.n_honest)
+        sigma, deviation = found.sigma * spread, found.deviation * spread
+        return replace(found, sigma=sigma, deviation=deviation)
+
+    def choose(self, query: Query, k: int, line: int) -> IntArray:
+        raise Refused(_ROWS)
+
+    def inside(self, algorithm: Inside, hear: Any = None) -> Any:
+        raise Refused(_ROWS)
+
+    def _shared(self, query: Query, number: int) -> tuple[Line, NoiseScale, float]:
+        """A line that owners can answer, with the scale of its noise and the bound."""
+        line, law = self._of_noise(number)
+        if not isinstance(law, Gaussian):
+            raise Refused(_LAW)
+        if not isinstance(line.sample, Everyone):
+            raise Refused(_SAMPLE)
+        if whole_of(query) is None:
+            raise Refused(_ROWS)
+        bound = self._bound(query, line)
+        charged = bound + self._slack(query, self._layout(line))
+        multiplier = line.multiplier(self.noise_multiplier)
+        scale = law.scale(charged, multiplier, math.prod(query.shape), line.is_fine)
+        if not share_ratio(scale, self._owners.n_honest) >= _FEWEST_STEPS:
+            raise Refused(
+                "The noise of one owner must be wide on the grid of answers. Got less. "
+                "Use a smaller epsilon or fewer parties. Nothing was booked or read."
+            )
+        return line, scale, charged
+
+
+def _statement(query: Query, scale: NoiseScale) -> bytes:
+    """What is asked, and with what noise: the same for all owners."""
+    return statement_of(query, query.shape, scale.grid, scale.sigma)
+
+
+class RehearsedShares(_OfShares):
+    """Zeros for what owners could answer, and a refusal for the rest."""
+
+    def __init__(self, plan: Plan, source: Any, grant: Grant, owners: Owners) -> None:
+        super().__init__(plan, source, grant)
+        self._owners = owners
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        asked, scale, bound = self._shared(query, line)
+        self._take(line)
+        # The statement may refuse, while nothing is booked.
+        self._owners.planned(query, self._source, _statement(query, scale))
+        zeros = np.zeros(query.shape)
+        law = self._of_noise(line)[1]
+        return self._scaled(zeros, asked, law, bound)
+
+    def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
+        source = self._source if view is None else view(self._source)
+        if not is_theirs(self._owners, source):
+            raise Refused(_ROWS)
+        return RehearsedShares(plan, source, grant, self._owners)
+
+
+class SharedAnswers(_OfShares):
+    """Sums over the records of several owners, with noise shares from one source.
+
+    The noise here is that of the owners in this process: one, or in a simulation all.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        source: Any,
+        grant: Grant,
+        owners: Owners,
+        noise: NoiseSource,
+    ) -> None:
+        super().__init__(plan, source, grant)
+        self._owners, self._noise = owners, noise
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        asked, scale, bound = self._shared(query, line)
+        # Counted before the read: an error on the way may have seen records.
+        self._take(line)
+        value = (self._total(query, scale) * scale.grid).reshape(query.shape)
+        released = self._scaled(value, asked, self._of_noise(line)[1], bound)
+        self._largest = max(self._largest, released.sigma)
+        return released
+
+    def _total(self, query: Query, scale: NoiseScale) -> Any:
+        """Whole steps of the grid, of all owners and with all noise."""
+        t = self._owners.n_honest
+        shares = answered(
+            lambda: [
+                self._noise.gaussian_share(own.ravel(), scale, t)
+                for own in self._owners.answers(query, self._source)
+            ]
+        )
+        return self._owners.added(_statement(query, scale), shares)
+
+    def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
+        source = seen_by(view, self._source)
+        return SharedAnswers(plan, source, grant, self._owners, self._noise)

@@ -1,1 +1,0 @@
-"""What is asked of records: bounded sums, one proof page each. Private."""

@@ -1,0 +1,659 @@
+"""Sparse solvers: iterative hard thresholding and peeling."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import FloatArray
+from skdp._checks import check_bool, check_count, check_real
+from skdp._stored import Checks, Given
+from skdp.exceptions import Refused
+from skdp.losses._objective import LinearObjective
+from skdp.losses._regression import SquaredLoss
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.accounting._gaussian import gaussian_mu
+from skdp.privacy.noise._laws import Choices
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._plan import Line, Plan
+from skdp.solvers._base import (
+    ChosenLaw,
+    Progress,
+    Solution,
+    Solver,
+    boxed,
+    farthest_weight,
+)
+from skdp.sums._features import GradientScores, ValueRows, Values
+from skdp.sums._gradient import SplitGradients, split_bound
+
+# ------------------------------------------------------------------------------------
+# Hard thresholding: which features keep their weights, ties decided by their order
+
+
+def largest(scores: FloatArray, k: int) -> NDArray[np.int64]:
+    """Indices of the `k` largest scores in rising order; of equal ones the first."""
+    if k >= len(scores):
+        return np.arange(len(scores))
+    least = np.partition(scores, len(scores) - k)[len(scores) - k]
+    above = np.flatnonzero(scores > least)
+    equal = np.flatnonzero(scores == least)[: k - len(above)]
+    return np.sort(np.concatenate([above, equal])).astype(np.int64)
+
+
+def largest_rows(weights: FloatArray, k: int) -> NDArray[np.int64]:
+    """Indices of the `k` rows of largest norm, in rising order."""
+    return largest(np.sqrt(np.einsum("ij,ij->i", weights, weights)), k)
+
+
+def keep_rows(weights: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
+    """`weights` with all rows but these set to 0."""
+    kept = np.zeros_like(weights)
+    kept[rows] = weights[rows]
+    return kept
+
+
+# ---------------------------------- Iterative hard thresholding along noisy gradients
+# Algorithm: with ``g_t`` the clipped gradient sum of the features at weights ``w_t``
+# and intercept ``b_t``, starting from zero,
+#
+#     V_{t+1} = M_t - step_size * ((g_t + N_t) / n + alpha * w_t)
+#     w_{t+1} = H(V_{t+1})
+#     b_{t+1} = b_t - (h_t + N'_t) / (n * curvature)
+#
+# where H keeps the `n_nonzero` rows of largest norm as far as they stand out from the
+# noise in them, ``M_t`` is ``V_t`` (features that do not stand out yet keep what their
+# gradients have added up to) or ``w_t`` (they start again, as in the paper), and
+# ``h_t`` is the intercept's gradient sum at ``w_{t+1}, b_t``. Where a released gradient
+# says that the step before went too far, a part of it is taken back
+# (`_Descent._retreat`). Notation: s = n_nonzero, eta = step_size, T = n_steps, G =
+# data_norm * residual_clip.
+
+
+# Chosen once, on training parts of text collections and on synthetic rows
+# (docs/solvers/iht.md); all are flat around these values.
+#
+# Deviation of the noise in the raw prediction of a row as long as data_norm at which
+# the default stops, in the loss's units of raw predictions.
+_PREDICTION_NOISE = 0.7
+# Share of the worst residual to which residuals are clipped, and the most in units of
+# the loss's own `noisy_clip`, which is for runs of many more steps.
+_CLIPPED_SHARE, _CLIPPED_MORE = 0.35, 1.5
+# Steps are as long as if no direction had more of the rows' squares than one part in
+# so many; `_Descent._retreat` is for data that have one.
+_DIRECTIONS = 100
+_FEWEST_STEPS = 2
+_MOST_STEPS = {True: 16, False: 4}  # with and without `accumulate`
+# Queries for the intercept before the first step.
+_FIRST_QUERIES = 2
+# A step is taken back to this share of its length at least.
+_LEAST_SHARE = 0.1
+# Far from overflow, like the box of the weights.
+_LARGEST_PRODUCT = 1e200
+
+
+@dataclass(frozen=True, kw_only=True)
+class IHT(Solver):
+    r"""Iterative hard thresholding with Gaussian noise (the paper's DP-IGHT).
+
+    Privacy
+    -------
+    ``n_steps`` adaptive Gaussian releases of the features' gradient sum with noise
+    ``noise_multiplier`` times its sensitivity, and ``n_steps + 2`` of the intercept's
+    with more: exactly mu-GDP with
+    ``mu^2 = n_steps / noise_multiplier^2 / (1 - intercept_share)``. Thresholds,
+    supports and steps are computed from what was released. Sensitivities under both
+    adjacencies are derived in ``docs/proofs/iht.md``. Unit of privacy: one record,
+    or all rows of a user (``docs/proofs/users.md``).
+
+    Utility
+    -------
+    Without noise, thresholding and limits on steps this is gradient descent. With it,
+    a feature counts as soon as the sum of its gradients exceeds ``threshold``
+    deviations of the noise in that sum, ``step_size * sqrt(n_steps) * S z / n`` after
+    all steps: how many steps share the way does not matter. Of features without any
+    signal a share of about ``2 Phi(-threshold)`` passes, until there are s.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of gradients, all of them taken. Public. None: as many as the distance
+        that the noise admits has steps, between 2 and 16 (4 for dense rows).
+    step_size : float in [1e-250, 1e250] or None, default=None
+        In units of weights per gradient of the mean loss. None: the distance divided
+        by the steps, at most ``D / (smoothness * data_norm^2)``, with D = 100, or
+        n_features if that is less or rows are dense.
+    residual_clip : float in [1e-6, inf] or None, default=None
+        Norm to which the residual (the derivative of the loss by the raw predictions)
+        of every record is clipped. None: 0.35 times the loss's worst residual, at
+        most 1.5 times its `noisy_clip`.
+    threshold : float in [0, 1e6], default=2.0
+        Features whose weights are below so many deviations of the noise in them are
+        not selected even if there are fewer than `n_nonzero` others.
+    accumulate : bool or None, default=None
+        Whether features that are not selected keep the gradients that were released so
+        far. None: not if the rows are dense by their public bounds, where a correction
+        of few selected features is worth more than the memory of all.
+    intercept_share : float in [1e-6, 0.5], default=0.04
+        Share of mu^2 that is spent on the intercept, if there is one.
+
+    References
+    ----------
+    .. [1] Wang (2021). Towards efficient and effective privacy-preserving machine
+       learning. PhD thesis, UCLA, chapter 2, Algorithm 1.
+    .. [2] Jain, Tewari and Kar (2014). On iterative hard thresholding methods for
+       high-dimensional M-estimation. NeurIPS. https://arxiv.org/abs/1410.5137
+    .. [3] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
+       https://arxiv.org/abs/1905.02383
+
+    Deviations from [1]_: twice its variance, which is a factor of 2 short; gradients
+    are clipped instead of assumed to be bounded; an intercept; a threshold by the
+    noise, the memory of released gradients and the retreat, which are free.
+    """
+
+    key: ClassVar[str] = "iht"
+    takes_users: ClassVar[bool] = True
+    is_pure: ClassVar[bool] = False
+    is_sparse: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {
+        "n_steps": partial(check_count, high=10**6),
+        "step_size": partial(check_real, low=1e-250, high=1e250),
+        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
+        "threshold": partial(check_real, low=0.0, high=1e6),
+        "accumulate": check_bool,
+        "intercept_share": partial(check_real, low=1e-6, high=0.5),
+    }
+
+    n_steps: int
+    step_size: float
+    residual_clip: float
+    threshold: float = 2.0
+    accumulate: bool
+    intercept_share: float = 0.04
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return True
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        is_dense = objective.has_dense_rows
+        worst = objective.loss.zero_out_bound(math.inf)
+        by_rule = min(_CLIPPED_SHARE * worst, _CLIPPED_MORE * objective.loss.noisy_clip)
+        clip = given.get("residual_clip", by_rule)
+        accumulate = given.get("accumulate", not is_dense)
+        longest = cls._longest(objective, is_dense)
+        distance = cls._admitted(objective, budget, clip, is_dense)
+        wanted = math.ceil(min(distance / longest, _MOST_STEPS[accumulate]))
+        n_steps = given.get("n_steps", max(wanted, _FEWEST_STEPS))
+        decided = {
+            "n_steps": n_steps,
+            "step_size": max(min(distance / n_steps, longest), 1e-250),
+            "residual_clip": clip,
+            "accumulate": accumulate,
+        }
+        return cls(**{**decided, **given})
+
+    @staticmethod
+    def _longest(objective: LinearObjective, is_dense: bool) -> float:
+        """Longest step of the default."""
+        d = objective.n_features
+        bend = objective.loss.smoothness * objective.data_norm**2
+        return 1 / (bend / (d if is_dense else min(d, _DIRECTIONS)) + objective.alpha)
+
+    @staticmethod
+    def _admitted(
+        objective: LinearObjective, budget: Budget, clip: float, is_dense: bool
+    ) -> float:
+        """Sum of all steps at which the noise is _PREDICTION_NOISE."""
+        reached = objective.data_norm
+        if is_dense:  # the selected features hold their share of a row
+            reached *= math.sqrt(objective.most_features / objective.n_features)
+        mu = gaussian_mu(budget.epsilon, budget.delta)
+        bound = split_bound(objective, clip).under(objective.adjacency)
+        noise = reached * bound / mu
+        return _PREDICTION_NOISE * objective.loss.raw_unit * objective.n_samples / noise
+
+    @property
+    def mechanism(self) -> str:
+        return "Gaussian noise, calibrated exactly"
+
+    def intercept_queries(self, objective: LinearObjective) -> int:
+        """How often the intercept's gradient is released."""
+        return self.n_steps + _FIRST_QUERIES if objective.fit_intercept else 0
+
+    def intercept_multiple(self, objective: LinearObjective) -> float:
+        """Noise multiplier of the intercept's queries over that of the features'."""
+        odds = self.intercept_share / (1 - self.intercept_share)
+        return math.sqrt(self.intercept_queries(objective) / self.n_steps / odds)
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        features = Line(self.n_steps)
+        if not objective.fit_intercept:
+            return Plan((features,))
+        multiple = self.intercept_multiple(objective)
+        intercept = Line(self.intercept_queries(objective), multiple=multiple)
+        return Plan((features, intercept))
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        bound = split_bound(objective, self.residual_clip)
+        return bound.under(objective.adjacency)
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        sums = SplitGradients(objective, self.residual_clip)
+        descent = _ThresholdedDescent(self, objective)
+
+        def find_intercept(queries: int) -> None:
+            for _ in range(queries if objective.fit_intercept else 0):
+                query = sums.intercept(descent.weights)
+                descent.move_intercept(answers.ask(query, line=1).value)
+
+        find_intercept(_FIRST_QUERIES)
+        for t in range(self.n_steps):
+            released = answers.ask(sums.features(descent.weights))
+            descent.step(released.value, released.sigma)
+            find_intercept(1)
+            progress.step(t + 1, self.n_steps)
+        return Solution(descent.weights, answers.noise_scale)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a descent is: public.
+
+    `summed` and `selected`, of shape (n_features, n_outputs), are weights before and
+    after thresholding; `variance` is that of the noise in an entry of `summed`.
+    """
+
+    summed: FloatArray
+    selected: FloatArray
+    variance: float
+
+    def towards(self, other: _Place, share: float) -> _Place:
+        """A place on the line to another; the noise of the way is independent."""
+        return _Place(
+            self.summed + share * (other.summed - self.summed),
+            self.selected + share * (other.selected - self.selected),
+            self.variance + share**2 * (other.variance - self.variance),
+        )
+
+
+class _ThresholdedDescent:
+    """Post-processing: steps, thresholds and the intercept, from releases alone."""
+
+    def __init__(self, solver: IHT, objective: LinearObjective) -> None:
+        self._solver, self._objective = solver, objective
+        self._step_size = solver.step_size
+        self._limit = farthest_weight(objective)
+        self._bend = (
+            objective.loss.smoothness * objective.data_norm**2 + objective.alpha
+        )
+        self._intercept = np.zeros(
+            (int(objective.fit_intercept), objective.loss.n_outputs)
+        )
+        zeros = np.zeros((objective.n_features, objective.loss.n_outputs))
+        self._here = _Place(zeros, zeros, 0.0)
+        self._before: tuple[_Place, FloatArray, float] | None = None
+
+    @property
+    def weights(self) -> FloatArray:
+        """One row per column; after a step at most `n_nonzero` features have any."""
+        return np.vstack([self._here.selected, self._intercept])
+
+    def move_intercept(self, released: FloatArray) -> None:
+        """A step of the length that no loss of this smoothness overshoots with."""
+        mean = released / self._objective.n_samples
+        mean = mean + self._objective.alpha * self._intercept
+        self._intercept = boxed(self._intercept - mean / self._bend, self._limit)
+
+    def step(self, released: FloatArray, sigma: float) -> None:
+        """Go on from a released gradient sum with noise of deviation `sigma`."""
+        n, alpha = self._objective.n_samples, self._objective.alpha
+        # In a box of its own, so that no product with weights overflows.
+        gradient = released / n + alpha * self._here.selected
+        gradient = boxed(gradient, _LARGEST_PRODUCT / self._limit)
+        sigma = sigma / n
+        gradient = self._retreat(gradient, sigma)
+        here, eta = self._here, self._step_size
+        start = here.summed if self._solver.accumulate else here.selected
+        summed = boxed(start - eta * gradient, self._limit)
+        noise = eta * sigma
+        variance = min(here.variance + noise * noise, _LARGEST_PRODUCT)
+        selected = self._selected(summed, variance)
+        self._here = _Place(summed, selected, variance)
+        # <gradient, way> counts the noise that chose the way: Stein's identity for the
+        # selected entries, each of which moved by -eta times its own noise.
+        slope = float(np.vdot(gradient, selected - here.selected))
+        slope += noise * sigma * np.count_nonzero(selected)
+        self._before = here, gradient, slope
+
+    def _selected(self, summed: FloatArray, variance: float) -> FloatArray:
+        """The largest rows that stand out from the noise; the others are 0."""
+        rows = largest_rows(summed, self._objective.most_features)
+        least = self._solver.threshold * math.sqrt(variance * summed.shape[1])
+        rows = rows[np.linalg.norm(summed[rows], axis=1) >= least]
+        return keep_rows(summed, rows)
+
+    def _retreat(self, gradient: FloatArray, sigma: float) -> FloatArray:
+        """Take a part of the last step back if it went beyond the lowest point.
+
+        Clearly so: two deviations of the noise. The lowest point of a parabola with the
+        two slopes along the way is taken, and the gradient there is that share of the
+        two gradients. Later steps are as much shorter.
+        """
+        if self._before is None:
+            return gradient
+        place, previous, slope = self._before
+        way = self._here.selected - place.selected
+        rise = float(np.vdot(gradient, way))
+        if not (slope < 0 and rise > 2 * sigma * float(np.linalg.norm(way))):
+            return gradient
+        share = max(slope / (slope - rise), _LEAST_SHARE)
+        self._step_size *= share
+        self._here = place.towards(self._here, share)
+        return previous + share * (gradient - previous)
+
+
+# --------------------------- Steps of peeling: public arithmetic on what was released
+
+
+# Most that a step is lengthened by what was released at its end.
+_LONGEST = 2.0
+
+
+class PeelingWalk:
+    """Weights that descend along released gradients; post-processing of them."""
+
+    def __init__(self, step_size: float, objective: LinearObjective) -> None:
+        self._alpha, self._farthest = objective.alpha, farthest_weight(objective)
+        self._steps = np.full((objective.n_columns, 1), step_size)
+        if objective.fit_intercept:
+            bend = objective.loss.smoothness * objective.data_norm**2 + objective.alpha
+            self._steps[-1] = min(step_size, 1 / bend)
+        self.weights: FloatArray = np.zeros(objective.shape)
+        self._move = np.zeros_like(self.weights)
+        self._before = np.zeros_like(self.weights)
+
+    def step(self, mean: FloatArray) -> None:
+        """One step along a released gradient of the mean loss at `weights`.
+
+        The last move is first brought to where the derivative along it vanishes, if it
+        is linear between the gradients at the move's two ends.
+        """
+        gradient = mean + self._alpha * self.weights
+        start = float(np.sum(self._before * self._move))
+        end = float(np.sum(gradient * self._move))
+        if start < end:
+            length = min(max(start / (start - end), 0.0), _LONGEST)
+            self.weights = self.weights + (length - 1) * self._move
+            # Of a row that was not asked for before, the change is not known.
+            known = self._before != 0
+            change = np.where(known, gradient - self._before, 0.0)
+            gradient = gradient + (length - 1) * change
+        weights = boxed(self.weights - self._steps * gradient, self._farthest)
+        self._move = weights - self.weights
+        self._before, self.weights = gradient, weights
+
+
+# ------------------------------------------------------------------------------------
+# Features selected privately, a few at a time, and noise on their values only
+# Algorithm: with A the features chosen so far, none at first, and W the weights,
+#
+# 1. the intercept's gradient is released;
+# 2. in each of ``n_rounds`` rounds the features outside A whose rows of the gradient
+# sum
+#    are largest are selected (one-shot Gumbel noise) and join A, fewer in every
+#    round;
+# 3. then the gradients of A and of the intercept are released, with noise for these few
+#    numbers, and W takes a step;
+# 4. the steps that are left only do that.
+#
+# Residuals are clipped more and more from step to step. What is released at the end of
+# a step also says how long that step should have been: W is moved back, or on, along it
+# to where the derivative along the line vanishes. That is post-processing.
+
+
+# Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around there.
+_ROUNDS, _VALUE_STEPS = 6, 3
+# Residuals' clip in units of the loss's noisy one, its decay, its least share.
+_FIRST_CLIP, _CLIP_DECAY, _LEAST_CLIP = 1.6, 0.75, 0.1
+# A score needs little more of a residual than its sign.
+_SCORE_CLIP = 1 / 3
+# Of rows that are not dense, steps are as long as if a loss were bent so much at least:
+# along those that the logistic loss's own bound of 1/4 allows, predictions run away.
+_LEAST_BEND = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peeling(ChosenLaw):
+    r"""Private selection of features in rounds, with noise on the chosen values only.
+
+    Privacy
+    -------
+    ``n_steps`` Gaussian releases of a few numbers, each with noise ``noise_multiplier``
+    times its sensitivity, and ``n_nonzero`` selections, each of bounded range, composed
+    numerically; for delta = 0 spherical noise and pure selections, added up. All
+    iterates and the order of the rounds may be published. Sensitivities under both
+    adjacencies: ``docs/proofs/peeling.md``. Unit of privacy: one record, or all rows of
+    a user (``docs/proofs/users.md``).
+
+    Utility
+    -------
+    A feature is selected if its gradient stands out by about
+    ``B sqrt(s / share) log(d) / mu``, with B the largest entry of a row times the
+    residual; noise in all values would be ``||x|| / B`` times as much as in one. The
+    values' noise goes with the norm of the chosen part of a row, not of the row.
+
+    Parameters
+    ----------
+    n_steps : int in [1, 1e6] or None, default=None
+        Number of releases of values. Public. None: one for the intercept, one for each
+        round, and 3.
+    n_rounds : int in [1, 1e6] or None, default=None
+        Number of rounds in which features are selected, at most `n_steps`. None: 6, or
+        fewer for few features or steps.
+    selection_share : float in [1e-3, 0.999], default=0.6
+        Share of the budget (of mu^2, of epsilon if delta is 0) for selections.
+    step_size : float in [1e-250, 1e250] or None, default=None
+        In units of weights per gradient of the mean loss. None: the inverse curvature
+        of a feature if all are alike, ``d / (smoothness * data_norm^2)``, or less where
+        rows can be concentrated on few of them; then as if smoothness were 1 at least.
+        The intercept's step is at most
+        ``1 / (smoothness * data_norm^2)``.
+    residual_clip : float in [1e-6, inf] or None, default=None
+        Norm to which residuals are clipped in the first values; in scores to a third.
+        None: 1.6 times the loss's `noisy_clip`, at most the bound at zero weights.
+    clip_decay : float in [1e-3, 1] or None, default=None
+        Factor on the clip from step to step, down to a tenth in all. None: 0.75 for the
+        squared loss, 1 for others, whose residuals do not all become small.
+    score_clip : float in [1e-6, 1], default=0.5
+        Magnitude to which entries are clipped in scores, in units of the largest entry.
+    shortening : float in [1e-6, inf], default=1.15
+        Norm to which the chosen part of a row is shortened in the values' sums, in
+        units of the norm it has if all features are alike.
+    law : {"gaussian", "spherical"} or None, default=None
+        Of the values' noise. None: spherical if delta is 0, Gaussian otherwise.
+        "spherical" is refused for several steps beside a delta above 0.
+
+    References
+    ----------
+    .. [1] Cai, Wang and Zhang (2021). The cost of privacy: optimal rates of convergence
+       for parameter estimation with differential privacy. Annals of Statistics 49(5).
+       https://arxiv.org/abs/1902.04495 (noisy iterative hard thresholding with peeling)
+    .. [2] Durfee and Rogers (2019). Practical differentially private top-k selection
+       with pay-what-you-get composition. NeurIPS. https://arxiv.org/abs/1905.04273
+    .. [3] Dong, Durfee and Rogers (2020). Optimal differential privacy composition for
+       exponential mechanisms. ICML. https://arxiv.org/abs/1909.13830
+
+    Deviations: what has been selected is kept, so that s selections are paid for and
+    not s in every step; Gumbel noise once for all of a round in place of Laplace noise
+    for each; selections are charged as of bounded range; residuals are clipped.
+    """
+
+    key: ClassVar[str] = "peeling"
+    takes_users: ClassVar[bool] = True
+    is_sparse: ClassVar[bool] = True
+    clips_selected: ClassVar[bool] = True
+    checks: ClassVar[Checks] = {
+        **ChosenLaw.checks,
+        "n_steps": partial(check_count, high=10**6),
+        "n_rounds": partial(check_count, high=10**6),
+        "selection_share": partial(check_real, low=1e-3, high=0.999),
+        "step_size": partial(check_real, low=1e-250, high=1e250),
+        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
+        "clip_decay": partial(check_real, low=1e-3, high=1.0),
+        "score_clip": partial(check_real, low=1e-6, high=1.0),
+        "shortening": partial(check_real, low=1e-6, high=math.inf),
+    }
+
+    n_steps: int
+    n_rounds: int
+    selection_share: float = 0.6
+    step_size: float
+    residual_clip: float
+    clip_decay: float
+    score_clip: float = 0.5
+    shortening: float = 1.15
+
+    @classmethod
+    def adds_in_squares(cls, given: Given) -> bool:
+        return False
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        law = cls.law_for(given, budget)
+        n_rounds = given.get(
+            "n_rounds",
+            min(_ROUNDS, objective.most_features, given.get("n_steps", _ROUNDS)),
+        )
+        decided = {
+            "law": law,
+            "n_rounds": n_rounds,
+            "n_steps": n_rounds + objective.fit_intercept + _VALUE_STEPS,
+            "step_size": _step_size(objective),
+            "residual_clip": min(
+                objective.loss.zero_out_bound(0.0),
+                _FIRST_CLIP * objective.loss.noisy_clip,
+            ),
+            "clip_decay": (
+                _CLIP_DECAY if isinstance(objective.loss, SquaredLoss) else 1.0
+            ),
+        }
+        solver = cls(**{**decided, **given})
+        solver._check_rounds(objective)
+        cls.check_steps(law, budget, solver.n_steps)
+        size = objective.loss.n_outputs * (
+            objective.most_features + objective.fit_intercept
+        )
+        multiple = solver.n_steps / (1 - solver.selection_share)
+        cls.check_noise(law, budget, size, multiple)
+        return solver
+
+    def _check_rounds(self, objective: LinearObjective) -> None:
+        if self.n_rounds > min(self.n_steps, objective.most_features):
+            raise Refused(
+                f"solver={self.key!r} selects features in every round and releases "
+                f"their values after it. Got n_rounds={self.n_rounds} with "
+                f"n_steps={self.n_steps} and {objective.n_nonzero} features to select. "
+                "Use n_rounds=None."
+            )
+
+    @property
+    def mechanism(self) -> str:
+        return (
+            f"Gumbel selection of features and {self.noise_law.name} noise on their "
+            "values, composed numerically"
+        )
+
+    def selections(self, objective: LinearObjective) -> int:
+        """How many features are selected privately: none if all are."""
+        return (
+            objective.most_features
+            if objective.most_features < objective.n_features
+            else 0
+        )
+
+    def selection_reach(self, objective: LinearObjective) -> float:
+        """Bounded range of every selection times the noise multiplier."""
+        odds = self.selection_share / (1 - self.selection_share)
+        odds *= self.n_steps / self.selections(objective)
+        # A selection's mu is about half its range.
+        return odds if self.noise_law.is_pure else 2 * math.sqrt(odds)
+
+    def plan(self, objective: LinearObjective) -> Plan:
+        values = Line(self.n_steps, law=self.noise_law)
+        selections = self.selections(objective)
+        if not selections:
+            return Plan((values,))
+        chosen = Line(selections, law=Choices(self.selection_reach(objective)))
+        return Plan((values, chosen))
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        """Of the values of all features that will be chosen, but for rounding."""
+        rows = ValueRows.of(objective, objective.most_features, self.shortening)
+        return rows.bound(self.residual_clip).under(objective.adjacency)
+
+    def clip(self, step: int) -> float:
+        """Norm to which residuals are clipped in a step's values."""
+        return self.residual_clip * max(_LEAST_CLIP, self.clip_decay**step)
+
+    def rounds(self, objective: LinearObjective) -> dict[int, int]:
+        """How many features each step selects; steps that select none are left out.
+
+        Every round selects at least one and the first ones the most, in arithmetic
+        progression. The very first step is the intercept's, if steps are left for it.
+        """
+        more, n = self.selections(objective) - self.n_rounds, self.n_rounds
+        if more < 0:
+            return {}
+        first = int(objective.fit_intercept and self.n_steps > n)
+        ends = [more * t * (2 * n + 1 - t) // (n * (n + 1)) for t in range(n + 1)]
+        return {first + t: 1 + ends[t + 1] - ends[t] for t in range(n)}
+
+    def scores(self, objective: LinearObjective, step: int) -> GradientScores:
+        """What a step selects features by."""
+        return GradientScores(
+            objective,
+            residual_clip=_SCORE_CLIP * self.clip(step),
+            entry_clip=self.score_clip * objective.entry_bound,
+        )
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        d, rounds = objective.n_features, self.rounds(objective)
+        chosen = np.arange(0 if rounds else d)
+        walk, scale = PeelingWalk(self.step_size, objective), 0.0
+        for t in range(self.n_steps):
+            if t in rounds:
+                left = np.delete(np.arange(d), chosen)
+                scores = self.scores(objective, t).at(walk.weights, among=left)
+                more = scores.read(answers.choose(scores, rounds[t], line=1))
+                chosen = np.union1d(chosen, more)
+            columns = tuple(chosen.tolist())
+            values = Values(objective, columns, self.clip(t), self.shortening)
+            query = values.at(walk.weights)
+            released = answers.ask(query)
+            walk.step(query.read(released.value) / objective.n_samples)
+            scale = max(scale, released.deviation)
+            progress.step(t + 1, self.n_steps)
+        return Solution(walk.weights, scale)
+
+
+def _step_size(objective: LinearObjective) -> float:
+    """Inverse curvature of a feature, as far as public bounds tell."""
+    alike = 2 * math.sqrt(objective.n_features * objective.full_entries)
+    bend = objective.loss.smoothness
+    if not objective.has_dense_rows:
+        bend = max(bend, _LEAST_BEND)
+    curvature = bend * objective.data_norm**2 + objective.alpha
+    return min(alike, objective.n_features) / curvature

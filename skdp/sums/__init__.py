@@ -1,0 +1,1 @@
+"""Sums over records: what one row adds, and the bound on it. Private."""

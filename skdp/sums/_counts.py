@@ -1,0 +1,726 @@
+"""Counts: at thresholds, of codes, of states, of cells; and consistent histograms."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp._arrays import FloatArray, IntArray, scale_rows, with_entries
+from skdp._input import to_unit
+from skdp.privacy.accounting._relations import Adjacency
+from skdp.privacy.release._query import Bound, Layout
+from skdp.sums._exact import (
+    Summed,
+    Sums,
+    WholeSum,
+    below,
+    blocks_of,
+    nearest,
+    total_rounding,
+    unit_for,
+)
+from skdp.tables._source import Block, Source, counted, has_shares
+
+# ------------------------------ Counts at or below thresholds, centred, as one vector
+# A record adds, for each threshold of its features, 1/2 if it is at or below and -1/2
+# if it is above; the null record adds 0. Sensitivities are derived in
+# ``docs/proofs/preprocessing.md``, Lemmas 5 and 6.
+
+
+# In which shares of a half are summed, exactly for 2^16 rows of a block.
+_UNIT = 2.0**-30
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(Summed):
+    """Half of (at or below - above), for two thresholds of each feature.
+
+    `thresholds`, of shape (2, n_features), are public, or released.
+    """
+
+    thresholds: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.thresholds.size,)
+
+    @property
+    def family(self) -> Hashable:
+        return Counts
+
+    def bound(self) -> Bound:
+        return count_bound(self.thresholds.shape[1])
+
+    def slack(self, layout: Layout) -> float:
+        # Halves are whole units; shares of halves are rounded to them.
+        rows = layout.rows_of_unit
+        return 2 * rows * math.sqrt(self.thresholds.size) * _UNIT / 2 * (rows > 1)
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        total = WholeSum(self.shape)
+        for block in blocks_of(reader, rows):
+            parts = [
+                np.where(threshold >= block.X, 0.5 / _UNIT, -0.5 / _UNIT)
+                for threshold in self.thresholds
+            ]
+            units = [np.rint(counted(part, block.present)) for part in parts]
+            total.add(np.concatenate([part.sum(axis=0) for part in units]))
+        return (total,)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * _UNIT
+
+    def at_or_below(self, released: FloatArray, n_samples: int) -> FloatArray:
+        """The counts that a released vector stands for; post-processing."""
+        return released.reshape(self.thresholds.shape) + n_samples / 2
+
+
+def count_bound(n_features: int) -> Bound:
+    """L2 bounds on the centred counts of two thresholds for each feature."""
+    return Bound(
+        zero_out=math.sqrt(n_features / 2) * (1 + 1e-12),
+        replace_one=math.sqrt(2 * n_features) * (1 + 1e-12),
+    ).of_shares()
+
+
+# --------------------- How many records have each code of some columns, as one vector
+# A record adds 1 to one number of each column, a row of a user its share. Sensitivities
+# are derived in ``docs/proofs/newton_boosting.md``, Lemma 5.
+
+
+# In which shares of rows are counted: exactly for 2^31 rows of a block, or users.
+_CODE_UNIT = 2.0**-22
+
+
+@dataclass(frozen=True)
+class CodeCounts(Summed):
+    """Counts of codes, one column after the other.
+
+    Parameters
+    ----------
+    columns : tuple of int
+        Which columns.
+    n_bins : tuple of int
+        How many codes each of them has.
+    """
+
+    columns: tuple[int, ...]
+    n_bins: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(self.n_bins),)
+
+    @property
+    def family(self) -> Hashable:
+        return self
+
+    def bound(self) -> Bound:
+        n_columns = len(self.columns)
+        return Bound(
+            zero_out=math.sqrt(n_columns) * (1 + 1e-12),
+            replace_one=math.sqrt(2 * n_columns) * (1 + 1e-12),
+        ).of_shares()
+
+    def slack(self, layout: Layout) -> float:
+        # Counts are whole units, and exact; rounded down, shares are shares still.
+        return 0.0
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        total = WholeSum(self.shape)
+        for block in blocks_of(reader, rows):
+            units = np.floor(
+                counted(np.full(len(block.y), 1 / _CODE_UNIT), block.present)
+            )
+            is_there = units > 0
+            codes, units = block.X[is_there], units[is_there]
+            each = [
+                np.bincount(codes[:, column], units, minlength=size)
+                for column, size in zip(self.columns, self.n_bins, strict=True)
+            ]
+            total.add(np.concatenate(each))
+        return (total,)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * _CODE_UNIT
+
+
+# ------------------- Sums over records of two numbers for each feature, as one vector
+# In units of the declared bounds a value is v in [-1, 1]. One record contributes, for
+# each feature, (a, k b) with a in [-1, 1] and b in [-1/2, 1/2]:
+#
+# ``SQUARES``
+#     a = v, b = v^2 - 1/2, k = sqrt(2).
+# ``PRESENCE``
+#     a = v and b = 1/2 where a value is present, a = 0 and b = -1/2 where it is
+#     missing,
+#     k = sqrt(3).
+#
+# k is the largest weight that costs nothing under replace_one; b is centred, because
+# the null record contributes 0. All numbers are rounded to whole units, whose sums are
+# exact in any order. Sensitivities are derived in ``docs/proofs/preprocessing.md``.
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """One kind of pairs.
+
+    `split` takes values in [-1, 1] of shape (n_rows, n_features), NaN if missing, to
+    (a, b); `weight` is k above.
+    """
+
+    split: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+    weight: float
+
+    def record_norm(self, n_features: int) -> float:
+        """Largest norm of what one record contributes: zero_out, Lemmas 1, 3."""
+        return math.sqrt(n_features * (1 + self.weight**2 / 4))
+
+    def record_distance(self, n_features: int) -> float:
+        """Largest distance between two contributions: replace_one, Lemmas 2, 4."""
+        return 2 * math.sqrt(n_features)
+
+    def bound(self, n_features: int) -> Bound:
+        """L2 bounds on the vector of sums, in exact arithmetic."""
+        return Bound(
+            zero_out=self.record_norm(n_features) * (1 + 1e-12),
+            replace_one=self.record_distance(n_features) * (1 + 1e-12),
+        ).of_shares()
+
+
+@dataclass(frozen=True, eq=False)
+class PairSums(Summed):
+    """The sums of pairs over all records.
+
+    Bounds are the declared ones of the features.
+    """
+
+    pairs: Pairs
+    low: FloatArray
+    high: FloatArray
+    n_samples: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (2 * len(self.low),)
+
+    @property
+    def family(self) -> Hashable:
+        return PairSums
+
+    def bound(self) -> Bound:
+        return self.pairs.bound(len(self.low))
+
+    @property
+    def unit(self) -> float:
+        """Whole numbers are summed in this; all sums are exact in double precision."""
+        return unit_for(self.n_samples)
+
+    def slack(self, layout: Layout) -> float:
+        # Lemma 7: each b is rounded to units, and the total is multiplied by k.
+        root, half = math.sqrt(len(self.low)), self.unit / 2
+        # Of users each row's a and b once more, times their shares.
+        again = layout.rows_of_unit * half if layout.rows_of_unit > 1 else 0.0
+        rounded = self.pairs.weight * root * (half + again + 2.0**-52) + root * again
+        halves = self.pairs.weight * root / 2
+        return 2 * rounded + total_rounding(self.n_samples, halves)
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        sums = np.zeros((2, len(self.low)))
+        for block in blocks_of(reader, rows):
+            values = nearest(to_unit(block.X, self.low, self.high), self.unit)
+            first, second = self.pairs.split(values)
+            # The first are whole already.
+            for total, part in zip(
+                sums, (first, nearest(second, self.unit)), strict=True
+            ):
+                part = counted(part, block.present)
+                if has_shares(block.present):
+                    part = nearest(part, self.unit)
+                total += part.sum(axis=0)
+        return (WholeSum.of(sums / self.unit),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        total = sums[0].value() * self.unit
+        total[1] *= self.pairs.weight
+        return total.ravel()
+
+    def read(self, released: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Sums of a, and of b + 1/2, that a released vector stands for."""
+        first, second = released.reshape(2, -1)
+        return first, second / self.pairs.weight + self.n_samples / 2
+
+
+def shrunken_mean(total: FloatArray, count: Any, sigma: float) -> FloatArray:
+    """Means of values in [-1, 1] from noisy sums and counts; 0 where noise rules.
+
+    The mean is shrunk as if it had been uniform on [-1, 1] (variance 1/3). `sigma` is
+    the standard deviation of the noise in `total`.
+    """
+    count = np.maximum(count, 0.0)
+    below = count**2 + 3 * sigma**2
+    mean = np.divide(total * count, below, out=np.zeros_like(total), where=below > 0)
+    return np.asarray(np.clip(mean, -1.0, 1.0))
+
+
+def _squares(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return values, values * values - 0.5
+
+
+def _presence(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    is_missing = np.isnan(values)
+    return np.where(is_missing, 0.0, values), np.where(is_missing, -0.5, 0.5)
+
+
+SQUARES = Pairs(_squares, math.sqrt(2))
+PRESENCE = Pairs(_presence, math.sqrt(3))
+
+
+# ------------------------------------------------------------------------------------
+# Sums of shares in states: the histograms of all declared columns as one vector
+# A record has shares in a few states, at least 0, which add up to at most 1 in each of
+# its parts. They are rounded down to whole units, whose sums are exact in any order.
+# Sensitivities are derived in ``docs/proofs/centred_descent.md``, Lemma 1.
+
+
+def even_knots(n_intervals: int) -> tuple[float, ...]:
+    """Ends of so many intervals of equal length over [-1, 1]."""
+    return tuple(np.linspace(-1.0, 1.0, n_intervals + 1).tolist())
+
+
+@dataclass(frozen=True)
+class StateSums(Summed):
+    """How much all records together are in each state, and their targets at each knot.
+
+    Parameters
+    ----------
+    n_states, n_samples : int
+    most_parts : int
+        In how many parts one record can be at once.
+    knots : tuple of float, default=()
+        Rising numbers. A target has shares in the two knots beside it, in proportion to
+        its distance from the other, so that the mean over knots is that of the targets.
+        Empty: targets are not asked for.
+    n_labels : int, default=0
+        How many labels there are, where targets are labels 0, 1, ...: a record is
+        wholly in one of them. Not with `knots`.
+    """
+
+    n_states: int
+    n_samples: int
+    most_parts: int
+    knots: tuple[float, ...] = ()
+    n_labels: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_states + self._n_knots,)
+
+    @property
+    def _n_knots(self) -> int:
+        return len(self.knots) or self.n_labels
+
+    @property
+    def _parts(self) -> int:
+        return self.most_parts + (self._n_knots > 0)
+
+    @property
+    def family(self) -> Hashable:
+        return self
+
+    def bound(self) -> Bound:
+        return Bound(
+            zero_out=math.sqrt(self._parts) * (1 + 1e-12),
+            replace_one=math.sqrt(2 * self._parts) * (1 + 1e-12),
+        ).of_shares()
+
+    @property
+    def unit(self) -> float:
+        """Whole numbers are summed in this; all sums are exact in double precision."""
+        return unit_for(self.n_samples)
+
+    def slack(self, layout: Layout) -> float:
+        # Rounded down, shares are shares still, and their sums are exact.
+        return 0.0
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        states, knots = np.zeros(self.n_states), np.zeros(self._n_knots)
+        for block in blocks_of(reader, rows):
+            shares = counted(np.ones(len(block.y)), block.present)
+            if self.n_states:
+                X = block.X if block.present is None else scale_rows(block.X, shares)
+                states += np.asarray(self._whole(X).sum(axis=0)).ravel()
+            if self.knots:
+                knots += self._at_knots(block.y, shares)
+            if self.n_labels:
+                own = below(shares, self.unit)
+                # What stands in the place of a null record may be no label.
+                labels = np.clip(block.y, 0, self.n_labels - 1).astype(np.int64)
+                knots += np.bincount(labels, own, self.n_labels)
+        return (WholeSum.of(np.concatenate([states, knots]) / self.unit),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.unit
+
+    def _whole(self, X: Any) -> Any:
+        """Shares in whole units."""
+        if not issparse(X):
+            return below(X.astype(np.float64, copy=False), self.unit)
+        return with_entries(X, below(X.data.astype(np.float64, copy=False), self.unit))
+
+    def _at_knots(self, targets: FloatArray, own: FloatArray) -> FloatArray:
+        """Sums of the targets' shares in their two neighbouring knots.
+
+        `own` is with which share each row counts.
+        """
+        places = np.array(self.knots)
+        last = len(places) - 2
+        inside = np.clip(targets, places[0], places[-1])
+        knot = np.minimum(np.searchsorted(places, inside, side="right") - 1, last)
+        share = (inside - places[knot]) / (places[knot + 1] - places[knot])
+        sums = np.bincount(knot, below((1 - share) * own, self.unit), last + 2)
+        above = np.bincount(knot + 1, below(share * own, self.unit), last + 2)
+        return np.asarray(sums + above)
+
+
+# ------------------------------------------------------------------------------------
+# Histograms, cross-tables and moments of declared columns, as one weighted vector
+# A record adds 1 to one number of each histogram and cross-table, and its value and
+# square to the moments of each column that has such; a user adds the mean of this over
+# the own rows. Every part is multiplied by a public weight. Sensitivities are derived
+# in ``docs/proofs/describe.md``.
+
+
+class TablePart(ABC):
+    """Numbers that are summed of each record; public.
+
+    Attributes
+    ----------
+    zero_out, replace_one : float
+        Largest norm of what one record adds, and largest distance between two.
+    """
+
+    zero_out: ClassVar[float]
+    replace_one: ClassVar[float]
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Of the sums."""
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def rounded(self, rows_of_unit: int) -> float:
+        """By how many units what a record, or a user, adds may be rounded; L2."""
+        return 0.0
+
+    def moved(self, adjacency: Adjacency) -> float:
+        """How far one record can move the sums."""
+        return {"zero_out": self.zero_out, "replace_one": self.replace_one}[adjacency]
+
+    @property
+    def factors(self) -> FloatArray:
+        """By what each sum is multiplied within the part, of shape (size,)."""
+        return np.ones(self.size)
+
+    @abstractmethod
+    def whole(self, X: Any, unit: float, shares: FloatArray | None) -> FloatArray:
+        """Sums over present rows, as whole numbers of units. Private.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+        unit : float
+        shares : ndarray of shape (n_rows,) or None
+            With which rows of users count, multiples of the unit; None: each with 1.
+        """
+
+
+@dataclass(frozen=True)
+class CellCounts(TablePart):
+    """How many records are in each cell: a histogram, or a cross-table of several.
+
+    Parameters
+    ----------
+    columns : tuple of int
+        Which columns of a row hold codes.
+    cells : tuple of tuple of int
+        For each of them the cell of each code: 0, 1, ..., each at least once.
+    """
+
+    zero_out = 1.0
+    replace_one = math.sqrt(2)
+
+    columns: tuple[int, ...]
+    cells: tuple[tuple[int, ...], ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(max(cells) + 1 for cells in self.cells)
+
+    def whole(self, X: Any, unit: float, shares: FloatArray | None) -> FloatArray:
+        places = [
+            np.array(cells)[X[:, column].astype(np.int64)]
+            for column, cells in zip(self.columns, self.cells, strict=True)
+        ]
+        flat = np.ravel_multi_index(places, self.shape)
+        # Sums of multiples of the unit, which are exact.
+        return np.bincount(flat, shares, self.size) / unit
+
+
+@dataclass(frozen=True)
+class CellMoments(TablePart):
+    """Sums of v and of k (v^2 - 1/2) for values v in [-1, 1]; missing ones add 0.
+
+    Parameters
+    ----------
+    column : int
+        Which column of a row holds the value; NaN if it is missing.
+    """
+
+    # The largest weight of squares that costs nothing under replace_one.
+    k: ClassVar[float] = math.sqrt(2)
+    zero_out = math.sqrt(1.5)
+    replace_one = 2.0
+
+    column: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (2,)
+
+    def rounded(self, rows_of_unit: int) -> float:
+        # The square of each value; of users each row's pair once more, times its share.
+        again = rows_of_unit * math.hypot(1.0, self.k) / 2 if rows_of_unit > 1 else 0.0
+        return self.k / 2 + again
+
+    @property
+    def factors(self) -> FloatArray:
+        return np.array([1.0, self.k])
+
+    def whole(self, X: Any, unit: float, shares: FloatArray | None) -> FloatArray:
+        values = X[:, self.column]
+        is_there = ~np.isnan(values)
+        values = nearest(values[is_there], unit)
+        squares = nearest(values * values - 0.5, unit)
+        if shares is not None:
+            values = nearest(values * shares[is_there], unit)
+            squares = nearest(squares * shares[is_there], unit)
+        return np.array([values.sum(), squares.sum()]) / unit
+
+
+@dataclass(frozen=True)
+class TableSums(Summed):
+    """Sums of several parts, each multiplied by its weight.
+
+    Parameters
+    ----------
+    parts : tuple of TablePart
+    weights : tuple of float
+    n_samples : int
+    """
+
+    parts: tuple[TablePart, ...]
+    weights: tuple[float, ...]
+    n_samples: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (sum(part.size for part in self.parts),)
+
+    @property
+    def family(self) -> Hashable:
+        return TableSums
+
+    def bound(self) -> Bound:
+        return Bound(
+            zero_out=self._moved("zero_out") * (1 + 1e-12),
+            replace_one=self._moved("replace_one") * (1 + 1e-12),
+        ).of_shares()
+
+    def _moved(self, adjacency: Adjacency) -> float:
+        """All parts at once: one record can be the worst for each of them."""
+        return math.hypot(
+            *(
+                weight * part.moved(adjacency)
+                for part, weight in zip(self.parts, self.weights, strict=True)
+            )
+        )
+
+    @property
+    def unit(self) -> float:
+        """Values are rounded to this; all sums are exact in double precision."""
+        return unit_for(self.n_samples)
+
+    def slack(self, layout: Layout) -> float:
+        # Squares are rounded to units, of either side; totals are scaled.
+        rounded = math.hypot(
+            *(
+                w * part.rounded(layout.rows_of_unit)
+                for part, w in zip(self.parts, self.weights, strict=True)
+            )
+        )
+        each = 2 * rounded * (self.unit + 2.0**-51)
+        return each + total_rounding(self.n_samples, self._moved("zero_out"), 2)
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        total = WholeSum(self.shape)
+        for block in blocks_of(reader, rows):
+            X, shares = _present(block, self.unit)
+            total.add(
+                np.concatenate([p.whole(X, self.unit, shares) for p in self.parts])
+            )
+        return (total,)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return np.asarray(sums[0].value() * self.unit * self._factors)
+
+    @cached_property
+    def _factors(self) -> FloatArray:
+        """By what each sum is multiplied in the vector."""
+        pairs = zip(self.parts, self.weights, strict=True)
+        return np.concatenate([weight * part.factors for part, weight in pairs])
+
+    def read(self, released: FloatArray) -> list[FloatArray]:
+        """The sums of each part that a released vector stands for; post-processing."""
+        ends = np.cumsum([part.size for part in self.parts])[:-1]
+        return [
+            found.reshape(part.shape)
+            for found, part in zip(
+                np.split(released / self._factors, ends), self.parts, strict=True
+            )
+        ]
+
+
+def _present(block: Block, unit: float) -> tuple[Any, FloatArray | None]:
+    """Rows that are there, and shares of users' rows on the grid.
+
+    Shares are rounded down, so that those of a user add up to 1 at the most still.
+    """
+    if block.present is None:
+        return block.X, None
+    if not has_shares(block.present):
+        return block.X[block.present], None
+    return block.X, below(block.present, unit)
+
+
+# ----------------------------- Post-processing of released counts; reads nothing else
+
+
+def consistent(counts: FloatArray, total: float) -> FloatArray:
+    """The nearest counts, in squares, that are at least 0 and add up to a total.
+
+    Parameters
+    ----------
+    counts : ndarray of any shape
+        Released.
+    total : float of at least 0
+        Public.
+    """
+    # The projection lowers all counts alike and cuts at 0; see Duchi, Shalev-Shwartz,
+    # Singer and Chandra (2008), Efficient projections onto the l1-ball, figure 1.
+    falling = np.sort(counts, axis=None)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
+    # Those that stay positive come first; the largest of all does, unless total is 0.
+    lowered = excess[max(int(np.count_nonzero(falling > excess)), 1) - 1]
+    return np.asarray(np.maximum(counts - lowered, 0.0))
+
+
+# Fewer records than there should be are believed at so many deviations: by chance
+# once in 500 million tables.
+_BELIEVED = 6.0
+
+
+@dataclass(frozen=True)
+class Total:
+    """How many records are in some cell.
+
+    Parameters
+    ----------
+    count : float
+        n, unless released counts say that far fewer are: null records are in no cell.
+    error : float
+        Standard deviation of the noise in it; 0 for n, which is public.
+    """
+
+    count: float
+    error: float = 0.0
+
+    @classmethod
+    def of(cls, tables: Sequence[tuple[FloatArray, float]], n_samples: int) -> Total:
+        """From released tables of all records, each with its noise.
+
+        Parameters
+        ----------
+        tables : sequence of (counts, standard deviation of each count)
+        n_samples : int
+            Public.
+        """
+        sums = np.array([float(counts.sum()) for counts, _ in tables])
+        if not any(error for _, error in tables):
+            return cls(float(np.rint(sums[0])))
+        # Each sum has the noise of its cells; the mean of least variance.
+        weights = np.array([1 / (error**2 * counts.size) for counts, error in tables])
+        found = float(sums @ weights / weights.sum())
+        error = 1 / math.sqrt(float(weights.sum()))
+        if n_samples - found < _BELIEVED * error:
+            return cls(float(n_samples))
+        return cls(max(found, 0.0), error)
+
+    def share_out(self, counts: FloatArray, error: float) -> FloatArray:
+        """Consistent counts; those without noise are whole but for rounding."""
+        return consistent(counts, self.count) if error else np.rint(counts)
+
+
+def place_of_rank(counts: FloatArray, rank: float) -> float:
+    """Where so many records lie below, in intervals from the first; straight in each.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_intervals,)
+        At least 0; one of them above 0.
+    rank : float
+        Brought between 0 and their sum.
+    """
+    cumulated = np.cumsum(counts)
+    rank = min(max(rank, 0.0), float(cumulated[-1]))
+    # The first interval that reaches the rank and is not empty.
+    i = min(int(np.searchsorted(cumulated, rank)), len(counts) - 1)
+    while counts[i] <= 0:
+        i += 1
+    below = float(cumulated[i] - counts[i])
+    return i + min(max((rank - below) / float(counts[i]), 0.0), 1.0)
+
+
+def rank_deviation(deviation: float, place: float, n_intervals: int) -> float:
+    """Standard deviation of the noise in the number of records below a place.
+
+    Of counts that are brought to a known sum; that they are also at least 0 makes it
+    smaller.
+    """
+    share = place / n_intervals
+    return deviation * math.sqrt(n_intervals * share * (1 - share))

@@ -1,0 +1,289 @@
+"""Exact sums: whole numbers on a public grid, the same in any order."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp.tables._source import Block, Source
+
+# ------------------------------------------------------------------------------------
+# Sums that no order of the terms changes: whole numbers of a public unit
+# Multiples of a power of two add up in double precision without rounding while no sum
+# passes 2^53 of them, so that neither the order of records nor that of blocks, threads
+# or lanes shows. Where terms are products, whole numbers are kept in two words.
+
+
+# Relative to what is summed, finer ones would tell nothing more.
+_FINEST = 40
+# Of the lower word.
+_LOW_BITS = 32
+
+
+def unit_for(n_samples: int, most: float = 1.0) -> float:
+    """A power of two, in units of which so many terms up to `most` add up exactly.
+
+    Parameters
+    ----------
+    n_samples : int
+    most : float in (0, inf)
+        Largest magnitude of a term.
+    """
+    bits = math.ceil(math.log2(max(n_samples, 2))) + math.ceil(math.log2(most))
+    return 2.0 ** -min(_FINEST, 52 - bits)
+
+
+def nearest(values: FloatArray, unit: float) -> FloatArray:
+    """Values rounded to multiples of a power of two; NaN stays."""
+    return _on_grid(values, unit, np.rint)
+
+
+def below(values: FloatArray, unit: float) -> FloatArray:
+    """The largest multiples of a power of two that are not above the values."""
+    return _on_grid(values, unit, np.floor)
+
+
+def _on_grid(values: FloatArray, unit: float, rounded: Any) -> FloatArray:
+    scaled: FloatArray = values * (1 / unit)
+    rounded(scaled, out=scaled)
+    scaled *= unit
+    return scaled
+
+
+def total_rounding(n_samples: int, record_norm: float, n_steps: int = 1) -> float:
+    """By how much two neighbours' exact totals move apart when they become floats.
+
+    A total is at most `n_samples` times `record_norm`; each of `n_steps` operations on
+    it rounds to nearest.
+    """
+    return 2 * (n_steps + 1) * n_samples * record_norm * UNIT_ROUNDOFF
+
+
+class WholeSum:
+    """A sum of arrays of whole numbers, exact whatever their number.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._high = np.zeros(shape, dtype=np.int64)
+        self._low = np.zeros(shape, dtype=np.int64)
+
+    def add(self, terms: Any) -> None:
+        """Add whole numbers below 2^62, an array of int64 or of float64."""
+        self._low += np.asarray(terms).astype(np.int64, copy=False)
+        carried: IntArray = self._low >> _LOW_BITS
+        self._high += carried
+        self._low -= carried << _LOW_BITS
+
+    @classmethod
+    def of(cls, terms: Any) -> Self:
+        """A sum of one array of whole numbers below 2^62."""
+        total = cls(np.shape(terms))
+        total.add(terms)
+        return total
+
+    @classmethod
+    def of_words(cls, high: IntArray, low: IntArray) -> Self:
+        """What two words stand for, the lower one not yet carried."""
+        total = cls.of(low)
+        total._high += high
+        return total
+
+    def include(self, other: WholeSum) -> None:
+        self._high += other._high
+        self.add(other._low)
+
+    def value(self) -> FloatArray:
+        """The total, rounded once."""
+        # Both words are exact: the upper one has fewer than 53 bits of so few records.
+        return np.asarray(self._high * 2.0**_LOW_BITS + self._low)
+
+
+# ------------------------------------------------------------------------------------
+# Public grids, on which sums over records are sums of integers: exact in any order
+# Rows are integers of 22 bits, residuals of 18, weights of 30: every sum of products of
+# a row with weights, and of 2^13 rows with residuals, is an integer below 2^53, which
+# double precision holds whatever is added first. Lemma 4 of
+# ``docs/proofs/noisy_gd.md``.
+
+
+ROW_BITS, RESIDUAL_BITS = 22, 18
+# Of products whose sums double precision holds.
+MOST_ROWS = 2 ** (53 - ROW_BITS - RESIDUAL_BITS)
+_WEIGHT_BITS = 30
+# From where on powers of two are ordinary doubles, with room for those of rows.
+_LEAST_EXPONENT = -900
+
+
+def norm_exponent(weights: FloatArray) -> int:
+    """The least e of which ``|weights| < 2^e``, but for rounding; public."""
+    largest = float(np.max(np.abs(weights), initial=0.0))
+    if largest == 0.0:
+        return _LEAST_EXPONENT + _WEIGHT_BITS
+    # Squares of the largest weights overflow, those of the smallest vanish.
+    norm = largest * float(np.linalg.norm(weights / largest))
+    return max(math.frexp(norm)[1], _LEAST_EXPONENT + _WEIGHT_BITS)
+
+
+def on_grid(weights: FloatArray, bits: int = _WEIGHT_BITS) -> FloatArray:
+    """Released weights, rounded to 2^-bits of their norm; post-processing."""
+    unit = 2.0 ** (norm_exponent(weights) - bits)
+    units = np.floor(weights / unit + 0.5)
+    return np.asarray(units * unit)
+
+
+def units_of(weights: FloatArray) -> tuple[IntArray, float]:
+    """Weights of `on_grid` as integers, of norm below 2^33, and their unit."""
+    # Two bits more: rounding may have carried the norm over a power of two.
+    unit = 2.0 ** (norm_exponent(weights) - _WEIGHT_BITS - 2)
+    return (weights / unit).astype(np.int64), unit
+
+
+class ExactTotal:
+    """Sums of integers in two words, the same for any order and any parts.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    bits : int in [0, 62]
+        No record adds more than 2^bits to any of the sums.
+    """
+
+    def __init__(self, shape: tuple[int, ...], bits: int) -> None:
+        self._low = np.zeros(shape, dtype=np.int64)
+        self._high = np.zeros(shape, dtype=np.int64)
+        self._most, self._rows = 2 ** (62 - bits), 0
+
+    def add(self, part: NDArray[np.int64], n_rows: int) -> None:
+        """Add what `n_rows` records, at most ``2^(62 - bits)``, sum up to."""
+        if self._rows + n_rows > self._most:
+            self._carry()
+        self._low += part
+        self._rows += n_rows
+
+    def _carry(self) -> None:
+        self._high += self._low >> 32
+        self._low &= 0xFFFFFFFF
+        self._rows = 0  # what is left is far below the last bit of 64
+
+    def whole(self) -> WholeSum:
+        return WholeSum.of_words(self._high, self._low)
+
+    def value(self) -> FloatArray:
+        """The sums, each rounded once."""
+        return self.whole().value()
+
+
+# ------------------------------------------------------------------------------------
+# Queries that follow from whole numbers, which parts of the records can add up apart
+# Such sums are exact in any order, so that it does not matter where a record is, how
+# records are divided, or which part answers first.
+
+
+# Whole numbers that are summed, by what they are of. Private.
+Sums = tuple[WholeSum, ...]
+
+
+class Summed(ABC):
+    """A query whose answer follows from whole sums alone."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it does; public."""
+        return True
+
+    @abstractmethod
+    def whole_sums(self, reader: Any, rows: IntArray | None) -> Sums:
+        """The sums over all records of a reader, or over `rows`. Private."""
+
+    @abstractmethod
+    def from_whole(self, source: Any, sums: Sums) -> FloatArray:
+        """The exact answer. Private; no record of `source` is read."""
+
+    def total(self, reader: Any, rows: IntArray | None) -> FloatArray:
+        """The exact answer over all records, or over `rows`, which rise. Private."""
+        return self.from_whole(reader, self.whole_sums(reader, rows))
+
+
+def added(parts: list[Sums]) -> Sums:
+    """Sums over all of several parts, at least one."""
+    total, *others = parts
+    for part in others:
+        for own, other in zip(total, part, strict=True):
+            own.include(other)
+    return total
+
+
+# ----------------------------------------- Blocks of a source, or of some of its rows
+
+
+def blocks_of(source: Source, rows: IntArray | None) -> Iterator[Block]:
+    """All blocks, or the chosen rows of each; `rows` rise. Private."""
+    start = 0
+    for block in source.blocks():
+        end = start + len(block.y)
+        if rows is None:
+            yield block
+        else:
+            first, last = np.searchsorted(rows, [start, end])
+            chosen = rows[first:last] - start
+            present = None if block.present is None else block.present[chosen]
+            yield Block(block.X[chosen], block.y[chosen], present)
+        start = end
+
+
+# ------------------------------------- What a pass over rows leaves for the next ones
+
+
+class Sized(Protocol):
+    """Some rows that may be kept."""
+
+    @property
+    def n_bytes(self) -> int:
+        """About what they take in memory."""
+        ...
+
+
+Blocks = TypeVar("Blocks", bound=Sized)
+
+
+class KeptRows(Generic[Blocks]):
+    """Blocks of a first pass for those that follow: all of them, or none. Private.
+
+    Which of the two may follow from how many rows there are, which is no public fact of
+    users. So sums must have the same bits either way, and nothing is told of it.
+
+    Parameters
+    ----------
+    most_bytes : float
+        All are kept that take no more.
+    """
+
+    def __init__(self, most_bytes: float) -> None:
+        self._most_bytes = most_bytes
+        self._blocks: list[Blocks] | None = None
+
+    def passed(self, read: Callable[[], Iterable[Blocks]]) -> Iterator[Blocks]:
+        """One pass; `read` is called if nothing is kept."""
+        if self._blocks is not None:
+            yield from self._blocks
+            return
+        kept, n_bytes = list[Blocks](), 0
+        for block in read():
+            n_bytes += block.n_bytes
+            kept.append(block)
+            if n_bytes > self._most_bytes:
+                kept.clear()
+                self._most_bytes = -1.0  # nor in a later pass
+            yield block
+        if n_bytes <= self._most_bytes:
+            self._blocks = kept

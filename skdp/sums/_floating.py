@@ -1,0 +1,296 @@
+"""Sums of per-record gradients of a linear model over clipped rows.
+
+The only arithmetic between private records and a query. Every row is scaled to
+norm at most `data_norm` (clip, never look), the null record is masked at the last
+step, and the rounding error of the sum is bounded so that it can be charged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from skdp._arrays import UNIT_ROUNDOFF, FloatArray, with_entries
+from skdp.losses._objective import LinearObjective
+from skdp.losses._weighted import clip_of, heaviest_pair
+from skdp.privacy.release._query import Bound
+from skdp.sums._exact import blocks_of
+from skdp.sums._grid_rows import RowClip
+from skdp.tables._source import Block, Source, counted, is_stable
+
+# Numbers in a table from which on compiled code makes up for the time to load it.
+_WORTH_COMPILING = 10_000_000
+
+
+def gradient_bound(
+    objective: LinearObjective,
+    residual_clip: float = math.inf,
+    weights_norm: float = math.inf,
+    intercept_weight: float = 1.0,
+) -> Bound:
+    """L2 bound on the gradient sum at public weights, in exact arithmetic.
+
+    Both relations are derived on the proof page ``docs/proofs/noisy_gd.md``.
+
+    Residuals are clipped to the norm `residual_clip`. `weights_norm` is the spectral
+    norm of the released weights at which the gradient is taken; the bound may depend on
+    it because the weights are already public. `intercept_weight`, in (0, 1], is a
+    factor on the intercept's row of the query, and the intercept's weights count
+    divided by it.
+    """
+    loss = objective.loss
+    norm = rho = objective.data_norm
+    if objective.fit_intercept:
+        rho *= math.sqrt(1 + intercept_weight**2)
+    radius = rho * weights_norm
+    if objective.product_norm is not None:
+        # Rows in products are not those in sums (docs/proofs/linear_start.md).
+        ahead = objective.data_norm * intercept_weight * objective.fit_intercept
+        radius = math.hypot(objective.product_norm, ahead) * weights_norm
+    radius += math.hypot(*objective.offset)
+    one_record = min(loss.zero_out_bound(radius), residual_clip)
+    two_records = 2 * one_record
+    # Diameters are of raw predictions that are products of the very rows in the sum.
+    is_of_rows = objective.product_norm is None and not objective.offset
+    # Clipping does not shrink all of them.
+    if math.isinf(residual_clip) and is_of_rows:
+        two_records = min(two_records, loss.replace_one_bound(radius))
+    replaced = rho * two_records
+    # Of one sign the intercept's parts take each other off (Lemma 3f).
+    by_signs = one_record * max(2 * norm, heaviest_pair(loss, residual_clip) * rho)
+    replaced = min(replaced, by_signs)
+    return Bound(zero_out=rho * one_record, replace_one=replaced)
+
+
+def query_sensitivity(
+    objective: LinearObjective,
+    residual_clip: float = math.inf,
+    weights_norm: float = math.inf,
+    intercept_weight: float = 1.0,
+) -> float:
+    """`gradient_bound` under the objective's adjacency, of records only."""
+    bound = gradient_bound(objective, residual_clip, weights_norm, intercept_weight)
+    return bound.under(objective.adjacency)
+
+
+def sensitivity_for_rules(
+    objective: LinearObjective,
+    residual_clip: float = math.inf,
+    weights_norm: float = math.inf,
+    intercept_weight: float = 1.0,
+) -> float:
+    """The same, or of users' shares: what defaults reckon with, and no query is."""
+    bound = gradient_bound(objective, residual_clip, weights_norm, intercept_weight)
+    return bound.of_shares().under(objective.adjacency)
+
+
+def rounding_slack(
+    objective: LinearObjective,
+    largest_block: int,
+    weights_norm: float,
+    moved_rows: int = 1,
+    amplification: float = 1.0,
+) -> float:
+    """Bound on what floating point adds to the sensitivity of a gradient sum.
+
+    Two computed sums differ by the exact difference, plus twice the error of one
+    sum (blocks of b rows, then n / b blocks, any order inside: relative error below
+    (b + n / b + 16) units in the last place of the sum of the records' norms), plus
+    the error of every row that is computed otherwise: of its factor and residual, and
+    of its raw prediction, which grows with the weights. One record's, if the layout of
+    the blocks is public; all `moved_rows` if it is not. Lemma 4 of the proof page. All
+    of it grows with the terms that cancel in centred rows, by `amplification`.
+    """
+    n, b, d = objective.n_samples, largest_block, objective.n_features
+    worst = objective.loss.zero_out_bound(math.inf)
+    record = objective.row_norm * worst
+    summation = 2 * n * (b + n / b + 16) * UNIT_ROUNDOFF
+    one_row = 8 * (d + 64) * UNIT_ROUNDOFF
+    row_norm = objective.row_norm * amplification
+    raw_error = (d + 16) * UNIT_ROUNDOFF * row_norm * weights_norm
+    moved = 2 * min(1.0, objective.loss.smoothness * raw_error / worst)
+    rows = summation + moved_rows * one_row
+    return record * (amplification * rows + moved_rows * moved)
+
+
+class GradientSum:
+    """Sums of gradients over a source; each call reads the source once.
+
+    The source is private. Every record's residual is clipped to the norm
+    `residual_clip`; with an infinite `data_norm` of the objective no row is clipped.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        objective: LinearObjective,
+        residual_clip: float = math.inf,
+    ) -> None:
+        self._source, self._objective = source, objective
+        self._residual_clip = residual_clip
+        # What clips a block's rows, if the source shows the same block every time.
+        self._is_stable = is_stable(source)
+        self._clips: dict[int, RowClip] = {}
+        self._factors: dict[int, FloatArray] = {}
+        self._is_compiled = (
+            objective.loss.n_outputs == 1
+            and math.isfinite(objective.data_norm)
+            and objective.n_samples * objective.n_features >= _WORTH_COMPILING
+            and source.is_row_major
+            and not objective.offset
+        )
+        self._double = np.empty((0, 0))
+
+    def __call__(
+        self, weights: FloatArray, rows: NDArray[np.int64] | None = None
+    ) -> FloatArray:
+        """Sum over the records of the gradients at `weights`, same shape.
+
+        With `rows`, in rising order, over these records only.
+        """
+        total = np.zeros_like(weights)
+        if rows is None and self._is_compiled:
+            self._add_compiled(total, weights)
+            return total
+        blocks = self._blocks() if rows is None else self._sampled_blocks(rows)
+        for X, clip, block in blocks:
+            raw = self._raw(X, clip, weights)
+            self._add_gradients(total, X, clip, raw, block)
+        return total
+
+    def of_intercept(self, weights: FloatArray) -> FloatArray:
+        """The intercept's row of the sum at `weights`, of shape (1, n_outputs)."""
+        total = np.zeros((1, weights.shape[1]))
+        for X, clip, block in self._blocks():
+            residual = self._residual(self._raw(X, clip, weights), block)
+            total += self._objective.intercept_value * residual.sum(axis=0)
+        return total
+
+    def with_value(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Sum of the losses and sum of the gradients at `weights`."""
+        value, total = 0.0, np.zeros_like(weights)
+        for X, clip, block in self._blocks():
+            raw = self._raw(X, clip, weights)
+            losses = self._objective.loss.value(block.y, raw)
+            value += float(np.sum(counted(losses, block.present)))
+            self._add_gradients(total, X, clip, raw, block)
+        return value, total
+
+    def products(
+        self, coef: FloatArray, rows: NDArray[np.int64] | None = None
+    ) -> Iterator[tuple[FloatArray, Block]]:
+        """Clipped rows times weights of shape (n_features, n_outputs), by blocks."""
+        blocks = self._blocks() if rows is None else self._sampled_blocks(rows)
+        for X, clip, block in blocks:
+            yield clip.predict(X, coef), block
+
+    def _blocks(self) -> Iterator[tuple[Any, RowClip, Block]]:
+        """Blocks in double precision with what clips their rows."""
+        for i, block in enumerate(self._source.blocks()):
+            clip = self._clip(i, block)  # before a copy in double precision is held
+            yield self._in_double(block.X), clip, block
+
+    def _clip(self, i: int, block: Block) -> RowClip:
+        """What clips the rows of block number i."""
+        if i in self._clips:
+            return self._clips[i]
+        bound = self._objective.data_norm
+        clip = RowClip() if math.isinf(bound) else RowClip.of(block.X, bound)
+        if self._is_stable:
+            self._clips[i] = clip
+        return clip
+
+    def _ordinary_factors(self, i: int, clip: RowClip, block: Block) -> FloatArray:
+        """Factors of the rows of block number i that are not kept apart."""
+        if i in self._factors:
+            return self._factors[i]
+        factors = clip.factors_of_ordinary(block)
+        if self._is_stable:
+            self._factors[i] = factors
+        return factors
+
+    def _sampled_blocks(
+        self, rows: NDArray[np.int64]
+    ) -> Iterator[tuple[Any, RowClip, Block]]:
+        """The chosen rows of each block, with what clips them."""
+        bound = self._objective.data_norm
+        for block in blocks_of(self._source, rows):
+            if not len(block.y):
+                continue
+            # A null record that is sampled leaves no trace, not even in the rounding
+            # of others: as if it had not been sampled.
+            real = slice(None) if block.present is None else block.present
+            X = block.X[real].astype(np.float64, copy=False)
+            clip = RowClip() if math.isinf(bound) else RowClip.of(X, bound)
+            yield X, clip, Block(X, block.y[real])
+
+    def _add_compiled(self, total: FloatArray, weights: FloatArray) -> None:
+        """The gradients of dense rows and one output, in one visit of every row."""
+        from skdp.sums._gradient_kernel import add_double_gradients as add_gradients
+
+        d = self._objective.n_features
+        intercept = weights[d, 0] if self._objective.fit_intercept else 0.0
+        for i, block in enumerate(self._source.blocks()):
+            clip = self._clip(i, block)
+            part = np.zeros(d)
+            residuals = add_gradients(
+                block.X,
+                self._ordinary_factors(i, clip, block),
+                block.y,
+                weights[:d, 0],
+                self._objective.intercept_value * intercept,
+                int(self._objective.loss.form),
+                self._objective.loss.form_constants,
+                self._residual_clip,
+                part,
+            )
+            total[:d, 0] += part
+            if self._objective.fit_intercept:
+                total[d] += self._objective.intercept_value * residuals
+            apart = clip.huge_part(block)
+            if apart is not None:
+                alone = RowClip(huge=np.arange(len(apart.y)), huge_rows=apart.X)
+                raw = self._raw(apart.X, alone, weights)
+                self._add_gradients(total, apart.X, alone, raw, apart)
+
+    def _in_double(self, X: Any) -> Any:
+        # The sum is taken in double precision whatever the storage is: in single
+        # precision its rounding error would exceed the sensitivity.
+        if X.dtype == np.float64:
+            return X
+        if issparse(X):
+            return with_entries(X, X.data.astype(np.float64))
+        if self._double.shape != X.shape:
+            self._double = np.empty(X.shape)
+        np.copyto(self._double, X)
+        return self._double
+
+    def _raw(self, X: Any, clip: RowClip, weights: FloatArray) -> FloatArray:
+        d = self._objective.n_features
+        raw = clip.predict(X, weights[:d])
+        if self._objective.fit_intercept:
+            raw += self._objective.intercept_value * weights[d]
+        return raw + self._objective.offset if self._objective.offset else raw
+
+    def _residual(self, raw: FloatArray, block: Block) -> FloatArray:
+        """Clipped residuals, 0 for null records."""
+        residual = self._objective.loss.residual(block.y, raw)
+        if math.isfinite(self._residual_clip):
+            norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))[:, None]
+            limit = clip_of(self._objective.loss, block.y, self._residual_clip)
+            residual *= limit / np.maximum(norms, limit)
+        return counted(residual, block.present)
+
+    def _add_gradients(
+        self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block
+    ) -> None:
+        d = self._objective.n_features
+        residual = self._residual(raw, block)
+        if self._objective.fit_intercept:
+            total[d] += self._objective.intercept_value * residual.sum(axis=0)
+        clip.add_gradients(X, total[:d], residual)

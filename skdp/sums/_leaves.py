@@ -1,0 +1,491 @@
+"""Sums over the leaves of trees, and the loss that trees save."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp._compiled import by_runs, n_threads_for
+from skdp.privacy.release._query import Bound, Layout
+from skdp.sums._exact import Summed, Sums, WholeSum, unit_for
+from skdp.tables._memory import held
+from skdp.tables._source import Source
+
+# ------------------------------------------------------------------------------------
+# LossFacts: what a loss of boosted trees knows beside predictions and targets
+
+
+LeafLoss = Literal["logistic", "softmax", "squared", "poisson", "quantile"]
+
+# With larger ones squares of what is left of units underflow, and steps are 0 / 0.
+_MOST_ORIGIN = 1e17
+
+
+@dataclass(frozen=True)
+class LossFacts:
+    """Public or released numbers that a loss depends on; most losses need none.
+
+    Parameters
+    ----------
+    level : float in (0, 1), default=0.5
+        Of the quantile.
+    origin : float in [0, 1e17], default=1.0
+        What targets of counts are above, where they are scaled to [-1, 1].
+    cap : float above 0, default=1.0
+        Mean from which on the curvature of counts is 1.
+    label_weights : tuple of float in (0, 1], default=()
+        By which records of each label are multiplied; empty: all by 1.
+    """
+
+    level: float = 0.5
+    origin: float = 1.0
+    cap: float = 1.0
+    label_weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        is_scaled = 0 <= self.origin <= _MOST_ORIGIN
+        is_known = 0 < self.level < 1 and is_scaled and self.cap > 0
+        if not is_known or not all(0 < each <= 1 for each in self.label_weights):
+            raise ValueError(
+                "Facts of a loss must be a level between 0 and 1, an origin from 0 to "
+                "1e17, a cap above 0, and weights of labels above 0 and up to 1. "
+                f"Got {self}. Scale them."
+            )
+
+    @property
+    def farthest(self) -> float:
+        """The highest mean of counts, in units of their scale."""
+        return self.origin + 1.0
+
+    @property
+    def typical_weight(self) -> float:
+        """Mean weight of records of labels that are as rare as they weigh much."""
+        weights = self.label_weights or (1.0,)
+        return len(weights) / sum(1 / each for each in weights)
+
+    def heaviest(self) -> tuple[float, float]:
+        """The two largest weights of labels."""
+        rising = sorted(self.label_weights or (1.0, 1.0))
+        return rising[-1], rising[-2]
+
+    def numbers(self, loss: LeafLoss, n_outputs: int) -> FloatArray:
+        """What the compiled loops of the loss read."""
+        if loss == "quantile":
+            return np.array([self.level])
+        if loss == "poisson":
+            return np.array([self.origin, self.cap])
+        labels = max(n_outputs, 2)
+        return np.array(self.label_weights or (1.0,) * labels)
+
+
+# Of losses that need no more.
+PLAIN = LossFacts()
+
+
+# ------------------------------------------------------------------------------------
+# Sums over the leaves of a tree: residuals and, in the same vector, curvatures
+# The tree was drawn without data and raw predictions follow from released values, so
+# that a record adds a bounded vector to one leaf. Sensitivities are derived in
+# ``docs/proofs/newton_boosting.md``.
+
+
+# Above it a smaller residual may come with a larger vector (Lemma 1).
+MOST_CURVATURE = math.sqrt(8.0)
+# Sums of terms up to it are exact in double precision.
+MOST_CLIP = 4.0
+
+
+@dataclass(frozen=True)
+class LeafTerms:
+    """What a record adds to its leaf: residuals, and weighted curvatures.
+
+    Parameters
+    ----------
+    loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
+    n_outputs : int
+        Raw predictions of a record: 1, or the number of classes for the softmax.
+    clip : float in (0, 4]
+        Norm to which residuals are clipped; those of a quantile are not.
+    weight : float in [0, sqrt(8)]
+        Of curvatures: ``p (1 - p)`` of two classes, the probabilities themselves of
+        several, means of counts over a cap, 1 of the squared loss and of quantiles,
+        which is a count of records.
+    facts : LossFacts
+        Labels with weights multiply all that their records add.
+    """
+
+    loss: LeafLoss
+    n_outputs: int
+    clip: float
+    weight: float
+    facts: LossFacts = PLAIN
+
+    def __post_init__(self) -> None:
+        if not (0 < self.clip <= MOST_CLIP and 0 <= self.weight <= MOST_CURVATURE):
+            raise ValueError(
+                "Terms of leaves must have a clip above 0 and up to 4, and a weight "
+                f"from 0 to sqrt(8). Got {self.clip} and {self.weight}. Use less."
+            )
+
+    @property
+    def width(self) -> int:
+        """Numbers of a leaf."""
+        return 2 * self.n_outputs
+
+    @property
+    def _most(self) -> tuple[float, float]:
+        """Largest norm of the residuals, and of the curvatures beside it.
+
+        Of a record of weight 1.
+        """
+        if self.loss == "logistic":
+            residual = min(self.clip, 1.0)
+            middle = max(residual, 0.5)
+            return residual, self.weight * middle * (1 - middle)
+        if self.loss == "softmax":
+            return min(self.clip, math.sqrt(2.0)), self.weight
+        if self.loss == "quantile":
+            return max(self.facts.level, 1 - self.facts.level), self.weight
+        if self.loss == "poisson":
+            most = self.facts.farthest
+            return min(self.clip, most), self.weight * min(most / self.facts.cap, 1.0)
+        return self.clip, self.weight
+
+    @property
+    def _same_leaf(self) -> float:
+        """By how much two records in one leaf differ.
+
+        Residuals are opposite, and so of different labels; curvatures as they can be.
+        """
+        residual, curvature = self._most
+        one, other = self.facts.heaviest()
+        if self.loss == "logistic":
+            return math.hypot((one + other) * residual, one * curvature)
+        if self.loss == "softmax":
+            apart = math.hypot(one, other) * curvature
+            return math.hypot((one + other) * residual, apart)
+        if self.loss == "quantile":
+            return 1.0
+        return math.hypot(2 * residual, curvature if self.loss == "poisson" else 0.0)
+
+    def bound(self) -> Bound:
+        """Of the sums over the leaves of one tree."""
+        one = self.facts.heaviest()[0] * math.hypot(*self._most)
+        two = max(math.sqrt(2.0) * one, self._same_leaf)
+        bound = Bound(zero_out=one * (1 + 1e-12), replace_one=two * (1 + 1e-12))
+        return bound.of_shares()
+
+
+class Trees(Protocol):
+    """Trees that were drawn without data, as `skdp.ensemble` has them."""
+
+    @property
+    def feature(self) -> NDArray[np.int32]: ...
+    @property
+    def cut(self) -> NDArray[np.uint8]: ...
+    @property
+    def rank(self) -> NDArray[np.uint8]: ...
+    @property
+    def starts(self) -> NDArray[np.int64]: ...
+    @property
+    def depth(self) -> int: ...
+
+
+@dataclass(frozen=True, eq=False)
+class LeafSums(Summed):
+    """Sums over the leaves of the tree that comes after those with released values.
+
+    The source has codes for rows, and labels or targets in [-1, 1]; rows of users count
+    with their shares. It may have
+    `offset_of`, which follows from released numbers: it gives each row by itself
+    n_outputs numbers, which are added to its raw predictions. Those of
+    counts are logarithms of means; counts are targets plus `LossFacts.origin`.
+
+    Parameters
+    ----------
+    terms : LeafTerms
+    trees : Trees
+    start : ndarray of shape (n_outputs,)
+        Released raw predictions before any tree.
+    values : ndarray of shape (n_done, n_leaves, n_outputs)
+        Released values of the trees so far.
+    n_samples : int
+    """
+
+    terms: LeafTerms
+    trees: Trees
+    start: FloatArray
+    values: FloatArray
+    n_samples: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (2**self.trees.depth, self.terms.width)
+
+    @property
+    def family(self) -> Hashable:
+        return (type(self), self.trees, self.terms.n_outputs)
+
+    @property
+    def unit(self) -> float:
+        """Whole numbers are summed in this; all sums are exact in double precision."""
+        return unit_for(self.n_samples, MOST_CLIP)
+
+    def bound(self) -> Bound:
+        return self.terms.bound()
+
+    def slack(self, layout: Layout) -> float:
+        # Lemma 3: each number of a record, or of a user's rows, is rounded to units,
+        # twice for neighbours.
+        width = self.terms.width
+        computed = 4 * (width + 64) * UNIT_ROUNDOFF * 4
+        return 2 * math.sqrt(width) * (layout.rows_of_unit * self.unit / 2 + computed)
+
+    def open(self, source: Source) -> LeafReader:
+        return LeafReader(source, self.trees, self.terms.n_outputs)
+
+    def whole_sums(self, reader: LeafReader, rows: IntArray | None) -> Sums:
+        raw = reader.raw(self.start, self.values)
+        leaves = reader.leaves(len(self.values))
+        sums = reader.sums(self.terms, leaves, raw, 1 / self.unit, rows)
+        return (WholeSum.of(sums),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.unit
+
+
+class LeafReader:
+    """Codes, targets and raw predictions of all records. Private.
+
+    Raw predictions follow from released values, tree after tree, and are kept from one
+    query to the next.
+    """
+
+    def __init__(self, source: Source, trees: Trees, n_outputs: int) -> None:
+        whole = held(source, with_shares=True)
+        self._codes = np.ascontiguousarray(whole.X)
+        self._y = np.ascontiguousarray(whole.y, dtype=np.float64)
+        n = len(self._y)
+        all_there = np.ones(n, dtype=np.bool_)
+        self._counts = all_there if whole.present is None else whole.present
+        offset_of = getattr(source, "offset_of", None)
+        self._offset = None if offset_of is None else offset_of(whole.X)
+        self._trees = trees
+        self._raw = np.zeros((n, n_outputs))
+        self._start: FloatArray | None = None
+        shape = (len(trees.feature), 2**trees.depth, n_outputs)
+        self._values, self._n_done = np.zeros(shape), 0
+        self._leaves, self._tree = np.zeros(n, dtype=np.uint16), -1
+        self.n_threads = n_threads_for(n)
+
+    def leaves(self, tree: int) -> NDArray[np.uint16]:
+        """Leaf of every record in one of the trees."""
+        if tree != self._tree:
+            find_leaves(self._codes, self._trees, tree, self._leaves, self.n_threads)
+            self._tree = tree
+        return self._leaves
+
+    def raw(self, start: FloatArray, values: FloatArray) -> FloatArray:
+        if not self._continues(start, values):
+            self._raw[:] = self._base(start)
+            self._start, self._n_done = start.copy(), 0
+        for tree in range(self._n_done, len(values)):
+            self._values[tree] = values[tree]
+            add_values(self.leaves(tree), values[tree], self._raw, self.n_threads)
+        self._n_done = len(values)
+        return self._raw
+
+    def _base(self, start: FloatArray) -> FloatArray:
+        """Raw predictions of every record before any tree."""
+        base = np.tile(start, (len(self._y), 1))
+        return base if self._offset is None else base + self._offset
+
+    def _continues(self, start: FloatArray, values: FloatArray) -> bool:
+        if self._start is None or not np.array_equal(self._start, start):
+            return False
+        # All numbers, since those of earlier trees may have been overwritten.
+        done = self._n_done
+        return np.array_equal(self._values[:done], values[:done])
+
+    def sums(
+        self,
+        terms: LeafTerms,
+        leaves: NDArray[np.uint16],
+        raw: FloatArray,
+        unit: float,
+        rows: IntArray | None,
+    ) -> IntArray:
+        """Sums over the leaves, in whole units; over some rows only, or all."""
+        from skdp.sums import _leaves_kernel as kernel
+
+        add = getattr(kernel, f"{terms.loss}_sums")
+        counts = self._counts_of(rows)
+        facts = terms.facts.numbers(terms.loss, terms.n_outputs)
+
+        def of_run(first: int, last: int) -> IntArray:
+            sums = np.zeros((2**self._trees.depth, terms.width), dtype=np.int64)
+            limits = terms.clip, terms.weight, facts, unit
+            add(leaves, raw, self._y, counts, *limits, sums, first, last)
+            return sums
+
+        return self._added_up(of_run)
+
+    def gains(
+        self,
+        loss: LeafLoss,
+        facts: FloatArray,
+        raw: FloatArray,
+        start: FloatArray,
+        shares: FloatArray,
+        clip: float,
+        unit: float,
+        rows: IntArray | None,
+    ) -> IntArray:
+        """Sums of clipped gains by shares of the trees; see `ModelGains`."""
+        from skdp.sums import _leaves_kernel as kernel
+
+        place = kernel.LOSSES.index(loss)
+        base, counts = self._base(start), self._counts_of(rows)
+
+        def of_run(first: int, last: int) -> IntArray:
+            sums = np.zeros(len(shares), dtype=np.int64)
+            records = raw, base, self._y, counts
+            limits = shares, clip, unit, facts
+            kernel.add_gains(place, *records, *limits, sums, first, last)
+            return sums
+
+        return self._added_up(of_run)
+
+    def _counts_of(self, rows: IntArray | None) -> NDArray[Any]:
+        """Which records are there, of some rows or of all, or shares of rows."""
+        if rows is None:
+            return self._counts
+        counts = np.zeros_like(self._counts)
+        counts[rows] = self._counts[rows]
+        return counts
+
+    def _added_up(self, of_run: Callable[[int, int], IntArray]) -> IntArray:
+        total = by_runs(of_run, len(self._y), self.n_threads)
+        return np.asarray(sum(total[1:], start=total[0]))
+
+
+def find_leaves(
+    codes: Any, trees: Trees, tree: int, leaves: NDArray[np.uint16], n_threads: int
+) -> None:
+    """Write the leaf of every record in one of the trees."""
+    from skdp.sums import _leaves_kernel as kernel
+
+    own = trees.feature[tree], trees.cut[tree], trees.rank[tree]
+
+    def of_run(first: int, last: int) -> None:
+        kernel.find_leaves(codes, *own, trees.starts, trees.depth, leaves, first, last)
+
+    by_runs(of_run, len(codes), n_threads)
+
+
+def add_values(
+    leaves: NDArray[np.uint16], values: FloatArray, raw: FloatArray, n_threads: int
+) -> None:
+    """Add the values of their leaves to raw predictions."""
+    from skdp.sums import _leaves_kernel as kernel
+
+    def of_run(first: int, last: int) -> None:
+        kernel.add_values(leaves, values, raw, first, last)
+
+    by_runs(of_run, len(leaves), n_threads)
+
+
+# ------------------------------------------------------------------------------------
+# Sums of how much less is lost with shares of boosted trees than with none
+# Raw predictions follow from released values, so that a record's gains are a function
+# of the record alone; each is clipped. Sensitivities are derived in
+# ``docs/proofs/newton_boosting.md``, Lemma 7.
+
+
+# Sums of terms up to it are exact in double precision.
+MOST_GAIN = 64.0
+
+
+@dataclass(frozen=True, eq=False)
+class ModelGains(Summed):
+    """Sums of the gains by shares of what all trees add to raw predictions.
+
+    Its source is that of `LeafSums`, whose reader it shares.
+
+    Parameters
+    ----------
+    loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
+    trees : Trees
+    start : ndarray of float64 of shape (n_outputs,)
+        Released raw predictions before any tree.
+    values : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
+        Released.
+    shares : tuple of float
+        In (0, 1].
+    clip : float in (0, 64]
+        A record's gain by a share is clipped to so many times the share.
+    n_samples : int
+    facts : LossFacts
+    """
+
+    loss: LeafLoss
+    trees: Trees
+    start: FloatArray
+    values: FloatArray
+    shares: tuple[float, ...]
+    clip: float
+    n_samples: int
+    facts: LossFacts = PLAIN
+
+    def __post_init__(self) -> None:
+        if not 0 < self.clip <= MOST_GAIN:
+            raise ValueError(
+                "Gains must be clipped to a number above 0 and up to 64. "
+                f"Got {self.clip}. Use less."
+            )
+
+    @property
+    def norm(self) -> float:
+        """Of a record's gains together, at most."""
+        return self.clip * math.hypot(*self.shares) * (1 + 1e-12)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.shares),)
+
+    @property
+    def family(self) -> Hashable:
+        return (LeafSums, self.trees, len(self.start))
+
+    @property
+    def unit(self) -> float:
+        """Whole numbers are summed in this; all sums are exact in double precision."""
+        return unit_for(self.n_samples, MOST_GAIN)
+
+    def bound(self) -> Bound:
+        return Bound(zero_out=self.norm, replace_one=2 * self.norm).of_shares()
+
+    def slack(self, layout: Layout) -> float:
+        # Each gain of a record, or of a user's rows, is rounded to units, twice for
+        # neighbours.
+        one = layout.rows_of_unit * (self.unit / 2 + self.clip * UNIT_ROUNDOFF)
+        return 2 * math.sqrt(len(self.shares)) * one
+
+    def open(self, source: Source) -> LeafReader:
+        return LeafReader(source, self.trees, len(self.start))
+
+    def whole_sums(self, reader: LeafReader, rows: IntArray | None) -> Sums:
+        raw = reader.raw(self.start, self.values)
+        limits = np.asarray(self.shares), self.clip, 1 / self.unit
+        facts = self.facts.numbers(self.loss, len(self.start))
+        sums = reader.gains(self.loss, facts, raw, self.start, *limits, rows)
+        return (WholeSum.of(sums),)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.unit

@@ -1,0 +1,592 @@
+"""Sums of clipped gradients of networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse, vstack
+
+from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp.losses._base import Loss
+from skdp.losses._objective import Activation, NetworkObjective
+from skdp.losses._plain import plain_residual
+from skdp.privacy.release._query import Bound, Layout
+from skdp.sums._exact import (
+    ExactTotal,
+    KeptRows,
+    Summed,
+    Sums,
+    WholeSum,
+    blocks_of,
+    on_grid,
+)
+from skdp.sums._gradient import keeps_grid, most_kept
+from skdp.sums._grid_rows import DenseGrid, GridRows, gridded, squares_of
+from skdp.tables._source import Block, Source, counted, has_shares, nothing
+
+# ------------------------------------------------------------------------------------
+# Layers forwards and backwards on grids: each record's numbers are its own
+# Inputs of hidden layers and what is sent back are integers times a power of two that
+# follows from the record alone, so that products with released weights on their grid
+# are exact in any order, and a record's gradient has the same bits wherever the record
+# is. Lemma 2 of ``docs/proofs/networks.md``.
+
+
+# Of inputs and of what is sent back; and of weights between hidden units, so that sums
+# of 2^12 products are below 2^53.
+UNIT_BITS, HIDDEN_WEIGHT_BITS = 20, 26
+# From where on powers of two are ordinary doubles, with room for squares.
+_LEAST_EXPONENT = -400
+
+
+@dataclass(frozen=True, eq=False)
+class OwnGrid:
+    """Vectors, one a row, each in units of its own: powers of two.
+
+    Parameters
+    ----------
+    units : ndarray of shape (n_rows, n)
+        Whole numbers of magnitude at most 2^20.
+    unit : ndarray of shape (n_rows,)
+    """
+
+    units: FloatArray
+    unit: FloatArray
+
+    def squares(self) -> FloatArray:
+        """Squared norms; the sums are exact."""
+        squares: FloatArray = np.einsum("ij,ij->i", self.units, self.units)
+        return squares * self.unit**2
+
+    def times(self, matrix: FloatArray) -> FloatArray:
+        """Products with a matrix on its grid, each rounded once."""
+        products: FloatArray = self.units @ matrix
+        products *= self.unit[:, None]
+        return products
+
+
+def own_grid(values: FloatArray) -> OwnGrid:
+    """Vectors rounded to 2^-20 of a power of two above their largest number."""
+    largest = np.abs(values).max(axis=1)
+    unit = _units_above(largest)
+    units = values / unit[:, None]
+    return OwnGrid(np.rint(units, out=units), unit)
+
+
+def _units_above(largest: FloatArray) -> FloatArray:
+    exponents = np.maximum(np.frexp(largest)[1], _LEAST_EXPONENT)
+    return np.asarray(np.ldexp(1.0, exponents - UNIT_BITS))
+
+
+def as_inputs(raw: FloatArray, activation: Activation) -> OwnGrid:
+    """Values of hidden units, and a last one that is 1 for the biases.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n_rows, n_units)
+
+    Returns
+    -------
+    OwnGrid of shape (n_rows, n_units + 1)
+        Of a unit of at least 2^-20.
+    """
+    values = activation.value(raw)
+    if activation.is_bounded:
+        unit = np.full(len(raw), 2.0**-UNIT_BITS)
+    else:
+        unit = _units_above(np.maximum(np.abs(values).max(axis=1), 1.0))
+    units = np.empty((len(raw), raw.shape[1] + 1))
+    np.divide(values, unit[:, None], out=units[:, :-1])
+    units[:, -1] = 1.0 / unit
+    return OwnGrid(np.rint(units, out=units), unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Passed:
+    """What the layers of one block were given, and what is sent back to them.
+
+    Parameters
+    ----------
+    inputs : list of OwnGrid
+        Of every layer but the first, biases' constant included.
+    deltas : list of OwnGrid
+        Derivatives of the loss by the raw values of every layer.
+    """
+
+    inputs: list[OwnGrid]
+    deltas: list[OwnGrid]
+
+    def squares(self, of_rows: FloatArray) -> FloatArray:
+        """Squared norms of the records' joint gradients of all layers.
+
+        That of one layer's gradient, which is never formed, is that of its input times
+        that of what is sent back. `of_rows` are those of the first layer's inputs.
+        """
+        squares = of_rows * self.deltas[0].squares()
+        for given, delta in zip(self.inputs, self.deltas[1:], strict=True):
+            squares += given.squares() * delta.squares()
+        return squares
+
+
+def forwards(
+    raw: FloatArray, layers: list[FloatArray], activation: Activation
+) -> tuple[list[OwnGrid], FloatArray]:
+    """Inputs of all layers but the first, and the last one's raw values.
+
+    Parameters
+    ----------
+    raw : ndarray of shape (n_rows, n_units)
+        The first layer's.
+    layers : list of ndarray
+        Weights of all layers, on their grids; the first is not looked at.
+    """
+    inputs = []
+    for layer in layers[1:]:
+        inputs.append(as_inputs(raw, activation))
+        raw = inputs[-1].times(layer)
+    return inputs, raw
+
+
+def backwards(
+    residual: FloatArray,
+    inputs: list[OwnGrid],
+    layers: list[FloatArray],
+    activation: Activation,
+) -> Passed:
+    """What the residual of the loss sends back to every layer."""
+    deltas = [own_grid(residual)]
+    for given, layer in zip(reversed(inputs), reversed(layers[1:]), strict=True):
+        sent = deltas[-1].times(layer[:-1].T)
+        value = given.units[:, :-1] * given.unit[:, None]
+        sent *= activation.slope(value)
+        deltas.append(own_grid(sent))
+    return Passed(inputs, deltas[::-1])
+
+
+# ------------------------------------------------------------------------------------
+# Sums of a network's gradients: exact ones of clipped gradients, and floating ones
+
+
+# Rows that go through the layers at once: as many as pay for a call, and as few as
+# leave what is between the layers in the processor's memory.
+_ROWS = 1024
+# Rows that are kept together, of which a sample draws enough to pay for a call.
+_KEPT_ROWS = 8192
+
+
+class ExactNetworkSum:
+    """Exact sums of clipped gradients over a source: the same bits for any layout.
+
+    The source is private. A record's gradient follows from the record and the weights
+    alone, to the last bit, and sums are of integers. Rows on their grid are kept if the
+    source shows the same ones at every reading, or if they are few.
+
+    Parameters
+    ----------
+    source : Source
+    objective : NetworkObjective
+    gradient_clip : float in (0, inf)
+        Norm that no record's joint gradient of all layers is longer than.
+    """
+
+    def __init__(
+        self, source: Source, objective: NetworkObjective, gradient_clip: float
+    ) -> None:
+        self._source, self._objective = source, objective
+        self._clip = gradient_clip
+        self._kept: KeptRows[Gridded] = KeptRows(most_kept(source))
+        self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
+
+    def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
+        """Sum over the records of the clipped gradients at `weights`, same shape.
+
+        `weights` are released and on their grids. With `rows`, in rising order, over
+        these records only.
+        """
+        return self.value(self.whole_sums(weights, rows))
+
+    def whole_sums(self, weights: FloatArray, rows: IntArray | None = None) -> Sums:
+        layers = self._objective.layers(weights)
+        totals, at_once = self._totals(), self._rows_at_once()
+        for block in self._blocks(rows):
+            for chosen in _runs(len(block.y), at_once):
+                run = block.part(chosen)
+                own = run.rows.in_double()
+                passed = self._passed(own, run, layers)
+                factors = counted(self._factors(passed, run.squares), run.present)
+                totals.add(own, passed, factors)
+        found: Sums = totals.whole()
+        return found
+
+    def value(self, sums: Sums) -> FloatArray:
+        """The sum that whole sums stand for."""
+        values = self._totals().value(sums, self._objective.input_factor, self._clip)
+        return np.asarray(values)
+
+    def _totals(self) -> Any:
+        """What adds the records up."""
+        of_none = self._on_grid(nothing(self._source)).rows
+        return Totals(self._objective.shapes, of_none)
+
+    def _rows_at_once(self) -> int:
+        return _ROWS
+
+    def _passed(self, rows: Any, block: Gridded, layers: list[FloatArray]) -> Any:
+        raw = rows.raw(layers[0][:-1])
+        raw *= self._objective.input_factor
+        raw += layers[0][-1]
+        activation, loss = self._objective.unit, self._objective.loss
+        inputs, raw = forwards(raw, layers, activation)
+        residual = residual_of(loss, block, raw)
+        return backwards(residual, inputs, layers, activation)
+
+    def _factors(self, passed: Any, squares: FloatArray) -> FloatArray:
+        """What shortens each record's joint gradient, over the clip."""
+        norms = np.sqrt(passed.squares(squares))
+        return np.asarray(1.0 / np.maximum(norms, self._clip))
+
+    # ------------------------------------------------------------------ rows
+
+    def _blocks(self, rows: IntArray | None) -> Iterator[Gridded]:
+        if not self._keeps:
+            blocks = blocks_of(self._source, rows)
+            return _gathered(self._on_grid(block) for block in blocks if len(block.y))
+        kept = self._kept.passed(self._read)
+        return kept if rows is None else _gathered(_drawn(kept, rows))
+
+    def _read(self) -> Iterator[Gridded]:
+        # In single precision, which holds their integers.
+        read = map(self._on_grid, self._source.blocks())
+        return _together(read, _KEPT_ROWS, np.float32)
+
+    def _on_grid(self, block: Block) -> Gridded:
+        rows = gridded(block.X, self._objective.data_norm)
+        of_unit = (rows.unit * self._objective.input_factor) ** 2
+        squares = squares_of(rows.entries) * of_unit + 1.0
+        if isinstance(rows, DenseGrid):  # single precision holds its integers
+            rows = DenseGrid(rows.entries.astype(np.float32), rows.norm)
+        return Gridded(rows, squares, block.y, block.present)
+
+
+@dataclass(frozen=True, eq=False)
+class Gridded:
+    """A block's rows on their grid, with what goes with them. Private.
+
+    Parameters
+    ----------
+    rows : DenseGrid or SparseGrid
+    squares : ndarray of shape (n_rows,)
+        Of the norms of the first layer's inputs.
+    y : ndarray of shape (n_rows,)
+    present : ndarray of bool or of float64 of shape (n_rows,), or None
+        As of a `Block`.
+    """
+
+    rows: Any
+    squares: FloatArray
+    y: FloatArray
+    present: NDArray[Any] | None
+
+    @property
+    def n_bytes(self) -> int:
+        present = 0 if self.present is None else self.present.nbytes
+        return int(self.rows.n_bytes + self.squares.nbytes + self.y.nbytes + present)
+
+    def part(self, chosen: Any) -> Gridded:
+        """Some of its records, in rising order."""
+        present = None if self.present is None else self.present[chosen]
+        rows = replace(self.rows, entries=self.rows.entries[chosen])
+        return Gridded(rows, self.squares[chosen], self.y[chosen], present)
+
+    def those_present(self) -> NDArray[Any]:
+        """Which records are present, or shares of rows, of shape (n_rows,)."""
+        if self.present is None:
+            return np.ones(len(self.y), dtype=bool)
+        return self.present
+
+    def alone(self) -> Gridded:
+        """Without null records: one that is sampled leaves no trace."""
+        if self.present is None:
+            return self
+        there = self.part(np.flatnonzero(self.present))
+        return there if has_shares(self.present) else replace(there, present=None)
+
+
+class Totals:
+    """Sums of integers, by layer.
+
+    Parameters
+    ----------
+    shapes : sequence of pairs of int
+        Of the layers, biases included.
+    of_none : GridRows
+        Of no records: of the kind that tells what sums of rows stand for.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int]], of_none: GridRows) -> None:
+        (_, n_units), *rest = shapes
+        self._kind, self._of_rows = of_none, of_none.total(n_units)
+        self._of_first_bias = WholeSum((n_units,))
+        self._rest = [ExactTotal(shape, 2 * UNIT_BITS) for shape in rest]
+
+    def add(self, rows: Any, passed: Passed, factors: FloatArray) -> None:
+        """Add the gradients of up to 2^12 records.
+
+        Cut towards 0, so that none becomes longer than `factors` make it.
+        """
+        units = cut_units(
+            passed.deltas[0].units, factors * passed.deltas[0].unit, rows.bits
+        )
+        rows.add(self._of_rows, units)
+        self._of_first_bias.add(units.sum(axis=0))
+        parts = zip(self._rest, passed.inputs, passed.deltas[1:], strict=True)
+        for total, given, delta in parts:
+            # An input's largest number is more than half of 2^20 units: what is sent
+            # back is no longer than twice the clip in these.
+            own = factors * delta.unit * given.unit
+            units = cut_units(delta.units, own, 2 * UNIT_BITS - 1)
+            total.add((given.units.T @ units).astype(np.int64), len(units))
+
+    def whole(self) -> Sums:
+        rest = [total.whole() for total in self._rest]
+        return self._of_rows.whole(), self._of_first_bias, *rest
+
+    def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:
+        """What sums stand for, as one vector."""
+        of_rows, of_first_bias, *rest = sums
+        unit = clip * 2.0**-self._kind.bits
+        features = self._kind.features(of_rows.value()) * (unit * input_factor)
+        bias = of_first_bias.value() * unit
+        unit = clip * 2.0 ** (1 - 2 * UNIT_BITS)
+        others = [total.value().ravel() * unit for total in rest]
+        return np.concatenate([features.ravel(), bias, *others])
+
+
+def _runs(n_rows: int, at_once: int) -> Iterator[slice]:
+    """Rows of a block in parts of nearly one size, at most half as large again."""
+    n_runs = max(1, round(n_rows / at_once))
+    for i in range(n_runs if n_rows else 0):
+        yield slice(i * n_rows // n_runs, (i + 1) * n_rows // n_runs)
+
+
+def residual_of(loss: Loss, block: Gridded, raw: FloatArray) -> FloatArray:
+    """Derivatives of the loss by the last layer's raw values, 0 for null records."""
+    residual = plain_residual(loss, block.y, raw)
+    if block.present is not None:
+        residual[block.present == 0] = 0.0
+    return residual
+
+
+def cut_units(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
+    """Rows times factors, as whole numbers of 2^-bits, cut towards 0."""
+    own = units * (factors * 2.0**bits)[:, None]
+    return np.trunc(own, out=own)
+
+
+def _drawn(blocks: Iterator[Gridded], rows: IntArray) -> Iterator[Gridded]:
+    start = 0
+    for block in blocks:
+        end = start + len(block.y)
+        first, last = np.searchsorted(rows, [start, end])
+        if first < last:
+            yield block.part(rows[first:last] - start)
+        start = end
+
+
+def _gathered(blocks: Iterator[Gridded]) -> Iterator[Gridded]:
+    """Present records of several blocks together: few are drawn of each."""
+    alone = (block.alone() for block in blocks)
+    # In double, as they are multiplied: copied once.
+    return _together(alone, _ROWS, np.float64)
+
+
+def _together(
+    blocks: Iterable[Gridded], least: int, kind: type[np.floating[Any]]
+) -> Iterator[Gridded]:
+    """Blocks of at least so many records but for the last; dense ones of a kind."""
+    waiting: list[Gridded] = []
+    for block in blocks:
+        waiting.append(block)
+        if sum(len(own.y) for own in waiting) >= least:
+            yield _joined(waiting, kind)
+            waiting = []
+    if waiting:
+        yield _joined(waiting, kind)
+
+
+def _joined(blocks: list[Gridded], kind: type[np.floating[Any]]) -> Gridded:
+    first = blocks[0]
+    entries = [own.rows.entries for own in blocks]
+    if issparse(entries[0]):
+        rows = vstack(entries, format="csr")
+    else:
+        rows = np.concatenate(entries, dtype=kind)
+    present = None
+    if any(own.present is not None for own in blocks):
+        present = np.concatenate([own.those_present() for own in blocks])
+    return Gridded(
+        replace(first.rows, entries=rows),
+        np.concatenate([own.squares for own in blocks]),
+        np.concatenate([own.y for own in blocks]),
+        present,
+    )
+
+
+class NetworkSum:
+    """Floating sums of gradients that nothing hides; for ``epsilon=inf``.
+
+    Parameters
+    ----------
+    source : Source
+    objective : NetworkObjective
+    gradient_clip : float in (0, inf]
+    """
+
+    def __init__(
+        self, source: Source, objective: NetworkObjective, gradient_clip: float
+    ) -> None:
+        self._source, self._objective = source, objective
+        self._clip = gradient_clip
+
+    def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
+        """Sum over the records of the gradients at `weights`, same shape."""
+        layers = self._objective.layers(weights)
+        totals = [np.zeros(shape) for shape in self._objective.shapes]
+        for block in blocks_of(self._source, rows):
+            inputs, deltas = self._passed(block, layers)
+            squares = np.zeros(len(block.y))
+            for given, delta in zip(inputs, deltas, strict=True):
+                squares += _squares(given, 1.0) * _squares(delta, 0.0)
+            factors = 1.0 / np.maximum(np.sqrt(squares) / self._clip, 1.0)
+            factors = counted(factors, block.present)
+            for total, given, delta in zip(totals, inputs, deltas, strict=True):
+                own = delta * factors[:, None]
+                total[:-1] += given.T @ own
+                total[-1] += own.sum(axis=0)
+        return np.concatenate([total.ravel() for total in totals])
+
+    def _passed(
+        self, block: Block, layers: list[FloatArray]
+    ) -> tuple[list[Any], list[FloatArray]]:
+        """Every layer's inputs, and what is sent back to it."""
+        activation, loss = self._objective.unit, self._objective.loss
+        inputs: list[Any] = [block.X.astype(np.float64) * self._objective.input_factor]
+        for layer in layers[:-1]:
+            raw = inputs[-1] @ layer[:-1] + layer[-1]
+            inputs.append(activation.value(np.asarray(raw)))
+        raw = np.asarray(inputs[-1] @ layers[-1][:-1] + layers[-1][-1])
+        deltas = [loss.residual(block.y, raw)]
+        if block.present is not None:
+            deltas[0][block.present == 0] = 0.0
+        for given, layer in zip(inputs[:0:-1], layers[:0:-1], strict=True):
+            deltas.append((deltas[-1] @ layer[:-1].T) * activation.slope(given))
+        return inputs, deltas[::-1]
+
+
+def _squares(rows: Any, more: float) -> FloatArray:
+    if issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel() + more
+    return np.asarray(np.einsum("ij,ij->i", rows, rows)) + more
+
+
+# ----------------------- The sum of a network's clipped gradients at released weights
+# One joint gradient a record, of all layers and their biases, clipped to one norm: its
+# bound is that norm, or twice it, whatever the weights are. Proofs:
+# ``docs/proofs/networks.md``.
+
+
+# Of a record's norm: what rounding adds to the root, the quotient and the products that
+# shorten it.
+_ROUNDED = 1 + 2.0**-40
+
+
+@dataclass(frozen=True)
+class NetworkGradients:
+    """Gradient sums of one network.
+
+    Every record's gradient is clipped to the norm `gradient_clip`; inf: not at all,
+    allowed only without privacy.
+    """
+
+    objective: NetworkObjective
+    gradient_clip: float
+
+    def at(self, weights: FloatArray) -> NetworkGradient:
+        """The query at released weights of shape (n_weights,).
+
+        At the weights of public grids that are nearest: post-processing.
+        """
+        first, *rest = self.objective.layers(weights)
+        layers = [on_grid(first), *(on_grid(own, HIDDEN_WEIGHT_BITS) for own in rest)]
+        return NetworkGradient(self, np.concatenate([own.ravel() for own in layers]))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether sums are of integers: rows and gradients are bounded."""
+        return math.isfinite(self.objective.data_norm * self.gradient_clip)
+
+    @property
+    def worst(self) -> Bound:
+        """Bound at any weights."""
+        one_record = self.gradient_clip * _ROUNDED
+        return Bound(zero_out=one_record, replace_one=2 * one_record).of_shares()
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkGradient(Summed):
+    """The gradient sum at `weights`, which are released, of shape (n_weights,)."""
+
+    family: NetworkGradients
+    weights: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.weights.shape
+
+    def bound(self) -> Bound:
+        return self.family.worst
+
+    def slack(self, layout: Layout) -> float:
+        # Of exact totals that become doubles: two constants, and twice for neighbours.
+        n_samples = self.family.objective.n_samples
+        return 8 * n_samples * UNIT_ROUNDOFF * self.family.gradient_clip
+
+    @property
+    def is_whole(self) -> bool:
+        return self.family.is_exact
+
+    def open(self, source: Source) -> NetworkSum | ExactNetworkSum:
+        objective, clip = self.family.objective, self.family.gradient_clip
+        if self.family.is_exact:
+            return self._exact(source)
+        floating = NetworkSum
+        if objective.convolved:
+            floating = objective.convolved[0].sums(is_exact=False)
+        return floating(source, objective, clip)
+
+    def _exact(self, source: Source) -> ExactNetworkSum:
+        objective, clip = self.family.objective, self.family.gradient_clip
+        kind = ExactNetworkSum
+        if objective.convolved:
+            kind = objective.convolved[0].sums(is_exact=True)
+        return kind(source, objective, clip)
+
+    def whole_sums(self, reader: ExactNetworkSum, rows: IntArray | None) -> Sums:
+        return reader.whole_sums(self.weights, rows)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return self._exact(source).value(sums)
+
+    def total(
+        self, reader: NetworkSum | ExactNetworkSum, rows: IntArray | None
+    ) -> FloatArray:
+        return reader(self.weights, rows)
+
+    def read(self, released: FloatArray) -> FloatArray:
+        """The gradient sum that a release stands for: itself."""
+        return released

@@ -1,0 +1,498 @@
+"""Sums over records of a few bounded numbers each, and of scores of models."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skdp._arrays import (
+    FloatArray,
+    IntArray,
+    row_norms,
+    rows_repeated,
+    scale_rows,
+    with_entries,
+)
+from skdp.losses._base import Loss
+from skdp.privacy.accounting._relations import Adjacency, table_relation
+from skdp.privacy.release._query import Bound, Layout
+from skdp.sums._exact import (
+    Summed,
+    Sums,
+    WholeSum,
+    blocks_of,
+    nearest,
+    on_grid,
+    unit_for,
+)
+from skdp.sums._grid_rows import LONGEST, grid_rows, gridded, squares_of
+from skdp.tables._memory import places_of_own
+from skdp.tables._source import Block, Source, counted
+from skdp.tables._users import number_of
+
+# ------------------------------------------------------------------------------------
+# Sums over records of one bounded number each, of their probabilities, or their rows
+# Every number is clipped to a public interval and rounded to a whole multiple of a
+# public power of two, so that sums are exact in any order. Sensitivities are derived in
+# ``docs/proofs/centred_descent.md``, Lemma 3.
+
+
+# Charged on top of a bound, for the rounding of the bound itself.
+_ROUNDED = 1 + 1e-12
+# A ratio's denominator is at least this, so that it can be divided by.
+_LEAST_VARIANCE = 1e-100
+
+
+def _squares(rows: FloatArray) -> FloatArray:
+    """Squared length of each row, added up in one order whatever stands beside it."""
+    squares = rows[:, 0] ** 2
+    for output in range(1, rows.shape[1]):
+        squares = squares + rows[:, output] ** 2
+    return np.asarray(squares)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordSum(Summed):
+    """Sum of one number per record, or a few, in an interval that contains 0.
+
+    Parameters
+    ----------
+    n_samples : int
+    """
+
+    n_samples: int
+
+    @property
+    @abstractmethod
+    def interval(self) -> tuple[float, float]:
+        """What a record's number is clipped to; public."""
+
+    @abstractmethod
+    def numbers(self, block: Block) -> FloatArray:
+        """Of each row of a block, by itself, before they are clipped. Private.
+
+        Of shape (n_rows,), or (n_rows, n_numbers).
+        """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (1,)
+
+    @property
+    def family(self) -> Hashable:
+        return RecordSum
+
+    @property
+    def _largest(self) -> float:
+        low, high = self.interval
+        return max(-low, high)
+
+    def bound(self) -> Bound:
+        low, high = self.interval
+        return Bound(
+            zero_out=self._largest * _ROUNDED, replace_one=(high - low) * _ROUNDED
+        ).of_shares()
+
+    @property
+    def unit(self) -> float:
+        """Numbers are summed in whole multiples of this."""
+        largest = 2.0 ** math.ceil(math.log2(self._largest))
+        return largest * unit_for(self.n_samples)
+
+    def slack(self, layout: Layout) -> float:
+        # Two records, or the rows of two users, each rounded by half a unit.
+        return layout.rows_of_unit * math.sqrt(math.prod(self.shape)) * self.unit
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        low, high = self.interval
+        total, unit = WholeSum(self.shape), self.unit
+        for block in blocks_of(reader, rows):
+            numbers = np.clip(np.nan_to_num(self.numbers(block)), low, high)
+            numbers = nearest(counted(numbers, block.present), unit)
+            total.add(np.atleast_1d(numbers.sum(axis=0) / unit))
+        return (total,)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        return sums[0].value() * self.unit
+
+
+@dataclass(frozen=True, eq=False)
+class TargetSum(RecordSum):
+    """Sum of the targets less a middle.
+
+    Parameters
+    ----------
+    middle : float
+        Released or public.
+    half : float in (0, inf)
+        To which the differences are clipped; likewise.
+    """
+
+    middle: float
+    half: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return -self.half, self.half
+
+    def numbers(self, block: Block) -> FloatArray:
+        return np.asarray(block.y - self.middle, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionSum(RecordSum):
+    """Sum of centred rows times released weights of one output.
+
+    Parameters
+    ----------
+    coef : ndarray of float64 of shape (n_features, 1)
+        Released.
+    clip : float in (0, inf)
+    """
+
+    coef: FloatArray
+    clip: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return -self.clip, self.clip
+
+    def numbers(self, block: Block) -> FloatArray:
+        return np.asarray(gridded(block.X, 1.0).raw(on_grid(self.coef))[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class ProbabilitySum(RecordSum):
+    """Sum of the probabilities of the second of two labels, or of each of several.
+
+    Parameters
+    ----------
+    loss : LogisticLoss or SoftmaxLoss
+    coef : ndarray of float64 of shape (n_features, n_outputs)
+        Released.
+    constant : ndarray of float64 of shape (n_outputs,)
+        Added to predictions; released.
+    clip : float in (0, 1]
+        Released; 1 for several labels.
+    """
+
+    loss: Loss
+    coef: FloatArray
+    constant: FloatArray
+    clip: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.loss.n_outputs,)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return 0.0, self.clip
+
+    def bound(self) -> Bound:
+        if self.loss.n_outputs == 1:
+            return super().bound()
+        # Probabilities of a record add up to 1: they have at most that norm, and those
+        # of two records are at most as far apart as two labels.
+        return Bound(zero_out=_ROUNDED, replace_one=math.sqrt(2) * _ROUNDED).of_shares()
+
+    def numbers(self, block: Block) -> FloatArray:
+        raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.constant
+        # Residuals of a record of the first label.
+        found = self.loss.residual(np.zeros(len(raw)), raw)
+        if self.loss.n_outputs == 1:
+            return np.asarray(found[:, 0])
+        found[:, 0] += 1
+        return np.asarray(found)
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorSum(RecordSum):
+    """Sum of the lengths of residuals at released weights.
+
+    Parameters
+    ----------
+    loss : Loss
+    coef : ndarray of float64 of shape (n_features, n_outputs)
+        Released.
+    offset : ndarray of float64 of shape (n_outputs,)
+        Added to predictions; released.
+    clip : float in (0, inf)
+        Largest length that counts; public or released.
+    """
+
+    loss: Loss
+    coef: FloatArray
+    offset: FloatArray
+    clip: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return 0.0, self.clip
+
+    def numbers(self, block: Block) -> FloatArray:
+        raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.offset
+        return np.asarray(np.sqrt(_squares(self.loss.residual(block.y, raw))))
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseRatio(RecordSum):
+    """Sum of squared predictions over the variance that noise alone gives them.
+
+    Parameters
+    ----------
+    coef : ndarray of float64 of shape (n_features, n_outputs)
+        Released. Where outputs are centred, they add up to 0 in each prediction.
+    variance : ndarray of float64 of shape (n_states,) or (1,)
+        Of a prediction in each state, were the weights noise; or of rows of norm 1, in
+        any direction. Released or public.
+    most : float in (0, inf)
+        To which a record's ratio is clipped.
+    """
+
+    coef: FloatArray
+    variance: FloatArray
+    most: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return 0.0, self.most
+
+    def numbers(self, block: Block) -> FloatArray:
+        rows = gridded(block.X, 1.0)
+        squares = _squares(rows.raw(on_grid(self.coef)))
+        if len(self.variance) == 1:
+            variance = self.variance[0] * np.minimum(row_norms(block.X), 1.0) ** 2
+        else:
+            variance = rows.variance_of(self.variance)
+        return np.asarray(squares / np.maximum(variance, _LEAST_VARIANCE))
+
+
+@dataclass(frozen=True, eq=False)
+class RowSum(Summed):
+    """Sums of rows clipped to a norm, over that norm, and of their squared norms.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+    data_norm : float in (0, inf)
+    """
+
+    n_samples: int
+    n_features: int
+    data_norm: float
+    # What squared norms count: more would add to the bound of all numbers.
+    weight: ClassVar[float] = 0.5
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_features + 1,)
+
+    @property
+    def family(self) -> Hashable:
+        return RowSum
+
+    def bound(self) -> Bound:
+        # Of a row of norm 1; of two rows that are opposite.
+        one = math.hypot(1.0, self.weight) * _ROUNDED
+        return Bound(zero_out=one, replace_one=2 * one).of_shares()
+
+    def slack(self, layout: Layout) -> float:
+        # Rows are cut towards 0, and sums of whole numbers are exact.
+        return 0.0
+
+    def open(self, source: Source) -> Source:
+        return source
+
+    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+        total = WholeSum(self.shape)
+        for block in blocks_of(reader, rows):
+            entries = grid_rows(block.X, self.data_norm)
+            squares = np.minimum(squares_of(entries) / LONGEST, LONGEST)
+            if block.present is not None:
+                shares = counted(np.ones(len(block.y)), block.present)
+                entries, squares = scale_rows(entries, shares), squares * shares
+            if issparse(entries):
+                entries = with_entries(entries, np.trunc(entries.data))
+            else:
+                entries = np.trunc(entries)
+            sums = np.asarray(entries.sum(axis=0)).ravel()
+            total.add(np.append(sums, np.floor(squares).sum()))
+        return (total,)
+
+    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
+        found = sums[0].value() / LONGEST
+        found[-1] *= self.weight
+        return found
+
+    @classmethod
+    def read(cls, released: FloatArray) -> tuple[FloatArray, float]:
+        """Sums of rows, and of their squared norms; post-processing."""
+        return released[:-1], float(released[-1]) / cls.weight
+
+
+# ------------------------------------------------------------------------------------
+# Scores of models: for each of them a sum of one bounded vector for each record
+# A record moves the statistic of every model that is scored on it, so norms of the
+# changes add up in L1, and add up in squares in L2; a choice among models needs the
+# bound of each one apart. Derived in
+# ``docs/proofs/private_score.md``.
+
+
+# What a record contributes is rounded to this grid. Sums of up to MOST_RECORDS such
+# numbers in [-1, 1] are exact.
+QUANTUM = 2.0**-26
+MOST_RECORDS = 2**27
+# Of users there is a bit to spare for what each of their rows is rounded by.
+MOST_USERS = 2**26
+
+
+class Scorer(Protocol):
+    """What is asked of a `PrivateScoring`."""
+
+    @property
+    def size(self) -> int:
+        """Numbers in a statistic."""
+        ...
+
+    @property
+    def n_nonzero(self) -> int:
+        """Numbers of a record's vector that are not 0, at most."""
+        ...
+
+    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
+        """How far one record can move a statistic."""
+        ...
+
+
+class Scored(Protocol):
+    """Records that know what models are worth on them."""
+
+    def statistic(self, scorer: Any, model: Any) -> FloatArray:
+        """The exact statistic of one model. Private."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Scores(Summed):
+    """Statistics of some models on the same records, as one vector.
+
+    `models` are fitted, and public or paid for; or what the records know them by.
+    `norm` is that of the bounds: inf is for choices, with statistics of one number.
+    """
+
+    scorer: Scorer
+    models: tuple[Any, ...]
+    norm: float
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.models) * self.scorer.size,)
+
+    @property
+    def family(self) -> Hashable:
+        return Scores
+
+    def bound(self) -> Bound:
+        return Bound(
+            zero_out=self._moved("zero_out"),
+            replace_one=self._moved("replace_one"),
+            rating_value=self._moved(table_relation("rating_value")),
+            norm=self.norm,
+        ).of_shares()
+
+    def _moved(self, adjacency: Adjacency) -> float:
+        several = float(len(self.models) ** (1 / self.norm))
+        norm = 1 if math.isinf(self.norm) else int(self.norm)
+        return self.scorer.sensitivity(adjacency, norm) * several
+
+    def slack(self, layout: Layout) -> float:
+        # Contributions are rounded to a grid on which sums of them are exact; those of
+        # a user's rows once more, each with its share, on both sides.
+        if layout.rows_of_unit == 1:
+            return 0.0
+        numbers = len(self.models) * self.scorer.n_nonzero
+        # A share, and what is multiplied by it, are rounded once, too.
+        unit = QUANTUM * (1 + 2**-20)
+        return float(layout.rows_of_unit * unit * numbers ** (1 / self.norm))
+
+    def open(self, source: Scored) -> Scored:
+        return source
+
+    def whole_sums(self, reader: Scored, rows: IntArray | None) -> Sums:
+        exact = [reader.statistic(self.scorer, model) for model in self.models]
+        return (WholeSum.of(np.concatenate(exact) / QUANTUM),)
+
+    def from_whole(self, source: Any, sums: Sums) -> FloatArray:
+        return sums[0].value() * QUANTUM
+
+
+# ------------------------------------------------------------------------------------
+# Rows of users as they are scored: each user once, with the mean over the own rows
+# What an estimator is asked about are arrays of one length, and a row is where its
+# user's id says: nobody's prediction follows from what others have, how many rows they
+# are, or in which order they come, though a prediction may round otherwise at another
+# place or in an array of another length.
+
+
+# Many calls cost time, and so do long arrays in which few places are taken. Not more
+# than scorers ask about at once.
+ROWS_AT_ONCE = 1024
+
+
+def places_of_users(ids: Iterable[Any]) -> IntArray:
+    """Where rows of each user are asked about, by the id alone.
+
+    Parameters
+    ----------
+    ids : iterable of int, str or bytes
+    """
+    return np.array([number_of(own) % ROWS_AT_ONCE for own in ids], dtype=np.int64)
+
+
+def statistic_of_users(
+    scorer: Any,
+    model: Any,
+    X: Any,
+    y: np.ndarray,
+    shares: FloatArray,
+    places: IntArray,
+) -> FloatArray:
+    """The exact statistic of a fitted model on rows of users. Private.
+
+    Parameters
+    ----------
+    scorer : PrivateScoring
+    model : fitted estimator, or tuple of them that are compared
+    X : array-like, CSR, data frame or RowsForEach of n_rows rows
+    y : ndarray of shape (n_rows,)
+    shares : ndarray of float64 of shape (n_rows,)
+        With which rows count; those of 0 are not asked about.
+    places : ndarray of int of shape (n_rows,)
+        As `places_of_users` gives those of their users.
+    """
+    total, counted = np.zeros(scorer.size), np.flatnonzero(shares)
+    for turn in _in_turn(places[counted]):
+        rows = counted[turn]
+        # A place without a row has another's, which counts nothing.
+        asked, weights = np.full(ROWS_AT_ONCE, rows[0]), np.zeros(ROWS_AT_ONCE)
+        asked[places[rows]], weights[places[rows]] = rows, shares[rows]
+        total += scorer.statistic(model, rows_repeated(X, asked), y[asked], weights)
+    return total
+
+
+def _in_turn(places: IntArray) -> Iterator[IntArray]:
+    """Positions of rows at different places, as often as there are rows at one."""
+    turns = places_of_own(places)
+    ends = np.cumsum(np.bincount(turns))
+    if len(ends):
+        yield from np.split(np.argsort(turns, kind="stable"), ends[:-1])

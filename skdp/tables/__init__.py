@@ -1,0 +1,1 @@
+"""Tables: rows where they are, and public facts of them. Private."""

@@ -1,0 +1,282 @@
+"""Rows less a released centre, in released scales, clipped: CSR stays CSR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_array, issparse
+
+from skdp._arrays import UNIT_ROUNDOFF, FloatArray, row_norms, with_entries
+from skdp.tables._source import (
+    Block,
+    Elsewhere,
+    Source,
+    crowding,
+    elsewhere,
+    holds_rows,
+    holds_users,
+    most_entries,
+    n_places,
+)
+
+# Shares in states are whole numbers of so fine a part of 1, so that sums are exact.
+SHARE_BITS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Centring:
+    """What rows are centred, scaled and clipped by; released, or public.
+
+    A row x becomes ``t = (x - centre) * scale``, and t over its norm, or over `norm` if
+    that is more. Rows come out with norm at most 1.
+
+    Parameters
+    ----------
+    centre, scale : ndarray of float64 of shape (n_features,)
+    norm : float in (0, inf)
+    """
+
+    centre: FloatArray
+    scale: FloatArray
+    norm: float
+
+    @property
+    def amplification(self) -> float:
+        """Norms of the terms of a product over that of the row, for rows up to 1."""
+        return self.amplified(float(np.max(self.scale)))
+
+    def amplified(self, terms: float) -> float:
+        """The same, for scaled rows whose own terms have norms of so much together."""
+        moved = float(np.linalg.norm(self.centre * self.scale))
+        # The intercept's terms are as large as ever where all others are small.
+        return max(2 * (terms + moved) / self.norm, 1.0)
+
+    def products(self, X: Any, coef: FloatArray) -> FloatArray:
+        """What rows add to a prediction: ``factor * (x - centre) @ coef``, unscaled.
+
+        `factor` is 1 for rows whose t is no longer than `norm`.
+        """
+        rows = self.of(X)
+        factor = (rows.factor * self.norm)[:, None]
+        return np.asarray(factor * (X @ coef - self.centre @ coef) + self.centre @ coef)
+
+    def weights(self, inner: FloatArray) -> FloatArray:
+        """Weights in units of the features, of weights of centred rows."""
+        return np.asarray(inner * (self.scale / self.norm)[:, None])
+
+    def of(self, X: Any) -> CentredMatrix:
+        """Rows of norm at most 1.
+
+        Parameters
+        ----------
+        X : ndarray, canonical CSR or StateRows, of float64, (n_rows, n_features)
+            Of norm at most 1.
+        """
+        centre, X = self.centre * self.scale, _scaled(X, self.scale)
+        lengths = row_norms(X)
+        squares = lengths**2 - 2 * np.asarray(X @ centre) + centre @ centre
+        # What is lost where the terms cancel is added, so that no row is longer than 1.
+        own = X.terms if isinstance(X, StateRows) else lengths
+        terms = own + float(np.linalg.norm(centre))
+        lost = 8 * (X.shape[1] + 64) * UNIT_ROUNDOFF * terms**2
+        norms = np.sqrt(np.maximum(squares, 0.0) + lost)
+        factor = 1 / np.maximum(norms, self.norm)
+        return CentredMatrix(X, centre, factor, norms, self.norm)
+
+
+@dataclass(frozen=True, eq=False)
+class StateRows:
+    """Rows that are shares in states times a basis, for products only.
+
+    A cell is in two states and has an entry in many features: products by way of the
+    states are so much faster.
+
+    Parameters
+    ----------
+    states : CSR of float64 of shape (n_rows, n_states)
+        Private.
+    basis : CSR of float64 of shape (n_states, n_features)
+    parts : tuple of int
+        Numbers of states; shares add up to at most 1 in each.
+    """
+
+    states: csr_array
+    basis: csr_array
+    parts: tuple[int, ...]
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.states.shape[0], self.basis.shape[1]
+
+    @property
+    def norms(self) -> FloatArray:
+        return row_norms(self.states @ self.basis)
+
+    @property
+    def terms(self) -> float:
+        """Largest sum of the norms of what a row is the sum of; follows from public."""
+        each = np.split(row_norms(self.basis), np.cumsum(self.parts)[:-1])
+        return float(sum(part.max() for part in each)) * (1 + 1e-12)
+
+    def gridded(self) -> StateRows:
+        """Rows of shares that are rounded down to whole numbers of 2^-20."""
+        units = np.floor(self.states.data * 2.0**SHARE_BITS)
+        shares = with_entries(self.states, units / 2.0**SHARE_BITS)
+        return StateRows(shares, self.basis, self.parts)
+
+    def scaled(self, scale: FloatArray) -> StateRows:
+        """Rows whose features are multiplied by a scale."""
+        basis = with_entries(self.basis, self.basis.data * scale[self.basis.indices])
+        return StateRows(self.states, basis, self.parts)
+
+    def __matmul__(self, weights: FloatArray) -> FloatArray:
+        return np.asarray(self.states @ (self.basis @ weights))
+
+    @cached_property
+    def T(self) -> _TransposedStates:
+        """For products with residuals; kept, since SciPy copies what it transposes."""
+        return _TransposedStates(self.states.T, self.basis.T)
+
+
+@dataclass(frozen=True, eq=False)
+class _TransposedStates:
+    states: Any
+    basis: Any
+
+    def __matmul__(self, residuals: FloatArray) -> FloatArray:
+        return np.asarray(self.basis @ (self.states @ residuals))
+
+
+@dataclass(frozen=True, eq=False)
+class CentredMatrix:
+    """``(X - centre) * factor``, each row with its factor, for products only.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or StateRows of float64 of shape (n_rows, n_features)
+    centre : ndarray of float64 of shape (n_features,)
+    factor : ndarray of float64 of shape (n_rows,)
+    lengths : ndarray of float64 of shape (n_rows,)
+        Norms before the factor; never below the true ones.
+    norm : float
+        To which they are clipped: `factor` is at most ``1 / norm``.
+    """
+
+    X: Any
+    centre: FloatArray
+    factor: FloatArray
+    lengths: FloatArray
+    norm: float
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape[0], self.X.shape[1]
+
+    @property
+    def norms(self) -> FloatArray:
+        """Of the rows, at most 1."""
+        return np.minimum(self.lengths * self.factor, 1.0)
+
+    def made(self) -> FloatArray:
+        """The rows themselves, each computed by itself."""
+        X = self.X.states @ self.X.basis if isinstance(self.X, StateRows) else self.X
+        X = X.toarray() if issparse(X) else X
+        return np.asarray((X - self.centre) * self.factor[:, None])
+
+    def __matmul__(self, weights: FloatArray) -> FloatArray:
+        raw = np.asarray(self.X @ weights) - self.centre @ weights
+        factor = self.factor if weights.ndim == 1 else self.factor[:, None]
+        return np.asarray(factor * raw)
+
+    @property
+    def T(self) -> _Transposed:
+        """For products with residuals."""
+        return _Transposed(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Transposed:
+    rows: CentredMatrix
+
+    def __matmul__(self, residuals: FloatArray) -> FloatArray:
+        weighted = self.rows.factor[:, None] * residuals
+        centred = np.outer(self.rows.centre, weighted.sum(axis=0))
+        return np.asarray(self.rows.X.T @ weighted) - centred
+
+
+class CentredSource:
+    """A source's rows, centred; once and kept, if the source holds its rows.
+
+    Parameters
+    ----------
+    source : Source
+    encode : callable
+        From the source's rows to rows of norm at most 1, each by itself.
+    centring : Centring
+    """
+
+    is_row_major = False
+
+    def __init__(self, source: Source, encode: Any, centring: Centring) -> None:
+        self._source, self._encode, self._centring = source, encode, centring
+        self.holds_rows = holds_rows(source)
+        self._blocks = list(self._read()) if self.holds_rows else []
+        self.n_samples, self.n_features = source.n_samples, len(centring.centre)
+        self.largest_block, self.is_stable = source.largest_block, self.holds_rows
+        self.is_of_users, self.crowding = holds_users(source), crowding(source)
+        rows = [block.X.X for block in self._blocks]
+        if not self.holds_rows:
+            rows = [self.nothing().X.X]
+        made = [each for each in rows if isinstance(each, StateRows)]
+        self.amplification = max(
+            [centring.amplification, *(centring.amplified(X.terms) for X in made)]
+        )
+        self.cells = max([X.states.shape[1] for X in made], default=0)
+
+    def blocks(self) -> Iterator[Block]:
+        return iter(self._blocks) if self.holds_rows else self._read()
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return elsewhere(self._source)
+
+    @property
+    def n_places(self) -> int:
+        """In how many places lies what is kept of the rows."""
+        return n_places(self._source)
+
+    @property
+    def most_entries(self) -> int:
+        """How many numbers are stored of a row at most, before it is centred."""
+        return most_entries(self._source)
+
+    def nothing(self) -> Block:
+        # Of no rows at all: what they are made of is public.
+        rows = csr_array((0, self._source.n_features))
+        return Block(self._centred(rows), np.empty(0))
+
+    def _read(self) -> Iterator[Block]:
+        for block in self._source.blocks():
+            yield replace(block, X=self._centred(block.X))
+
+    def _centred(self, X: Any) -> CentredMatrix:
+        return self._centring.of(_gridded(self._encode(X)))
+
+
+def _gridded(X: Any) -> Any:
+    return X.gridded() if isinstance(X, StateRows) else X
+
+
+def _scaled(X: Any, scale: FloatArray) -> Any:
+    if isinstance(X, StateRows):
+        return X.scaled(scale)
+    if not issparse(X):
+        return X * scale
+    return with_entries(X, X.data * scale[X.indices])

@@ -1,0 +1,215 @@
+"""Rows of codes: tables of declared columns in the fewest bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import FloatArray
+from skdp._compiled import by_blocks
+from skdp.tables._source import Block, Elsewhere, Source, elsewhere, is_stable, nothing
+
+# Norms are taken to be longer by as much as their rounding could hide.
+_ROUNDED = 1 + 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class CodeBasis:
+    """What codes stand for; released, or public.
+
+    Parameters
+    ----------
+    parts : tuple of ndarray of float64 of shape (n_codes, n_features_of_column)
+        One a column; features of different columns are different ones.
+    """
+
+    parts: tuple[FloatArray, ...]
+
+    @property
+    def n_features(self) -> int:
+        return sum(part.shape[1] for part in self.parts)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where the codes of each column begin, and their number."""
+        sizes = [len(part) for part in self.parts]
+        return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Squared norm of what each code stands for; those of a row add up."""
+        return np.concatenate([np.sum(part**2, axis=1) for part in self.parts])
+
+    @cached_property
+    def _largest(self) -> FloatArray:
+        each = np.split(self.squares, self.starts[1:-1])
+        return np.sqrt([part.max() for part in each])
+
+    @property
+    def norm(self) -> float:
+        """Of the longest row that there could be."""
+        return float(np.linalg.norm(self._largest)) * _ROUNDED
+
+    @property
+    def terms(self) -> float:
+        """Largest sum of the norms of what a row is the sum of."""
+        return float(self._largest.sum()) * _ROUNDED
+
+    def tables(self, weights: FloatArray) -> tuple[FloatArray, ...]:
+        """What each code of each column adds to raw predictions."""
+        ends = np.cumsum([part.shape[1] for part in self.parts])
+        each = np.split(weights, ends[:-1])
+        return tuple(p @ own for p, own in zip(self.parts, each, strict=True))
+
+    def features(self, sums: FloatArray) -> FloatArray:
+        """Of sums by code the sums of the features."""
+        each = np.split(sums, self.starts[1:-1])
+        found = [p.T @ own for p, own in zip(self.parts, each, strict=True)]
+        return np.concatenate(found)
+
+
+@dataclass(frozen=True, eq=False)
+class CodeRows:
+    """Rows as they are in products with weights, weighted in products with residuals.
+
+    A row is the sum of what its codes stand for. In products with residuals each row
+    that is longer than 1 is brought to 1: as a weight of its record, so that raw
+    predictions remain sums over the columns.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 of shape (n_rows, n_columns)
+        Private.
+    basis : CodeBasis
+    """
+
+    codes: NDArray[np.uint8]
+    basis: CodeBasis
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.codes), self.basis.n_features
+
+    @property
+    def norms(self) -> FloatArray:
+        """In products with residuals no row is longer."""
+        return np.ones(len(self.codes))
+
+    def __matmul__(self, weights: FloatArray) -> FloatArray:
+        return added_up(self.codes, self.basis.starts, self.basis.tables(weights))
+
+    @cached_property
+    def T(self) -> _TransposedCodes:
+        """For products with residuals; kept, with the weights of the records."""
+        squares = (self.basis.squares[:, None],)
+        lengths = np.sqrt(added_up(self.codes, self.basis.starts, squares)[:, 0])
+        return _TransposedCodes(self, 1 / np.maximum(lengths * _ROUNDED, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _TransposedCodes:
+    rows: CodeRows
+    weights: FloatArray
+
+    def __matmul__(self, residuals: FloatArray) -> FloatArray:
+        weighted = np.ascontiguousarray(self.weights[:, None] * residuals)
+        basis = self.rows.basis
+        return basis.features(summed_by_code(self.rows.codes, basis.starts, weighted))
+
+
+def summed_by_code(
+    codes: NDArray[np.uint8], starts: NDArray[np.int64], values: NDArray[Any]
+) -> NDArray[Any]:
+    """Sums over the records of each code of each column.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 of shape (n_rows, n_columns)
+    starts : ndarray of int64 of shape (n_columns + 1,)
+    values : C-ordered ndarray of float64 or int64 of shape (n_rows, n_outputs)
+    """
+    from skdp.tables._coded_kernel import add_up_by_code
+
+    def of_run(first: int, last: int) -> NDArray[Any]:
+        sums = np.zeros((int(starts[-1]), values.shape[1]), dtype=values.dtype)
+        add_up_by_code(codes, starts, values, sums, first, last)
+        return sums
+
+    first, *others = by_blocks(of_run, len(codes))
+    return sum(others, start=first)
+
+
+def added_up(
+    codes: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    tables: tuple[NDArray[Any], ...],
+) -> NDArray[Any]:
+    """Of each record the sum of the entries of its codes, column after column.
+
+    Parameters
+    ----------
+    codes : ndarray of uint8 of shape (n_rows, n_columns)
+    starts : ndarray of int64 of shape (n_columns + 1,)
+    tables : tuple of ndarray of float64 or int64 of shape (n_codes, n_outputs)
+        One a column, or one of all.
+    """
+    from skdp.tables._coded_kernel import add_entries
+
+    table = np.concatenate(tables)
+    added = np.zeros((len(codes), table.shape[1]), dtype=table.dtype)
+
+    def of_run(first: int, last: int) -> None:
+        add_entries(codes, starts, table, added, first, last)
+
+    by_blocks(of_run, len(codes))
+    return added
+
+
+class CodeSource:
+    """A source of codes, shown as rows of what they stand for.
+
+    Parameters
+    ----------
+    source : Source
+        Must be stable.
+    basis : CodeBasis
+    """
+
+    is_row_major = False
+
+    def __init__(self, source: Source, basis: CodeBasis) -> None:
+        self._source, self._basis = source, basis
+        self.n_samples, self.n_features = source.n_samples, basis.n_features
+        self.largest_block = source.largest_block
+        self.is_stable = is_stable(source)
+        self.cells = int(basis.starts[-1])
+        self.amplification = max(basis.terms, 1.0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Of what it is made: rows stay where they are.
+        return type(self), (self._source, self._basis)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return elsewhere(self._source)
+
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        return [self._shown(block) for block in self._source.blocks()]
+
+    def blocks(self) -> Iterator[Block]:
+        """The same blocks each time."""
+        return iter(self._blocks)
+
+    def nothing(self) -> Block:
+        return self._shown(nothing(self._source))
+
+    def _shown(self, block: Block) -> Block:
+        return replace(block, X=CodeRows(block.X, self._basis))

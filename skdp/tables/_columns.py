@@ -1,0 +1,580 @@
+"""Declarations of columns: their classes, shorthands, JSON and template."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping, Sized
+from dataclasses import dataclass, fields
+from datetime import date, datetime
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+from skdp._checks import check_bool, check_choice, check_real
+
+# --------------------- What errors repeat of what was given in place of a declaration
+
+
+# Longer things may be a column of data, or a table.
+_FEW, _LONG = 5, 60
+_PLAIN = (list, tuple, set, frozenset, dict)
+
+
+def briefly(given: Any) -> str:
+    """Its repr if that is short, else its type, without values."""
+    if isinstance(given, _PLAIN):
+        each = [*given, *given.values()] if isinstance(given, dict) else list(given)
+        if len(given) <= _FEW and all(_is_one(value) for value in each):
+            return repr(given)
+        return f"a {type(given).__name__} of length {len(given)}"
+    return repr(given) if _is_one(given) else f"an instance of {type(given).__name__}"
+
+
+def _is_one(value: Any) -> bool:
+    is_one = isinstance(value, str) or not isinstance(value, Sized)
+    return is_one and len(repr(value)) <= _LONG
+
+
+# ----------------------------------- Declarations: frozen facts about one column each
+
+
+# What a date may be split into, and how many values each part has.
+PARTS = {"month": 12, "weekday": 7, "day": 31, "hour": 24}
+
+
+@dataclass(frozen=True, repr=False)
+class Declaration:
+    """What a column may hold; public.
+
+    Its repr evaluates to an equal object, and so does what `to_json` writes.
+    """
+
+    # What cells must be: number, string, boolean or date.
+    kind: ClassVar[str]
+
+    def __repr__(self) -> str:
+        given = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.default is value or field.default == value:
+                continue
+            by_name = "" if field.name in _BY_POSITION else f"{field.name}="
+            given.append(by_name + _shown(value))
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields and the name of the class, ready for JSON."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"is": type(self).__name__} | {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+        }
+
+    def to_json(self) -> str:
+        """JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the text declares something else.
+        """
+        declared = from_dict(json.loads(text))
+        if not isinstance(declared, cls):
+            raise ValueError(
+                f"The text must be of a {cls.__name__}. Got {declared!r}. Use "
+                "skdp.columns.from_json for any declaration."
+            )
+        return declared
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+# Fields that a repr gives without their names.
+_BY_POSITION = ("low", "high", "values", "first", "last")
+
+
+def _shown(value: Any) -> str:
+    return repr(list(value) if isinstance(value, tuple) else value)
+
+
+@dataclass(frozen=True, repr=False)
+class Range(Declaration):
+    """Numbers, clipped to [low, high].
+
+    Parameters
+    ----------
+    low, high : float
+        Finite, low < high, in units of the column.
+    log : bool, default=False
+        Whether ratios matter rather than differences: the column is encoded by its
+        logarithm, or by that of 1 + x if `low` is 0. Needs ``low >= 0``.
+    missing : bool, default=False
+        Whether values may be missing (NaN, None, null).
+
+    Examples
+    --------
+    >>> from skdp.columns import Range
+    >>> Range(0, 99_999, log=True)
+    Range(0, 99999, log=True)
+    """
+
+    kind: ClassVar[str] = "number"
+    low: float
+    high: float
+    log: bool = False
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("log", self.log)
+        check_bool("missing", self.missing)
+        self._set(low=_end("low", self.low), high=_end("high", self.high))
+        if not self.high / 2 - self.low / 2 > 0:
+            raise ValueError(
+                "A Range must have low < high, not too close for doubles to tell. Got "
+                f"low={self.low!r} and high={self.high!r}. Use what is known of the "
+                "quantity, never the minimum and maximum of the data."
+            )
+        if self.log and not (self.low >= 0 and log_width(self.low, self.high) > 0):
+            raise ValueError(
+                "A Range with log=True must have low >= 0, and logarithms of both ends "
+                f"that differ. Got low={self.low!r} and high={self.high!r}. Use "
+                "log=False for what may be negative."
+            )
+
+
+def log_width(low: float, high: float) -> float:
+    """Distance of two ends on the scale of ``log=True``."""
+    return math.log(high) - math.log(low) if low > 0 else math.log1p(high)
+
+
+@dataclass(frozen=True, repr=False)
+class Categories(Declaration):
+    """Strings or integers from a list.
+
+    Parameters
+    ----------
+    values : list of str, or list of int
+        Distinct, of one type. ``1`` is not ``"1"``.
+    missing : bool, default=False
+        Whether values may be missing (NaN, None, null).
+
+    Examples
+    --------
+    >>> from skdp.columns import Categories
+    >>> Categories(["Female", "Male"], missing=True)
+    Categories(['Female', 'Male'], missing=True)
+    """
+
+    values: tuple[Any, ...]
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("missing", self.missing)
+        self._set(values=_distinct(self.values))
+
+    # A constant of the other declarations; here it depends on the values.
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """What cells must be."""
+        return "string" if isinstance(self.values[0], str) else "number"
+
+
+@dataclass(frozen=True, repr=False)
+class Boolean(Declaration):
+    """True or False.
+
+    Parameters
+    ----------
+    missing : bool, default=False
+        Whether values may be missing (None, null).
+    """
+
+    kind: ClassVar[str] = "boolean"
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("missing", self.missing)
+
+
+@dataclass(frozen=True, repr=False)
+class Dates(Declaration):
+    """Points in time without a time zone, clipped to [first, last].
+
+    Parameters
+    ----------
+    first, last : str, date or datetime
+        ISO 8601, such as "2024-12-31" or "2024-12-31T18:00"; first < last.
+    parts : sequence of {"month", "weekday", "day", "hour"}, default=()
+        What may matter beside the point in time itself; each takes a share of the
+        column's norm.
+    missing : bool, default=False
+        Whether values may be missing (NaT, None, null).
+
+    Examples
+    --------
+    >>> from skdp.columns import Dates
+    >>> Dates("2020-01-01", "2024-12-31", parts=["month"])
+    Dates('2020-01-01', '2024-12-31', parts=['month'])
+    """
+
+    kind: ClassVar[str] = "date"
+    first: str
+    last: str
+    parts: tuple[str, ...] = ()
+    missing: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("missing", self.missing)
+        self._set(first=_iso("first", self.first), last=_iso("last", self.last))
+        if not datetime.fromisoformat(self.first) < datetime.fromisoformat(self.last):
+            raise ValueError(
+                f"Dates must have first < last. Got first={self.first!r} and "
+                f"last={self.last!r}. Use what is known, never the data."
+            )
+        self._set(parts=_parts(self.parts))
+
+
+def _end(name: str, value: Any) -> float:
+    """A finite end of a range; integers stay integers where a double holds them."""
+    number = check_real(
+        name,
+        value,
+        low=-math.inf,
+        high=math.inf,
+        low_open=True,
+        high_open=True,
+        remedy="Fill in what is known of the quantity without looking at the data.",
+    )
+    return int(number) if isinstance(value, Integral) else number
+
+
+def _distinct(values: Any) -> tuple[Any, ...]:
+    is_list = isinstance(values, Iterable) and not isinstance(values, (str, Mapping))
+    plain = tuple(_plain(value) for value in values) if is_list else ()
+    is_one_type = len({type(value) for value in plain}) == 1
+    if not is_one_type or len(set(plain)) < len(plain) or plain[0] is None:
+        raise ValueError(
+            "The 'values' of Categories must be a list of distinct strings, or of "
+            f"distinct integers, at least one. Got {briefly(values)}. Declare what may "
+            "occur; truth values are Boolean(), other numbers a Range."
+        )
+    return plain
+
+
+def _plain(value: Any) -> str | int | None:
+    """A string or integer as Python has it; None for anything else."""
+    if isinstance(value, str):
+        return str(value)
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return int(value) if is_integer else None
+
+
+def _iso(name: str, value: Any) -> str:
+    """A point in time as ISO text, without its time if that is midnight."""
+    try:
+        point = value if isinstance(value, date) else datetime.fromisoformat(value)
+        if not isinstance(point, datetime):
+            point = datetime(point.year, point.month, point.day)
+        if point.tzinfo is None:
+            point = datetime.fromisoformat(point.isoformat()[:26])
+            is_day = point == datetime(point.year, point.month, point.day)
+            return (point.date() if is_day else point).isoformat()
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"The {name!r} parameter must be a date without a time zone, as ISO text, date "
+        f"or datetime. Got {value!r}. Use for example '2024-12-31'."
+    )
+
+
+def _parts(parts: Any) -> tuple[str, ...]:
+    is_list = isinstance(parts, Collection) and not isinstance(parts, str)
+    if not is_list or len(set(parts)) < len(parts):
+        raise ValueError(
+            f"The 'parts' parameter must be a list of distinct names from "
+            f"{list(PARTS)}. Got {parts!r}. Use () for none."
+        )
+    return tuple(check_choice("parts", part, PARTS) for part in parts)
+
+
+def from_dict(values: Any) -> Declaration:
+    """What `Declaration.to_dict` returned."""
+    kinds = {cls.__name__: cls for cls in (Range, Categories, Boolean, Dates)}
+    if isinstance(values, Mapping) and values.get("is") in kinds:
+        cls, given = kinds[values["is"]], {k: v for k, v in values.items() if k != "is"}
+        if set(given) <= {field.name for field in fields(cls)}:
+            return cls(**given)
+    raise ValueError(
+        f"A stored declaration must be one of {list(kinds)} with its fields. Got "
+        f"{values!r}. Use what to_json wrote."
+    )
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number and no truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+# -------------------------------- Declarations as users give them, shorthand included
+
+
+Declared = dict[str, Declaration] | tuple[Declaration, ...] | Declaration
+
+_FORMS = (
+    "a mapping from column names to declarations for a frame, a sequence of "
+    "declarations by position for an array, or one Range for all columns"
+)
+_TEMPLATE = "skdp.columns.template(frame) prints a mapping to fill in."
+_ONE = (
+    "skdp.columns.Range, Categories, Boolean or Dates, a tuple of two numbers (a "
+    "Range), or a list of strings (Categories)"
+)
+
+
+def as_declared(columns: Any) -> Declared:
+    """Declarations in full.
+
+    Parameters
+    ----------
+    columns : mapping, sequence, or one declaration
+        By name, by position, or for all columns; shorthand allowed.
+
+    Returns
+    -------
+    dict, tuple, or Declaration
+
+    Raises
+    ------
+    ValueError
+        If a declaration is ambiguous or none.
+    """
+    if isinstance(columns, Mapping):
+        _check_names(columns)
+        return {str(name): declaration(each, name) for name, each in columns.items()}
+    if isinstance(columns, Declaration) or _is_pair(columns):
+        return _for_all(declaration(columns, "all"))
+    if isinstance(columns, (list, tuple)) and len(columns):
+        return tuple(declaration(each, i) for i, each in enumerate(columns))
+    raise ValueError(
+        f"The 'columns' parameter must be {_FORMS}. Got {briefly(columns)}. {_TEMPLATE}"
+    )
+
+
+def declaration(given: Any, name: Any) -> Declaration:
+    """One declaration in full; `name` is for the error."""
+    if isinstance(given, Declaration):
+        return given
+    if _is_pair(given):
+        return Range(*given)
+    is_list = isinstance(given, list) and len(given) > 0
+    if is_list and all(isinstance(value, str) for value in given):
+        return Categories(given)
+    if is_list and all(is_number(value) for value in given):
+        raise ValueError(
+            f"The declaration of column {name!r} must say whether these numbers are "
+            f"the ends of a range or categories. Got {briefly(given)}. Write "
+            "Range(low, high) or Categories([...])."
+        )
+    raise ValueError(
+        f"The declaration of column {name!r} must be {_ONE}. Got {briefly(given)}. "
+        f"{_remedy(given)}"
+    )
+
+
+def _remedy(given: Any) -> str:
+    """What was probably meant."""
+    if isinstance(given, type) and issubclass(given, Declaration):
+        return f"Write {given.__name__}(...), with parentheses."
+    if isinstance(given, str):
+        return f"A name alone declares nothing: {_TEMPLATE}"
+    if isinstance(given, Mapping):
+        return "Read stored declarations with skdp.columns.from_json."
+    each = list(given) if isinstance(given, (list, tuple, set, frozenset)) else []
+    if each and all(isinstance(value, bool) for value in each):
+        return "Write Boolean()."
+    if any(value is None or _is_nan(value) for value in each):
+        return "Write Categories([...], missing=True), without the missing value."
+    if each and not any(is_number(value) for value in each):
+        return (
+            "Write categories as a list of strings in brackets, a range of time as "
+            "Dates(first, last)."
+        )
+    return "Fill in what is known without looking at the data."
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _is_pair(given: Any) -> bool:
+    is_pair = isinstance(given, tuple) and len(given) == 2
+    return is_pair and all(is_number(end) for end in given)
+
+
+def _check_names(columns: Mapping[Any, Any]) -> None:
+    if not columns or not all(isinstance(name, str) for name in columns):
+        raise ValueError(
+            "The 'columns' mapping must have names of columns, which are strings, as "
+            f"its keys. Got {list(columns)!r}. Use a sequence by position for an "
+            "array, or name the columns of the frame."
+        )
+
+
+def _for_all(declared: Declaration) -> Declaration:
+    if isinstance(declared, Range):
+        return declared
+    raise ValueError(
+        f"One declaration for all columns must be a Range. Got {declared!r}. Use a "
+        "mapping by name, or a sequence by position."
+    )
+
+
+# --------------------------------- All declarations of a table as JSON text, and back
+
+
+SCHEMA = 1
+
+
+def to_json(columns: Any) -> str:
+    """Declarations as JSON text, with a schema number.
+
+    Parameters
+    ----------
+    columns : mapping, sequence, or one declaration
+        Shorthand allowed; it comes back in full.
+    """
+    declared = as_declared(columns)
+    ready: Any
+    if isinstance(declared, Declaration):
+        ready = declared.to_dict()
+    elif isinstance(declared, tuple):
+        ready = [each.to_dict() for each in declared]
+    else:
+        # Pairs keep their order whatever reads and writes the text.
+        ready = {"by_name": [[name, d.to_dict()] for name, d in declared.items()]}
+    return json.dumps({"skdp_columns": SCHEMA, "columns": ready}, allow_nan=False)
+
+
+def from_json(text: str) -> Declared:
+    """What `to_json` wrote.
+
+    Raises
+    ------
+    ValueError
+        If the text is no declaration, or of a newer schema.
+    """
+    stored = json.loads(text)
+    schema = stored.get("skdp_columns") if isinstance(stored, dict) else None
+    if schema != SCHEMA:
+        raise ValueError(
+            f"Stored columns must have the schema number {SCHEMA}. Got {schema!r}. "
+            "Read a newer file with the version of skdp that wrote it."
+        )
+    ready = stored["columns"]
+    if isinstance(ready, list):
+        return as_declared([from_dict(each) for each in ready])
+    if "by_name" in ready:
+        return as_declared({name: from_dict(each) for name, each in ready["by_name"]})
+    return as_declared(from_dict(ready))
+
+
+# ----------------------------------- A mapping to fill in, from names and dtypes only
+
+
+_BLANKS = {
+    "number": "Range(..., ...)",
+    "string": "Categories([...])",
+    "date": "Dates(..., ...)",
+    "unknown": "...",
+}
+_DATES = ("datetime", "date", "timestamp")
+_NUMBERS = ("int", "uint", "float", "double", "decimal", "halffloat")
+_STRINGS = (
+    "category",
+    "categorical",
+    "enum",
+    "large_string",
+    "object",
+    "str",
+    "string",
+)
+
+
+@dataclass(frozen=True)
+class Blank:
+    """A declaration that is still to be written; every use refuses it."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Template(dict[str, Any]):
+    """A mapping whose repr is code to fill in."""
+
+    def __repr__(self) -> str:
+        lines = [f"    {name!r}: {declared!r},\n" for name, declared in self.items()]
+        return "{\n" + "".join(lines) + "}"
+
+
+def template(frame: Any) -> Template:
+    """A mapping to fill in, with a line for each column.
+
+    Reads names and dtypes, which are public, and no value. The categories that a dtype
+    holds are values and are not copied.
+
+    Parameters
+    ----------
+    frame : DataFrame of pandas or polars
+
+    Returns
+    -------
+    Template
+        A dict; its repr is code. What is left blank is refused wherever it is used.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp import columns
+    >>> frame = pd.DataFrame({"age": [39.0], "sex": ["Male"], "citizen": [True]})
+    >>> columns.template(frame)
+    {
+        'age': Range(..., ...),
+        'sex': Categories([...]),
+        'citizen': Boolean(),
+    }
+    """
+    dtypes = getattr(frame, "dtypes", None)
+    if not hasattr(frame, "columns") or dtypes is None:
+        raise TypeError(
+            "The 'frame' argument must be a DataFrame of pandas or polars. Got an "
+            f"instance of {type(frame).__name__}. For an array write a list of "
+            "declarations by position."
+        )
+    names = zip(frame.columns, dtypes, strict=True)
+    return Template({str(name): _blank(dtype) for name, dtype in names})
+
+
+def _blank(dtype: Any) -> Any:
+    kind = _kind(dtype)
+    return Boolean() if kind == "boolean" else Blank(_BLANKS[kind])
+
+
+def _kind(dtype: Any) -> str:
+    """Kind of a dtype by its name, so that neither library need be installed."""
+    text = str(dtype).lower().partition("[")[0].partition("(")[0]
+    text = text.rstrip("0123456789")
+    if text in ("bool", "boolean"):
+        return "boolean"
+    for kind, names in (("number", _NUMBERS), ("date", _DATES), ("string", _STRINGS)):
+        if text in names:
+            return kind
+    return "unknown"

@@ -1,0 +1,292 @@
+"""The ids of users, and buckets of users."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from numbers import Integral
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from skdp._arrays import FloatArray, IntArray
+from skdp._input import without_data
+from skdp.privacy.accounting._calibrate import Budget
+from skdp.tables._memory import UserSource, equal_shares
+from skdp.tables._source import Source
+
+# ------------------------------ Whose row is whose: ids of users as fit is given them
+
+
+_BAD_IDS = (
+    "The groups argument must be one column with the id of a user for each row of X, "
+    "all integers or all texts, none missing. Got something else. Leave out rows "
+    "without an id, and turn other ids into texts."
+)
+_HOW = (
+    "Pass fit(X, y, groups=ids), or the same to partial_fit; of a pipeline's step "
+    "pipeline.fit(X, y, step__groups=ids), with the step's name; within scikit-learn's "
+    "tools switch on metadata routing and call set_fit_request(groups=True) on the "
+    "estimator."
+)
+
+
+class UsersToFit(Protocol):
+    """Users, each of whom counts as one record, wherever their rows are."""
+
+    @property
+    def n_users(self) -> int:
+        """Public."""
+        ...
+
+    def source(self, X: Any, y: Any) -> Source:
+        """Rows with their targets as a source of users."""
+        ...
+
+
+@dataclass(frozen=True)
+class UsersElsewhere:
+    """Users of a source that names the column of their ids.
+
+    Parameters
+    ----------
+    n_users : int
+        As declared; public.
+    """
+
+    n_users: int
+
+    def source(self, X: Any, y: Any) -> Source:
+        """Rows that have not been read, with targets that are read with them."""
+        found: Source = X.with_targets(y)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Users:
+    """Users of a table, each of whom counts as one record.
+
+    Parameters
+    ----------
+    n_users : int
+        Public.
+    codes : ndarray of int of shape (n_rows,)
+        Whose each row is, from 0 to ``n_users - 1``. Private.
+    known_as : sequence of int or str, of length n_users, or None, default=None
+        Their ids; None: those numbers.
+    """
+
+    n_users: int
+    codes: IntArray
+    known_as: Sequence[Any] | None = None
+
+    @classmethod
+    def of(cls, groups: Any, n_rows: int) -> Users:
+        """Of the ids of all rows, or an error that quotes none.
+
+        A categorical declares all users, those without rows too, who count as well.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If they are no ids, or there are fewer or more than rows.
+        """
+        if isinstance(getattr(groups, "dtype", None), pd.CategoricalDtype):
+            declared = pd.Categorical(groups)
+            found: Users = without_data(
+                lambda: cls._of_declared(declared, n_rows), _BAD_IDS
+            )
+            return found
+        ids: Any = without_data(lambda: _checked(groups, n_rows), _BAD_IDS)
+        distinct, codes = np.unique(ids, return_inverse=True)
+        return cls(len(distinct), codes.astype(np.int64), distinct.tolist())
+
+    @classmethod
+    def _of_declared(cls, groups: pd.Categorical, n_rows: int) -> Users:
+        codes = groups.codes.astype(np.int64)
+        _checked(np.asarray(groups.categories), len(groups.categories))
+        if len(codes) != n_rows or (codes < 0).any():
+            raise ValueError
+        return cls(len(groups.categories), codes, groups.categories.tolist())
+
+    @property
+    def shares(self) -> FloatArray:
+        """With which each row counts. Private."""
+        return equal_shares(self.codes, self.n_users)
+
+    @property
+    def names(self) -> Sequence[Any]:
+        """The id of each user. Private, where users are not declared."""
+        return range(self.n_users) if self.known_as is None else self.known_as
+
+    @property
+    def ids(self) -> pd.Categorical:
+        """Ids that declare these users, for what takes them. Private."""
+        everybody = pd.RangeIndex(self.n_users)
+        return pd.Categorical.from_codes(self.codes, categories=everybody)
+
+    def part(self, chosen: IntArray) -> tuple[IntArray, Users]:
+        """Some users, with or without rows.
+
+        Parameters
+        ----------
+        chosen : ndarray of int of shape (n_chosen,)
+            Their numbers, each once, without regard to rows.
+
+        Returns
+        -------
+        rows : ndarray of int
+            Positions of their rows, rising. Private.
+        users : Users
+            Whose these rows are; ``chosen[u]`` is user u of them.
+        """
+        number = np.full(self.n_users, -1)
+        number[chosen] = np.arange(len(chosen))
+        codes = number[self.codes]
+        rows, names = np.flatnonzero(codes >= 0), self.names
+        known_as = [names[u] for u in chosen.tolist()]
+        return rows, Users(len(chosen), codes[rows], known_as)
+
+    def source(self, X: Any, y: FloatArray) -> UserSource:
+        """Rows with their targets as a source of users."""
+        return UserSource(X, y, self.shares, self.n_users, self.codes)
+
+
+def users_to_fit(
+    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
+) -> UsersToFit | None:
+    """The users of a table, None of a model whose unit is a record.
+
+    Parameters
+    ----------
+    model : estimator
+        Its `privacy_unit` says whether there must be ids.
+    X : array-like, CSR, data frame or source
+    groups : array-like of shape (n_rows,), or None
+        Private but for the number of users.
+    budget : Budget
+    how : str
+        To pass ids, for whom has passed none.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there are ids without a unit "user", or the other way round, and if they are
+        no ids.
+    """
+    is_elsewhere = hasattr(X, "stand_in")
+    if model.privacy_unit != "user":
+        _refuse_ids(groups)
+        if is_elsewhere:
+            refuse_users(X)
+        return None
+    if is_elsewhere:
+        _check_named(X, groups)
+    elif groups is None:
+        raise ValueError(
+            "The groups argument must have the ids of users with privacy_unit='user'. "
+            f"Got None. {how}"
+        )
+    if is_elsewhere and not budget.is_finite:
+        raise ValueError(
+            "The 'epsilon' parameter must be finite with users of a source. Got inf. "
+            "Read the table into memory for a fit without privacy."
+        )
+    return UsersElsewhere(X.n_samples) if is_elsewhere else Users.of(groups, _n_rows(X))
+
+
+def users_of_release(
+    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
+) -> UsersToFit | None:
+    """As `users_to_fit`, for what takes users with noise only."""
+    if model.privacy_unit == "user" and not budget.is_finite:
+        raise ValueError(
+            "The 'epsilon' parameter must be finite with privacy_unit='user'. Got inf. "
+            "Leave out groups and privacy_unit for a result without privacy."
+        )
+    return users_to_fit(model, X, groups, budget, how)
+
+
+def refuse_users(source: Any) -> None:
+    """Refuse a source of users for what takes rows for records.
+
+    Raises
+    ------
+    ValueError
+    """
+    if source.groups is not None:
+        raise ValueError(
+            "The source must be without groups= for privacy_unit='record'. Got one of "
+            "users. Set privacy_unit='user' to protect all rows of a user together, or "
+            "leave groups out of the source."
+        )
+
+
+def _check_named(source: Any, groups: Any) -> None:
+    """Refuse a source without a column of ids, and other ids beside one."""
+    if groups is not None:
+        raise ValueError(
+            "The groups argument must be left out with a source. Got ids. Name their "
+            "column with groups= where the source is made."
+        )
+    if source.groups is None:
+        raise ValueError(
+            "The source must name the column of the users' ids with "
+            "privacy_unit='user'. Got groups=None. Make it with groups='name', and "
+            "with the number of users for n_samples."
+        )
+
+
+def _refuse_ids(groups: Any) -> None:
+    if groups is None:
+        return
+    raise ValueError(
+        "The groups argument must be None with privacy_unit='record'. Got ids. Set "
+        "privacy_unit='user' to protect all rows of a user together, or do not pass "
+        "ids: no set_fit_request(groups=True), no step__groups."
+    )
+
+
+def _n_rows(X: Any) -> int:
+    shape = getattr(X, "shape", ())  # lists have none
+    return int(shape[0]) if shape else len(X)
+
+
+def _checked(groups: Any, n_rows: int) -> Any:
+    """Ids as an array of one kind; raises whatever for anything else."""
+    if np.ma.isMaskedArray(groups):
+        raise TypeError
+    # As objects: among texts an integer would become one.
+    is_array = hasattr(groups, "dtype")
+    ids = np.asarray(groups) if is_array else np.array(groups, dtype=object)
+    if ids.shape != (n_rows,) or not n_rows:
+        raise ValueError
+    if ids.dtype.kind in "iuU":
+        return ids
+    if ids.dtype.kind == "O" and (_are(ids, str) or _are(ids, Integral)):
+        return ids
+    raise TypeError
+
+
+def _are(ids: Any, kind: type) -> bool:
+    """Whether all ids are of a kind; truth values are no integers."""
+    return all(isinstance(own, kind) and not isinstance(own, bool) for own in ids)
+
+
+# ------------------------------- Numbers that look random and follow from an id alone
+
+
+def number_of(own: Any) -> int:
+    """A number below 2^64 that follows from an id; 5 and "5" have the same.
+
+    Parameters
+    ----------
+    own : int, str or bytes
+        Text as its bytes in UTF-8, which those of a source may not be.
+    """
+    # A text from JSON may hold half a character, which is no UTF-8.
+    is_stored = isinstance(own, bytes)
+    stored = own if is_stored else str(own).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(stored, digest_size=8).digest(), "little")

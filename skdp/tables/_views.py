@@ -1,0 +1,305 @@
+"""Sources that show another source's rows changed, each row by itself."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import FloatArray, clip_entries, clip_rows, columns_at, row_norms
+from skdp.tables._source import (
+    Block,
+    Elsewhere,
+    Source,
+    crowding,
+    elsewhere,
+    holds_rows,
+    holds_users,
+    is_stable,
+    most_entries,
+    n_places,
+    nothing,
+)
+
+# --------------- Sources that show another source's rows changed, each row on its own
+# A view changes what is read while it is read: it copies at most one block at a time.
+
+
+class _View(ABC):
+    """A source with the rows of another, changed block by block."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.n_samples, self.n_features = source.n_samples, source.n_features
+        self.largest_block = source.largest_block
+        self.is_row_major = source.is_row_major
+        self.is_stable, self.holds_rows = is_stable(source), holds_rows(source)
+        self.is_of_users, self.crowding = holds_users(source), crowding(source)
+        self.amplification = getattr(source, "amplification", 1.0)
+        self.cells = getattr(source, "cells", 0)
+
+    def blocks(self) -> Iterator[Block]:
+        for block in self._source.blocks():
+            yield self._changed_block(block)
+
+    @property
+    def elsewhere(self) -> Elsewhere | None:
+        """Where the records are added up; None if they come here."""
+        return elsewhere(self._source)
+
+    @property
+    def n_places(self) -> int:
+        """In how many places lies what is kept of the rows."""
+        return n_places(self._source)
+
+    @property
+    def most_entries(self) -> int:
+        """How many numbers are stored of a row at most."""
+        return min(most_entries(self._source), self.n_features)
+
+    def nothing(self) -> Block:
+        return self._changed_block(nothing(self._source))
+
+    def permuted(self, key: str) -> Self:
+        """The same view of the source in the order of a keyed permutation."""
+        other = copy.copy(self)
+        other._look_at(self._source.permuted(key))  # type: ignore[attr-defined]  # a source that is permutable
+        return other
+
+    def without(self, row: int) -> Self:
+        """The same view of the source with one record null."""
+        other = copy.copy(self)
+        other._look_at(self._source.without(row))  # type: ignore[attr-defined]  # a source in memory
+        return other
+
+    def _look_at(self, source: Source) -> None:
+        self._source = source
+
+    def _changed_block(self, block: Block) -> Block:
+        return replace(block, X=self._changed(block.X))
+
+    @abstractmethod
+    def _changed(self, X: Any) -> Any:
+        """The rows of one block, each changed by itself."""
+
+
+class EntriesClipped(_View):
+    """Rows with every entry clipped to a public magnitude.
+
+    Parameters
+    ----------
+    source : Source
+    bound : float in (0, inf)
+    """
+
+    def __init__(self, source: Source, bound: float) -> None:
+        super().__init__(source)
+        self._bound = bound
+
+    def _changed(self, X: Any) -> Any:
+        return clip_entries(X, self._bound)
+
+
+class ColumnsOf(_View):
+    """Rows with some of their columns only.
+
+    Parameters
+    ----------
+    source : Source
+    columns : ndarray of int64 of shape (n_columns,)
+        Released or public.
+    """
+
+    def __init__(self, source: Source, columns: NDArray[np.int64]) -> None:
+        super().__init__(source)
+        self.n_features = len(columns)
+        self._columns = columns
+
+    def _changed(self, X: Any) -> Any:
+        return columns_at(X, self._columns)
+
+
+class CentredDense(_View):
+    """Rows clipped, less a released centre, clipped again, over that second norm.
+
+    Parameters
+    ----------
+    source : Source
+        Of dense rows.
+    data_norm : float in (0, inf)
+        To which rows are clipped first.
+    centre : ndarray of float64 of shape (n_features,)
+        Released.
+    norm : float in (0, inf)
+        To which centred rows are clipped; released.
+    """
+
+    def __init__(
+        self, source: Source, data_norm: float, centre: FloatArray, norm: float
+    ) -> None:
+        super().__init__(source)
+        self.is_row_major = True
+        self._data_norm, self._centre, self._norm = data_norm, centre, norm
+
+    def _changed(self, X: Any) -> Any:
+        rows = clip_rows(X, self._data_norm)  # a copy, which may be changed
+        rows -= self._centre
+        rows /= np.maximum(row_norms(rows), self._norm)[:, None]
+        return rows
+
+
+class Encoded(_View):
+    """Rows in another form; made once, if every reading shows the same rows.
+
+    Parameters
+    ----------
+    source : Source
+    encode : callable
+        From the rows of a block to what stands for them, each row by itself.
+    """
+
+    def __init__(self, source: Source, encode: Callable[[Any], Any]) -> None:
+        super().__init__(source)
+        self._encode = encode
+        self._kept: list[Block] | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        if not self.is_stable:
+            return super().blocks()
+        if self._kept is None:
+            self._kept = list(super().blocks())
+        return iter(self._kept)
+
+    def _look_at(self, source: Source) -> None:
+        super()._look_at(source)
+        self._kept = None
+
+    def _changed(self, X: Any) -> Any:
+        return self._encode(X)
+
+
+class ConstantColumn(_View):
+    """Rows of one column that holds the same number everywhere.
+
+    Parameters
+    ----------
+    source : Source
+    value : float
+    """
+
+    def __init__(self, source: Source, value: float) -> None:
+        super().__init__(source)
+        self.n_features = 1
+        self.is_row_major = True
+        self._value = value
+
+    def _changed(self, X: Any) -> Any:
+        return np.full((X.shape[0], 1), self._value)
+
+
+# --------------------------------------------- Runs of consecutive records, read once
+
+
+class Bucket:
+    """Some consecutive records, a source like any other; too small to be compiled for.
+
+    Parameters
+    ----------
+    n_features : int
+    pieces : list of Block
+    """
+
+    is_row_major = False
+    is_stable = True
+
+    def __init__(self, n_features: int, pieces: list[Block]) -> None:
+        sizes = [len(piece.y) for piece in pieces]
+        self.n_samples, self.n_features = sum(sizes), n_features
+        self.largest_block = max(sizes)
+        self._pieces = pieces
+
+    def blocks(self) -> Iterator[Block]:
+        """The pieces of blocks that make up the bucket."""
+        yield from self._pieces
+
+
+def buckets(source: Source, size: int) -> Iterator[Bucket]:
+    """Runs of `size` consecutive records, the last one shorter; one reading in all.
+
+    It shows every record once, so every record is in one bucket, whatever the order.
+    """
+    pieces: list[Block] = []
+    held = 0
+    for block in source.blocks():
+        start = 0
+        while start < len(block.y):
+            end = min(start + size - held, len(block.y))
+            pieces.append(_piece(block, slice(start, end)))
+            held += end - start
+            start = end
+            if held == size:
+                yield Bucket(source.n_features, pieces)
+                pieces, held = [], 0
+    if pieces:
+        yield Bucket(source.n_features, pieces)
+
+
+def _piece(block: Block, rows: slice) -> Block:
+    present = None if block.present is None else block.present[rows]
+    return Block(block.X[rows], block.y[rows], present)
+
+
+# -------------------------------------- A stream: parts that arrive one after another
+
+
+class Arriving:
+    """The records, or users, of all parts of a stream, most of which are to come.
+
+    Parameters
+    ----------
+    first : Source
+        The first part; no other may have more records.
+    n_parts : int
+        Public, as are the numbers of records in parts.
+
+    Attributes
+    ----------
+    n_samples : int
+        As many as `n_parts` parts like the first one hold.
+    """
+
+    def __init__(self, first: Any, n_parts: int) -> None:
+        self.n_samples = n_parts * first.n_samples
+        self.n_features, self.largest_block = first.n_features, first.largest_block
+        self.is_of_users = holds_users(first)
+        self._arrived: Any = None
+
+    def give(self, part: Any) -> None:
+        """Let a part arrive, in the place of one that nobody asked about."""
+        self._arrived = part
+
+    def parts(self) -> Iterator[Any]:
+        """Each part once, when it has arrived."""
+        while True:
+            yield self._taken()  # not kept here
+
+    def _taken(self) -> Any:
+        part, self._arrived = self._arrived, None
+        return part
+
+
+def parts_of(source: Any, size: int) -> Iterator[Any]:
+    """Parts of a stream as they arrive; of a table, runs of `size` records."""
+    if isinstance(source, Arriving):
+        return source.parts()
+    if holds_users(source):
+        raise TypeError(
+            "Parts of users must arrive one by one. Got one table. A user's rows may "
+            "stand anywhere in it."
+        )
+    return buckets(source, size)
