@@ -3,9 +3,9 @@
 Each column of codes has features of its own: hats from coarse to fine, and a position,
 of what is in order, an indicator of anything else. Rows are centred by released counts,
 and the descent and the gate of linear models (`skdp.solvers._centred_descent`) find
-their weights, from a released base on. In gradient sums records whose row is long count less,
-as if with a weight, so that none adds more than a unit row, and two labels count by
-their declared weights; raw predictions remain sums of one curve a column. Proofs:
+their weights, from a released base on. In gradient sums records whose row is long count
+less, as if with a weight, so that none adds more than a unit row, and two labels count
+by their declared weights; raw predictions remain sums of one curve a column. Proofs:
 ``docs/proofs/linear_start.md``.
 """
 

@@ -303,8 +303,8 @@ class ObjectiveEvent(Single):
     r"""Minimising an objective with a Gaussian linear term (objective perturbation).
 
     The fields bound the privacy loss in both orders, see
-    `skdp.privacy.accounting._objective_perturbation`. What is computed of the minimiser is rounded and noised; that noise is a
-    `GaussianEvent` beside this one.
+    `skdp.privacy.accounting._objective_perturbation`. What is computed of the minimiser
+    is rounded and noised; that noise is a `GaussianEvent` beside this one.
 
     Parameters
     ----------
