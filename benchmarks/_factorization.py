@@ -24,7 +24,7 @@ from benchmarks._commands import Commands, count
 from benchmarks._line import RESULTS
 from benchmarks._rating_data import NAMES, ratings
 from benchmarks._speed import side_by_side
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.decomposition._ratings import (
     Factorizer,
     Factors,

@@ -22,7 +22,7 @@ import numpy as np
 
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count, check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.decomposition._ratings import (
     Draws,
     Factors,

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks._commands import Commands, add_validation
 from benchmarks._recommender_peers import Predict, peer
 from benchmarks._user_recommenders import validation
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.datasets import FilmRatings, load_movielens
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.decomposition._ratings import Factorizer, Pattern, Ratings, Task, Threads

@@ -39,7 +39,7 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
 from skdp.solvers._base import Progress, Solver
 from skdp.solvers._exact import solve

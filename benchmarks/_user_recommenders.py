@@ -25,7 +25,7 @@ from skdp.decomposition._ratings import Factors, Pattern, Ratings, Task
 from skdp.decomposition._recommender import solve_users
 from skdp.exceptions import SeededNoiseWarning
 from skdp.privacy.accounting._gaussian import gaussian_mu
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 
 CONFIG = Path(__file__).parent / "configs" / "recommenders" / "user.toml"
 

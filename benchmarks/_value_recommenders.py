@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks._commands import Commands, add_validation, count
 from benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from benchmarks._user_recommenders import validation
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.datasets import FilmRatings, load_movielens
 from skdp.decomposition._ratings import (
     Pattern,
@@ -32,7 +32,7 @@ from skdp.decomposition._ratings import (
 from skdp.decomposition._value_als import ValueALS
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
 from skdp.solvers._base import Progress
 

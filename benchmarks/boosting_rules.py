@@ -29,7 +29,7 @@ from benchmarks._accuracy import mean_and_error
 from benchmarks._commands import count
 from benchmarks._declared import load
 from benchmarks._declared_tables import declared
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.columns import Boolean, Categories, Range
 from skdp.ensemble import _boosting as boosting
 from skdp.ensemble import _releases as steps

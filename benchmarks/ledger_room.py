@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from skdp import DPLogisticRegression, DPStandardScaler, privacy_report, set_budget
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import (

@@ -41,7 +41,7 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import State, Updates
 from skdp.papers._bolt_on_postgres import PlainDescent
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.tables._memory import MemorySource, in_order
 from skdp.tables._source import Source
 

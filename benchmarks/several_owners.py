@@ -26,7 +26,7 @@ from benchmarks._papers._several_owners_data import Owned, owned
 from benchmarks._papers._several_owners_tables import private_fit
 from benchmarks.nonconvex import spread
 from skdp.federated._secrets import Masked
-from skdp.privacy.noise._source import NoiseScale, NoiseSource, gaussian_scale
+from skdp.privacy.noise._noise import NoiseScale, NoiseSource, gaussian_scale
 
 # Of table 6.1; KDD Cup 1999 has 122 columns in the thesis.
 TABLE = owners.Chapter(m=100, smallest=500, d=122, alpha=0.01, n_steps=100)

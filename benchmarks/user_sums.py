@@ -34,6 +34,7 @@ from sklearn.metrics import log_loss
 
 from benchmarks.users import COLUMNS, DELTA, MOST_ROWS, PERSONS, Persons, cell, dealt
 from skdp._arrays import FloatArray, IntArray
+from skdp._users import Users
 from skdp.datasets import load_adult
 from skdp.linear_model._rows import encoder_of, knots_within
 from skdp.losses import LogisticLoss
@@ -45,7 +46,6 @@ from skdp.solvers._base import Progress
 from skdp.solvers._descent import NoisyGD
 from skdp.solvers._steps import descend
 from skdp.sums._gradient import Gradient
-from skdp.tables._users import Users
 
 ROOT = math.sqrt(MOST_ROWS)
 # By name: the most records that a person may add, None for means.

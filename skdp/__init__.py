@@ -91,7 +91,6 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds both to be
         DPGridSearchCV as DPGridSearchCV,
         DPRandomizedSearchCV as DPRandomizedSearchCV,
         DPTunedThresholdClassifier as DPTunedThresholdClassifier,
-        PrivateScore as PrivateScore,
         private_evaluation as private_evaluation,
         private_score as private_score,
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.exceptions import Refused
-from skdp.privacy.noise._source import DrawsOf, NoiseSource
+from skdp.privacy.noise._draws import DrawsOf
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers
 from skdp.privacy.release._door import Door
 from skdp.solvers._base import Progress

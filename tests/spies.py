@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skdp.privacy import BudgetLedger
-from skdp.privacy.noise._source import (
+from skdp.privacy.noise._noise import (
     NoiseSource,
     gaussian_scale,
     laplace_scale,

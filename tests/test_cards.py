@@ -201,5 +201,5 @@ def writes_html(source):
 
 def test_tags_are_written_in_one_place():
     found = [path for path in ROOT.rglob("*.py") if writes_html(path.read_text())]
-    assert [path.name for path in found] == ["_card.py"]
+    assert [path.name for path in found] == ["_show.py"]
     assert writes_html('f"<b>{name}</b>"')

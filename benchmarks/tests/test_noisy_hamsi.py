@@ -12,7 +12,7 @@ from benchmarks import _noisy_hamsi as module
 from benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from skdp.privacy import Budget, epsilon_of
 from skdp.privacy.accounting._calibrate import calibrate
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from tests.contract.test_factorizers import (
     answered,
     event_of,

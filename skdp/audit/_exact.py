@@ -18,7 +18,7 @@ from skdp.audit._result import EpsilonBound, epsilon_of_mu
 from skdp.privacy.accounting._events import Event, PureEvent
 from skdp.privacy.accounting._relations import Relation
 from skdp.privacy.noise._laws import Choices
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers, View
 from skdp.privacy.release._plan import Buckets, Everyone, Line, Plan
 

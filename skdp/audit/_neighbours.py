@@ -15,11 +15,11 @@ from scipy.sparse import issparse
 from sklearn.base import is_classifier, is_regressor
 
 from skdp._arrays import FloatArray, IntArray, count_rows
+from skdp._users import Users
 from skdp.audit._models import as_table, deep_value, stacked, taken
 from skdp.pipeline._walk import steps_of_users
 from skdp.privacy.accounting._relations import OF_USERS, Adjacency
 from skdp.tables._memory import MOST_ROWS_OF_A_USER
-from skdp.tables._users import Users
 
 # ----------------- Neighbouring tables: which record an audit exchanges, and for what
 # The first record is the one that differs. It is as long as the model lets a row be,

@@ -22,7 +22,7 @@ from skdp.audit._exact import NullRecord
 from skdp.audit._inference import leaning
 from skdp.audit._models import as_table, fitted, fresh, stacked, taken
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
-from skdp.privacy.noise._rounding import SystemEntropy
+from skdp.privacy.noise._entropy import SystemEntropy
 
 # ------------------------------------------------------------------------------------
 # Records with two versions each, of which an audit's coins say which is fitted

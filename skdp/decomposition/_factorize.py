@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 
 from skdp._base import Forecast, Signal
 from skdp._checks import check_choice
+from skdp._configured import Given, given_params
 from skdp._quiet import warn
-from skdp._stored import Given, given_params
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.decomposition._ratings import (
     Draws,

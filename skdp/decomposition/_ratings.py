@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
+from skdp._configured import Configured, Given
 from skdp._input import without_data
 from skdp._quiet import no_warnings
-from skdp._stored import Configured, Given
 from skdp.exceptions import Refused
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Unit

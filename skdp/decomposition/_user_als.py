@@ -13,7 +13,7 @@ from scipy.sparse import csr_matrix
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_count, check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.decomposition._ratings import (
     Draws,
     Factors,

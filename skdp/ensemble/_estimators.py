@@ -38,6 +38,7 @@ from skdp._input import (
     refuse_several_targets,
     unweighted,
 )
+from skdp._users import UsersToFit, users_to_fit
 from skdp.ensemble._boosting import (
     BoostOutcome,
     NamedBooster,
@@ -67,7 +68,6 @@ from skdp.solvers._base import Progress
 from skdp.sums._leaves import PLAIN, LeafLoss, LossFacts
 from skdp.tables._columns import as_declared
 from skdp.tables._source import Source
-from skdp.tables._users import UsersToFit, users_to_fit
 
 # -------------- Noise against signal of boosted trees, from the public facts of a fit
 

@@ -18,11 +18,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray, IntArray
+from skdp._users import number_of
 from skdp.exceptions import SourceError
 from skdp.io._reading import arrow, as_bytes, cells, is_exact, kind_of, numbers
 from skdp.sums._record_sums import places_of_users
 from skdp.tables._memory import MOST_ROWS_OF_A_USER, places_of_own
-from skdp.tables._users import number_of
 
 
 def check_groups(dtype: Any, name: str) -> None:

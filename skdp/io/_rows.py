@@ -13,13 +13,13 @@ from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import IntArray
 from skdp._input import canonical_csr
+from skdp._users import UsersToFit
 from skdp.io._external import TableSource, applied
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._reading import Labels, Reading, Targets
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, Elsewhere, Source, crowding, elsewhere
-from skdp.tables._users import UsersToFit
 
 # How rows of a table without surprises become those of a solver.
 Encode = Callable[[Any], Any]

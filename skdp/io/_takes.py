@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from skdp._arrays import FloatArray, rows_in_places
 from skdp._input import check_targets
+from skdp._users import refuse_users
 from skdp.io._external import TableSource
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._passes import rows_of, rows_of_each, targets_too
@@ -23,7 +24,6 @@ from skdp.io._rows import check_kind
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, statistic_of_users
 from skdp.tables._columns import as_declared
 from skdp.tables._source import Elsewhere
-from skdp.tables._users import refuse_users
 
 # ------------------------------------------------------------------------------------
 # Scores over a source: as scikit-learn has them, not private; and to be released

@@ -19,6 +19,7 @@ from skdp._arrays import FloatArray, clip_rows, in_dtype
 from skdp._base import Forecast, PrivateEstimator, Signal, relaxed, warn_of_noise
 from skdp._checks import check_count, check_data_norm, check_real
 from skdp._registry import Registry
+from skdp._users import UsersToFit
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
 from skdp.linear_model._forecast import (
@@ -53,7 +54,6 @@ from skdp.solvers._registry import named_solver
 from skdp.sums._grid_rows import clipped_products
 from skdp.tables._centred import Centring
 from skdp.tables._source import Source
-from skdp.tables._users import UsersToFit
 
 # ------------------------- Solvers with partial_fit: what a linear model asks of them
 

@@ -23,6 +23,7 @@ from skdp._input import (
     largest_weight,
     unweighted,
 )
+from skdp._users import users_to_fit
 from skdp.io._takes import fit_through
 from skdp.linear_model._base import (
     STREAMS,
@@ -45,7 +46,6 @@ from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import weighted
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._base import Solution
-from skdp.tables._users import users_to_fit
 
 # ---------------------- What private linear classifiers share: labels, fit, decisions
 

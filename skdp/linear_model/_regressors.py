@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, in_dtype
 from skdp._checks import check_alpha, check_bool, check_real, check_target_bounds
 from skdp._input import refuse_several_targets
+from skdp._users import users_to_fit
 from skdp.io._takes import fit_through, targets_of
 from skdp.linear_model._base import (
     STREAMS,
@@ -28,7 +29,6 @@ from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import QuantileLoss, SquaredLoss
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._base import Solution
-from skdp.tables._users import users_to_fit
 
 # -------------------- What private linear regressors share: targets, fit, predictions
 

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
 from skdp._checks import check_count
 from skdp._input import check_rows
+from skdp._users import UsersToFit
 from skdp.io._external import TableSource
 from skdp.io._rows import StreamRows
 from skdp.io._takes import shown
@@ -20,7 +21,6 @@ from skdp.preprocessing._encoder import Encoding, KnotRule, TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, strength_of
-from skdp.tables._users import UsersToFit
 
 # More numbers than so many are encoded as lines.
 _MOST_CURVES = 100

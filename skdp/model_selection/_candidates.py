@@ -22,6 +22,7 @@ from skdp._arrays import FloatArray, IntArray, copied, count_rows, rows_at
 from skdp._base import PrivateEstimator
 from skdp._input import raise_without_data
 from skdp._quiet import no_warnings, silence
+from skdp._users import Users, UsersElsewhere, UsersToFit
 from skdp.io._external import TableSource
 from skdp.io._takes import SourceScores, SourceUsers
 from skdp.model_selection._scorer_sums import PrivateScoring
@@ -33,7 +34,7 @@ from skdp.privacy.accounting._events import ComposedEvent, Event, PureEvent
 from skdp.privacy.accounting._gaussian import gaussian_epsilon
 from skdp.privacy.accounting._relations import UNIT_OF, Relation, is_of_users
 from skdp.privacy.ledger._allowance import Allowance, Strength, cost_over
-from skdp.privacy.noise._source import Draws
+from skdp.privacy.noise._draws import Draws
 from skdp.privacy.release._answers import answered
 from skdp.privacy.release._shared import is_rehearsing, owners_now
 from skdp.solvers._base import Progress
@@ -46,7 +47,6 @@ from skdp.tables._source import (
     elsewhere,
     has_room,
 )
-from skdp.tables._users import Users, UsersElsewhere, UsersToFit
 
 # ------------------------------------- Users of a table in memory, as they are scored
 

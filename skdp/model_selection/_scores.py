@@ -28,6 +28,7 @@ from skdp._base import (
 from skdp._checks import check_real
 from skdp._input import check_rows, check_targets, without_data
 from skdp._show import card
+from skdp._users import Users, UsersToFit, users_of_release
 from skdp.io._external import TableSource
 from skdp.io._passes import shown_to
 from skdp.io._takes import SourceScores, refuse_targets, scores_of
@@ -48,7 +49,6 @@ from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, Scores
 from skdp.tables._source import RawTable
-from skdp.tables._users import Users, UsersToFit, users_of_release
 
 # -------------- private_score: one released number that says how good an estimator is
 

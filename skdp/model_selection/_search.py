@@ -19,6 +19,7 @@ from skdp._base import PrivateEstimator, public_of_tables
 from skdp._checks import check_count, check_n_jobs, check_real
 from skdp._input import check_indexable
 from skdp._quiet import warn
+from skdp._users import users_of_release
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.io._external import TableSource
 from skdp.io._session import NO_PLACES
@@ -56,7 +57,6 @@ from skdp.privacy.release._door import Door
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.privacy.release._shared import owners_now
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS
-from skdp.tables._users import users_of_release
 
 # ------------------------------- What private searches share: plan, commit, run, keep
 

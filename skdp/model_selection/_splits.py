@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from skdp._arrays import IntArray
 from skdp._checks import check_count
-from skdp.tables._users import number_of
+from skdp._users import number_of
 
 if TYPE_CHECKING:
     from skdp.decomposition._ratings import Ids

@@ -20,6 +20,7 @@ from skdp._input import (
     refuse_several_targets,
     unweighted,
 )
+from skdp._users import users_to_fit
 from skdp.io._takes import fit_through, targets_of
 from skdp.linear_model._rows import public_facts, rows_to_fit
 from skdp.losses._base import Loss
@@ -32,7 +33,6 @@ from skdp.losses._classification import (
 from skdp.losses._regression import SquaredLoss
 from skdp.losses._weighted import weighted
 from skdp.neural_network._network import PrivateNetwork
-from skdp.tables._users import users_to_fit
 
 # ------------------------------------------------------- Private networks for classes
 

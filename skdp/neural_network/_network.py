@@ -21,6 +21,7 @@ from skdp._checks import (
     check_data_norm,
     check_real,
 )
+from skdp._users import UsersToFit
 from skdp.io._rows import records
 from skdp.io._takes import TakesSources
 from skdp.linear_model._base import n_units
@@ -55,7 +56,6 @@ from skdp.privacy.accounting._relations import relation_for
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.solvers._base import Progress
 from skdp.sums._grid_rows import clipped_products
-from skdp.tables._users import UsersToFit
 
 _DECLARED = (DeclaredRows, DeclaredStream)
 

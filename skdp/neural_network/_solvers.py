@@ -13,7 +13,7 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
-from skdp._stored import Checks, Configured, Given, given_params
+from skdp._configured import Checks, Configured, Given, given_params
 from skdp.exceptions import Refused
 from skdp.losses._objective import FARTHEST, LinearObjective, NetworkObjective
 from skdp.losses._weighted import typical_weight

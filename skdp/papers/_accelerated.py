@@ -11,7 +11,7 @@ import numpy as np
 
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count, check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu

@@ -14,15 +14,15 @@ from scipy.sparse import issparse
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._checks import check_bool, check_choice, check_count, check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import typical_weight
 from skdp.papers._bolt_on_kernel import what_is_left
 from skdp.papers._bolt_on_postgres import PlainDescent, descended
 from skdp.privacy.accounting._calibrate import Budget
+from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS, deviation_once
-from skdp.privacy.noise._source import Draws
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import ChosenLaw, Progress, Solution

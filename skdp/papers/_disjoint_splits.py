@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar, Literal, Self
 
 from skdp._checks import check_choice
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.model_selection._candidates import Candidate, Need, SearchJob, Split
 from skdp.model_selection._methods import (

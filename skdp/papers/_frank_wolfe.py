@@ -14,15 +14,16 @@ from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import FloatArray, clip_rows
 from skdp._checks import check_count, check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
+from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import Choices
+from skdp.privacy.noise._noise import choice_shift
 from skdp.privacy.noise._selection import Ranking
-from skdp.privacy.noise._source import Draws, choice_shift
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution, Solver

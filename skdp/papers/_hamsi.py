@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from skdp._checks import check_bool, check_choice, check_count, check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.decomposition._ratings import (
     Draws,
     Factorizer,

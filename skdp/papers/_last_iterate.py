@@ -28,14 +28,14 @@ import numpy as np
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray
 from skdp._checks import check_choice
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._events import GaussianEvent
 from skdp.privacy.accounting._relations import is_of_users
+from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS
-from skdp.privacy.noise._source import Draws
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution, boxed

@@ -18,8 +18,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count
+from skdp._configured import Checks, Given
 from skdp._input import check_rows
-from skdp._stored import Checks, Given
+from skdp._users import users_to_fit
 from skdp.exceptions import Refused, StreamOverError
 from skdp.io._external import TableSource
 from skdp.io._takes import shown
@@ -43,7 +44,6 @@ from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._descent import Descent, FlowTime
 from skdp.solvers._registry import named_solver
 from skdp.tables._source import Source
-from skdp.tables._users import users_to_fit
 from skdp.tables._views import Arriving
 
 # ------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from skdp._input import (
     middle_and_half,
     to_unit,
 )
+from skdp._users import Users, users_to_fit
 from skdp.io._rows import unlabelled
 from skdp.io._takes import AppendsToSources, fit_through, shown
 from skdp.preprocessing._declared import BringsToNorm
@@ -33,7 +34,6 @@ from skdp.privacy.release._query import Query
 from skdp.privacy.release._record import FREE, StepPrivacy
 from skdp.sums._counts import PRESENCE, SQUARES, Counts, PairSums, shrunken_mean
 from skdp.tables._source import Source, holds_users
-from skdp.tables._users import Users, users_to_fit
 
 # ------------------------------------------------------------------------------------
 # What private transformers share: one commit, then noisy answers to fixed queries

@@ -13,7 +13,7 @@ import numpy as np
 
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_bool, check_choice, check_count, check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget, calibrate

@@ -11,7 +11,7 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss

@@ -13,7 +13,7 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice
-from skdp._stored import Checks, Configured, Given
+from skdp._configured import Checks, Configured, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget

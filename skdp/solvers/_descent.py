@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._configured import Checks, Given
 from skdp._registry import Registry
-from skdp._stored import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
 from skdp.losses._classification import HuberHingeLoss

@@ -12,7 +12,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._base import rounded
 from skdp._checks import check_count, check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
 from skdp.losses._classification import LogisticLoss

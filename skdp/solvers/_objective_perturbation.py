@@ -14,7 +14,7 @@ from scipy.sparse import hstack, issparse, vstack
 
 from skdp._arrays import HUGE, UNIT_ROUNDOFF, FloatArray, row_norms, scale_rows
 from skdp._checks import check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
@@ -27,8 +27,9 @@ from skdp.privacy.accounting._events import (
 )
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._objective_perturbation import ObjectiveLoss
+from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS
-from skdp.privacy.noise._source import Draws, NoiseScale
+from skdp.privacy.noise._noise import NoiseScale
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import ChosenLaw, LawName, Progress, Solution

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from skdp._checks import check_choice
+from skdp._configured import given_params
 from skdp._registry import Registry
-from skdp._stored import given_params
 from skdp.solvers._accelerated import Nesterov
 from skdp.solvers._adassp import AdaSSP
 from skdp.solvers._base import Named, Solver

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
-from skdp._stored import Checks, Given
+from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss

@@ -10,6 +10,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._checks import check_count
+from skdp._users import users_of_release
 from skdp.ensemble._trees import MOST_BINS, TableReader
 from skdp.io._external import TableSource
 from skdp.io._rows import StreamRows, records
@@ -31,7 +32,6 @@ from skdp.statistics._description import (
 )
 from skdp.sums._counts import CellCounts, CellMoments, TableSums, Total
 from skdp.tables._source import Source
-from skdp.tables._users import users_of_release
 
 _HOW = "Pass describe(X, columns, privacy_unit='user', groups=ids)."
 

@@ -19,6 +19,7 @@ from skdp._arrays import (
     scale_rows,
     with_entries,
 )
+from skdp._users import number_of
 from skdp.losses._base import Loss
 from skdp.privacy.accounting._relations import Adjacency, table_relation
 from skdp.privacy.release._query import Bound, Layout
@@ -34,7 +35,6 @@ from skdp.sums._exact import (
 from skdp.sums._grid_rows import LONGEST, grid_rows, gridded, squares_of
 from skdp.tables._memory import places_of_own
 from skdp.tables._source import Block, Source, counted
-from skdp.tables._users import number_of
 
 # ------------------------------------------------------------------------------------
 # Sums over records of one bounded number each, of their probabilities, or their rows

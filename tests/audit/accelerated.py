@@ -16,7 +16,7 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy.noise._laws import LAWS
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._auto import choose_solver
 from skdp.tables._memory import MemorySource
 from tests import door

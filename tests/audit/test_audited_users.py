@@ -24,6 +24,7 @@ from skdp import (
     DPMatrixFactorization,
     DPMLPClassifier,
     DPStandardScaler,
+    _users,
 )
 from skdp.audit import (
     audit_estimator,
@@ -36,7 +37,6 @@ from skdp.audit._runs import FitJob
 from skdp.columns import Range
 from skdp.privacy.accounting._relations import ADJACENCIES, OF_USERS
 from skdp.tables import _memory as shares
-from skdp.tables import _users
 from tests.planted.users import NoisyUserSums
 
 RNG = np.random.default_rng(0)

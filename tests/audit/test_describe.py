@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import describe
+from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
 from skdp.io import _rows
@@ -16,7 +17,6 @@ from skdp.statistics._description import TableQuestions
 from skdp.sums import _counts
 from skdp.sums._counts import CellMoments, TableSums
 from skdp.tables._memory import MemorySource
-from skdp.tables._users import Users
 from tests.audit.linear import BUDGETS
 from tests.audit.tables import answered_by
 

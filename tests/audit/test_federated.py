@@ -26,7 +26,7 @@ from skdp.federated._federation import LocalOwners
 from skdp.model_selection._methods import Composition, strength
 from skdp.privacy import epsilon_of
 from skdp.privacy.accounting._events import GaussianEvent
-from skdp.privacy.noise._source import NoiseSource, share_ratio
+from skdp.privacy.noise._noise import NoiseSource, share_ratio
 from skdp.sums._gradient import Gradient
 from tests.federated.owned import divided, model
 from tests.io.places import FEATURES, numbers

@@ -21,7 +21,7 @@ from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.decomposition._user_als import UserALS
 from skdp.privacy import Budget
 from skdp.privacy.accounting._calibrate import calibrate
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._base import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for

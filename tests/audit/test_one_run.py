@@ -29,7 +29,7 @@ from skdp import (
 from skdp.audit import CanaryPairs, Guesses, audit_one_run, one_run_power
 from skdp.audit._one_run import expected_guesses
 from skdp.privacy.accounting._gaussian import gaussian_mu
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 
 SURE = 1 - 1e-8
 RNG = np.random.default_rng(0)

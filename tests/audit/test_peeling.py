@@ -16,7 +16,7 @@ from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._sparse import Peeling
 from skdp.tables._memory import MemorySource
 from tests.door import event_of, planned, run

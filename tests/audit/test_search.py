@@ -51,7 +51,7 @@ from skdp.model_selection import Composition, RandomStopping
 from skdp.model_selection._candidates import ScoredFit, Split
 from skdp.model_selection._methods import strength
 from skdp.privacy import Budget, GaussianEvent, LaplaceEvent, calibrate
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import SENSITIVITY, NoisySum
 

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 
 import skdp
+from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
 from skdp.exceptions import UnboundedQueryError
 from skdp.losses import CauchyLoss, HuberHingeLoss, SigmoidLoss, SoftmaxLoss
@@ -25,7 +26,6 @@ from skdp.sums import _gradient
 from skdp.sums._gradient import ExactGradientSum, Gradients
 from skdp.sums._grid_rows import _PlainGrid
 from skdp.tables import _memory
-from skdp.tables._users import Users
 from tests.audit import centred_descent, tables
 from tests.audit.linear import ALL_LOSSES, BUDGETS
 from tests.audit.users import (

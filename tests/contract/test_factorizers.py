@@ -15,7 +15,7 @@ from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy import Budget, epsilon_of
 from skdp.privacy.accounting._relations import UNIT_OF
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
 from skdp.solvers._base import Progress
 from tests.contract.test_registry import FORBIDDEN

@@ -25,7 +25,7 @@ from skdp import DPGridSearchCV, DPLogisticRegression, private_score
 from skdp._quiet import _filtered, _Shared, _without_output, no_warnings, warn
 from skdp.exceptions import LargeDeltaWarning, PublicLabelsWarning
 from skdp.model_selection import _scorer_sums
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release import _answers
 
 LETTERS = np.random.default_rng(0).choice(["a", "b", "c"], size=(60, 1)).astype(object)

@@ -36,8 +36,9 @@ from skdp.decomposition._ratings import Ratings, RatingSource
 from skdp.federated._federation import LocalOwners
 from skdp.io._parts import WorkerPart
 from skdp.model_selection._methods import METHODS
-from skdp.privacy.noise._rounding import SeededEntropy, SystemEntropy
-from skdp.privacy.noise._source import DrawsOf, NoiseSource
+from skdp.privacy.noise._draws import DrawsOf
+from skdp.privacy.noise._entropy import SeededEntropy, SystemEntropy
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
 from skdp.tables._centred import CentredMatrix, CentredSource
 from skdp.tables._memory import MemorySource
@@ -57,7 +58,7 @@ DOOR = {
 NOISE = {
     "skdp.privacy.noise._rounding",
     "skdp.privacy.noise._laws",
-    "skdp.privacy.noise._source",
+    "skdp.privacy.noise._noise",
     "skdp.privacy.noise._selection",
 }
 # Who writes down what a fit would release, for an audit: nothing of it is released.
@@ -176,7 +177,7 @@ def test_only_the_door_gives_answers(name):
 
 
 TWINS = {
-    "noise": ("from skdp.privacy.noise._source import NoiseSource", "NoiseSource"),
+    "noise": ("from skdp.privacy.noise._noise import NoiseSource", "NoiseSource"),
     "inside": ("x = answers.inside(y)", callers_of_inside),
     "declared": ("x = Plan(lines, event)", who_declares),
     "declared later": ("x = replace(plan, declared=event)", who_declares),

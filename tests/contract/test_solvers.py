@@ -18,7 +18,7 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy.noise._laws import Choices
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._plan import Buckets, Part
 from skdp.solvers import SOLVERS
 from skdp.solvers._base import Progress

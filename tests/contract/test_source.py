@@ -42,7 +42,7 @@ def entropy_used(tree):
 
 def test_entropy_enters_in_one_place(trees):
     found = {path for path, tree in trees.items() if entropy_used(tree)}
-    assert found == {Path("privacy/_entropy.py")}
+    assert found == {Path("privacy/noise/_entropy.py")}
 
 
 def test_broken_twin_with_its_own_generator_is_found():
@@ -66,7 +66,7 @@ def test_noise_is_had_by_asking(package, trees):
 
 
 def test_broken_twin_with_a_noise_source_is_found():
-    twin = "from skdp.privacy.noise._source import NoiseSource\nx = NoiseSource(None)"
+    twin = "from skdp.privacy.noise._noise import NoiseSource\nx = NoiseSource(None)"
     assert noise_used(ast.parse(twin)) == ["NoiseSource", "_noise"]
 
 
@@ -178,9 +178,8 @@ def test_public_names_exist_and_unknown_ones_do_not():
 @pytest.mark.parametrize(
     ("room", "public"),
     [
-        ("data", set()),
-        ("objectives", set()),
-        ("queries", set()),
+        ("tables", set()),
+        ("sums", set()),
         ("solvers", {"SOLVERS"}),
     ],
 )

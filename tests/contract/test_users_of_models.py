@@ -25,6 +25,7 @@ from skdp import (
     DPMLPRegressor,
     ParquetSource,
 )
+from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
 from skdp.exceptions import Refused
@@ -32,7 +33,6 @@ from skdp.model_selection import UserKFold
 from skdp.neural_network import Convolution
 from skdp.privacy.accounting._relations import OF_USERS
 from skdp.privacy.release._door import audited_by
-from skdp.tables._users import Users
 from tests.linear_model.test_users import (
     ADJACENCIES,
     N_USERS,

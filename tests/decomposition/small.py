@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.decomposition._ratings import Factors, Pattern, Ratings, Task, Threads
 
 

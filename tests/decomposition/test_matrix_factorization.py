@@ -19,7 +19,7 @@ from skdp.decomposition import _user_sums, pairs_from_sparse
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 
 X, Y = low_rank_ratings()

@@ -20,7 +20,7 @@ from skdp.decomposition._value_als import (
     pattern_embedding,
     values_of,
 )
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from tests.decomposition.value_problems import (
     BOUNDS,
     half_of_the_bound,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._losses import BoostingTask
 from skdp.privacy import Budget

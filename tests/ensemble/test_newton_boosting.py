@@ -11,7 +11,7 @@ from scipy.special import expit
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.exceptions import BudgetExceeded, PlanUsedUpError, Refused
 from skdp.privacy import Budget
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
 from skdp.solvers._base import Progress
 from skdp.sums import _leaves

@@ -10,7 +10,7 @@ import pytest
 from skdp.ensemble._boosting import NewtonBoosting, best_share
 from skdp.ensemble._releases import Spread, target_sums
 from skdp.privacy import Budget
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Released
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import BUDGET, fitted, solver_of, task_of

@@ -25,7 +25,7 @@ from skdp import (
 from skdp.exceptions import Refused, SourceError
 from skdp.federated import Federation, _federation
 from skdp.io import TableSource
-from skdp.privacy.noise import _source
+from skdp.privacy.noise import _noise
 from skdp.solvers import SOLVERS
 from tests.federated.owned import DIVISIONS, divided, federation, model
 from tests.io.places import COLUMNS, FEATURES, N, numbers, with_holes
@@ -101,7 +101,7 @@ def test_without_noise_owners_differ_by_their_rounding_only(monkeypatch):
     def no_draws(law, ratio, size, entropy):
         return np.zeros(size, dtype=np.int64)
 
-    monkeypatch.setattr(_source, "rounded_draws", no_draws)
+    monkeypatch.setattr(_noise, "rounded_draws", no_draws)
     here = model(random_state=0).fit(frame[FEATURES], frame["y"])
     there = model(random_state=0).fit(federation())
     steps = 3 * 8 * 2.0**-11 / N  # parties, steps, a grid of 2^-12 of the sensitivity

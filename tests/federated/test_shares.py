@@ -14,7 +14,7 @@ from scipy.stats import chi2, norm
 from skdp.exceptions import Refused
 from skdp.privacy import Budget, calibrate, epsilon_of
 from skdp.privacy.accounting._events import GaussianEvent
-from skdp.privacy.noise._source import (
+from skdp.privacy.noise._noise import (
     NoiseScale,
     NoiseSource,
     gaussian_scale,

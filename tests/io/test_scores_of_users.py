@@ -26,6 +26,7 @@ from skdp import (
     private_evaluation,
     private_score,
 )
+from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
 from skdp.io import _session as session_module
 from skdp.io._external_users import (
@@ -49,7 +50,6 @@ from skdp.sums._record_sums import (
     places_of_users,
     statistic_of_users,
 )
-from skdp.tables._users import Users
 from tests.audit import tables
 from tests.audit.tables import answered_by
 from tests.io import places

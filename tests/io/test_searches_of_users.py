@@ -30,6 +30,7 @@ from skdp import (
     TableEncoder,
     describe,
 )
+from skdp._users import number_of
 from skdp.io._external import TableSource
 from skdp.io._external_users import UserIds, UserShares
 from skdp.io._session import Slots
@@ -38,7 +39,6 @@ from skdp.model_selection._methods import best_of
 from skdp.privacy.release import _answers as answers_module
 from skdp.privacy.release._answers import Answers, Grant
 from skdp.sums._exact import unit_for
-from skdp.tables._users import number_of
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
 from tests.io.test_users import facts_of, shuffled, table

@@ -43,6 +43,7 @@ from skdp import (
     ParquetSource,
     privacy_report,
 )
+from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
 from skdp.exceptions import PublicLabelsWarning
@@ -53,7 +54,6 @@ from skdp.privacy import PrivacyRecord
 from skdp.privacy.release._door import audited_by
 from skdp.solvers import SOLVERS
 from skdp.tables._memory import UserSource, equal_shares
-from skdp.tables._users import Users
 from tests.audit.users import TAKES_USERS
 
 N_USERS, D = 60, 3

@@ -14,7 +14,7 @@ from skdp import BoundedScaler, DPGridSearchCV, DPLogisticRegression
 from skdp.exceptions import PlanUsedUpError
 from skdp.model_selection import RandomStopping
 from skdp.privacy import SelectionEvent
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import Fragile, NoisySum
 

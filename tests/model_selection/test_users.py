@@ -43,6 +43,7 @@ from skdp import (
     private_evaluation,
     private_score,
 )
+from skdp._users import Users
 from skdp.audit._exact import replayed, told_apart, verdict
 from skdp.columns import Range
 from skdp.exceptions import UnaccountedStepError
@@ -60,7 +61,6 @@ from skdp.privacy.release._record import FREE
 from skdp.sums import _record_sums as user_scores
 from skdp.sums._record_sums import Scores
 from skdp.tables._source import RawTable
-from skdp.tables._users import Users
 from tests.audit import tables
 from tests.audit.tables import answered_by
 from tests.model_selection.toys import NoisySum

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import NetworkObjective

@@ -20,7 +20,7 @@ from skdp.losses import SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import AVERAGES, SCHEDULES, BoltOn
 from skdp.privacy import Budget, GaussianEvent, PureEvent
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Progress
 from skdp.solvers._registry import named_solver

@@ -24,7 +24,7 @@ from skdp.papers._frank_wolfe import (
     score_sensitivity,
 )
 from skdp.privacy import BoundedRangeEvent, Budget, calibrate
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._registry import named_solver
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource

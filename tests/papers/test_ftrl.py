@@ -26,7 +26,7 @@ from skdp.privacy.noise._correlated import (
     root_weights,
 )
 from skdp.privacy.noise._laws import Gaussian, Spherical
-from skdp.privacy.noise._source import NoiseSource, gaussian_scale
+from skdp.privacy.noise._noise import NoiseSource, gaussian_scale
 from skdp.privacy.release import _plan as plan_module
 from skdp.privacy.release._plan import Correlated, Line, Plan
 from skdp.privacy.release._query import Bound

@@ -11,7 +11,7 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._accelerated import HeavyBall
 from skdp.privacy import Budget
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._descent import NoisyGD
 from skdp.solvers._registry import named_solver
 from skdp.tables._memory import MemorySource

@@ -13,7 +13,7 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._last_iterate import HiddenDescent
 from skdp.privacy import Budget, GaussianEvent, calibrate
-from skdp.privacy.noise._source import NoiseSource, gaussian_scale
+from skdp.privacy.noise._noise import NoiseSource, gaussian_scale
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Progress
 from skdp.solvers._descent import NoisyGD

@@ -13,7 +13,7 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._output_perturbation import OnlineGD
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted

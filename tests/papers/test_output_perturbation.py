@@ -15,7 +15,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.papers import _output_perturbation as module
 from skdp.papers._output_perturbation import OutputPerturbation
 from skdp.privacy import Budget, GaussianEvent, PureEvent
-from skdp.privacy.noise._source import NoiseSource, gaussian_scale, spherical_scale
+from skdp.privacy.noise._noise import NoiseSource, gaussian_scale, spherical_scale
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._objective_perturbation import (
     CertifiedProblem,

@@ -21,7 +21,7 @@ from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy.noise import _correlated
 from skdp.privacy.noise._correlated import Trees
 from skdp.privacy.noise._laws import Gaussian
-from skdp.privacy.noise._source import gaussian_scale
+from skdp.privacy.noise._noise import gaussian_scale
 from skdp.privacy.release._plan import Correlated, Line, Plan
 from skdp.privacy.release._query import Bound
 from skdp.solvers._base import Progress

@@ -18,7 +18,7 @@ from skdp.privacy import Budget
 from skdp.privacy.accounting._events import GaussianEvent
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.noise._laws import Choices, Gaussian, Laplace, PureChoices, Spherical
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers, RehearsedAnswers
 from skdp.privacy.release._door import Door
 from skdp.privacy.release._plan import Batch, Buckets, Line, Part, Plan, Poisson

@@ -49,7 +49,7 @@ from skdp.privacy.__main__ import main
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
 from skdp.privacy.ledger import _ledger, _store
 from skdp.privacy.ledger._filter import FilterState
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from tests.problems import make_ledger
 
 ROOT = str(Path(skdp.__file__).parents[1])

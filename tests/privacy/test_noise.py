@@ -18,21 +18,9 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 import skdp
-from skdp.privacy.noise import _rounding, _source
-from skdp.privacy.noise._rounding import (
-    _QUANTILE_ERROR,
-    _TAIL_DIGITS,
-    SeededEntropy,
-    StandardGaussian,
-    StandardLaplace,
-    SystemEntropy,
-    _exponentials,
-    _round_exactly,
-    _small_uniforms,
-    gamma,
-    rounded_draws,
-)
-from skdp.privacy.noise._source import (
+from skdp.privacy.noise import _noise, _rounding
+from skdp.privacy.noise._entropy import SeededEntropy, SystemEntropy
+from skdp.privacy.noise._noise import (
     _QUERY_LIMIT,
     _RELEASE_LIMIT,
     _VARIANCE_ERROR,
@@ -40,6 +28,17 @@ from skdp.privacy.noise._source import (
     gaussian_scale,
     laplace_scale,
     spherical_scale,
+)
+from skdp.privacy.noise._rounding import (
+    _QUANTILE_ERROR,
+    _TAIL_DIGITS,
+    StandardGaussian,
+    StandardLaplace,
+    _exponentials,
+    _round_exactly,
+    _small_uniforms,
+    gamma,
+    rounded_draws,
 )
 
 LAWS = {"gaussian": StandardGaussian(), "laplace": StandardLaplace()}
@@ -190,7 +189,7 @@ def test_the_release_follows_from_the_sum_alone():
     for query in queries:
         for draw in (*ends, 3, -(2**51)):
             true = max(-_RELEASE_LIMIT, min(_RELEASE_LIMIT, query + draw))
-            assert clamped(query, draw, _source._DRAW_LIMIT) == true
+            assert clamped(query, draw, _noise._DRAW_LIMIT) == true
             differ += clamped(query, draw, _RELEASE_LIMIT) != true
     assert differ > 0
 
@@ -504,7 +503,7 @@ def test_clones_of_an_estimator_draw_different_noise():
 FORKING = r"""
 import os, sys
 import numpy as np
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 source = NoiseSource(eval(sys.argv[1]))
 source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0)
 children = []

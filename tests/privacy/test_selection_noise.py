@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdp.privacy.noise._rounding import SeededEntropy, SystemEntropy
+from skdp.privacy.noise._entropy import SeededEntropy, SystemEntropy
+from skdp.privacy.noise._noise import NoiseSource, laplace_scale, selection_gaps
 from skdp.privacy.noise._selection import (
     _LEVEL_WEIGHTS,
     DEEPEST,
@@ -23,7 +24,6 @@ from skdp.privacy.noise._selection import (
     subset,
     weighted_index,
 )
-from skdp.privacy.noise._source import NoiseSource, laplace_scale, selection_gaps
 
 MECHANISMS = ("permute_and_flip", "exponential_mechanism")
 every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)

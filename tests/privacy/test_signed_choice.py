@@ -10,9 +10,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdp.privacy.noise import _selection, _source
+from skdp.privacy.noise import _noise, _selection
+from skdp.privacy.noise._noise import NoiseSource, choice_shift, choice_unit
 from skdp.privacy.noise._selection import Ranking
-from skdp.privacy.noise._source import NoiseSource, choice_shift, choice_unit
 from tests.privacy.test_selection_noise import ALARM, chi_square
 
 CANDIDATE_SIGNS = (1, -1)
@@ -185,7 +185,7 @@ def test_levels_are_at_most_one_e_fold_and_more_than_half():
 def test_choices_by_a_source_of_the_operating_system_differ():
     ranking = Ranking(np.zeros(10**6, dtype=np.int64), 0)
     asked = {"sensitivity": 1, "epsilon": 1.0}
-    source = _source.NoiseSource()
+    source = _noise.NoiseSource()
     first, second = (
         [source.signed_choice(ranking, **asked) for _ in range(3)] for _ in range(2)
     )

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from skdp.exceptions import UnboundedQueryError
 from skdp.model_selection import resolve_scoring
 from skdp.privacy.noise._laws import Gaussian, Laplace
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Layout

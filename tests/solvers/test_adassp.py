@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, csr_matrix
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate, epsilon_of
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._query import Layout
 from skdp.solvers._adassp import AdaSSP, _least_risk
 from skdp.sums._moments import _LARGEST as LARGEST

@@ -14,7 +14,7 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._base import Form
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._base import Progress
 from skdp.solvers._registry import named_solver
 from skdp.solvers._sparse import IHT

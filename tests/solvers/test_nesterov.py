@@ -24,7 +24,7 @@ from skdp.privacy import (
 )
 from skdp.privacy.accounting._gaussian import batch_epsilon
 from skdp.privacy.noise._laws import LAWS
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._plan import EVERYONE
 from skdp.solvers import SOLVERS
 from skdp.solvers._accelerated import AcceleratedGD, best_step_count, error_bounds

@@ -22,7 +22,7 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy.noise._source import NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._query import Layout
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Progress

@@ -24,7 +24,7 @@ from skdp.privacy import (
 )
 from skdp.privacy.accounting._gaussian import gaussian_delta
 from skdp.privacy.noise._laws import LAWS
-from skdp.privacy.noise._source import _SPHERICAL_LIMIT, NoiseSource, spherical_scale
+from skdp.privacy.noise._noise import _SPHERICAL_LIMIT, NoiseSource, spherical_scale
 from skdp.solvers import _objective_perturbation as module
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._objective_perturbation import ObjectivePerturbation, _pure_epsilon
@@ -559,7 +559,7 @@ def guesses(noise_of, seeds):
 
 
 def _grid(draw):
-    from skdp.privacy.noise._source import gaussian_scale
+    from skdp.privacy.noise._noise import gaussian_scale
 
     return gaussian_scale(
         sensitivity=draw.sensitivity,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from skdp._checks import check_count, check_delta, check_real
-from skdp._stored import Checks
+from skdp._configured import Checks
 from skdp.privacy.accounting._gaussian import pure_mu
 from skdp.privacy.accounting._objective_perturbation import ObjectiveLoss, dominating_mu
 from skdp.privacy.accounting._random_stopping import (

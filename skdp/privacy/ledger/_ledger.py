@@ -10,9 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from skdp._checks import check_bool, check_choice, check_real
+from skdp._configured import warn_of_version
+from skdp._explained import explained
 from skdp._quiet import warn
 from skdp._show import card, gauge
-from skdp._stored import explained, warn_of_version
 from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy.accounting._calibrate import Budget, epsilon_of
 from skdp.privacy.accounting._codec import event_to_json

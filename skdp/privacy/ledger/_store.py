@@ -17,7 +17,7 @@ from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any
 
-from skdp._stored import check_version
+from skdp._configured import check_version
 from skdp._version import __version__
 from skdp.exceptions import LedgerError
 from skdp.privacy.accounting._calibrate import Budget

@@ -19,7 +19,7 @@ from skdp.privacy.accounting._events import (
     PureEvent,
 )
 from skdp.privacy.accounting._gaussian import gaussian_mu
-from skdp.privacy.noise._source import (
+from skdp.privacy.noise._noise import (
     NoiseScale,
     NoiseSource,
     gaussian_scale,

@@ -1,53 +1,17 @@
-"""Exact rounding of noise to a grid, and the entropy that noise is made of."""
+"""Continuous noise, rounded exactly to a grid."""
 
 from __future__ import annotations
 
 import math
-import os
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skdp._arrays import FloatArray, IntArray
-
-# ------------------------------------------------------------------------------------
-# Where random words come from: the operating system, or a seed that tells them
-
-
-class Entropy(Protocol):
-    """A source of random words."""
-
-    def words(self, size: int) -> NDArray[np.uint64]:
-        """Independent uniform 64-bit words."""
-        ...
-
-
-@dataclass(frozen=True)
-class SystemEntropy:
-    """The operating system's cryptographic generator; forks and workers never share."""
-
-    is_private: ClassVar[bool] = True
-
-    def words(self, size: int) -> NDArray[np.uint64]:
-        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
-
-
-class SeededEntropy:
-    """A reproducible stream, for tests and teaching; its noise is not private."""
-
-    is_private: ClassVar[bool] = False
-
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.Philox(seed)
-
-    def words(self, size: int) -> NDArray[np.uint64]:
-        return np.asarray(self._generator.random_raw(size), dtype=np.uint64)
-
+from skdp.privacy.noise._entropy import Entropy
 
 # --------------------------------------- Continuous noise rounded exactly to integers
 # The magnitude of N is the inverse survival function at a uniform P in (0, 1) whose

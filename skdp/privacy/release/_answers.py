@@ -18,8 +18,9 @@ from skdp._quiet import no_warnings
 from skdp.exceptions import READ_FAILED, PlanUsedUpError, SourceError
 from skdp.privacy.accounting._events import Event
 from skdp.privacy.accounting._relations import Relation, is_of_users
+from skdp.privacy.noise._draws import DrawsOf
 from skdp.privacy.noise._laws import Choices, NoiseLaw, PureChoices
-from skdp.privacy.noise._source import DrawsOf, NoiseSource
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._plan import (
     Batch,
     Buckets,

@@ -16,7 +16,8 @@ from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._events import Event, NonPrivateEvent
 from skdp.privacy.accounting._relations import Relation, is_of_users
 from skdp.privacy.ledger._allowance import Allowance
-from skdp.privacy.noise._source import Draws, DrawsOf, NoiseSource
+from skdp.privacy.noise._draws import Draws, DrawsOf
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import (
     Answers,
     ExactAnswers,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from skdp._arrays import FloatArray, IntArray
 from skdp.exceptions import UnboundedQueryError
 from skdp.privacy.accounting._relations import Relation
-from skdp.privacy.noise._source import Draws
+from skdp.privacy.noise._draws import Draws
 
 
 @dataclass(frozen=True, kw_only=True)

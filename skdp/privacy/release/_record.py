@@ -10,8 +10,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from skdp._configured import check_schema, check_version, warn_of_version
 from skdp._show import card
-from skdp._stored import check_schema, check_version, warn_of_version
 from skdp._version import __version__
 from skdp.privacy.accounting._codec import event_from_dict, event_to_dict
 from skdp.privacy.accounting._events import Event, GaussianEvent

@@ -16,7 +16,7 @@ import numpy as np
 from skdp._arrays import FloatArray, IntArray
 from skdp.exceptions import Refused
 from skdp.privacy.noise._laws import Gaussian, NoiseLaw
-from skdp.privacy.noise._source import NoiseScale, NoiseSource, share_ratio
+from skdp.privacy.noise._noise import NoiseScale, NoiseSource, share_ratio
 from skdp.privacy.release._answers import (
     Answers,
     Grant,

@@ -172,9 +172,7 @@ def shares_of_rows(codes, n_users):
 
 
 TWINS = {
-    "memory": lambda patch: patch.setattr(
-        "skdp.tables._users.equal_shares", shares_of_rows
-    ),
+    "memory": lambda patch: patch.setattr("skdp._users.equal_shares", shares_of_rows),
     "file": lambda patch: patch.setattr(
         UserShares, "of", lambda self, rows, codes: rows.is_present.astype(float)
     ),

@@ -1,4 +1,4 @@
-"""The only source of noise, and of secret samples and orders."""
+"""The only source of noise for released numbers: grids, scales, laws."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count
 from skdp.privacy.noise import _selection
+from skdp.privacy.noise._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy.noise._rounding import (
-    SeededEntropy,
     StandardGaussian,
     StandardLaplace,
     StandardLaw,
-    SystemEntropy,
     exceeds,
     gamma,
     rounded_draws,
@@ -447,52 +445,3 @@ class NoiseSource:
         np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT, out=draws)
         released = np.clip(on_grid + draws, -limit, limit)
         return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)
-
-
-# ------------------- Draws: orders, samples and counts, which are random and no noise
-
-
-class Draws(Protocol):
-    """Exact draws from finite laws; nothing that could hide a number."""
-
-    def permutation(self, n: int) -> IntArray:
-        """A uniform order of 0, ..., n - 1."""
-        ...
-
-    def subset(self, n: int, size: int) -> IntArray:
-        """A uniform subset of {0, ..., n - 1} of a public size, in rising order."""
-        ...
-
-    def poisson_sample(self, n: int, rate: float) -> IntArray:
-        """Each of 0, ..., n - 1 independently with probability `rate`, rising."""
-        ...
-
-    def integers(self, n: int, size: int) -> IntArray:
-        """Independent uniform draws from {0, ..., n - 1}, of shape (size,)."""
-        ...
-
-    def weighted_index(self, weights: Sequence[int]) -> int:
-        """An index drawn with probability exactly proportional to its weight."""
-        ...
-
-
-class DrawsOf:
-    """The draws of a noise source, without its noise."""
-
-    def __init__(self, noise: Draws) -> None:
-        self._noise = noise
-
-    def permutation(self, n: int) -> IntArray:
-        return self._noise.permutation(n)
-
-    def subset(self, n: int, size: int) -> IntArray:
-        return self._noise.subset(n, size)
-
-    def poisson_sample(self, n: int, rate: float) -> IntArray:
-        return self._noise.poisson_sample(n, rate)
-
-    def integers(self, n: int, size: int) -> IntArray:
-        return self._noise.integers(n, size)
-
-    def weighted_index(self, weights: Sequence[int]) -> int:
-        return self._noise.weighted_index(weights)

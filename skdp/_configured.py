@@ -1,0 +1,137 @@
+"""Frozen configurations, and versions of what is stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from skdp._quiet import warn
+from skdp._version import __version__
+from skdp.exceptions import InconsistentVersionWarning
+
+# ------------------------------------------------------------------------------------
+# Versions of what is stored: written beside it, compared when it is read
+# Every kind of stored thing (fitted state, record, ledger) has a schema number of its
+# own. It grows when a release writes what the releases before would misread; what is
+# newer than the number known here is refused, and so is what was stored before 1.0.
+# ``docs/architecture.md`` has the rules.
+
+
+def check_schema(what: str, schema: Any, known: int, version: str) -> None:
+    """Refuse a stored thing that this release could misread.
+
+    Raises `ValueError` if its schema number is not the one known.
+    """
+    if type(schema) is int and schema == known:
+        return
+    raise ValueError(
+        f"{what} must have the schema number {known} to be read by skdp "
+        f"{__version__}. Got {schema!r}, written by skdp {version}. Use that release "
+        "of skdp, or a newer one."
+    )
+
+
+def warn_of_version(what: str, version: str, remedy: str) -> None:
+    """Warn if another minor version wrote a stored thing."""
+    if _minor(version) == _minor(__version__):
+        return
+    warn(InconsistentVersionWarning(what, version, __version__, remedy))
+
+
+def check_version(what: str, version: Any) -> str:
+    """The version that something says it was written by; ValueError if it is none.
+
+    What was stored before 1.0 named none, and is not read.
+    """
+    is_text = isinstance(version, str)
+    if is_text and re.fullmatch(r"[1-9]\d*\.\d+[\w.+]*", version):
+        return str(version)
+    raise ValueError(
+        f"{what} must name the version of skdp that wrote it, 1.0 or later. Got "
+        f"{repr(version) if is_text else 'none, as before 1.0'}. Read it with the "
+        "release that wrote it, or fit anew, which spends anew."
+    )
+
+
+def _minor(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+# ------------------------------------------------------------------------------------
+# Frozen configurations: what users gave, apart from what rules make of it
+
+
+# What a parameter has to pass: from its name and value to what is kept.
+Checks = Mapping[str, Callable[[str, Any], Any]]
+# Parameters that were given, checked; those that are left to a rule are not in it.
+Given = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configured:
+    """A frozen dataclass of public hyper-parameters, all of them decided.
+
+    A field without a default has a data-independent rule, by which the subclass's
+    ``planned`` decides it if it was not given.
+    """
+
+    key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
+    checks: ClassVar[Checks] = {}
+    # Of parameters that are given in another form than they are kept in.
+    given_checks: ClassVar[Checks] = {}
+
+    @classmethod
+    def check_given(cls, given: Given) -> None:
+        """Raise if checked parameters do not go together."""
+
+    def __post_init__(self) -> None:
+        # Plain numbers are kept: a NumPy scalar of half precision would carry its
+        # rounding, and its overflow, into the sensitivity and the noise.
+        for name, check in self.checks.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+
+
+def given_params(
+    kind: type[Configured], key: str, params: Mapping[str, Any] | None
+) -> Given:
+    """The checked parameters of ``solver=key, solver_params=params``.
+
+    None stands for the rule of a parameter that has one.
+
+    Raises `ValueError` or `TypeError` if a parameter is unknown or out of range.
+    """
+    if params is not None and not isinstance(params, Mapping):
+        raise TypeError(
+            "The 'solver_params' parameter must be None or a mapping. "
+            f"Got an instance of {type(params).__name__}."
+        )
+    names = [field.name for field in fields(kind)]
+    allowed = list(dict.fromkeys([*names, *kind.given_checks]))
+    unknown = sorted(str(name) for name in params or {} if name not in allowed)
+    if unknown:
+        raise ValueError(
+            f"The 'solver_params' of solver={key!r} must be among {allowed}. "
+            f"Got {unknown}. Noise scale, sensitivity, sampler and randomness "
+            "follow from epsilon, delta and adjacency and cannot be set."
+        )
+    return checked_params(kind, params or {})
+
+
+def checked_params(kind: type[Configured], params: Mapping[str, Any]) -> Given:
+    """Known parameters, each checked; without None where there is a rule."""
+    fixed = {field.name for field in fields(kind) if not _has_rule(field)}
+    checks, given = {**kind.checks, **kind.given_checks}, {}
+    for name, value in params.items():
+        if value is None and name not in fixed:
+            continue
+        check = checks.get(name)
+        given[name] = value if check is None else check(name, value)
+    kind.check_given(given)
+    return MappingProxyType(given)
+
+
+def _has_rule(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
