@@ -24,7 +24,7 @@ from skdp.preprocessing import _blocks
 from skdp.preprocessing._cells import Cells
 from tests.kernels import JOBS
 
-ROOMS = ("decomposition", "decomposition.plain", "papers", "queries")
+ROOMS = ("decomposition", "papers", "sums")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -75,11 +75,11 @@ MADE = "by skdp from what is checked: sorted, or written by another kernel"
 PUBLIC = "numbers of rows and columns, releases, and what is drawn without records"
 
 KERNELS = {
-    "data._code_rows_kernel": {
+    "tables._coded_kernel": {
         "add_entries": {"codes": CELLS, "starts": PUBLIC},
         "add_up_by_code": {"codes": CELLS, "starts": PUBLIC},
     },
-    "queries._leaf_sums_kernel": {
+    "sums._leaves_kernel": {
         "find_leaves": {
             "codes": CELLS,
             **dict.fromkeys(("depth", "feature", "last", "starts"), PUBLIC),
@@ -90,12 +90,10 @@ KERNELS = {
         "softmax_sums": {"leaves": MADE, "y": LABELS},
         "poisson_sums": {"leaves": MADE},
         "quantile_sums": {"leaves": MADE},
-    },
-    "queries._model_gains_kernel": {
         "logistic_loss": {"y": LABELS},
         "softmax_loss": {"y": LABELS},
     },
-    "decomposition._users_kernel": {
+    "decomposition._user_sums_kernel": {
         "add_counts": {"others": IDS, "starts": MADE},
         "add_sums": {"others": IDS, "starts": MADE},
         "add_pairs": {"others": IDS, "starts": MADE, "own": MADE, "places": PUBLIC},
@@ -103,28 +101,24 @@ KERNELS = {
     "decomposition._user_rows_kernel": {
         "solve_block": {"others": IDS, "starts": MADE},
     },
-    "decomposition.plain._als_kernel": {
+    "decomposition._plain_kernel": {
         "add_products": {"n": PUBLIC},
-        "solve_rows": {"others": IDS, "starts": MADE},
+        "solve_ridge_rows": {"others": IDS, "starts": MADE},
+        "visit": {"users": IDS, "items": IDS},
+        "add_rows": {"indices": IDS},
+        "sum_rows": {"others": IDS, "starts": MADE},
+        "solve_posterior_rows": {"others": IDS, "starts": MADE, "biases": PUBLIC},
     },
-    "papers._gradient_kernel": {
+    "papers._hamsi_kernel": {
         "_add_penalty": {"row": PUBLIC},
         # In the compiler's own terms, which the walk below does not read.
         "first_pass": {"others": IDS, "starts": MADE, "places": MADE},
         "second_pass": {"others": IDS, "starts": MADE},
-    },
-    "papers._partition_kernel": {
         "_first_free": {"start": PUBLIC},
         "_is_free": {"color": MADE},
         "colors_of": {"items": IDS, "starts": MADE, "room": MADE, "seed": PUBLIC},
     },
-    "decomposition.plain._sgd_kernel": {"visit": {"users": IDS, "items": IDS}},
-    "decomposition.plain._vb_kernel": {
-        "add_rows": {"indices": IDS},
-        "sum_rows": {"others": IDS, "starts": MADE},
-        "solve_rows": {"others": IDS, "starts": MADE, "biases": PUBLIC},
-    },
-    "papers._permutation_kernel": {
+    "papers._bolt_on_kernel": {
         "dense_pass": dict.fromkeys(("batch_size", "order", "span"), PUBLIC),
         "sparse_pass": {
             "columns": SPARSE,
@@ -132,7 +126,7 @@ KERNELS = {
             **dict.fromkeys(("batch_size", "order", "span"), PUBLIC),
         },
     },
-    "papers._vertex_kernel": {
+    "papers._frank_wolfe_kernel": {
         "move_candidate": {
             "j": SPARSE,
             **dict.fromkeys(("before", "first", "order", "place", "starts"), MADE),
@@ -143,8 +137,7 @@ KERNELS = {
     },
     # Without an index but those of their own loops.
     "losses._kernel": {},
-    "queries._exact_gradient_kernel": {},
-    "queries._gradient_kernel": {},
+    "sums._gradient_kernel": {},
 }
 
 

@@ -229,7 +229,7 @@ class _PosteriorSide:
 
     def update(self, other: _PosteriorSide, noise: float, threads: Threads) -> float:
         """Posterior given the other side's, then the prior; the variance of ratings."""
-        from skdp.decomposition._plain_kernels import solve_posterior_rows as solve_rows
+        from skdp.decomposition._plain_kernel import solve_posterior_rows as solve_rows
 
         order, n_ids = self._order, len(self.means)
         errors = np.zeros(n_ids)
@@ -330,7 +330,7 @@ def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[Any]:
 
 
 def _sums(order: Order, table: NDArray[Any], threads: Threads) -> NDArray[Any]:
-    from skdp.decomposition._plain_kernels import sum_rows
+    from skdp.decomposition._plain_kernel import sum_rows
 
     n_ids = len(order.counts)
     totals = np.empty((n_ids, table.shape[1]), table.dtype)
@@ -404,7 +404,7 @@ class ALS(Factorizer):
 
 def _solve(side: Side, alpha: float, threads: Threads) -> None:
     """Minimise over all rows of a side."""
-    from skdp.decomposition._plain_kernels import solve_ridge_rows as solve_rows
+    from skdp.decomposition._plain_kernel import solve_ridge_rows as solve_rows
 
     if not side.free:
         return
@@ -488,7 +488,7 @@ class _RatingDescent:
     """Ratings in units of their standard deviation, and what the passes change."""
 
     def __init__(self, plan: SGD, ratings: Ratings, task: Task, rng: Draws) -> None:
-        from skdp.decomposition._plain_kernels import pass_of
+        from skdp.decomposition._plain_kernel import pass_of
 
         dtype, k = ratings.values.dtype.type, task.n_components
         self._result = centred(ratings, task)

@@ -1,10 +1,9 @@
 """The solvers users may name.
 
-One key, five places: this table, the module ``skdp/solvers/_<key>.py``, its test
-``tests/solvers/test_<key>.py``, its page ``docs/solvers/<key>.md`` with its proof
-``docs/proofs/<key>.md``, and its benchmark configuration. A solver of `skdp.papers` is
-in ``skdp/papers/entry_points.txt`` instead, and has its module and its test there and
-in ``tests/papers``.
+A key is in this table, and its solver has a test ``tests/solvers/test_<key>.py``, a page
+``docs/solvers/<key>.md``, a proof ``docs/proofs/<key>.md`` and a benchmark
+configuration. A solver of `skdp.papers` is in ``skdp/papers/entry_points.txt`` instead,
+with its test in ``tests/papers`` and its page in ``docs/papers``.
 """
 
 from __future__ import annotations

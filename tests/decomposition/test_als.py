@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdp.decomposition._plain import ALS
-from skdp.decomposition._plain_kernels import factorise, solve
+from skdp.decomposition._plain_kernel import factorise, solve
 from skdp.decomposition._ratings import Pattern, Ratings
 from tests.decomposition.small import (
     fits,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skdp.decomposition._plain import ALS, VariationalBayes, _PosteriorSide, _Regression
-from skdp.decomposition._plain_kernels import invert, solve_posterior_rows, sum_rows
+from skdp.decomposition._plain_kernel import invert, solve_posterior_rows, sum_rows
 from skdp.decomposition._ratings import Pattern, Ratings, Threads
 from tests.decomposition.small import fits, root_mean_square, some_ratings, task_of
 

@@ -172,7 +172,7 @@ def released_beyond_the_clamp():
 def test_a_draw_beyond_the_clamp_shows_no_query(monkeypatch):
     assert len(set(released_beyond_the_clamp())) == 1
     # The twin clamps the draw where it clamps the release: the query, to a digit.
-    monkeypatch.setattr(_source, "_DRAW_LIMIT", _RELEASE_LIMIT)
+    monkeypatch.setattr(_noise, "_DRAW_LIMIT", _RELEASE_LIMIT)
     scale = laplace_scale(sensitivity=2.0, epsilon=1e-6, size=20_000)
     read = np.array(released_beyond_the_clamp()) + _RELEASE_LIMIT * scale.grid
     assert read.tolist() == [0.0, 3.0]
