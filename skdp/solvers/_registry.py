@@ -1,7 +1,7 @@
 """The solvers users may name.
 
-A key is in this table, and its solver has a test ``tests/solvers/test_<key>.py``, a page
-``docs/solvers/<key>.md``, a proof ``docs/proofs/<key>.md`` and a benchmark
+A key is in this table, and its solver has a test ``tests/solvers/test_<key>.py``, a
+page ``docs/solvers/<key>.md``, a proof ``docs/proofs/<key>.md`` and a benchmark
 configuration. A solver of `skdp.papers` is in ``skdp/papers/entry_points.txt`` instead,
 with its test in ``tests/papers`` and its page in ``docs/papers``.
 """
