@@ -18,10 +18,10 @@ from typing import Any
 _MULTIPLIERS = """
 import json
 from functools import partial
-from skdp._stored import given_params
+from skdp._configured import given_params
 from skdp.exceptions import Refused
 from skdp.losses import HuberHingeLoss, LogisticLoss
-from skdp.objectives import LinearObjective
+from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.solvers._objective_perturbation import ObjectivePerturbation as Solver

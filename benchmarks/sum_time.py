@@ -24,13 +24,12 @@ _SUM = """
 import sys, time
 import numpy as np
 from scipy.sparse import csr_array, random_array
-from skdp.data import MemorySource
 from skdp.losses import LogisticLoss
-from skdp.objectives import LinearObjective
-from skdp.sums._moments import MomentSums, MomentWeights
-from skdp.sums._counts import SQUARES, PairSums
-from skdp.sums._counts import StateSums, even_knots
+from skdp.losses._objective import LinearObjective
 from skdp.papers._smoothing import StepGains, Trial
+from skdp.sums._counts import SQUARES, PairSums, StateSums, even_knots
+from skdp.sums._moments import MomentSums, MomentWeights
+from skdp.tables._memory import MemorySource
 
 name, out = sys.argv[1:]
 rng = np.random.default_rng(0)

@@ -240,7 +240,7 @@ def test_every_index_of_a_kernel_is_listed_with_its_border():
 
 
 def test_a_kernel_that_is_not_listed_is_found(tmp_path):
-    folder = tmp_path / "queries"
+    folder = tmp_path / "sums"
     folder.mkdir()
     text = """
 @compiled
@@ -251,7 +251,7 @@ def add(values, places, sums):
 """
     (folder / "_new_kernel.py").write_text(text)
     assert not_listed(kernels_found(tmp_path)) == {
-        "queries._new_kernel.add": {"places"}
+        "sums._new_kernel.add": {"places"}
     }
 
 
