@@ -3,7 +3,7 @@
 Prints installed sizes, import times, and the time of every compiled loop beside what
 there is without it: the NumPy form where skdp has one (the gradient of a large dense
 table), else the same loop in the interpreter (``NUMBA_DISABLE_JIT=1``). Takes a few
-minutes; ``docs/architecture.md`` quotes the results.
+minutes; ``docs/support.md`` quotes the results.
 """
 
 from __future__ import annotations
@@ -71,21 +71,23 @@ def seconds(work: Callable[[], Any]) -> float:
 def gradient_sum(n_samples: int, n_features: int, worth: float) -> float:
     """One pass over a dense table, compiled if its size is at least `worth`."""
     from skdp.losses import LogisticLoss
-    from skdp.solvers import Problem, _gradient
+    from skdp.losses._objective import LinearObjective
+    from skdp.sums import _floating
     from skdp.tables._memory import MemorySource
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_samples, n_features))
     y = rng.integers(0, 2, n_samples).astype(float)
-    problem = Problem(
+    objective = LinearObjective(
+        loss=LogisticLoss(),
         n_samples=n_samples,
         n_features=n_features,
         data_norm=1.0,
         adjacency="replace_one",
     )
     # A constant of the library, changed here alone to measure both of its sides.
-    _gradient._WORTH_COMPILING = worth  # type: ignore[assignment]
-    total = _gradient.GradientSum(MemorySource(X, y), LogisticLoss(), problem)
+    _floating._WORTH_COMPILING = worth  # type: ignore[assignment]
+    total = _floating.GradientSum(MemorySource(X, y), objective)
     weights = rng.normal(size=(n_features + 1, 1))
     return seconds(lambda: total(weights))
 

@@ -17,7 +17,7 @@ from skdp.exceptions import InconsistentVersionWarning
 # Every kind of stored thing (fitted state, record, ledger) has a schema number of its
 # own. It grows when a release writes what the releases before would misread; what is
 # newer than the number known here is refused, and so is what was stored before 1.0.
-# ``docs/architecture.md`` has the rules.
+# ``docs/support.md`` has the rules.
 
 
 def check_schema(what: str, schema: Any, known: int, version: str) -> None:

@@ -1,7 +1,7 @@
 """Modules by the names that they had when fitted models were stored.
 
 A pickle names the module of each class in it. Models that version 1.0 stored are read
-by later versions (``docs/architecture.md``), whatever has moved since.
+by later versions (``docs/support.md``), whatever has moved since.
 """
 
 from __future__ import annotations

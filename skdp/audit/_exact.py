@@ -37,7 +37,7 @@ from skdp.privacy.release._plan import Buckets, Everyone, Line, Plan
 # varies, that the largest stays within the charge is the premise of the composition
 # theorem, tested, and the smallest of those tried is stated as attained. The laws of
 # the noise themselves are held by tests/privacy/test_noise.py and
-# test_selection_noise.py.
+# tests/privacy/test_selection_noise.py.
 #
 # A transcript holds what nobody may see: it is for tables made up or given up for it.
 

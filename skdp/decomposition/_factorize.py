@@ -135,9 +135,9 @@ def training_rmse(factors: Factors, ratings: Ratings) -> float:
 
 
 # ---------------------------- What users may name as solver= of DPMatrixFactorization
-# One key, five places: the table in `skdp.decomposition.plain`, the module there, its
-# test in ``tests/decomposition``, its page ``docs/factorizers/<key>.md`` (a private
-# form has a proof besides), and its benchmark configuration.
+# One key in all places: `FACTORIZERS` in ``skdp/decomposition/_plain.py``, its test in
+# ``tests/decomposition``, its page ``docs/factorizers/<key>.md`` (a private form has a
+# proof besides), and its benchmark configuration.
 
 
 # The forms in which a key is private, by what they protect.

@@ -765,9 +765,9 @@ def boost(
 
 
 # ----------------------------------- What users may name as solver= of boosted models
-# One key in all places: this table, the module ``skdp/ensemble/_<key>.py``, its test
-# ``tests/ensemble/test_<key>.py`` with its audit ``tests/audit/test_<key>.py``, and its
-# page ``docs/solvers/<key>.md`` with its proof ``docs/proofs/<key>.md``.
+# One key in all places: this table, its test ``tests/ensemble/test_<key>.py`` with its
+# audit ``tests/audit/test_<key>.py``, and its page ``docs/solvers/<key>.md`` with its
+# proof ``docs/proofs/<key>.md``.
 
 
 BOOSTERS: dict[str, type[NewtonBoosting]] = {"newton_boosting": NewtonBoosting}

@@ -548,9 +548,8 @@ class HeldOut(Method):
 
 
 # ----------------- The methods of a private search, and which one method="auto" takes
-# One key, five places: this table, the module ``skdp/model_selection/_<key>.py``, its
-# test ``tests/model_selection/test_<key>.py``, its section in
-# ``docs/model_selection.md``, and its rows in the benchmark of searches.
+# One key in all places: this table, its test ``tests/model_selection/test_<key>.py``,
+# its section in ``docs/model_selection.md``, and its rows in the benchmark of searches.
 
 
 METHODS: Registry[type[Method]] = Registry(

@@ -408,7 +408,7 @@ class NetworkGD(NetworkDescent):
 
 # ------------------------------------------------------------------------------------
 # Gradient descent of a network on Poisson samples with Gaussian noise on every sum
-# The algorithm of ``_noisy_gd.py`` with B_t, a fresh, secret sample that every record
+# The algorithm of `NetworkGD` with B_t, a fresh, secret sample that every record
 # enters independently with probability ``q = batch_size / n``, in place of all records.
 # The sum is divided by the public batch_size, never by the number of records drawn.
 
@@ -553,9 +553,8 @@ class NetworkAdam(NetworkDescent):
 
 # ----------------------------------------- What users may name as solver= of networks
 # The keys of linear models, where it is the same algorithm. One key in all places: this
-# table, the module ``skdp/neural_network/_<key>.py``, its test
-# ``tests/neural_network/test_<key>.py`` and its page ``docs/solvers/<key>.md``; what is
-# asked has one proof, ``docs/proofs/networks.md``.
+# table, its test ``tests/neural_network/test_<key>.py`` and its page
+# ``docs/solvers/<key>.md``; all queries have one proof, ``docs/proofs/networks.md``.
 
 
 NETWORK_SOLVERS: dict[str, type[NetworkDescent]] = {

@@ -71,8 +71,8 @@ def keep_rows(weights: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
 # gradients have added up to) or ``w_t`` (they start again, as in the paper), and
 # ``h_t`` is the intercept's gradient sum at ``w_{t+1}, b_t``. Where a released gradient
 # says that the step before went too far, a part of it is taken back
-# (`_Descent._retreat`). Notation: s = n_nonzero, eta = step_size, T = n_steps, G =
-# data_norm * residual_clip.
+# (`_ThresholdedDescent._retreat`). Notation: s = n_nonzero, eta = step_size, T =
+# n_steps, G = data_norm * residual_clip.
 
 
 # Chosen once, on training parts of text collections and on synthetic rows
@@ -85,7 +85,7 @@ _PREDICTION_NOISE = 0.7
 # the loss's own `noisy_clip`, which is for runs of many more steps.
 _CLIPPED_SHARE, _CLIPPED_MORE = 0.35, 1.5
 # Steps are as long as if no direction had more of the rows' squares than one part in
-# so many; `_Descent._retreat` is for data that have one.
+# so many; `_ThresholdedDescent._retreat` is for data that have one.
 _DIRECTIONS = 100
 _FEWEST_STEPS = 2
 _MOST_STEPS = {True: 16, False: 4}  # with and without `accumulate`

@@ -56,7 +56,7 @@ from skdp.tables._views import Encoded
 
 # ------------------------------------------------------------------------------------
 # Sums of per-record gradients as sums of integers: the same bits for any layout
-# What `GradientSum` does in floating point, on the grids of `_grid.py`: rows clipped to
+# What `GradientSum` does in floating point, on the grids of `GridRows`: rows clipped to
 # integers, raw predictions exact, residuals by plain arithmetic and rounded to
 # integers, their products added up exactly. Lemma 4 of ``docs/proofs/noisy_gd.md``.
 

@@ -127,11 +127,11 @@ PAPERS = {"hamsi", "lbfgs"}
 
 
 @pytest.mark.parametrize("key", FACTORIZERS)
-def test_one_key_five_places(key):
+def test_one_key_in_all_places(key):
     assert FACTORIZERS[key].key == key
-    room, module = ("papers", "_hamsi") if key in PAPERS else ("decomposition", "_plain")
+    room = "papers" if key in PAPERS else "decomposition"
     pages = "papers" if key in PAPERS else "factorizers"
-    assert FACTORIZERS[key].__module__ == f"skdp.{room}.{module}"
+    assert FACTORIZERS[key].__module__.startswith(f"skdp.{room}._")
     for place in (
         f"tests/{room}/test_{key}.py",
         f"docs/{pages}/{key}.md",

@@ -193,7 +193,7 @@ def is_booked_in_full(event, plan, multiplier):
         if not isinstance(part, BoundedRangeEvent)
         for _ in range(getattr(part, "count", 1))
     ]
-    # Answers about disjoint records are booked as one (test_online.py).
+    # Answers about disjoint records are booked as one (tests/papers/test_online.py).
     return booked == [
         z
         for line, z in noisy_lines(plan, multiplier)
@@ -201,7 +201,8 @@ def is_booked_in_full(event, plan, multiplier):
     ]
 
 
-# They draw no noise, only choices, of integer sensitivity (test_frank_wolfe.py).
+# They draw no noise, only choices, of integer sensitivity
+# (tests/papers/test_frank_wolfe.py).
 CHOOSING = ("frank_wolfe",)
 every_noisy_case = pytest.mark.parametrize(
     "case",
@@ -209,7 +210,7 @@ every_noisy_case = pytest.mark.parametrize(
 )
 
 
-# A hidden path is booked as the release of its end (test_last_iterate.py).
+# A hidden path is booked as the release of its end (tests/papers/test_last_iterate.py).
 every_seen_case = pytest.mark.parametrize(
     "case",
     covering(

@@ -45,7 +45,7 @@ from skdp.privacy.accounting._relations import Adjacency, check_adjacency
 # an event, of its fields and of their values must not change, ever: a stored event says
 # what was released, and books that were true must stay true. A new meaning takes a new
 # event, or a new field whose default is the old meaning, or a new schema number
-# (``docs/architecture.md``). Only what accounting makes of an event may change, and
+# (``docs/support.md``). Only what accounting makes of an event may change, and
 # only
 # to a smaller bound that has its own proof, or to a larger one if the smaller was
 # wrong.

@@ -435,7 +435,7 @@ def _label_of(file: os.DirEntry[str]) -> str | None:
 
 
 def _may_be_ledger(file: os.DirEntry[str]) -> bool:
-    """Whether a file has whole pages, and no log, and is no draft of `Books.create`."""
+    """Whether a file has whole pages and no log, and `create` did not draft it."""
     if file.name.startswith(_DRAFT) or not file.is_file():
         return False
     size = file.stat().st_size

@@ -11,7 +11,7 @@ import pytest
 
 from tests.audit.accelerated import BUDGET, PURE, audited_epsilon
 
-# The exact audits of test_replay.py are what `make test` runs.
+# The exact audits of tests/audit/test_replay.py are what `make test` runs.
 pytestmark = pytest.mark.slow
 
 

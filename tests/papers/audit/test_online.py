@@ -22,7 +22,7 @@ from skdp.tables._views import buckets
 from tests import door
 from tests.spies import SpyNoise
 
-# The exact audits of test_replay.py are what `make test` runs.
+# The exact audits of tests/audit/test_replay.py are what `make test` runs.
 pytestmark = pytest.mark.slow
 
 # A large delta keeps the sample small: the distinguishing events are not rare.

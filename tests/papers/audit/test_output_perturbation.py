@@ -20,7 +20,7 @@ from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
 
-# The exact audits of test_replay.py are what `make test` runs.
+# The exact audits of tests/audit/test_replay.py are what `make test` runs.
 pytestmark = pytest.mark.slow
 
 BUDGET = Budget(1.0, 0.1)
