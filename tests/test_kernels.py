@@ -250,9 +250,7 @@ def add(values, places, sums):
         sums[own] += values[i]
 """
     (folder / "_new_kernel.py").write_text(text)
-    assert not_listed(kernels_found(tmp_path)) == {
-        "sums._new_kernel.add": {"places"}
-    }
+    assert not_listed(kernels_found(tmp_path)) == {"sums._new_kernel.add": {"places"}}
 
 
 def test_nothing_is_compiled_but_by_the_two_decorators():
