@@ -112,13 +112,13 @@ def of_zero_out(find):
 @pytest.mark.parametrize(
     ("key", "place", "least"),
     [
-        ("iht", "_split_gradient.split_bound", 1.5),
+        ("iht", "_gradient.split_bound", 1.5),
         ("peeling", "_features.feature_bound", 1.5),
         ("two_stage", "_features.rows_bound", 1.0),
     ],
 )
 def test_twins_that_forget_a_record_are_found_out(key, place, least, monkeypatch):
-    name = f"skdp.queries.{place}"
+    name = f"skdp.sums.{place}"
     module, _, function = name.rpartition(".")
     whole = getattr(__import__(module, fromlist=[function]), function)
     monkeypatch.setattr(name, of_zero_out(whole))

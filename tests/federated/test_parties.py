@@ -76,7 +76,7 @@ def test_all_have_the_same_model_and_as_many_bytes_as_theory(three, monkeypatch)
             super().__init__(*given)
             lines.append(self)
 
-    monkeypatch.setattr("skdp.federated._remote.Line", Counted)
+    monkeypatch.setattr("skdp.federated._remote.OwnerConnection", Counted)
     hub, parties = fitted(three)
     models = [hub.outcome(), *(one.outcome() for one in parties)]
     assert len({one.coef_.tobytes() for one in models}) == 1

@@ -92,7 +92,7 @@ def interrupted(number):
     counted = [0]
 
     def trace(frame, event, _):
-        if not frame.f_code.co_filename.endswith(("_audited.py", "contextlib.py")):
+        if not frame.f_code.co_filename.endswith(("_door.py", "contextlib.py")):
             return trace
         frame.f_trace_opcodes = True
         if event == "opcode":
