@@ -7,7 +7,6 @@ from typing import Any
 
 from numba import njit
 
-# ------------------------------- How loops are compiled; importing this imports numba
 # No compiled loop can fail: sums may be taken in any order (`reassoc`, `contract`)
 # unless a loop is compiled exactly, but no assumption is made on infinities or NaN.
 

@@ -11,9 +11,6 @@ from skdp._configured import check_schema, check_version, warn_of_version
 from skdp._explained import explain_methods, explained_nesting
 from skdp._version import __version__
 
-# ------------------------------ Fitted state that says which version of skdp wrote it
-
-
 STATE_SCHEMA = 2
 _VERSION, _SCHEMA = "_skdp_version", "_skdp_schema"
 
