@@ -14,12 +14,7 @@ from typing import TypeVar
 
 _Documented = TypeVar("_Documented")
 
-# By the first name of a heading, as numpydoc has them.
-SHARED = {
-    entry.split(maxsplit=1)[0].rstrip(","): entry
-    for entry in re.split(
-        r"\n(?=\w)",
-        """
+_TEXT = """
 epsilon : float in [1e-6, 1e8] or inf, default=1.0
     Privacy loss. When a data set is replaced by a neighbouring one (see `adjacency`),
     the probability of any result grows at most by the factor ``exp(epsilon)``, plus
@@ -33,8 +28,8 @@ delta : 0 or float in [1e-50, 1), default=1e-6
 adjacency : {"replace_one", "zero_out"}, default="replace_one"
     Which data sets are neighbours. "replace_one": one record is exchanged for any
     other. "zero_out": one record is exchanged for the null record, which contributes
-    nothing; the noise is smaller, at best half as large, and the guarantee about half
-    as strict. The number of records is public under both.
+    nothing; the noise can then be half as large, and the guarantee is about half as
+    strict. The number of records is public under both.
 privacy_unit : {"record", "user"}, default="record"
     What the guarantee protects. "record": one row. "user": all rows of one user; pass
     the users' ids as `groups` to `fit`. Each user then counts as one record, which
@@ -177,8 +172,12 @@ ValueError, TypeError
     is as it was before.
 BudgetExceeded
     If the ledger's cap does not allow this fit. Nothing was read or spent.
-""".strip(),
-    )
+"""
+
+# By the first name in the heading.
+SHARED = {
+    entry.split(maxsplit=1)[0].rstrip(","): entry
+    for entry in re.split(r"\n(?=\w)", _TEXT.strip())
 }
 
 _PLACEHOLDER = re.compile(r"^(    )?%\(([\w, ]+)\)s$", re.MULTILINE)
@@ -203,5 +202,5 @@ def fill_docs(documented: _Documented) -> _Documented:
     # Python's option -OO leaves no docstrings.
     if "%(" in (documented.__doc__ or ""):
         text = inspect.cleandoc(documented.__doc__ or "")
-        documented.__doc__ = _PLACEHOLDER.sub(_entries, text)
+        documented.__doc__ = _PLACEHOLDER.sub(_entries, text) + "\n"
     return documented

@@ -94,7 +94,7 @@ def test_an_entry_keeps_what_a_class_adds():
     body = SHARED["epsilon"].partition("\n")[2]
     entries = f"{SHARED['delta']}\n{SHARED['ledger']}\n    Only here."
     assert Own.__doc__.rstrip().endswith(f"{entries}\nepsilon : float\n{body}")
-    assert Own.fit.__doc__.endswith(SHARED["BudgetExceeded"])
+    assert Own.fit.__doc__.endswith(f"{SHARED['BudgetExceeded']}\n")
     assert parameters_in(Own.__doc__) == ["delta", "ledger", "epsilon"]
 
 
