@@ -21,8 +21,8 @@ epsilon : float in [1e-6, 1e8] or inf, default=1.0
     `delta`. A smaller epsilon protects more and adds more noise. inf adds no noise, and
     the result is **not private**.
 delta : 0 or float in [1e-50, 1), default=1e-6
-    Probability with which the guarantee of epsilon may fail. Choose it far below
-    ``1 / n_samples``: to publish one record at random would satisfy
+    What the guarantee adds to the factor of `epsilon` in the probability of any result.
+    Choose it far below ``1 / n_samples``: to publish one record at random would satisfy
     ``delta=1 / n_samples``. 0, where it is allowed, asks for pure
     epsilon-differential privacy.
 adjacency : {"replace_one", "zero_out"}, default="replace_one"
@@ -46,7 +46,8 @@ data_norm : float in [1e-100, 1e100], default=1.0
     most 1.
 C : float in [1e-100, 1e100] or None, default=None
     Inverse regularisation strength, as in scikit-learn. None: the solver chooses from
-    public facts, either a regularisation or how long it trains; 1.0 if epsilon is inf.
+    public facts, either a regularisation or how long it trains; 1.0 if epsilon is inf
+    and no columns are declared.
 alpha : float in [0, 1e100] or None, default=None
     L2 regularisation of the mean loss. None: no penalty beyond the one that the solver
     chooses, from public facts or from what it released.
