@@ -24,7 +24,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from benchmarks._commands import count
 from skdp import DPGradientBoostingClassifier
-from skdp._compiled import n_threads_for
+from skdp._row_threads import n_threads_for
 from skdp.columns import Range
 
 _EPSILON = 1.0

@@ -1,16 +1,12 @@
-"""How loops are compiled and run on threads; importing this module imports numba."""
+"""How loops are compiled; importing this module imports numba."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from numba import njit
 
-# ------------------------------- How loops are compiled; importing this imports numba
 # No compiled loop can fail: sums may be taken in any order (`reassoc`, `contract`)
 # unless a loop is compiled exactly, but no assumption is made on infinities or NaN.
 
@@ -39,44 +35,3 @@ def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
         return njit(function, cache=True, **options)
     except RuntimeError:  # no folder to keep it in: anew in every process
         return njit(function, **options)
-
-
-# ------------------------------------------------------------------------------------
-# Runs of rows on several threads, for compiled loops that release the lock
-
-
-_Result = TypeVar("_Result")
-
-# Fewer rows on a thread do not make up for starting it.
-_LEAST_ROWS = 50_000
-# Of sums in floating point, in which the ends of runs show.
-_MOST_BLOCKS = 8
-
-
-def n_threads_for(n_rows: int) -> int:
-    """How many threads are worth it, at most one for each processor at hand."""
-    at_hand = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
-    return max(1, min(at_hand or os.cpu_count() or 1, n_rows // _LEAST_ROWS))
-
-
-def by_runs(
-    work: Callable[[int, int], _Result], n_rows: int, n_threads: int
-) -> list[_Result]:
-    """Results of ``work(first, last)`` for runs of rows, in their order."""
-    return _by(work, n_rows, n_threads, n_threads)
-
-
-def by_blocks(work: Callable[[int, int], _Result], n_rows: int) -> list[_Result]:
-    """The same for runs whose ends follow from the number of rows alone."""
-    n_blocks = max(1, min(_MOST_BLOCKS, n_rows // _LEAST_ROWS))
-    return _by(work, n_rows, n_blocks, n_threads_for(n_rows))
-
-
-def _by(
-    work: Callable[[int, int], _Result], n_rows: int, n_runs: int, n_threads: int
-) -> list[_Result]:
-    ends = [n_rows * i // n_runs for i in range(n_runs + 1)]
-    if n_threads == 1:
-        return [work(*run) for run in pairwise(ends)]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(work, ends[:-1], ends[1:]))

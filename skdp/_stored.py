@@ -9,10 +9,8 @@ from sklearn.base import BaseEstimator
 
 from skdp._configured import check_schema, check_version, warn_of_version
 from skdp._explained import explain_methods, explained_nesting
+from skdp._shared_docs import fill_docs
 from skdp._version import __version__
-
-# ------------------------------ Fitted state that says which version of skdp wrote it
-
 
 STATE_SCHEMA = 2
 _VERSION, _SCHEMA = "_skdp_version", "_skdp_schema"
@@ -25,6 +23,8 @@ class StoredEstimator(BaseEstimator):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        for documented in (cls, *filter(inspect.isfunction, vars(cls).values())):
+            fill_docs(documented)
         explain_methods(cls)
 
     def __getstate__(self) -> dict[str, Any]:

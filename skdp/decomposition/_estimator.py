@@ -274,11 +274,11 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf factorises without noise.
+    %(epsilon)s
+        Here `privacy_unit` says which data sets are neighbours.
     delta : float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below one over the number of
-        units.
+        %(delta)s
+        The number of ratings, or of users, stands for n_samples here.
     privacy_unit : {"rating_value", "user"}, default="rating_value"
         What neighbouring data sets differ in.
     rating_bounds : pair of floats in [-1e100, 1e100] or None, default=None
@@ -317,12 +317,10 @@ None, default=None
         Of HAMSI. None: the solver's rule.
     n_jobs : int or None, default=None
         Threads. Results do not depend on it, except with ``partition="hogwild"``.
-    random_state : int or None, default=None
-        None: private noise, and a new start each time. An integer makes the fit
-        reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads ratings. Its ``adjacency`` is
-        the `privacy_unit`, its ``unit`` "rating" or "user".
+    %(random_state)s
+        None draws the start anew, too.
+    %(ledger)s
+        Its ``adjacency`` is the `privacy_unit`, its ``unit`` "rating" or "user".
     verbose : bool or int, default=False
         Print progress: step counts, and the training error if there is no privacy.
 
@@ -344,8 +342,7 @@ None, default=None
         Public.
     n_iter_ : int
         Passes over the ratings. Without privacy only.
-    privacy_ : PrivacyRecord
-        Public facts.
+    %(privacy_)s
     n_features_in_ : int
         Public: 2.
     feature_names_in_ : ndarray of shape (2,)

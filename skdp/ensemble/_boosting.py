@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
-from skdp._compiled import n_threads_for
 from skdp._configured import Checks, Configured, Given, given_params
 from skdp._input import weighted_by
+from skdp._row_threads import n_threads_for
 from skdp.ensemble._linear_start import (
     LINEAR_LOSSES,
     Curves,

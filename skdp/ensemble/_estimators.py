@@ -384,91 +384,38 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise, by the rules at their limit.
+    %(epsilon)s
+        With inf the model follows the rules at their limit.
     columns : mapping, sequence, Range or TableEncoder
         Declarations of `skdp.columns`, known without looking at the data. Required; the
         default None raises. Ranges are cut into 32 intervals of equal width; a
         TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
         categories that are not declared.
-    classes : list of labels or None, default=None
-        All labels that may occur. None takes them from y, which is then assumed public.
+    %(classes)s
     delta : float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
+        %(delta)s
+    %(adjacency, privacy_unit)s
     solver : str, default="auto"
         ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
-    solver_params : mapping or None, default=None
-        Further hyper-parameters of a named solver, for example ``{"residual_clip":
-        0.5}``. Nothing in it can change noise scale, sensitivity or randomness.
-    init : {"linear", "constant"}, default="linear"
-        What trees continue: a private additive linear model of the codes, in the same
-        event, or a constant. With little data the linear model is all there is. Without
-        noise its share is 0, and trees start at a constant.
-    n_estimators : int or None, default=None
-        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta,
-        which may be 0.
-    learning_rate : float in (0, 1] or None, default=None
-        None: the solver's rule.
-    max_depth : int or None, default=None
-        None: the solver's rule; depth does little harm, since leaves that drown in
-        noise are shrunk to 0.
-    max_interaction : {"mix", 1, 2, None}, default="mix"
-        How many columns a tree may cut: 1, at most 2, or any number; "mix" is all three
-        in turn. 1 and 2 give `shape_functions_`.
-    interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, \
-default=None
-        Columns, by name or by position in X, that may share a tree. Columns in none of
-        the groups are one more group. To the two words a part of dates is a column.
+    %(solver_params)s
+        Boosting has for example ``{"residual_clip": 0.5}``.
+    %(init, n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
         By name, or for each column of X: whether predictions may not fall (1) or not
         rise (-1) with it, all else the same. For two classes, and columns with an
         order. Free: released curves are made monotone. Such columns share a tree with
         one other at most.
-    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
-        By how much records of a label count in the loss, and so in `predict` and
-        `decision_function`; labels left out count once. Known without looking at the
-        data: "balanced" is refused.
-    correct_prior : bool, default=True
-        Whether `predict_proba` is of the records as they are; False: of records that
-        occur as often as `class_weight` says.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(class_weight, correct_prior, random_state, ledger, verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Public, or assumed to be (see `classes`).
+    %(classes_)s
     shape_functions_ : ShapeFunctions
         The model as a sum of curves and tables. Private output. Only if no tree cuts
         more than two columns.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-        Private output.
-    bins_ : Bins
-        Codes of the declared columns. Public.
-    encoder_ : TableEncoder
-        What reads the table. Public.
-    tree_seed_ : int
-        From which the trees were drawn. Public.
-    shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
-        Share of the trees that was worth most; 0.0 leaves what they continue. Private
-        output. Only where it was asked.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released values (``noise_scale``).
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(feature_importances_, bins_, encoder_, tree_seed_, shrinkage_, privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -571,10 +518,7 @@ default=None
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
             be declared.
-        groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well. Left out with
-            a source, which names the column of ids.
+        %(groups)s
 
         Returns
         -------
@@ -582,12 +526,7 @@ default=None
 
         Raises
         ------
-        ValueError, TypeError
-            For a parameter or input out of range, for ids without
-            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
-            estimator is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
             return fit_through(self, X, y, lambda: self._fit(X, y, groups))
@@ -733,66 +672,37 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise, by the rules at their limit; targets stay
-        within `target_bounds`.
+    %(epsilon)s
+        With inf the model follows the rules at their limit, and targets stay within
+        `target_bounds`.
     columns : mapping, sequence, Range or TableEncoder
         Declarations of `skdp.columns`, known without looking at the data. Required; the
         default None raises. Ranges are cut into 32 intervals of equal width; a
         TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
         categories that are not declared.
-    target_bounds : pair of floats in [-1e100, 1e100]
-        Lowest and highest target, in its units, known without looking at the data.
-        Required; the default None raises. Of at least 0 with ``loss="poisson"``.
+    %(target_bounds)s
+        At least 0 with ``loss="poisson"``.
     loss : {"squared_error", "poisson", "quantile"}, default="squared_error"
         What is predicted: means; means of counts or of amounts, by their logarithms, so
         that effects multiply; or quantiles.
     quantile : float in [0.01, 0.99] or None, default=None
-        With ``loss="quantile"``: below which share of the targets predictions are.
+        With ``loss="quantile"``: proportion of the targets that lie below the
+        predictions.
     delta : float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
+        %(delta)s
+    %(adjacency, privacy_unit)s
     solver : str, default="auto"
         ``"auto"`` or a key of ``skdp.ensemble.BOOSTERS``: ``"newton_boosting"``.
-    solver_params : mapping or None, default=None
-        Further hyper-parameters of a named solver, for example ``{"residual_clip":
-        0.5}``. Nothing in it can change noise scale, sensitivity or randomness.
-    init : {"linear", "constant"}, default="linear"
-        What trees continue: a private additive linear model of the codes, in the same
-        event, or a constant. With little data the linear model is all there is. Without
-        noise its share is 0, and trees start at a constant; so they do with other
-        losses than squared errors.
-    n_estimators : int or None, default=None
-        Number of trees. Public. None: the solver's rule by n_samples, epsilon, delta,
-        which may be 0.
-    learning_rate : float in (0, 1] or None, default=None
-        None: the solver's rule.
-    max_depth : int or None, default=None
-        None: the solver's rule; depth does little harm, since leaves that drown in
-        noise are shrunk to 0.
-    max_interaction : {"mix", 1, 2, None}, default="mix"
-        How many columns a tree may cut: 1, at most 2, or any number; "mix" is all three
-        in turn. 1 and 2 give `shape_functions_`.
-    interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, \
-default=None
-        Columns, by name or by position in X, that may share a tree. Columns in none of
-        the groups are one more group. To the two words a part of dates is a column.
+    %(solver_params)s
+        Boosting has for example ``{"residual_clip": 0.5}``.
+    %(init)s
+        So they do with other losses than squared errors.
+    %(n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
         By name, or for each column of X: whether predictions may not fall (1) or not
         rise (-1) with it, all else the same; of columns with an order. Free: released
         curves are made monotone. Such columns share a tree with one other at most.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -800,23 +710,9 @@ default=None
         The model as a sum of curves and tables, in units of the target; of its
         logarithm with ``loss="poisson"``. Private output. Only if no tree cuts more
         than two columns.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-        Private output.
-    bins_ : Bins
-        Codes of the declared columns. Public.
-    encoder_ : TableEncoder
-        What reads the table. Public.
-    tree_seed_ : int
-        From which the trees were drawn. Public.
-    shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
-        Share of the trees that was worth most; 0.0 leaves what they continue. Private
-        output. Only where it was asked.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released values (``noise_scale``).
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(feature_importances_, bins_, encoder_, tree_seed_, shrinkage_, privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -909,10 +805,7 @@ default=None
             held.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.
-        groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well. Left out with
-            a source, which names the column of ids.
+        %(groups)s
 
         Returns
         -------
@@ -920,12 +813,7 @@ default=None
 
         Raises
         ------
-        ValueError, TypeError
-            For a parameter or input out of range, for ids without
-            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
-            estimator is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
             return fit_through(self, X, y, lambda: self._fit(X, y, groups))

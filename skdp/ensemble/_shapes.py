@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from skdp._arrays import FloatArray
-from skdp._compiled import n_threads_for
+from skdp._row_threads import n_threads_for
 from skdp.ensemble._boosting import BoostedTrees
 from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees
 from skdp.preprocessing import _blocks as blocks

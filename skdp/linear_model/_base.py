@@ -158,10 +158,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             Labels of a classifier, finite targets of a regressor. Left out with a
             source, which has its target; then `classes` of a classifier must be
             declared.
-        groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well. Left out with
-            a source, which names the column of ids.
+        %(groups)s
 
         Returns
         -------
@@ -169,12 +166,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
 
         Raises
         ------
-        ValueError, TypeError
-            For a parameter or input out of range, for ids without
-            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
-            estimator is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
             return fit_through(self, X, y, lambda: self._fit(X, y, groups=groups))

@@ -330,55 +330,12 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise and without clipping: scikit-learn's
-        optimum, with the intercept regularised like the rest (as liblinear does).
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing (about half the sensitivity).
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
-        and `RowNormClipper` produce rows of norm at most 1.
-    C : float in [1e-100, 1e100] or None, default=None
-        Inverse regularisation strength, as in scikit-learn. None: what the solver
-        chooses from public facts, as regularisation or as training length; 1.0 if
-        epsilon is inf.
-    fit_intercept : bool, default=True
-    solver : str, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``
-        (``docs/how_to_choose.md``); or a key of ``skdp.solvers.SOLVERS`` that does not
-        refuse the loss.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    classes : array-like of shape (n_classes,) or None, default=None
-        The labels that may occur. None takes them from `y`, which assumes that they
-        are public and warns with `PublicLabelsWarning`.
-    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
-        By how much records of a label count in the loss, and so in `predict` and
-        `decision_function`; labels left out count once. Known without looking at the
-        data: "balanced" is refused. Noise is made for the largest weight.
-    correct_prior : bool, default=True
-        Whether `predict_proba` is of the records as they are; False: of records that
-        occur as often as `class_weight` says.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(epsilon)s
+        With inf rows are not clipped, and the model is scikit-learn's optimum, with the
+        intercept regularised like the rest (as liblinear does).
+    %(columns, delta, adjacency, privacy_unit, data_norm, C, fit_intercept, solver)s
+    %(solver_params, classes, class_weight, correct_prior, random_state, ledger)s
+    %(verbose)s
 
     Attributes
     ----------
@@ -386,30 +343,13 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
         Private output. Of the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private output (zeros without an intercept, public).
-    classes_ : ndarray of shape (n_classes,)
-        Public, or assumed to be (see `classes`).
-    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
-        What rows are centred on, and multiplied by before they are clipped. The centre
-        is a private output, the scale is public. Only of ``"auto"``
-        (``docs/default_solver.md``).
-    row_norm_ : float
-        Norm to which such rows are clipped. Private output.
-    coef_path_ : ndarray of shape (n_steps, 1 or n_classes, n_features)
-    intercept_path_ : ndarray of shape (n_steps, 1 or n_classes)
-        Coefficients and intercepts after each step, of which the model is an average or
-        the last. Private output, paid for with the rest. Only of a descent with
-        ``solver_params={"keeps_path": True}``.
+    %(classes_, center_, row_norm_, coef_path_)s
     estimates_ : Estimates
         Coefficients with standard errors, of two classes: `values`, `covariance`,
         `conf_int()`; see `summary`. Private output. Only of ``solver="noisy_newton"``.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released iterates (``noise_scale``).
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -497,51 +437,11 @@ class DPLinearSVC(LinearClassifier):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise and without clipping, with the intercept
-        regularised like the rest (as liblinear does).
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing (half the sensitivity).
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
-        and `RowNormClipper` produce rows of norm at most 1.
-    C : float in [1e-100, 1e100] or None, default=None
-        Inverse regularisation strength, as in scikit-learn. None: what the solver
-        chooses from public facts, as regularisation or as training length; 1.0 if
-        epsilon is inf.
-    fit_intercept : bool, default=True
-    solver : str, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
-        ``skdp.solvers.SOLVERS`` that does not refuse the loss.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    classes : array-like of shape (n_classes,) or None, default=None
-        The labels that may occur. None takes them from `y`, which assumes that they
-        are public and warns with `PublicLabelsWarning`.
-    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
-        By how much records of a label count in the loss, and so in `predict` and
-        `decision_function`; labels left out count once. Known without looking at the
-        data: "balanced" is refused. Noise is made for the largest weight.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(epsilon)s
+        With inf rows are not clipped, and the intercept is regularised like the rest
+        (as liblinear does).
+    %(columns, delta, adjacency, privacy_unit, data_norm, C, fit_intercept, solver)s
+    %(solver_params, classes, class_weight, random_state, ledger, verbose)s
     h : float in [1e-3, 1e3], default=0.5
         Half the width of the rounded corner, in units of decisions. Public. A sharper
         corner bends more: steps are shorter, and strong convexity buys less.
@@ -552,27 +452,9 @@ class DPLinearSVC(LinearClassifier):
         Private output. Of the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private output (zeros without an intercept, public).
-    classes_ : ndarray of shape (n_classes,)
-        Public, or assumed to be (see `classes`).
-    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
-        What rows are centred on, and multiplied by before they are clipped. The centre
-        is a private output, the scale is public. Only of ``"auto"``
-        (``docs/default_solver.md``).
-    row_norm_ : float
-        Norm to which such rows are clipped. Private output.
-    coef_path_ : ndarray of shape (n_steps, 1 or n_classes, n_features)
-    intercept_path_ : ndarray of shape (n_steps, 1 or n_classes)
-        Coefficients and intercepts after each step, of which the model is an average or
-        the last. Private output, paid for with the rest. Only of a descent with
-        ``solver_params={"keeps_path": True}``.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released iterates (``noise_scale``).
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(classes_, center_, row_norm_, coef_path_, privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -670,56 +552,17 @@ class DPRobustClassifier(LinearClassifier):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf goes without noise and without clipping to a local
-        minimum, with the intercept regularised like the rest.
+    %(epsilon)s
+        With inf rows are not clipped, the intercept is regularised like the rest, and
+        the model is a local minimum.
     loss : {"cauchy", "sigmoid"}, default="cauchy"
         ``"cauchy"`` is a regression of signs in which large errors stop counting:
         residuals are at most 1/2 in an output. ``"sigmoid"`` counts mistakes, with a
         rounded step: at most 1/4; more accurate where few labels are wrong, but with
         uneven labels of which many are wrong it may end at the constant model.
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing (half the sensitivity).
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
-        and `RowNormClipper` produce rows of norm at most 1.
-    C : float in [1e-100, 1e100] or None, default=None
-        Inverse regularisation strength, as in scikit-learn. None: what the solver
-        chooses from public facts, as training length; 1.0 if epsilon is inf.
-    fit_intercept : bool, default=True
-    solver : str, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
-        ``skdp.solvers.SOLVERS`` that does not refuse the loss. Those whose guarantee or
-        rules need convexity do.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    classes : array-like of shape (n_classes,) or None, default=None
-        The labels that may occur. None takes them from `y`, which assumes that they
-        are public and warns with `PublicLabelsWarning`.
-    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
-        By how much records of a label count in the loss, and so in `predict` and
-        `decision_function`; labels left out count once. Known without looking at the
-        data: "balanced" is refused. Noise is made for the largest weight.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(columns, delta, adjacency, privacy_unit, data_norm, C, fit_intercept, solver)s
+        Solvers whose guarantee or rules need convexity do so.
+    %(solver_params, classes, class_weight, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -727,27 +570,9 @@ class DPRobustClassifier(LinearClassifier):
         Private output. Of the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private output (zeros without an intercept, public).
-    classes_ : ndarray of shape (n_classes,)
-        Public, or assumed to be (see `classes`).
-    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
-        What rows are centred on, and multiplied by before they are clipped. The centre
-        is a private output, the scale is public. Only of ``"auto"``
-        (``docs/default_solver.md``).
-    row_norm_ : float
-        Norm to which such rows are clipped. Private output.
-    coef_path_ : ndarray of shape (n_steps, 1 or n_classes, n_features)
-    intercept_path_ : ndarray of shape (n_steps, 1 or n_classes)
-        Coefficients and intercepts after each step, of which the model is an average or
-        the last. Private output, paid for with the rest. Only of a descent with
-        ``solver_params={"keeps_path": True}``.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released iterates (``noise_scale``).
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(classes_, center_, row_norm_, coef_path_, privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------

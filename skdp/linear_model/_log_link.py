@@ -176,47 +176,16 @@ class DPPoissonRegressor(LogLinkRegressor):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise and without clipping rows.
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
-        and `RowNormClipper` produce rows of norm at most 1.
-    alpha : float in [0, 1e100] or None, default=None
-        L2 regularisation of the mean loss, as in scikit-learn: half the mean deviance,
-        in units of the target. None: no penalty beyond what the solver chooses by its
-        data-independent rule or from what it released.
-    fit_intercept : bool, default=True
+    %(epsilon)s
+        With inf rows are not clipped.
+    %(columns, delta, adjacency, privacy_unit, data_norm, alpha)s
+        The loss is half the deviance, as in scikit-learn, in units of the target.
+    %(fit_intercept)s
     target_bounds : pair of floats in [0, 1e100]
-        Lowest and highest target, in its units, known without looking at the data; at
-        least 2 % apart. Required; the default None raises. Noise is in proportion to
-        the highest: a few far larger targets are better clipped.
-    solver : str, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
-        ``skdp.solvers.SOLVERS`` that does not refuse the loss.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+        %(target_bounds)s
+        At least 2 % apart. The noise is in proportion to the highest: it is better to
+        clip a few far larger targets.
+    %(solver, solver_params, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -224,25 +193,9 @@ class DPPoissonRegressor(LogLinkRegressor):
         Of the logarithm of the mean. Private output. Of the dtype of X.
     intercept_ : float
         Private output (without an intercept where it starts, public).
-    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
-        What rows are centred on, and multiplied by before they are clipped. The centre
-        is a private output, the scale is public. Only of ``"auto"``
-        (``docs/default_solver.md``).
-    row_norm_ : float
-        Norm to which such rows are clipped. Private output.
-    coef_path_ : ndarray of shape (n_steps, n_features)
-    intercept_path_ : ndarray of shape (n_steps,)
-        Coefficients and intercepts after each step, of which the model is an average or
-        the last. Private output, paid for with the rest. Only of a descent with
-        ``solver_params={"keeps_path": True}``.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released iterates (``noise_scale``).
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(center_, row_norm_, coef_path_, privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -340,46 +293,15 @@ class DPGammaRegressor(LogLinkRegressor):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise and without clipping rows.
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
-        and `RowNormClipper` produce rows of norm at most 1.
-    alpha : float in [0, 1e100] or None, default=None
-        L2 regularisation of the mean loss, as in scikit-learn: half the mean deviance.
-        None: no penalty beyond what the solver chooses by its data-independent rule or
-        from what it released.
-    fit_intercept : bool, default=True
+    %(epsilon)s
+        With inf rows are not clipped.
+    %(columns, delta, adjacency, privacy_unit, data_norm, alpha)s
+        The loss is half the deviance, as in scikit-learn.
+    %(fit_intercept)s
     target_bounds : pair of floats in [1e-100, 1e100]
-        Lowest and highest target, in its units, known without looking at the data; the
-        highest 1.02 to 1e6 times the lowest. Required; the default None raises.
-    solver : str, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
-        ``skdp.solvers.SOLVERS`` that does not refuse the loss.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+        %(target_bounds)s
+        The highest is 1.02 to 1e6 times the lowest.
+    %(solver, solver_params, random_state, ledger, verbose)s
     most : float in (1, inf), default=4.0
         A target counts as so many means at most. Noise is in proportion to this less 1,
         and means of targets that often exceed it come out too low. Public.
@@ -390,25 +312,9 @@ class DPGammaRegressor(LogLinkRegressor):
         Of the logarithm of the mean. Private output. Of the dtype of X.
     intercept_ : float
         Private output (without an intercept where it starts, public).
-    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
-        What rows are centred on, and multiplied by before they are clipped. The centre
-        is a private output, the scale is public. Only of ``"auto"``
-        (``docs/default_solver.md``).
-    row_norm_ : float
-        Norm to which such rows are clipped. Private output.
-    coef_path_ : ndarray of shape (n_steps, n_features)
-    intercept_path_ : ndarray of shape (n_steps,)
-        Coefficients and intercepts after each step, of which the model is an average or
-        the last. Private output, paid for with the rest. Only of a descent with
-        ``solver_params={"keeps_path": True}``.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released iterates (``noise_scale``).
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(center_, row_norm_, coef_path_, privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------

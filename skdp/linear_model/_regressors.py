@@ -237,45 +237,10 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise and without clipping: least squares.
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
-        and `RowNormClipper` produce rows of norm at most 1.
-    alpha : float in [0, 1e100] or None, default=None
-        L2 regularisation of the mean loss. None: no penalty beyond what the solver
-        chooses by its data-independent rule or from what it released.
-    fit_intercept : bool, default=True
-    target_bounds : pair of floats in [-1e100, 1e100]
-        Lowest and highest target, in its units, known without looking at the data.
-        Required; the default None raises.
-    solver : str, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
-        ``skdp.solvers.SOLVERS`` that does not refuse the squared loss.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(epsilon)s
+        With inf rows are not clipped, and the model is that of least squares.
+    %(columns, delta, adjacency, privacy_unit, data_norm, alpha, fit_intercept)s
+    %(target_bounds, solver, solver_params, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -283,30 +248,15 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
         Private output. Of the dtype of X.
     intercept_ : float
         Private output (0.0 without an intercept, public).
-    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
-        What rows are centred on, and multiplied by before they are clipped. The centre
-        is a private output, the scale is public. Only of ``"auto"``
-        (``docs/default_solver.md``).
-    row_norm_ : float
-        Norm to which such rows are clipped. Private output.
-    coef_path_ : ndarray of shape (n_steps, n_features)
-    intercept_path_ : ndarray of shape (n_steps,)
-        Coefficients and intercepts after each step, of which the model is an average or
-        the last. Private output, paid for with the rest. Only of a descent with
-        ``solver_params={"keeps_path": True}``.
+    %(center_, row_norm_, coef_path_)s
     estimates_ : Estimates
         Coefficients without shrinkage, with standard errors: `values`, `covariance`,
         `conf_int()`; see `summary`. Private output. Only of ``solver="noisy_newton"``,
         whatever the errors' variances, or of ``solver="adassp"`` with
         ``solver_params={"squares_weight": 0.5}``, of errors of one variance.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released iterates (``noise_scale``).
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -395,48 +345,15 @@ class DPQuantileRegressor(LinearRegressor):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise and without clipping rows.
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features. `BoundedScaler`
-        and `RowNormClipper` produce rows of norm at most 1.
+    %(epsilon)s
+        With inf rows are not clipped.
+    %(columns, delta, adjacency, privacy_unit, data_norm)s
     quantile : float in [0.01, 0.99], default=0.5
-        Below which share of the targets predictions are.
-    alpha : float in [0, 1e100] or None, default=None
-        L2 regularisation of the mean loss, in units of the target. None: no penalty
-        beyond what the solver chooses by its data-independent rule or from what it
-        released.
-    fit_intercept : bool, default=True
-    target_bounds : pair of floats in [-1e100, 1e100]
-        Lowest and highest target, in its units, known without looking at the data.
-        Required; the default None raises.
-    solver : str, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
-        ``skdp.solvers.SOLVERS`` that does not refuse the loss.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+        Proportion of the targets that lie below the predictions.
+    %(alpha)s
+        In units of the target.
+    %(fit_intercept, target_bounds, solver, solver_params, random_state, ledger)s
+    %(verbose)s
     h : float in [1e-3, 1], default=0.05
         Half the width of the rounded kink, in halves of the width of `target_bounds`.
         Public. A sharper kink bends more: steps are shorter; a wider one moves outer
@@ -448,25 +365,9 @@ class DPQuantileRegressor(LinearRegressor):
         Private output. Of the dtype of X.
     intercept_ : float
         Private output (0.0 without an intercept, public).
-    center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
-        What rows are centred on, and multiplied by before they are clipped. The centre
-        is a private output, the scale is public. Only of ``"auto"``
-        (``docs/default_solver.md``).
-    row_norm_ : float
-        Norm to which such rows are clipped. Private output.
-    coef_path_ : ndarray of shape (n_steps, n_features)
-    intercept_path_ : ndarray of shape (n_steps,)
-        Coefficients and intercepts after each step, of which the model is an average or
-        the last. Private output, paid for with the rest. Only of a descent with
-        ``solver_params={"keeps_path": True}``.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released iterates (``noise_scale``).
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(center_, row_norm_, coef_path_, privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------

@@ -157,60 +157,18 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise and without clipping, by hard thresholding
-        pursuit.
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features.
-    feature_bound : float in [1e-100, 1e100] or None, default=None
-        Magnitude to which entries are clipped before rows are, in units of the
-        features. Where it is far below `data_norm`, features can be selected with much
-        less noise. None: `data_norm`, which bounds entries already; with `columns` what
-        the encoding says of entries.
-    n_nonzero_coefs : int in [1, n_features] or None, default=None
-        Most features with a nonzero coefficient. None: as many as the noise lets be
-        told from the rest, from the shape of the data and the budget.
+    %(epsilon)s
+        With inf nothing is clipped, and the solver is hard thresholding pursuit.
+    %(columns, delta, adjacency, privacy_unit, data_norm, feature_bound)s
+    %(n_nonzero_coefs)s
     alpha : float in [0, 1e100] or None, default=None
         L2 regularisation of the mean loss. None: no penalty.
-    fit_intercept : bool, default=True
-        The intercept has noise like the rest and is none of the features counted.
-    solver : str, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
-        ``skdp.solvers.SOLVERS`` that selects features.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 3}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    classes : array-like of shape (n_classes,) or None, default=None
-        The labels that may occur. None takes them from `y`, which assumes that they
-        are public and warns with `PublicLabelsWarning`.
-    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
-        By how much records of a label count in the loss, and so in `predict` and
-        `decision_function`; labels left out count once. Known without looking at the
-        data: "balanced" is refused. Noise is made for the largest weight.
-    correct_prior : bool, default=True
-        Whether `predict_proba` is of the records as they are; False: of records that
-        occur as often as `class_weight` says.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(fit_intercept)s
+        It has noise like the rest and is none of the features counted.
+    %(solver)s
+        Only solvers that select features can fit it.
+    %(solver_params, classes, class_weight, correct_prior, random_state, ledger)s
+    %(verbose)s
 
     Attributes
     ----------
@@ -218,18 +176,9 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         Private output; at most `n_nonzero_coefs` nonzero columns. Of the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Private output (zeros without an intercept, public).
-    classes_ : ndarray of shape (n_classes,)
-        Public, or assumed to be (see `classes`).
-    n_nonzero_coefs_ : int
-        Public: `n_nonzero_coefs`, or what its rule gave.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released iterates (``noise_scale``).
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(classes_, n_nonzero_coefs_, privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -330,53 +279,17 @@ class DPSparseLinearRegression(SparseModel, LinearRegressor):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf fits without noise and without clipping, by hard thresholding
-        pursuit.
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features.
-    feature_bound : float in [1e-100, 1e100] or None, default=None
-        Magnitude to which entries are clipped before rows are, in units of the
-        features. Where it is far below `data_norm`, features can be selected with much
-        less noise. None: `data_norm`, which bounds entries already; with `columns` what
-        the encoding says of entries.
-    n_nonzero_coefs : int in [1, n_features] or None, default=None
-        Most features with a nonzero coefficient. None: as many as the noise lets be
-        told from the rest, from the shape of the data and the budget.
+    %(epsilon)s
+        With inf nothing is clipped, and the solver is hard thresholding pursuit.
+    %(columns, delta, adjacency, privacy_unit, data_norm, feature_bound)s
+    %(n_nonzero_coefs)s
     alpha : float in [0, 1e100] or None, default=None
         L2 regularisation of the mean loss. None: no penalty.
-    fit_intercept : bool, default=True
-        The intercept has noise like the rest and is none of the features counted.
-    target_bounds : pair of floats in [-1e100, 1e100]
-        Lowest and highest target, in its units, known without looking at the data.
-        Required; the default None raises.
-    solver : str, default="auto"
-        ``"auto"`` chooses from public facts and says why in ``privacy_``; or a key of
-        ``skdp.solvers.SOLVERS`` that selects features.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 3}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(fit_intercept)s
+        It has noise like the rest and is none of the features counted.
+    %(target_bounds, solver)s
+        Only solvers that select features can fit it.
+    %(solver_params, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -384,16 +297,9 @@ class DPSparseLinearRegression(SparseModel, LinearRegressor):
         Private output; at most `n_nonzero_coefs` nonzero entries. Of the dtype of X.
     intercept_ : float
         Private output (0.0 without an intercept, public).
-    n_nonzero_coefs_ : int
-        Public: `n_nonzero_coefs`, or what its rule gave.
-    privacy_ : PrivacyRecord
-        Public facts, and post-processing of released iterates (``noise_scale``).
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(n_nonzero_coefs_, privacy_)s
+        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+    %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
+from skdp._shared_docs import fill_docs
 from skdp._show import card, new_axes
 from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
 from skdp.model_selection._scorer_sums import (
@@ -394,6 +395,7 @@ class PrivateEvaluation:
         return card(told, self._numbers().items(), below=below)
 
 
+@fill_docs
 def private_evaluation(
     estimator: Any,
     X: Any,
@@ -437,10 +439,11 @@ def private_evaluation(
     groups : array-like of shape (n_samples,) or None, default=None
         Ids of users, with ``privacy_unit="user"``; left out with a source.
     epsilon : float in [1e-6, 1e8] or inf
-        Privacy loss. inf gives exact counts, which are **not** private.
+        %(epsilon)s
+        With inf the counts are exact.
     delta : 0 or float in [1e-50, 1), default=1e-6
         As in `private_score`.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    %(adjacency)s
     privacy_unit : {"record", "user"}, default="record"
         As in `private_score`.
     classes : array-like of labels or None, default=None
@@ -454,9 +457,7 @@ def private_evaluation(
         Ends of the intervals of the probability: rising, from 0 to 1. More of them tell
         ranks more finely, and add more noise; of a rare label most should be near 0.
         None: 24 intervals of equal width.
-    random_state : int or None, default=None
-        None: private noise. An integer makes it reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
+    %(random_state, ledger)s
 
     Returns
     -------

@@ -205,9 +205,7 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
         What the threshold is chosen by.
     epsilon : float in [1e-6, 1e8], default=1.0
         Privacy loss, of fit and histogram together.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    %(delta, adjacency)s
     privacy_unit : {"record", "user"}, default="record"
         As in `DPGridSearchCV`.
     thresholds : sequence of floats or None, default=None
@@ -217,10 +215,7 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
     validation_fraction : float in (0, 1) or None, default=None
         Share of the records that is held out. None: 0.2.
     verbose : bool, default=False
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that the event is charged to before anything is read.
+    %(random_state, ledger)s
 
     Attributes
     ----------
@@ -238,12 +233,7 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
         True: a fit that fails raises `SourceError`. Public.
     classes_ : ndarray of shape (2,)
         The second is the positive one. Public.
-    privacy_ : PrivacyRecord
-        Public facts.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(privacy_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -356,9 +346,7 @@ class DPCalibratedClassifier(EvaluatedClassifier):
         second takes many held-out records, or a large epsilon.
     epsilon : float in [1e-6, 1e8], default=1.0
         Privacy loss, of fit and histogram together.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
+    %(delta, adjacency)s
     privacy_unit : {"record", "user"}, default="record"
         As in `DPGridSearchCV`.
     thresholds : sequence of floats or None, default=None
@@ -369,10 +357,7 @@ class DPCalibratedClassifier(EvaluatedClassifier):
     validation_fraction : float in (0, 1) or None, default=None
         Share of the records that is held out. None: 0.2.
     verbose : bool, default=False
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that the event is charged to before anything is read.
+    %(random_state, ledger)s
 
     Attributes
     ----------
@@ -389,12 +374,7 @@ class DPCalibratedClassifier(EvaluatedClassifier):
         True: a fit that fails raises `SourceError`. Public.
     classes_ : ndarray of shape (2,)
         The second is the positive one. Public.
-    privacy_ : PrivacyRecord
-        Public facts.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(privacy_, n_features_in_, feature_names_in_)s
 
     See Also
     --------

@@ -27,6 +27,7 @@ from skdp._base import (
 )
 from skdp._checks import check_real
 from skdp._input import check_rows, check_targets, without_data
+from skdp._shared_docs import fill_docs
 from skdp._show import card
 from skdp._users import Users, UsersToFit, users_of_release
 from skdp.io._external import TableSource
@@ -96,6 +97,7 @@ class PrivateScore:
         return card(self._headline(), below=[self.privacy._repr_html_()])
 
 
+@fill_docs
 def private_score(
     estimator: Any,
     X: Any,
@@ -145,15 +147,16 @@ def private_score(
         "accuracy" for classifiers, "neg_mean_squared_error" for regressors, but for
         those of skdp that fit quantiles, counts or amounts: their own loss.
     epsilon : float in [1e-6, 1e8] or inf
-        Privacy loss. inf gives scikit-learn's score, which is **not** private.
+        %(epsilon)s
+        With inf the score is scikit-learn's.
     delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail. Without a ledger, it is used only
         if Gaussian noise is smaller than noise of pure epsilon, which is rare. With
         one, a delta above 0 asks for Gaussian noise, which is larger but costs less in
         books that hold Gaussian fits; 0 asks for pure epsilon.
     adjacency : {"replace_one", "zero_out", "rating_value"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
+        %(adjacency)s
+        For `DPMatrixFactorization` "rating_value": the value of one rating is changed.
     privacy_unit : {"record", "user"}, default="record"
         What neighbouring data sets differ in: one record, or all rows of one user.
     classes : array-like of labels or None, default=None
@@ -161,11 +164,7 @@ def private_score(
     target_bounds : pair of floats or None, default=None
         Lowest and highest target, known without looking at the data; targets and
         predictions are clipped to them. None: the estimator's.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the score reproducible and **not
-        private**.
-    ledger : BudgetLedger or None, default=None
-        Books that the score is charged to before it reads the data.
+    %(random_state, ledger)s
 
     Returns
     -------

@@ -506,9 +506,9 @@ class DPGridSearchCV(PrivateSearch):
     delta : 0 or float in [1e-50, 1), default=1e-6
         Of the whole search; far below ``1 / n_samples``. 0 asks for pure epsilon.
     adjacency : {"replace_one", "zero_out", "rating_value"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing; for `DPMatrixFactorization` the
-        value of one rating changed. Holds for every step.
+        %(adjacency)s
+        For `DPMatrixFactorization` "rating_value": the value of one rating is changed.
+        Holds for every step.
     privacy_unit : {"record", "user"}, default="record"
         What neighbouring data sets differ in: one record, or all rows of one user,
         whose ids are then passed as ``fit(X, y, groups=ids)``, or are in the column
@@ -530,11 +530,8 @@ default="auto"
         Fits at a time, as in scikit-learn. Each draws noise of its own.
     verbose : bool or int, default=False
         Show progress where the number of fits is public.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the search reproducible and **not
-        private**.
-    ledger : BudgetLedger or None, default=None
-        Books that the search is charged to, once, before it reads the data.
+    %(random_state, ledger)s
+        The search is charged once.
 
     Attributes
     ----------
@@ -557,14 +554,11 @@ default="auto"
         ``rank_test_score``, with "composition" only.
     scoring_ : str
         Public.
-    privacy_ : PrivacyRecord
-        Public facts: the statement to sign, for everything above together.
+    %(privacy_)s
+        It is the statement to sign, for everything above together.
     classes_ : ndarray of shape (n_classes,)
         Public, or assumed to be; classifiers only.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -642,11 +636,12 @@ class DPRandomizedSearchCV(PrivateSearch):
         Number of candidates.
     scoring, epsilon, delta, adjacency, privacy_unit, method, method_params
         See `DPGridSearchCV`.
-    validation_fraction, refit, n_jobs, verbose, ledger
+    validation_fraction, refit, n_jobs, verbose
         See `DPGridSearchCV`.
-    random_state : int or None, default=None
-        None: private noise. An integer makes candidates and noise reproducible, and the
-        search **not private**.
+    %(random_state)s
+        It decides the candidates, too.
+    %(ledger)s
+        The search is charged once.
 
     Attributes
     ----------

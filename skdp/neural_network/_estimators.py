@@ -67,41 +67,14 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf trains without noise and without clipping, on all records at
-        every step.
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    classes : array-like of shape (n_classes,) or None, default=None
-        The labels that may occur. None takes them from `y`, which assumes that they
-        are public and warns with `PublicLabelsWarning`.
+    %(epsilon)s
+        With inf nothing is clipped, and each step uses all records.
+    %(columns, classes)s
     delta : float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing (half the sensitivity).
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features. The first layer
-        gets rows of norm at most 6, whatever their units. `BoundedScaler` and
-        `RowNormClipper` produce rows of norm at most 1.
-    hidden_layer_sizes : int or sequence of int in [1, 4096], default=(32,)
-        Units of each hidden layer, of which there are at most 8. None of them, ``()``,
-        is a linear model.
-    convolutions : sequence of skdp.neural_network.Convolution, default=()
-        Before the hidden layers, of rows that are images; with these at most 8. Their
-        activation is that of hidden units.
-    image_shape : (height, width), (height, width, channels) or None, default=None
-        Of the image that each row is, row by row, the channels of a pixel together.
-        Required with `convolutions`, and refused without.
-    activation : {"tanh", "logistic", "relu", "identity"}, default="tanh"
-        Of hidden units.
+        %(delta)s
+    %(adjacency, privacy_unit, data_norm)s
+        The first layer gets rows of norm at most 6, whatever their units.
+    %(hidden_layer_sizes, convolutions, image_shape, activation)s
     loss : {"log_loss", "cauchy", "sigmoid"}, default="log_loss"
         What is minimised. The others are those of `DPRobustClassifier`: smooth, not
         convex, and bounded or nearly so for a wrong label; they have no probabilities.
@@ -111,22 +84,7 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
     solver : str, default="auto"
         ``"auto"`` or a key of ``skdp.neural_network.NETWORK_SOLVERS``: ``"noisy_sgd"``,
         ``"noisy_gd"`` or ``"noisy_adam"``.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
-        By how much records of a label count in the loss, and so in `predict` and
-        `decision_function`; labels left out count once. Known without looking at the
-        data: "balanced" is refused. Noise is made for the largest weight.
-    correct_prior : bool, default=True
-        Whether `predict_proba` is of the records as they are; False: of records that
-        occur as often as `class_weight` says.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(solver_params, class_weight, correct_prior, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -136,18 +94,7 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         dtype of X.
     intercepts_ : list of ndarray of shape (n_units,)
         Private output.
-    classes_ : ndarray of shape (n_classes,)
-        Public, or assumed to be (see `classes`).
-    init_seed_ : int
-        From which the first weights were drawn. Public.
-    privacy_ : PrivacyRecord
-        Public facts.
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(classes_, init_seed_, privacy_, encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -234,10 +181,7 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
             be declared.
-        groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well. Left out with
-            a source, which names the column of ids.
+        %(groups)s
 
         Returns
         -------
@@ -245,12 +189,7 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
 
         Raises
         ------
-        ValueError, TypeError
-            For a parameter or input out of range, for ids without
-            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
-            estimator is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
             return fit_through(self, X, y, lambda: self._fit(X, y, groups))
@@ -366,54 +305,20 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf trains without noise and without clipping, on all records at
-        every step.
-    columns : mapping, sequence, Range, TableEncoder or None, default=None
-        Declarations of `skdp.columns`: then X is a table, and `fit` and `predict`
-        encode it as `TableEncoder` does, at a fineness that follows from n_samples,
-        epsilon and delta. Rows then have norm at most 1, and `data_norm` stays 1.0.
-        A TableEncoder says how columns are encoded.
-    target_bounds : pair of floats in [-1e100, 1e100]
-        Lowest and highest target, in its units, known without looking at the data.
-        Required; the default None raises.
+    %(epsilon)s
+        With inf nothing is clipped, and each step uses all records.
+    %(columns, target_bounds)s
     delta : float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing (half the sensitivity).
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, y, groups=ids)``. Then each user counts as one record, with the mean
-        over the own rows, and `adjacency` is of users (``docs/users.md``).
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features. The first layer
-        gets rows of norm at most 6, whatever their units.
-    hidden_layer_sizes : int or sequence of int in [1, 4096], default=(32,)
-        Units of each hidden layer, of which there are at most 8. None of them, ``()``,
-        is a linear model.
-    convolutions : sequence of skdp.neural_network.Convolution, default=()
-        Before the hidden layers, of rows that are images; with these at most 8. Their
-        activation is that of hidden units.
-    image_shape : (height, width), (height, width, channels) or None, default=None
-        Of the image that each row is, row by row, the channels of a pixel together.
-        Required with `convolutions`, and refused without.
-    activation : {"tanh", "logistic", "relu", "identity"}, default="tanh"
-        Of hidden units.
+        %(delta)s
+    %(adjacency, privacy_unit, data_norm)s
+        The first layer gets rows of norm at most 6, whatever their units.
+    %(hidden_layer_sizes, convolutions, image_shape, activation)s
     alpha : float in [0, 1e100] or None, default=None
         L2 regularisation of the mean loss, biases included. None: 0.
     solver : str, default="auto"
         ``"auto"`` or a key of ``skdp.neural_network.NETWORK_SOLVERS``: ``"noisy_sgd"``,
         ``"noisy_gd"`` or ``"noisy_adam"``.
-    solver_params : mapping or None, default=None
-        Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. Nothing
-        in it can change noise scale, sensitivity or randomness.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
-    verbose : bool or int, default=False
-        Print the solver's progress: step counts, nothing from the data.
+    %(solver_params, random_state, ledger, verbose)s
 
     Attributes
     ----------
@@ -423,16 +328,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
         units of the target. Private output. Of the dtype of X.
     intercepts_ : list of ndarray of shape (n_units,)
         Private output.
-    init_seed_ : int
-        From which the first weights were drawn. Public.
-    privacy_ : PrivacyRecord
-        Public facts.
-    encoder_ : TableEncoder
-        What encoded the rows; public. Only if `columns` is given.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(init_seed_, privacy_, encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -509,10 +405,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
             every step.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.
-        groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well. Left out with
-            a source, which names the column of ids.
+        %(groups)s
 
         Returns
         -------
@@ -520,12 +413,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
 
         Raises
         ------
-        ValueError, TypeError
-            For a parameter or input out of range, for ids without
-            ``privacy_unit="user"``, and the other way round. Nothing was spent, and the
-            estimator is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
             return fit_through(self, X, y, lambda: self._fit(X, y, groups))

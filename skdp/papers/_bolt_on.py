@@ -18,8 +18,8 @@ from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import typical_weight
-from skdp.papers._bolt_on_kernel import what_is_left
 from skdp.papers._bolt_on_postgres import PlainDescent, descended
+from skdp.papers._bolt_on_recursion import what_is_left
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS, deviation_once

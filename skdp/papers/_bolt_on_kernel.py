@@ -6,33 +6,10 @@ import math
 
 import numpy as np
 
-from skdp._arrays import HUGE, FloatArray
+from skdp._arrays import HUGE
 from skdp._compiled import compiled
 from skdp.losses._kernel import residual
-
-# ------------------------------------------------------------------------------------
-# The recursion behind the sensitivity of permutation-based gradient descent
-# A file of its own: it runs plain (`_permutation_sensitivity`) and, where updates are
-# many, compiled (`_permutation_kernel`).
-
-
-def what_is_left(
-    steps: FloatArray, shares: FloatArray, smoothness: float, strength: float
-) -> FloatArray:
-    """Factor by which a change of the weights after each update reaches the average.
-
-    The recursion ``s_t = share_t + rho_{t+1} s_{t+1}`` from the last update back, where
-    an update enlarges distances at most by rho. Arrays of shape (n_updates,).
-    """
-    left = np.empty_like(steps)
-    later = 0.0
-    for t in range(len(steps) - 1, -1, -1):
-        later += shares[t]
-        left[t] = later
-        step = steps[t]
-        later *= max(abs(1.0 - step * strength), abs(1.0 - step * smoothness))
-    return left
-
+from skdp.papers._bolt_on_recursion import what_is_left
 
 # ------------------------------------------------------------------------------------
 # Compiled loops of permutation-based gradient descent; importing this imports numba

@@ -87,10 +87,7 @@ class BoundedScaler(
 
     Parameters
     ----------
-    bounds : pair of floats, pair of array-likes, or mapping
-        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
-        or ``{column name: (low, high)}`` for every column of a data frame. Finite,
-        with low < high, in units of the features. Required; None raises in `fit`.
+    %(bounds)s
 
     Attributes
     ----------
@@ -98,10 +95,7 @@ class BoundedScaler(
         The declared bounds. Public.
     output_norm_ : float
         1.0: no row that comes out is longer. Public.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(n_features_in_, feature_names_in_)s
 
     Examples
     --------
@@ -200,10 +194,7 @@ class RowNormClipper(
     ----------
     output_norm_ : float
         `data_norm`: no row that comes out is longer. Public.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(n_features_in_, feature_names_in_)s
 
     Examples
     --------
@@ -302,10 +293,7 @@ class DeclaredOneHotEncoder(
         The declared categories of each column. Public.
     output_norm_ : float
         Root of the number of columns: each has at most one 1. Public.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(n_features_in_, feature_names_in_)s
 
     Examples
     --------

@@ -357,10 +357,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         1.0: no row that comes out is longer. Public.
     entry_bound_ : float
         No entry is larger: 1 over the root of the number of columns. Public.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(n_features_in_, feature_names_in_)s
 
     See Also
     --------

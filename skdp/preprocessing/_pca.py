@@ -46,29 +46,16 @@ class DPPCA(
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf: scikit-learn's `PCA` up to the signs, without clipping; not
-        private.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean of
-        the moments of the own rows, and `adjacency` is of users (``docs/users.md``).
+    %(epsilon)s
+        With inf rows are not clipped, and the components are those of scikit-learn's
+        `PCA` up to their signs.
+    %(delta, adjacency, privacy_unit)s
     n_components : int or None, default=None
         Number of components, at most the number of features. None: all.
-    data_norm : float in [1e-100, 1e100], default=1.0
-        L2 norm to which rows are clipped, in units of the features.
+    %(data_norm)s
     center : bool, default=True
         Whether the mean is estimated and subtracted.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
+    %(random_state, ledger)s
 
     Attributes
     ----------
@@ -85,14 +72,7 @@ class DPPCA(
     data_norm_ : float
         Largest norm of a row that comes out: `data_norm` (inf with ``epsilon=inf``).
         Public.
-    output_norm_ : float or None
-        `data_norm_`, or None if that is inf. Public.
-    privacy_ : PrivacyRecord
-        Public facts.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(output_norm_, privacy_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -147,10 +127,7 @@ class DPPCA(
         X : array-like of shape (n_samples, n_features)
             Finite numbers.
         y : ignored
-        groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well. Left out with
-            a source, which names the column of ids.
+        %(groups)s
 
         Returns
         -------
@@ -158,11 +135,7 @@ class DPPCA(
 
         Raises
         ------
-        ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the
-            transformer is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
             return fit_through(self, X, None, lambda: self._fit(X, groups))

@@ -159,27 +159,10 @@ class DPStandardScaler(
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf: mean and variance of scikit-learn's `StandardScaler`, and
-        nothing is clipped, in `transform` neither; not private.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean over
-        the own rows, and `adjacency` is of users (``docs/users.md``).
-    bounds : pair of floats, pair of array-likes, or mapping
-        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
-        or ``{column name: (low, high)}``, known without looking at the data. Required;
-        None raises in `fit`.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
+    %(epsilon)s
+        With inf neither `fit` nor `transform` clips, and mean and variance are those of
+        scikit-learn's `StandardScaler`.
+    %(delta, adjacency, privacy_unit, bounds, random_state, ledger)s
 
     Attributes
     ----------
@@ -193,14 +176,7 @@ class DPStandardScaler(
         The declared bounds (-inf and inf with ``epsilon=inf``). Public.
     data_norm_ : float
         Largest norm of a row that comes out: 1.0 (inf with ``epsilon=inf``). Public.
-    output_norm_ : float or None
-        `data_norm_`, or None if that is inf. Public.
-    privacy_ : PrivacyRecord
-        Public facts.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(output_norm_, privacy_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -244,10 +220,7 @@ class DPStandardScaler(
         X : array-like of shape (n_samples, n_features)
             Finite numbers.
         y : ignored
-        groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well. Left out with
-            a source, which names the column of ids.
+        %(groups)s
 
         Returns
         -------
@@ -255,11 +228,7 @@ class DPStandardScaler(
 
         Raises
         ------
-        ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the
-            transformer is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
             return fit_through(self, X, None, lambda: self._fit(X, groups))
@@ -370,33 +339,19 @@ class DPQuantileClipper(
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss, of all rounds together. inf: the exact quantiles of
-        `numpy.quantile`, or of users bisection without noise; not private.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean over
-        the own rows, and `adjacency` is of users (``docs/users.md``).
+    %(epsilon)s
+        All rounds share it. With inf the quantiles are those of `numpy.quantile`, or of
+        bisection without noise for users.
+    %(delta, adjacency, privacy_unit)s
     quantiles : pair of floats in [0, 1], default=(0.01, 0.99)
         Lower and upper quantile, the first below the second.
-    bounds : pair of floats, pair of array-likes, or mapping
-        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
-        or ``{column name: (low, high)}``, known without looking at the data; wide
-        bounds cost only resolution. Required; None raises in `fit`.
+    %(bounds)s
+        Wide bounds cost only resolution.
     n_steps : int from 1 to 40, default=16
         Rounds. One more halves the width of a cell and adds noise to all rounds.
     scale : bool, default=True
         False: values stay in their units, and the norm of a row is *not* at most 1.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit is charged to before it reads the data.
+    %(random_state, ledger)s
 
     Attributes
     ----------
@@ -405,14 +360,7 @@ class DPQuantileClipper(
         the bounds. Private outputs.
     data_norm_ : float
         Largest norm of a row that comes out: 1.0 (inf with ``scale=False``). Public.
-    output_norm_ : float or None
-        `data_norm_`, or None if that is inf. Public.
-    privacy_ : PrivacyRecord
-        Public facts.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(output_norm_, privacy_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -461,10 +409,7 @@ class DPQuantileClipper(
         X : array-like of shape (n_samples, n_features)
             Finite numbers.
         y : ignored
-        groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well. Left out with
-            a source, which names the column of ids.
+        %(groups)s
 
         Returns
         -------
@@ -472,11 +417,7 @@ class DPQuantileClipper(
 
         Raises
         ------
-        ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the
-            transformer is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
             return fit_through(self, X, None, lambda: self._fit(X, groups))
@@ -615,43 +556,27 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
 
     Parameters
     ----------
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss. inf: the mean of scikit-learn's `SimpleImputer`, values not
-        clipped to `bounds`; not private.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
-    privacy_unit : {"record", "user"}, default="record"
-        What neighbours differ in: one row, or all rows of one user, whose ids come by
-        ``fit(X, groups=ids)``. Then each user counts as one record, with the mean over
-        the own rows, and `adjacency` is of users (``docs/users.md``).
+    %(epsilon)s
+        With inf values are not clipped to `bounds`, and the mean is that of
+        scikit-learn's `SimpleImputer`.
+    %(delta, adjacency, privacy_unit)s
     strategy : {"mean", "constant"}, default="mean"
     fill_value : float, array-like of shape (n_features,), or mapping, default=None
         With ``strategy="constant"``: one finite number for all features, one for each,
         or ``{column name: number}``. None raises in `fit`.
-    bounds : pair of floats, pair of array-likes, or mapping
-        ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature,
-        or ``{column name: (low, high)}``, known without looking at the data. Required
-        by ``strategy="mean"``; None raises in `fit`.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the fit reproducible and **not private**.
-    ledger : BudgetLedger or None, default=None
-        Books that every fit with a mean is charged to before it reads the data.
+    %(bounds)s
+        With ``strategy="constant"`` they are not used.
+    %(random_state, ledger)s
+        With ``strategy="constant"`` it is not used.
 
     Attributes
     ----------
     statistics_ : ndarray of shape (n_features_in_,)
         What is filled in, in units of the features, within the bounds. Private output
         (public with ``strategy="constant"``).
-    privacy_ : PrivacyRecord
-        Public facts. Not there with ``strategy="constant"``.
-    n_features_in_ : int
-        Public.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Public; only if X has feature names that are strings.
+    %(privacy_)s
+        Not there with ``strategy="constant"``.
+    %(n_features_in_, feature_names_in_)s
 
     See Also
     --------
@@ -701,10 +626,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         X : array-like of shape (n_samples, n_features)
             Finite numbers, or NaN where a value is missing.
         y : ignored
-        groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row is: integers or texts, none
-            missing. A categorical declares users without rows as well. Left out with
-            a source, which names the column of ids.
+        %(groups)s
 
         Returns
         -------
@@ -712,11 +634,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
 
         Raises
         ------
-        ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent, and the
-            transformer is as it was before.
-        BudgetExceeded
-            If the ledger's cap does not allow this fit. Nothing was read or spent.
+        %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
             return fit_through(self, X, None, lambda: self._fit(X, groups))

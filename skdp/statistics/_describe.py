@@ -10,6 +10,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._checks import check_count
+from skdp._shared_docs import fill_docs
 from skdp._users import users_of_release
 from skdp.ensemble._trees import MOST_BINS, TableReader
 from skdp.io._external import TableSource
@@ -36,6 +37,7 @@ from skdp.tables._source import Source
 _HOW = "Pass describe(X, columns, privacy_unit='user', groups=ids)."
 
 
+@fill_docs
 def describe(
     X: Any,
     columns: Any = None,
@@ -74,14 +76,9 @@ def describe(
         Ranges decide where histograms lie: values beyond them are clipped. A
         TableEncoder says besides what to do with other columns and categories. None:
         the declarations of a source.
-    epsilon : float in [1e-6, 1e8] or inf, default=1.0
-        Privacy loss, of everything together. inf: no noise, **not** private.
-    delta : 0 or float in [1e-50, 1), default=1e-6
-        Probability with which the guarantee may fail; far below ``1 / n_samples``.
-        0 asks for pure epsilon, whose noise is far larger for so many numbers.
-    adjacency : {"replace_one", "zero_out"}, default="replace_one"
-        What neighbouring data sets are: one record exchanged for any other, or for
-        the null record, which contributes nothing.
+    %(epsilon, delta)s
+        Noise for delta = 0 is far larger for so many numbers.
+    %(adjacency)s
     crosses : sequence of pairs of str, default=()
         Columns whose values are counted together. Arrays have columns ``"x0"``,
         ``"x1"`` and so on, parts of dates ``"<column>_<part>"``.
@@ -103,11 +100,7 @@ def describe(
         With ``privacy_unit="user"`` the user of each row: integers or texts. Private
         but for the number of users; a categorical of pandas declares them. Left out
         with a source, which has its own.
-    random_state : int or None, default=None
-        None: private noise. An integer makes the result reproducible and **not
-        private**.
-    ledger : BudgetLedger or None, default=None
-        Books that the release is charged to before it reads the data.
+    %(random_state, ledger)s
 
     Returns
     -------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp._compiled import by_runs, n_threads_for
+from skdp._row_threads import by_runs, n_threads_for
 from skdp.privacy.release._query import Bound, Layout
 from skdp.sums._exact import Summed, Sums, WholeSum, unit_for
 from skdp.tables._memory import held

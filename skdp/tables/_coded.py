@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
-from skdp._compiled import by_blocks
+from skdp._row_threads import by_blocks
 from skdp.tables._source import Block, Elsewhere, Source, elsewhere, is_stable, nothing
 
 # Norms are taken to be longer by as much as their rounding could hide.

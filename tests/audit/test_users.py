@@ -61,16 +61,13 @@ def test_these_solvers_take_users():
 
 def test_these_queries_state_bounds_of_users():
     """Each of them is audited below, and its reader on the proof page."""
-    folder = Path(skdp.__file__).parent / "queries"
+    folder = Path(skdp.__file__).parent / "sums"
     stated = {x.stem for x in folder.glob("*.py") if ".of_shares()" in x.read_text()}
     # The last one has rules, which no query is asked by.
-    known = {"_gradient", "_state_sums", "_pair_sums", "_counts"}
+    known = {"_gradient", "_counts", "_moments", "_features"}
     known |= {"_record_sums"}  # audited in test_centred_descent.py
-    known |= {"_moments", "_split_gradient", "_features", "_feature_values", "_scores"}
-    # In test_users_of_models.py.
-    known |= {"_leaf_sums", "_model_gains", "_code_counts", "_network_gradient"}
-    of_tables = {"_table_sums"}  # audited in test_describe.py
-    assert stated == known | of_tables | {"_gradient_sum"}
+    known |= {"_leaves", "_network"}  # in test_users_of_models.py
+    assert stated == known | {"_floating"}
     assert Bound(zero_out=2.0, replace_one=1.0).of_shares().replace_user == 2.0
     for bound in (Bound(zero_out=2.0, replace_one=1.0), Bound(zero_out=1.0)):
         for relation in RELATIONS:

@@ -278,7 +278,7 @@ def test_twin_that_charges_the_rounding_of_one_row_is_found(query, monkeypatch):
 @every_relation
 def test_twin_of_counts_to_the_nearest_is_found(relation, monkeypatch):
     """On a coarse grid: 9 rows of 16 / 9 units each are 9, or 18 to the nearest."""
-    monkeypatch.setattr(_counts, "_UNIT", 2.0**-4)
+    monkeypatch.setattr(_counts, "_CODE_UNIT", 2.0**-4)
     case = boosting.WORST["squared, start, counts and leaves, zero_out"]
     if relation == "replace_user":
         case = boosting.WORST["logistic, counts and another leaf"]

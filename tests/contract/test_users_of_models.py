@@ -152,7 +152,7 @@ def test_threads_and_blocks_change_no_bit(name, monkeypatch):
     users = users_of(np.random.default_rng(0))
     model = model_of(name, epsilon=10.0, random_state=0)
     plain = told_by(fitted(model, users))
-    monkeypatch.setattr("skdp._compiled._LEAST_ROWS", 20)
+    monkeypatch.setattr("skdp._row_threads._LEAST_ROWS", 20)
     monkeypatch.setattr("skdp.tables._memory._MAX_ROWS", 16)
     monkeypatch.setattr("skdp.tables._memory._MIN_ROWS", 16)
     monkeypatch.setattr("skdp.sums._network._ROWS", 16)

@@ -72,8 +72,7 @@ def fitted(case, monkeypatch, order=None, **params):
 
     with monkeypatch.context() as patch:
         if order is not None:
-            for module in ("_classifier", "_regressor"):
-                patch.setattr(f"skdp.ensemble.{module}.records", by_blocks)
+            patch.setattr("skdp.ensemble._estimators.records", by_blocks)
         quietly(lambda: model.fit(X, y))
     assert all(source.n_readings == 1 for source in sources)
     return decision(model, X)

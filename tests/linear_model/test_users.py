@@ -411,13 +411,15 @@ def test_a_source_of_users_is_not_read_as_one_of_records():
 def test_the_door_knows_users_from_records(monkeypatch):
     """A model that takes its rows for records, or records for users, reads nothing."""
     X, y, ids = table_of(users_of(np.random.default_rng(0)))
-    source = base_module._source
+    source = base_module.source_of
     with monkeypatch.context() as patch:
-        patch.setattr(base_module, "_source", lambda X, y, u, b: source(X, y, None, b))
+        patch.setattr(
+            base_module, "source_of", lambda X, y, u, b: source(X, y, None, b)
+        )
         with pytest.raises(ValueError, match="Nothing was read"):
             model_of("logistic").fit(X, y, groups=ids)
     users = Users.of(ids, len(X))
-    monkeypatch.setattr(base_module, "_source", lambda X, y, u, b: users.source(X, y))
+    monkeypatch.setattr(base_module, "source_of", lambda X, y, u, b: users.source(X, y))
     with pytest.raises(ValueError, match="Nothing was read"):
         model_of("logistic", privacy_unit="record").fit(X, y)
 

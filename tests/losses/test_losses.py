@@ -313,5 +313,6 @@ def test_residuals_of_amounts_are_rounded_by_less_than_is_charged(monkeypatch):
         with pytest.raises(ValueError, match=r"lowest|half"):
             kind(*narrow)
         # The broken twin: bounds so near that it is not.
-        monkeypatch.setattr(f"{kind.__module__}.check_real", lambda _, v, **__: v)
-        assert worst(kind(*narrow)) > charged
+        with monkeypatch.context() as patch:
+            patch.setattr(f"{kind.__module__}.check_real", lambda _, v, **__: v)
+            assert worst(kind(*narrow)) > charged

@@ -399,7 +399,8 @@ def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
 
 
 def test_plain_and_compiled_recursion_agree():
-    from skdp.papers._bolt_on_kernel import compiled_what_is_left, what_is_left
+    from skdp.papers._bolt_on_kernel import compiled_what_is_left
+    from skdp.papers._bolt_on_recursion import what_is_left
 
     steps = np.random.default_rng(0).uniform(0.1, 2.0, 500)
     arguments = (steps, np.full(500, 1 / 500), 1.0, 0.1)

@@ -345,7 +345,7 @@ BAD_BOUNDS += [([0, 0], [1, 1]), {"x": (0, 1)}]
 BAD_OWN = {
     "scaler": [({"bounds": bounds}, "'bounds'") for bounds in BAD_BOUNDS],
     "imputer": [({"bounds": bounds}, "'bounds'") for bounds in BAD_BOUNDS]
-    + [({"strategy": "median"}, r"'strategy'.*\['constant', 'mean'\]")],
+    + [({"strategy": "median"}, r"'strategy'.*\['mean', 'constant'\]")],
     "clipper": [({"bounds": bounds}, "'bounds'") for bounds in BAD_BOUNDS]
     + [
         ({"quantiles": value}, "quantiles")

@@ -279,7 +279,7 @@ def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
     )
     found = []
     for n_threads in (1, 2, 3):
-        monkeypatch.setattr("skdp._compiled.n_threads_for", lambda n, k=n_threads: k)
+        monkeypatch.setattr("skdp._row_threads.n_threads_for", lambda n, k=n_threads: k)
         rows = CodeRows(codes, basis)
         sums = rows.T @ residuals[:, None]
         found.append(((rows @ weights).tobytes(), sums.tobytes()))

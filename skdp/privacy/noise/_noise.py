@@ -22,8 +22,6 @@ from skdp.privacy.noise._rounding import (
     rounded_draws,
 )
 
-# ------------------------------------------------------------------------------------
-# Noise for released numbers: grids, scales, and the source that adds it
 # What is released is ``grid * (round(query / grid) + round(N / grid))``, where N is a
 # *continuous* Gaussian, Laplace or spherical variable and both roundings are exact
 # (`skdp.privacy.noise._rounding`). For a point x of the grid, ``x + round(N) = round(x

@@ -13,7 +13,6 @@ from scipy.special import ndtri
 from skdp._arrays import FloatArray, IntArray
 from skdp.privacy.noise._entropy import Entropy
 
-# --------------------------------------- Continuous noise rounded exactly to integers
 # The magnitude of N is the inverse survival function at a uniform P in (0, 1) whose
 # binary digits are drawn as they are needed. 63 digits and double precision decide the
 # rounded value except near a boundary between two grid points, where the distance is

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -161,6 +162,9 @@ def _tell(found: Any, value: Any) -> None:
             _tell(found, one)
     elif isinstance(value, FunctionType) and not value.__closure__:
         _say(found, "function", f"{value.__module__}.{value.__qualname__}".encode())
+    elif isinstance(value, partial):
+        _say(found, "partial", b"")
+        _tell(found, (value.func, value.args, value.keywords))
     elif not is_dataclass(value) or isinstance(value, type):
         raise Refused(
             "Several owners must be able to tell what they are asked. Got a question "
