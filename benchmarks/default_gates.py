@@ -144,7 +144,7 @@ def _permuted_cells(name: str, sizes: Iterable[int]) -> Iterator[SolverCell]:
 def _excesses(cell: SolverCell, seed: int) -> tuple[float, float, float, float]:
     """Losses of the model, and of three constants: exact, private, and free."""
     found = fitted(cell, seed, is_permuted=True)
-    with patch.object(_default_rules, "LEAST_STRENGTH", 1e300):
+    with patch.object(_default_rules, "LEAST_SIGNAL_TO_NOISE", 1e300):
         private = fitted(cell, seed, is_permuted=True)
     return found.loss, found.constant, private.loss, found.free
 

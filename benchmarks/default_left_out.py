@@ -26,7 +26,7 @@ from skdp.solvers import _default_rules as rules
 
 # Module, name, and the values that are tried; the second one is shipped.
 CONSTANTS: dict[str, tuple[Any, tuple[float, float, float]]] = {
-    "LEAST_STRENGTH": (rules, (25.0, 50.0, 100.0)),
+    "LEAST_SIGNAL_TO_NOISE": (rules, (25.0, 50.0, 100.0)),
     "_NOISE": (rules, (0.5, 1.0, 2.0)),
     "_NOISE_OF_NUMBERS": (rules, (0.2, 0.4, 0.8)),
     "_ROWS": (rules, (0.25, 0.5, 1.0)),

@@ -34,7 +34,7 @@ from benchmarks._declared_tables import Table, declared, table
 from skdp import DPLogisticRegression
 from skdp._arrays import IntArray
 from skdp.privacy import Budget
-from skdp.solvers._default_rules import strength_of
+from skdp.solvers._default_rules import signal_to_noise_of
 
 DELTA = 1e-6
 ADJACENCIES = ("replace_one", "zero_out")
@@ -105,7 +105,7 @@ class Cell:
     def strength(self) -> float:
         """Persons times mu, in units of persons that are left out."""
         n_persons, epsilon = self.size
-        return strength_of(n_persons, Budget(epsilon, DELTA), self.adjacency)
+        return signal_to_noise_of(n_persons, Budget(epsilon, DELTA), self.adjacency)
 
 
 @lru_cache(maxsize=2)

@@ -323,7 +323,7 @@ class PrivateEstimator(StoredEstimator):
 
     A subclass has the parameters epsilon, delta, adjacency, random_state and ledger; or
     it names its relation by another parameter than adjacency and says so in
-    `_relation` and `_be_under`.
+    `_relation` and `_set_relation`.
     """
 
     is_search: ClassVar[bool] = False
@@ -336,7 +336,7 @@ class PrivateEstimator(StoredEstimator):
         """The checked relation of neighbours."""
         return relation_for(self.adjacency, self.privacy_unit)
 
-    def _be_under(self, relation: Relation) -> None:
+    def _set_relation(self, relation: Relation) -> None:
         """Take the relation of the search that this object is a step of.
 
         Raises ValueError if it is of users, whom this object does not protect.
@@ -531,7 +531,7 @@ class PrivateEstimator(StoredEstimator):
         """Whether all that `fit` will release is Gaussian noise."""
         return bool(self.delta > 0)
 
-    def _be_one_of_several(self) -> None:
+    def _use_composable_noise(self) -> None:
         """Choose parameters under which this object's noise adds up without loss."""
 
 

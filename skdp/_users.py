@@ -47,7 +47,7 @@ class UsersToFit(Protocol):
 
 
 @dataclass(frozen=True)
-class UsersElsewhere:
+class RemoteUsers:
     """Users of a source that names the column of their ids.
 
     Parameters
@@ -176,7 +176,7 @@ def users_to_fit(
         If there are ids without a unit "user", or the other way round, and if they are
         no ids.
     """
-    is_elsewhere = hasattr(X, "stand_in")
+    is_elsewhere = hasattr(X, "sample_row")
     if model.privacy_unit != "user":
         _refuse_ids(groups)
         if is_elsewhere:
@@ -194,7 +194,7 @@ def users_to_fit(
             "The 'epsilon' parameter must be finite with users of a source. Got inf. "
             "Read the table into memory for a fit without privacy."
         )
-    return UsersElsewhere(X.n_samples) if is_elsewhere else Users.of(groups, _n_rows(X))
+    return RemoteUsers(X.n_samples) if is_elsewhere else Users.of(groups, _n_rows(X))
 
 
 def users_of_release(

@@ -93,11 +93,11 @@ JOBS = [
 ]
 
 
-def compile_share(place, n_places):
-    """Do every `n_places`-th job, from the one at `place` on."""
+def compile_share(place, n_partitions):
+    """Do every `n_partitions`-th job, from the one at `place` on."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for job in JOBS[place::n_places]:
+        for job in JOBS[place::n_partitions]:
             # What does not work fails in the tests that are about it.
             with suppress(Exception):
                 job()

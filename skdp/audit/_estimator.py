@@ -53,9 +53,9 @@ from skdp.audit._statistics import (
     distance,
     learned_event,
     learned_score,
+    low_bits_differ,
     noiseless,
     repeats,
-    told_by_low_bits,
 )
 from skdp.pipeline._report import privacy_report
 from skdp.privacy.accounting._relations import (
@@ -262,7 +262,7 @@ class Verdict:
                 yield Finding(kind="repeats", message=text, refutes=True)
 
     def _bits_finding(self) -> Iterator[Finding]:
-        columns = told_by_low_bits(
+        columns = low_bits_differ(
             self._halves.inside, self._halves.outside, self._halves.n_samples
         )
         if columns:

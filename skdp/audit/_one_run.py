@@ -67,7 +67,7 @@ class CanaryPairs:
     def __len__(self) -> int:
         return len(self.y)
 
-    def as_coins_say(self, coins: IntArray) -> tuple[Any, Any]:
+    def by_coins(self, coins: IntArray) -> tuple[Any, Any]:
         """Rows and labels: first versions where coins are 1, other ones where 0."""
         places = np.arange(len(self)) + len(self) * (1 - coins)
         X = taken(stacked([self.X, self.other_X]), places)
@@ -723,7 +723,7 @@ def audit_one_run(
     beside, pairs = _planted(canaries, X, n_canaries, facts, draws, estimator)
     r = _n_guesses(n_guesses, len(pairs))
     coins = draws.randint(2, size=len(pairs))
-    rows, labels = pairs.as_coins_say(coins)
+    rows, labels = pairs.by_coins(coins)
     X, y = stacked([beside, rows]), stacked([as_table(y), labels])
     model = fitted(fresh(estimator), X, y, NullRecord())
     right = _n_right((score or _Leaning(facts))(model, pairs), coins, r)

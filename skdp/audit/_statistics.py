@@ -446,7 +446,7 @@ def _is_on(values: FloatArray, grid: float) -> bool:
     return bool(np.all(np.abs(steps - np.rint(steps)) < 1e-6 * (1 + np.abs(steps))))
 
 
-def told_by_low_bits(inside: Runs, outside: Runs, n_samples: int) -> list[str]:
+def low_bits_differ(inside: Runs, outside: Runs, n_samples: int) -> list[str]:
     """Columns whose last bits are the same in all runs, and differ between the two.
 
     Their own bits, or those of the sums that they are the means of.

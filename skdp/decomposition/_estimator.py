@@ -770,7 +770,7 @@ None, default=None
         factors, users, rated = outcome.factors, given.users, task.pattern
         if task.pattern is None:
             users = Ids("users", np.empty(0, dtype=object))
-            factors = _of_nobody(factors)
+            factors = _mean_user(factors)
         self._recommender = Recommender(users, given.items, factors, bounds, rated)
         self.__dict__.pop("n_iter_", None)
         if task.unit is None:
@@ -787,7 +787,7 @@ None, default=None
     def _relation(self) -> Relation:
         return cast(Unit, check_choice("privacy_unit", self.privacy_unit, UNITS))
 
-    def _be_under(self, relation: Relation) -> None:
+    def _set_relation(self, relation: Relation) -> None:
         if relation != "rating_value":
             raise ValueError(
                 "The 'adjacency' parameter of a search over DPMatrixFactorization must "
@@ -825,7 +825,7 @@ def _assumed_public(unit: Unit, task: Task) -> tuple[str, ...]:
     return tuple(facts)
 
 
-def _of_nobody(factors: Factors) -> Factors:
+def _mean_user(factors: Factors) -> Factors:
     """Factors with one row of users, that of the mean user."""
     flat = np.concatenate([factors.users[0], factors.items.ravel()])
     return replace(factors, flat=flat, task=replace(factors.task, n_users=1))

@@ -49,11 +49,11 @@ from skdp.privacy.release._query import Query
 from skdp.solvers._base import Progress
 from skdp.solvers._default_rules import (
     Shares,
-    least_strength,
+    least_signal_to_noise,
     share_for,
     share_of_histogram,
     share_of_states,
-    strength_of,
+    signal_to_noise_of,
 )
 from skdp.solvers._target_base import Base, is_of_squares, released_base
 from skdp.sums._counts import CodeCounts
@@ -618,14 +618,14 @@ def _of_linear(
     rules: Given, given: Given, task: BoostingTask, budget: Budget, signal: float
 ) -> dict[str, Any]:
     """Where there may be a linear model, which trees may continue."""
-    loss, strength = _linear_loss(task), _strength(task, budget)
-    if strength < least_strength(loss) and "linear_share" not in given:
+    loss, signal_to_noise = _linear_loss(task), _strength(task, budget)
+    if signal_to_noise < least_signal_to_noise(loss) and "linear_share" not in given:
         if given.get("n_estimators"):
             return {}
-        targets = share_of_histogram(strength) if task.is_regression else 0.0
+        targets = share_of_histogram(signal_to_noise) if task.is_regression else 0.0
         return {"n_estimators": 0, "linear_share": 0.0, "targets_share": targets}
-    states = share_of_states(strength, len(task.columns.n_bins))
-    first = Shares.of(loss, strength, states)
+    states = share_of_states(signal_to_noise, len(task.columns.n_bins))
+    first = Shares.of(loss, signal_to_noise, states)
     shares = {"counts_share": states, "start_share": first.targets}
     if task.is_regression:
         shares = {**shares, "start_share": first.mean, "targets_share": first.targets}
@@ -649,8 +649,8 @@ def _linear_loss(task: BoostingTask) -> Loss:
 
 def _strength(task: BoostingTask, budget: Budget) -> float:
     """Of the whole budget, for a linear model."""
-    n_telling = task.n_samples * typical_weight(_linear_loss(task))
-    return strength_of(n_telling, budget, task.adjacency)
+    effective_n = task.n_samples * typical_weight(_linear_loss(task))
+    return signal_to_noise_of(effective_n, budget, task.adjacency)
 
 
 def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]:

@@ -105,7 +105,7 @@ class LinearStart:
         n_samples: int,
         columns: CodedColumns,
         adjacency: TableRelation,
-        strength: float,
+        signal_to_noise: float,
         share: float,
     ) -> LinearStart:
         """Everything by rule.
@@ -116,11 +116,11 @@ class LinearStart:
         n_samples : int
         columns : CodedColumns
         adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
-        strength : float in (0, inf)
+        signal_to_noise : float in (0, inf)
             Of the whole budget.
         share : float in (0, 1]
         """
-        left = math.sqrt(share) * strength
+        left = math.sqrt(share) * signal_to_noise
         features = features_of(columns, curve_intervals(left, len(columns.n_bins)))
         objective = LinearObjective(
             loss=loss,

@@ -589,7 +589,7 @@ def _to_read(X: TableSource, reader: TableReader, bins: Bins) -> StreamRows:
     def codes(frame: Any) -> NDArray[np.uint8]:
         return bins.codes(reader._cells(frame))
 
-    row = codes(X.stand_in(reader.columns_))
+    row = codes(X.sample_row(reader.columns_))
     return StreamRows(X, reading, codes, len(bins.columns), row.dtype, shown=row)
 
 

@@ -32,14 +32,14 @@ from skdp.io._parts import (
     sent,
 )
 from skdp.io._reading import arrow
-from skdp.io._session import Places, Session, Snapshot
+from skdp.io._session import RowPositions, Session, Snapshot
 from skdp.pipeline._walk import private_steps
 from skdp.privacy.accounting._events import Event
 from skdp.privacy.release._answers import whole_of
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.privacy.release._shared import asking, is_rehearsing, owners_now
 from skdp.sums._exact import Summed, Sums, added
-from skdp.tables._source import Elsewhere
+from skdp.tables._source import Remote
 
 # ------------------------------------------------------------------------------------
 # Owners whose records are in this process: what they answer, in how many rounds
@@ -111,7 +111,9 @@ class _Sums:
             self.readers[part.number] = self.family, reader
         return self.query.whole_sums(reader, None)
 
-    def _table(self, part: WorkerPart, places: Places | None, *facts: Any) -> PartTable:
+    def _table(
+        self, part: WorkerPart, places: RowPositions | None, *facts: Any
+    ) -> PartTable:
         """What stands in the place of the table of all owners."""
         table = PartTable(part.rows, *facts)
         if places is None:
@@ -508,7 +510,7 @@ class Federation(TableSource):
         return self._places, *super().facts, self._schema, self._names
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         return self
 
     def sums(self, query: Summed, source: Any, rows: IntArray | None) -> Sums:
@@ -517,8 +519,8 @@ class Federation(TableSource):
             raise Refused(_NO_ROWS)
         return pooled(self.owners.sums(query, source))
 
-    def stand_in(self, declared: Any = None) -> Any:
-        shown = super().stand_in(declared)
+    def sample_row(self, declared: Any = None) -> Any:
+        shown = super().sample_row(declared)
         is_frame = isinstance(shown, pd.DataFrame) and self._has_names
         return shown if is_frame or self._steps else shown.to_numpy()
 

@@ -19,18 +19,18 @@ from skdp._checks import check_count
 from skdp._quiet import silence
 from skdp.io._external_users import UserIds, check_groups
 from skdp.io._passes import check_place, predict_to
-from skdp.io._reading import Reading, declared_at, kind_of, reading_of, stand_in
+from skdp.io._reading import Reading, declared_at, kind_of, reading_of, sample_row
 from skdp.io._session import (
-    NO_PLACES,
-    Places,
+    NO_POSITIONS,
     RowBatch,
+    RowPositions,
     Session,
-    Slots,
     Snapshot,
+    UserBuckets,
     refused,
 )
 from skdp.tables._columns import as_declared
-from skdp.tables._source import Elsewhere
+from skdp.tables._source import Remote
 
 # ------------------------------------------------------------------------------------
 # Steps that rows of a source pass through: transformers that work row by row
@@ -186,8 +186,8 @@ class TableSource(ABC):
         self.batch_size = check_count("batch_size", batch_size, high=1 << 20)
         self._declared = None if columns is None else as_declared(columns)
         self._steps: tuple[Step, ...] = ()
-        self._places: Places | None = None
-        self._slots: Slots | None = None
+        self._places: RowPositions | None = None
+        self._slots: UserBuckets | None = None
         self._reads: list[Session] = []  # shared by all that is derived from a source
         self._schema: Any = self._opened_schema()
         self._names = self._features(features)
@@ -233,7 +233,7 @@ class TableSource(ABC):
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of records, as declared, or of users, and of features."""
-        return self.n_samples, self.stand_in().shape[1]
+        return self.n_samples, self.sample_row().shape[1]
 
     def __len__(self) -> int:
         return self.n_samples
@@ -241,7 +241,7 @@ class TableSource(ABC):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features."""
-        shown = self.stand_in()
+        shown = self.sample_row()
         if isinstance(shown, pd.DataFrame):
             return tuple(map(str, shown.columns))
         return tuple(f"x{i}" for i in range(shown.shape[1]))
@@ -250,7 +250,7 @@ class TableSource(ABC):
     def dtypes(self) -> dict[str, str]:
         """Types of the features."""
         if self._steps:
-            shown = self.stand_in()
+            shown = self.sample_row()
             return dict.fromkeys(self.feature_names, str(pd.DataFrame(shown).dtypes[0]))
         return {name: str(self._schema.field(name).type) for name in self._names}
 
@@ -305,7 +305,7 @@ class TableSource(ABC):
 
     # ------------------------------------------------------------------ for estimators
 
-    def stand_in(self, declared: Any = None) -> Any:
+    def sample_row(self, declared: Any = None) -> Any:
         """One row that looks like those of the source; nothing is read.
 
         Parameters
@@ -319,7 +319,7 @@ class TableSource(ABC):
             declared = self._declared
         return pd.DataFrame(
             {
-                name: stand_in(
+                name: sample_row(
                     self._schema.field(name).type, declared_at(declared, i, name)
                 )
                 for i, name in enumerate(self._names)
@@ -330,14 +330,14 @@ class TableSource(ABC):
         """The same source with a step that each of its rows passes through."""
         other = self._copied()
         declared = getattr(step, "columns_", None)
-        other._steps = (*self._steps, of_step(step, self.stand_in(declared)))
+        other._steps = (*self._steps, of_step(step, self.sample_row(declared)))
         other.columns = other._declared = None
         return other
 
     def taking(self, positions: NDArray[np.int64] | slice) -> Self:
         """The same source with the records at some places only, in their order.
 
-        Of users those in as many slots: see `Slots`. How many users that are is
+        Of users those in as many slots: see `UserBuckets`. How many users that are is
         private, up to all of them, and `n_samples` is the number of slots.
 
         Parameters
@@ -357,10 +357,12 @@ class TableSource(ABC):
         elif self.is_permutable:
             other = self.permuted(_ANY_KEY)
         else:
-            raise ValueError(NO_PLACES)
+            raise ValueError(NO_POSITIONS)
         # Its places are those of one order.
         other.has_fixed_order, other.is_permutable = True, False
-        whole = Places.all(self._n_declared) if self._places is None else self._places
+        whole = (
+            RowPositions.all(self._n_declared) if self._places is None else self._places
+        )
         other._places = whole.taking(positions)
         other.n_samples = len(other._places)
         return other
@@ -368,13 +370,13 @@ class TableSource(ABC):
     def _in_slots(self, ids: str, positions: NDArray[np.int64] | slice) -> Self:
         other = self._copied()
         own = self._slots
-        whole = Slots.all(ids, self._n_declared) if own is None else own
+        whole = UserBuckets.all(ids, self._n_declared) if own is None else own
         other._slots = whole.taking(positions)
         other.n_samples = len(other._slots)
         return other
 
     @property
-    def crowding(self) -> float:
+    def max_overcount(self) -> float:
         """How many times `n_samples` there may be at most; 1 but of parts of users."""
         return self._n_declared / self.n_samples if self._slots is not None else 1.0
 
@@ -455,17 +457,17 @@ class TableSource(ABC):
         return session.users
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where the records are added up; None if they come here."""
         return None
 
     @property
     def facts(self) -> tuple[Any, ...]:
         """What a part that stands in its place must know; public."""
-        return self.target, self.batch_size, self._steps, self.n_places
+        return self.target, self.batch_size, self._steps, self.n_partitions
 
     @property
-    def n_places(self) -> int:
+    def n_partitions(self) -> int:
         """In how many places lies what is kept of the rows."""
         return 1
 

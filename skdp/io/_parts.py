@@ -28,11 +28,11 @@ from skdp.io._external import (
 )
 from skdp.io._parquet import File, FileState
 from skdp.io._reading import Reading, arrow
-from skdp.io._session import Places, RowBatch
+from skdp.io._session import RowBatch, RowPositions
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._record import PrivacyRecord
-from skdp.tables._source import Elsewhere
+from skdp.tables._source import Remote
 
 # ------------------------------------------------------------------------------------
 # What is sent to workers: a query and the source that it is of, without the table
@@ -261,11 +261,11 @@ class PartTable:
     target: str | None
     batch_size: int
     steps: tuple[Step, ...]
-    n_places: int
+    n_partitions: int
     schema: Any = None
     names: tuple[str, ...] = ()
-    places: Places | None = None
-    elsewhere: ClassVar[Elsewhere | None] = None
+    places: RowPositions | None = None
+    remote: ClassVar[Remote | None] = None
     # Rows of users are not added up apart.
     groups: ClassVar[None] = None
 

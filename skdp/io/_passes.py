@@ -78,7 +78,7 @@ def shown_to(model: Any, X: Any) -> Any:
     """
     taking = _Taking.of(model, X)
     X.check_kinds(taking.reading)
-    shown = X.stand_in(taking.declared)
+    shown = X.sample_row(taking.declared)
     if isinstance(taking.declared, dict) and isinstance(shown, pd.DataFrame):
         shown = shown[[name for name in shown.columns if name in taking.declared]]
     return taking.rows(shown)

@@ -65,7 +65,7 @@ def is_single(dtype: Any) -> bool:
     return bool(types.is_float32(dtype) or types.is_float16(dtype))
 
 
-def stand_in(dtype: Any, declared: Any) -> pd.Series:
+def sample_row(dtype: Any, declared: Any) -> pd.Series:
     """One cell of an Arrow type that a declaration allows; nothing is read."""
     kind = _kind_as_read(dtype, declared)
     value = _ZEROS.get(kind, ())
@@ -181,7 +181,7 @@ class CellRule:
     """
 
     declared: Any
-    stand_in: Any
+    sample_row: Any
     allows_missing: bool
     allows_infinity: bool
     refuses_unknown: bool = False
@@ -201,14 +201,14 @@ class CellRule:
 
     def _filled(self, column: Any, is_fine: NDArray[np.bool_]) -> Any:
         if isinstance(column, pd.Categorical):
-            if self.stand_in not in column.categories:
-                column = column.add_categories([self.stand_in])
-            return column if is_fine.all() else _at(column, ~is_fine, self.stand_in)
+            if self.sample_row not in column.categories:
+                column = column.add_categories([self.sample_row])
+            return column if is_fine.all() else _at(column, ~is_fine, self.sample_row)
         if is_fine.all():
             return column
         is_date = isinstance(column, np.ndarray) and column.dtype.kind == "M"
         # Not every unit of dates reaches every declared one; all of them have a zero.
-        value = np.zeros((), column.dtype) if is_date else self.stand_in
+        value = np.zeros((), column.dtype) if is_date else self.sample_row
         return _at(column, ~is_fine, value)
 
 
@@ -306,7 +306,7 @@ def declared_at(declared: Any, place: int, name: str) -> Any:
 def _rule(
     dtype: Any, declared: Any, refuses_unknown: bool, allows_missing: bool
 ) -> CellRule:
-    value = stand_in(dtype, declared).iloc[0]
+    value = sample_row(dtype, declared).iloc[0]
     if declared is None:
         return CellRule(None, value, allows_missing, allows_infinity=False)
     is_optional = bool(getattr(declared, "missing", False))

@@ -19,7 +19,7 @@ from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._reading import Labels, Reading, Targets
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Block, Elsewhere, Source, crowding, elsewhere
+from skdp.tables._source import Block, Remote, Source, max_overcount, remote
 
 # How rows of a table without surprises become those of a solver.
 Encode = Callable[[Any], Any]
@@ -112,7 +112,7 @@ class StreamSource:
         self.rows, self.targets = rows, targets
         self.n_samples, self.n_features = rows.shape
         self.is_of_users = rows.table.groups is not None
-        self.crowding = crowding(rows.table)
+        self.max_overcount = max_overcount(rows.table)
         # Of a part without records too; how many rows users have is private.
         most = rows.table.batch_size
         if not self.is_of_users:
@@ -126,17 +126,17 @@ class StreamSource:
         return type(self), (self.rows, self.targets)
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where the records are added up; None if they come here.
 
         Rows of users do: only here it is known with which shares they count.
         """
-        return None if self.is_of_users else self.rows.table.elsewhere
+        return None if self.is_of_users else self.rows.table.remote
 
     @property
-    def n_places(self) -> int:
+    def n_partitions(self) -> int:
         """In how many places lies what is kept of the rows."""
-        return 1 if self.is_of_users else self.rows.table.n_places
+        return 1 if self.is_of_users else self.rows.table.n_partitions
 
     @property
     def most_entries(self) -> int:
@@ -238,9 +238,9 @@ class PresentOnly:
         self.is_of_users = getattr(source, "is_of_users", False)
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where the records are added up; None if they come here."""
-        return elsewhere(self._source)
+        return remote(self._source)
 
     def blocks(self) -> Iterator[Block]:
         """Blocks without null records."""

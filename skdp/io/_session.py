@@ -200,14 +200,14 @@ class RowBatch:
 # ----------------------- Places of records in a source, by which searches divide them
 
 
-NO_PLACES = (
+NO_POSITIONS = (
     "A source must have a fixed order to be divided, since records are divided by "
     "their places, which no other record may change. Got one without. Use a "
     "ParquetSource, a DaskSource of files, or an SqlSource with record_id=."
 )
 
 
-class Places:
+class RowPositions:
     """Some places among the rows of a source; public. A bit is held for each row.
 
     Parameters
@@ -227,19 +227,19 @@ class Places:
         """All rows."""
         return cls(np.ones(n_rows, dtype=bool))
 
-    def taking(self, positions: NDArray[np.int64] | slice) -> Places:
+    def taking(self, positions: NDArray[np.int64] | slice) -> RowPositions:
         """The places at some positions of this part."""
         is_in = np.zeros(self._n_rows, dtype=bool)
         if len(self) < self._n_rows:
             positions = self._places(0, self._n_rows)[positions]
         is_in[positions] = True
-        return Places(is_in)
+        return RowPositions(is_in)
 
-    def within(self, first: int, n_rows: int) -> Places:
+    def within(self, first: int, n_rows: int) -> RowPositions:
         """Those among some rows, which follow each other, counted from the first."""
         is_in = np.zeros(n_rows, dtype=bool)
         is_in[self._places(first, first + n_rows)] = True
-        return Places(is_in)
+        return RowPositions(is_in)
 
     def of(self, batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
         """What one pass over the whole source shows of this part."""
@@ -260,7 +260,7 @@ class Places:
 # -------------------------- Slots of users in a source, by which searches divide them
 
 
-class Slots:
+class UserBuckets:
     """Some of as many slots as users are declared; a user's follows from the id alone.
 
     A slot has any number of users: none, one, or several who stay together. So nobody's
@@ -284,13 +284,13 @@ class Slots:
         return len(self._chosen)
 
     @classmethod
-    def all(cls, ids: str, n_slots: int) -> Slots:
+    def all(cls, ids: str, n_slots: int) -> UserBuckets:
         """All of them."""
         return cls(ids, np.arange(n_slots), n_slots)
 
-    def taking(self, positions: NDArray[np.int64] | slice) -> Slots:
+    def taking(self, positions: NDArray[np.int64] | slice) -> UserBuckets:
         """The slots at some positions among these."""
-        return Slots(self.ids, self._chosen[positions], self._n_slots)
+        return UserBuckets(self.ids, self._chosen[positions], self._n_slots)
 
     def of(self, batches: Iterator[RowBatch], users: UserIds) -> Iterator[RowBatch]:
         """What one pass over the whole source shows of the users in these slots.

@@ -23,7 +23,7 @@ from skdp.io._reading import Labels, NumberTargets
 from skdp.io._rows import check_kind
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, statistic_of_users
 from skdp.tables._columns import as_declared
-from skdp.tables._source import Elsewhere
+from skdp.tables._source import Remote
 
 # ------------------------------------------------------------------------------------
 # Scores over a source: as scikit-learn has them, not private; and to be released
@@ -115,9 +115,9 @@ class SourceScores:
         return type(self), (self.X,)
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where records of several owners are scored; None if they come here."""
-        return self.X.elsewhere if self.X.is_shared else None
+        return self.X.remote if self.X.is_shared else None
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
         """The exact statistic on what is no null record. Private.
@@ -237,7 +237,7 @@ _BY_ROW = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 def shown(X: Any) -> Any:
     """X, or one row that looks like those of a source: for what reads no values."""
-    return X.stand_in() if isinstance(X, TableSource) else X
+    return X.sample_row() if isinstance(X, TableSource) else X
 
 
 def fit_through(model: Model, X: Any, y: Any, fit: Callable[[], Any]) -> Model:

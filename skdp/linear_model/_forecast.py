@@ -29,7 +29,11 @@ from skdp.solvers._auto import FEW_MOMENTS, Chosen, constant_model, planned_solv
 from skdp.solvers._base import Named
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._constant import ConstantModel
-from skdp.solvers._default_rules import least_strength, pure_strength_of, strength_of
+from skdp.solvers._default_rules import (
+    least_signal_to_noise,
+    pure_signal_to_noise,
+    signal_to_noise_of,
+)
 from skdp.solvers._registry import named_solver
 from skdp.sums._floating import sensitivity_for_rules
 
@@ -48,11 +52,11 @@ _DENSE, _PURE, _SPARSE = 10.0, 4.0, 3.0
 # weights were better than the constant below 1.1 and 0.6, and worse from 3.2 and 1.7
 # on (benchmarks/hard_edges.py squares).
 _PURE_MOMENTS, _PURE_SQUARES = 2.0, 0.6
-# Strength at which noise counts as much as signal: at 2,000, where by this there is
+# Ratio at which noise counts as much as signal: at 2,000, where by this there is
 # little noise, tables of declared columns come close to models without privacy.
 _ALIKE = 600.0
-# Strength at which half of what a model without privacy gains is reached, over the
-# strength below which the constant is taken: 140 with one output. Settled on the six
+# Ratio at which half of what a model without privacy gains is reached, over the
+# ratio below which the constant is taken: 140 with one output. Settled on the six
 # tables of the default (benchmarks/forecast_score.py): with 100 or 200 the mean error
 # of a score is .120 or .130, with 140 .116. A second constant, an exponent, lowers it
 # to .114, and the number of columns does not.
@@ -67,14 +71,16 @@ def signal_of(objective: LinearObjective, budget: Budget) -> Signal:
 
 
 def signal_of_centred(objective: LinearObjective, budget: Budget) -> Signal:
-    """The same of the default for declared columns: its strength says it all."""
-    unit = objective.loss.raw_unit
-    strength = strength_of(objective.n_telling, budget, objective.adjacency)
+    """The same of the default for declared columns: its ratio is all that counts."""
+    unit = objective.loss.prediction_unit
+    signal_to_noise = signal_to_noise_of(
+        objective.effective_n, budget, objective.adjacency
+    )
     return Signal(
-        coefficient_noise=unit * _ALIKE / strength,
+        coefficient_noise=unit * _ALIKE / signal_to_noise,
         coefficient_scale=unit,
         n_records=objective.n_samples,
-        constant_from=_ALIKE / least_strength(objective.loss),
+        constant_from=_ALIKE / least_signal_to_noise(objective.loss),
     )
 
 
@@ -90,14 +96,14 @@ def _dense(objective: LinearObjective, budget: Budget) -> Signal:
     deviation = deviation_once(law, budget, size)
     curvature = _curvature(loss) * data_norm**2 / objective.n_features
     noise = _sensitivity(objective) * deviation / (objective.n_samples * curvature)
-    scale = loss.raw_unit / data_norm
+    scale = loss.prediction_unit / data_norm
     line = _DENSE if budget.delta > 0 else _PURE
     if budget.delta == 0 and isinstance(loss, SquaredLoss):
         is_few = objective.n_features <= FEW_MOMENTS
         line = _PURE_MOMENTS if is_few else _PURE_SQUARES
     if budget.delta == 0:
         # However few the columns are, a count has noise too.
-        few = least_strength(loss) / pure_strength_of(objective, budget)
+        few = least_signal_to_noise(loss) / pure_signal_to_noise(objective, budget)
         noise = max(noise, line * few * scale)
     return Signal(
         coefficient_noise=noise,
@@ -129,7 +135,7 @@ def _sparse(objective: LinearObjective, k: int, budget: Budget) -> Signal:
     noise = record * deviation * spread / (objective.n_samples * curvature)
     return Signal(
         coefficient_noise=noise / entry,
-        coefficient_scale=loss.raw_unit / (entry * math.sqrt(k)),
+        coefficient_scale=loss.prediction_unit / (entry * math.sqrt(k)),
         n_records=objective.n_samples,
         constant_from=_SPARSE,
     )
@@ -299,7 +305,7 @@ def forecast_of(
         why_solver=chosen.reason,
         solver_params=solver.params,
         noise_multiplier=noise_multiplier,
-        notes=solver.foretold(objective, noise_multiplier),
+        notes=solver.forecast_notes(objective, noise_multiplier),
         half_at=half_at(signal) if is_default else None,
         **vars(signal),
     )

@@ -20,7 +20,7 @@ from skdp.io._takes import shown
 from skdp.preprocessing._encoder import Encoding, KnotRule, TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
-from skdp.solvers._default_rules import curve_intervals, strength_of
+from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 
 # More numbers than so many are encoded as lines.
 _MOST_CURVES = 100
@@ -44,8 +44,8 @@ def knots_within(
 
     def knots(n_samples: int, n_columns: int) -> int:
         n_units = n_samples if users is None else users.n_users
-        strength = strength_of(n_units * n_parts, budget, adjacency)
-        return 1 + curve_intervals(strength, n_columns)
+        signal_to_noise = signal_to_noise_of(n_units * n_parts, budget, adjacency)
+        return 1 + curve_intervals(signal_to_noise, n_columns)
 
     return knots
 
@@ -120,7 +120,7 @@ class DeclaredStream:
         return self.encoded().labels(classes)
 
     def _rows(self, n_features: int, encode: Any, most_entries: int) -> StreamRows:
-        row = encode(self.table.stand_in(self.encoder.columns_))
+        row = encode(self.table.sample_row(self.encoder.columns_))
         reading = self.table.reading(
             self.encoder.columns_,
             refuses_unknown=self.encoder.handle_unknown == "error",

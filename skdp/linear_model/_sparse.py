@@ -103,7 +103,7 @@ class SparseModel(DPEstimator):
     def _adds_in_squares(self) -> bool:
         return self.solver != "auto" and super()._adds_in_squares()
 
-    def _be_one_of_several(self) -> None:
+    def _use_composable_noise(self) -> None:
         if self.solver == "auto" and self.delta > 0 and not self._may_select():
             self.solver = "iht"
 

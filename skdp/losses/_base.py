@@ -12,7 +12,7 @@ from skdp._arrays import FloatArray
 # ---------------------------------------------------- What a solver may ask of a loss
 
 
-class Form(IntEnum):
+class LossId(IntEnum):
     """The formula of a residual, for compiled loops that treat one record at a time.
 
     Each has two public constants, the first of `Loss.form_constants`; what follows are
@@ -32,12 +32,12 @@ class Form(IntEnum):
     @property
     def is_of_numbers(self) -> bool:
         """Whether targets are numbers, not labels."""
-        return self in (Form.ERROR, Form.POISSON, Form.QUANTILE, Form.GAMMA)
+        return self in (LossId.ERROR, LossId.POISSON, LossId.QUANTILE, LossId.GAMMA)
 
     @property
-    def moves_with_targets(self) -> bool:
+    def is_scale_equivariant(self) -> bool:
         """Whether targets in other units make raw predictions in the same units."""
-        return self in (Form.ERROR, Form.QUANTILE)
+        return self in (LossId.ERROR, LossId.QUANTILE)
 
 
 class Loss(Protocol):
@@ -101,7 +101,7 @@ class Loss(Protocol):
         ...
 
     @property
-    def raw_unit(self) -> float:
+    def prediction_unit(self) -> float:
         """Scale of raw predictions: a decision, or a share of a target."""
         ...
 
@@ -111,7 +111,7 @@ class Loss(Protocol):
         ...
 
     @property
-    def form(self) -> Form:
+    def form(self) -> LossId:
         """The formula that compiled loops know."""
         ...
 

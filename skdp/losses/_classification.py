@@ -12,7 +12,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_count, check_real
-from skdp.losses._base import Form, signs_of
+from skdp.losses._base import LossId, signs_of
 
 # --------------------------------------------------------------- Binary cross-entropy
 
@@ -53,10 +53,10 @@ class LogisticLoss:
     corners: ClassVar[int] = 1
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = True
-    raw_unit: ClassVar[float] = 1.0
+    prediction_unit: ClassVar[float] = 1.0
     gain_clip: ClassVar[float] = 1.0
     noisy_clip: ClassVar[float] = math.inf
-    form: ClassVar[Form] = Form.SIGMOID
+    form: ClassVar[LossId] = LossId.SIGMOID
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
     label_weights: ClassVar[tuple[float, ...]] = ()
 
@@ -101,13 +101,13 @@ class SoftmaxLoss:
     n_outputs: int
     is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 0.5
-    raw_unit: ClassVar[float] = 1.0
+    prediction_unit: ClassVar[float] = 1.0
     # A clip would cut residuals of rare labels and leave those of frequent ones whole,
     # so that frequent labels would be predicted too often.
     noisy_clip: ClassVar[float] = math.inf
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
-    form: ClassVar[Form] = Form.SOFTMAX
+    form: ClassVar[LossId] = LossId.SOFTMAX
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
     label_weights: ClassVar[tuple[float, ...]] = ()
 
@@ -189,7 +189,7 @@ class HuberHingeLoss:
     is_convex: ClassVar[bool] = True
     corners: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
-    form: ClassVar[Form] = Form.HINGE
+    form: ClassVar[LossId] = LossId.HINGE
     label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -222,7 +222,7 @@ class HuberHingeLoss:
         return self.h, 0.0
 
     @property
-    def raw_unit(self) -> float:
+    def prediction_unit(self) -> float:
         """Half of the margin that the hinge asks for."""
         return 0.5
 
@@ -292,10 +292,10 @@ class CauchyLoss:
     is_convex: ClassVar[bool] = False
     corners: ClassVar[int] = 2
     curvature_vanishes: ClassVar[bool] = False
-    raw_unit: ClassVar[float] = 0.5
+    prediction_unit: ClassVar[float] = 0.5
     noisy_clip: ClassVar[float] = math.inf
     smoothness: ClassVar[float] = 1.0
-    form: ClassVar[Form] = Form.CAUCHY
+    form: ClassVar[LossId] = LossId.CAUCHY
     label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -379,11 +379,11 @@ class SigmoidLoss:
     is_convex: ClassVar[bool] = False
     corners: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
-    raw_unit: ClassVar[float] = 1.0
+    prediction_unit: ClassVar[float] = 1.0
     noisy_clip: ClassVar[float] = math.inf
     # The largest |expit(r) expit(-r) (1 - 2 expit(r))|, where expit is (3 + 3^.5) / 6.
     smoothness: ClassVar[float] = 1 / (6 * math.sqrt(3)) * (1 + 1e-12)
-    form: ClassVar[Form] = Form.STEP
+    form: ClassVar[LossId] = LossId.STEP
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
     label_weights: ClassVar[tuple[float, ...]] = ()
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 
 from skdp._compiled import compiled, compiled_exactly
-from skdp.losses._base import Form
+from skdp.losses._base import LossId
 from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
 
 # Plain integers, which compiled code takes as constants.
-_SIGMOID, _SOFTMAX, _HINGE = int(Form.SIGMOID), int(Form.SOFTMAX), int(Form.HINGE)
-_STEP, _CAUCHY = int(Form.STEP), int(Form.CAUCHY)
-_POISSON, _QUANTILE, _GAMMA = int(Form.POISSON), int(Form.QUANTILE), int(Form.GAMMA)
+_SIGMOID, _SOFTMAX, _HINGE = int(LossId.SIGMOID), int(LossId.SOFTMAX), int(LossId.HINGE)
+_STEP, _CAUCHY = int(LossId.STEP), int(LossId.CAUCHY)
+_POISSON, _QUANTILE, _GAMMA = (
+    int(LossId.POISSON),
+    int(LossId.QUANTILE),
+    int(LossId.GAMMA),
+)
 
 
 @compiled_exactly

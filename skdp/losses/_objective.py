@@ -116,7 +116,7 @@ class LinearObjective:
         return self.n_features if self.n_nonzero is None else self.n_nonzero
 
     @property
-    def n_telling(self) -> float:
+    def effective_n(self) -> float:
         """How many records the rules take to tell of the weights: less of few labels.
 
         Of weighted labels; for defaults only.

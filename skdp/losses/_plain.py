@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from skdp._arrays import FloatArray
-from skdp.losses._base import Form, Loss
+from skdp.losses._base import Loss, LossId
 from skdp.losses._weighted import record_weights
 
 # Taylor's coefficients of exp, the highest power first.
@@ -79,44 +79,44 @@ def plain_curvature(loss: Loss, residual: FloatArray) -> FloatArray:
     Of a sigmoid and of a clipped error, without weights of labels. At most the loss's
     smoothness, for every residual.
     """
-    if loss.form == Form.SIGMOID:
+    if loss.form == LossId.SIGMOID:
         size = np.minimum(np.abs(residual), 1.0)
         return np.asarray(size * (1.0 - size))
     return np.where(np.abs(residual) < loss.form_constants[0], 1.0, 0.0)
 
 
 def _unweighted(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
-    if loss.form == Form.SOFTMAX:
+    if loss.form == LossId.SOFTMAX:
         return _softmax(y, raw)
     own = y[:, None]
     if loss.n_outputs > 1:  # one against the rest
         own = np.where(own == np.arange(loss.n_outputs), 1.0, 0.0)
-    if loss.form == Form.SIGMOID:
+    if loss.form == LossId.SIGMOID:
         tail = falling_exponential(np.abs(raw))
         return np.asarray(np.where(raw >= 0, 1.0, tail) / (1.0 + tail) - own)
     first, second = loss.form_constants[:2]
-    if loss.form == Form.POISSON:
+    if loss.form == LossId.POISSON:
         mean = falling_exponential(np.maximum(first - raw, 0.0))
         return np.asarray(
             np.maximum(mean, second) - np.minimum(np.maximum(own, second), 1.0)
         )
-    if loss.form == Form.GAMMA:
+    if loss.form == LossId.GAMMA:
         below = np.minimum(np.maximum(raw + first, 0.0), 2.0 * first)
         ratio = np.maximum(own, 1.0) * falling_exponential(below)
         return np.asarray(1.0 - np.minimum(ratio, second))
-    if loss.form == Form.QUANTILE:
+    if loss.form == LossId.QUANTILE:
         error = raw - np.minimum(np.maximum(own, -1.0), 1.0)
         rising = error * (0.5 / second) + 0.5
         return np.asarray(np.minimum(np.maximum(rising, 0.0), 1.0) - first)
-    if loss.form == Form.ERROR:
+    if loss.form == LossId.ERROR:
         error = raw - np.minimum(np.maximum(own, -second), second)
         return np.asarray(np.minimum(np.maximum(error, -first), first))
     signs = np.where(own > 0.5, 1.0, -1.0)
-    if loss.form == Form.STEP:
+    if loss.form == LossId.STEP:
         tail = falling_exponential(np.abs(raw))
         whole = 1.0 + tail
         return np.asarray(-signs * (tail / (whole * whole)))
-    if loss.form == Form.CAUCHY:
+    if loss.form == LossId.CAUCHY:
         error = raw - signs
         share = error / first
         return np.asarray(error / (1.0 + share * share))
@@ -147,18 +147,18 @@ def plain_error(loss: Loss, clip: float = math.inf) -> float:
 
 
 def _unweighted_error(loss: Loss, clip: float) -> float:
-    if loss.form in (Form.SIGMOID, Form.POISSON):
+    if loss.form in (LossId.SIGMOID, LossId.POISSON):
         return _EXPONENTIAL_ERROR
-    if loss.form == Form.GAMMA:
+    if loss.form == LossId.GAMMA:
         half, most = loss.form_constants
         return most * _relative_error(2 * half)
-    if loss.form == Form.SOFTMAX:
+    if loss.form == LossId.SOFTMAX:
         k = loss.n_outputs
         return 2 * k * (_EXPONENTIAL_ERROR + 1 / softmax_units(k))
-    if loss.form == Form.STEP:
+    if loss.form == LossId.STEP:
         # The derivative of t / (1 + t)^2 is at most 1.
         return math.sqrt(loss.n_outputs) * _EXPONENTIAL_ERROR
     # A few roundings of numbers up to the bound, or to the slope of a hinge.
-    is_steep = loss.form in (Form.HINGE, Form.QUANTILE)
+    is_steep = loss.form in (LossId.HINGE, LossId.QUANTILE)
     steepness = loss.smoothness if is_steep else 0.0
     return min(loss.zero_out_bound(math.inf), clip) * (1 + steepness) * 2.0**-48

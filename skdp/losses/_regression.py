@@ -11,7 +11,7 @@ from scipy.special import xlogy
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_real
-from skdp.losses._base import Form
+from skdp.losses._base import LossId
 
 # ------------------------------ Half squared error with clipped targets and residuals
 
@@ -40,7 +40,7 @@ class SquaredLoss:
     corners: ClassVar[int] = 2
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
-    form: ClassVar[Form] = Form.ERROR
+    form: ClassVar[LossId] = LossId.ERROR
     label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class SquaredLoss:
         return self.residual_bound, self.target_bound
 
     @property
-    def raw_unit(self) -> float:
+    def prediction_unit(self) -> float:
         """A third of the largest target."""
         return self._target_scale / 3
 
@@ -139,10 +139,10 @@ class PoissonLoss:
     corners: ClassVar[int] = 2
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
-    raw_unit: ClassVar[float] = 0.35
+    prediction_unit: ClassVar[float] = 0.35
     # Tighter ones make means of many zeros and a few large targets far too low.
     noisy_clip: ClassVar[float] = 0.5
-    form: ClassVar[Form] = Form.POISSON
+    form: ClassVar[LossId] = LossId.POISSON
     label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -230,9 +230,9 @@ class GammaLoss:
     corners: ClassVar[int] = 2
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
-    raw_unit: ClassVar[float] = 0.25
+    prediction_unit: ClassVar[float] = 0.25
     noisy_clip: ClassVar[float] = math.inf
-    form: ClassVar[Form] = Form.GAMMA
+    form: ClassVar[LossId] = LossId.GAMMA
     label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -328,10 +328,10 @@ class QuantileLoss:
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
     # Of many outer targets few tell: less noise than for a mean, on made-up tables.
-    raw_unit: ClassVar[float] = 0.12
+    prediction_unit: ClassVar[float] = 0.12
     gain_clip: ClassVar[float] = 1 / 6
     noisy_clip: ClassVar[float] = math.inf
-    form: ClassVar[Form] = Form.QUANTILE
+    form: ClassVar[LossId] = LossId.QUANTILE
     label_weights: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:

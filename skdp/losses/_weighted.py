@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._arrays import FloatArray
-from skdp.losses._base import Form, Loss
+from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import GammaLoss, QuantileLoss
 
 # Whose residuals have the sign of their label, whatever is predicted.
-_ONE_SIGN = (Form.SIGMOID, Form.HINGE, Form.STEP)
+_ONE_SIGN = (LossId.SIGMOID, LossId.HINGE, LossId.STEP)
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class WeightedLoss:
         return self.loss.curvature_vanishes
 
     @property
-    def raw_unit(self) -> float:
-        return self.loss.raw_unit
+    def prediction_unit(self) -> float:
+        return self.loss.prediction_unit
 
     @property
     def noisy_clip(self) -> float:
@@ -92,7 +92,7 @@ class WeightedLoss:
         return self.loss.noisy_clip
 
     @property
-    def form(self) -> Form:
+    def form(self) -> LossId:
         return self.loss.form
 
     @property

@@ -22,7 +22,7 @@ from skdp._arrays import FloatArray, IntArray, copied, count_rows, rows_at
 from skdp._base import PrivateEstimator
 from skdp._input import raise_without_data
 from skdp._quiet import no_warnings, silence
-from skdp._users import Users, UsersElsewhere, UsersToFit
+from skdp._users import RemoteUsers, Users, UsersToFit
 from skdp.io._external import TableSource
 from skdp.io._takes import SourceScores, SourceUsers
 from skdp.model_selection._scorer_sums import PrivateScoring
@@ -33,7 +33,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._events import ComposedEvent, Event, PureEvent
 from skdp.privacy.accounting._gaussian import gaussian_epsilon
 from skdp.privacy.accounting._relations import UNIT_OF, Relation, is_of_users
-from skdp.privacy.ledger._allowance import Allowance, Strength, cost_over
+from skdp.privacy.ledger._allowance import Allowance, EventCost, cost_over
 from skdp.privacy.noise._draws import Draws
 from skdp.privacy.release._answers import answered
 from skdp.privacy.release._shared import is_rehearsing, owners_now
@@ -41,11 +41,11 @@ from skdp.solvers._base import Progress
 from skdp.sums._record_sums import places_of_users, statistic_of_users
 from skdp.tables._source import (
     LEAST_PART,
-    Elsewhere,
     RawTable,
-    crowding,
-    elsewhere,
+    Remote,
     has_room,
+    max_overcount,
+    remote,
 )
 
 # ------------------------------------- Users of a table in memory, as they are scored
@@ -150,8 +150,8 @@ class SearchRecords:
         rows = slice(size) if 2 * size >= n_rows else chosen
         return self._rows(rows, self._as_many(size))
 
-    def _as_many(self, size: int) -> UsersElsewhere | None:
-        return None if self.users is None else UsersElsewhere(size)
+    def _as_many(self, size: int) -> RemoteUsers | None:
+        return None if self.users is None else RemoteUsers(size)
 
     def check_parts(self, smallest: int) -> None:
         """Raise if a part might have no rows, or too little room for users of a source.
@@ -168,8 +168,8 @@ class SearchRecords:
                 "are divided. Got too many users without rows. Declare fewer of them, "
                 "or use fewer candidates."
             )
-        n_declared = round(self.n_samples * crowding(self.X))
-        if isinstance(users, UsersElsewhere) and not has_room(smallest, n_declared):
+        n_declared = round(self.n_samples * max_overcount(self.X))
+        if isinstance(users, RemoteUsers) and not has_room(smallest, n_declared):
             raise ValueError(
                 "The fits of a search of a source of users must be to at least "
                 f"{LEAST_PART:.0%} of the declared users each. Got {smallest} of "
@@ -179,7 +179,7 @@ class SearchRecords:
 
     def check_scored(self, scorer: PrivateScoring) -> None:
         """Raise if a score needs a number of users that nobody knows."""
-        if isinstance(self.users, UsersElsewhere) and isinstance(scorer, R2):
+        if isinstance(self.users, RemoteUsers) and isinstance(scorer, R2):
             raise ValueError(
                 "The 'scoring' parameter must be a score that does not follow from how "
                 "many users are scored, in a search of a source of users. Got 'r2'. "
@@ -256,7 +256,7 @@ class Need:
     """A kind of fit that a method makes: its number of rows and its cost."""
 
     rows: int
-    strength: Strength
+    strength: EventCost
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class Prepared:
     """An unfitted clone with its budgets, and what its fit may cost."""
 
     estimator: Any
-    strength: Strength
+    strength: EventCost
 
 
 @dataclass(frozen=True)
@@ -341,7 +341,7 @@ def silenced(
                 "hands on the ids of fit(X, y, groups=ids)."
             )
         _check_defaults(step, adjacency)
-        step._be_under(adjacency)
+        step._set_relation(adjacency)
         step.set_params(delta=delta)
     check_accounted(model)
     _check_order(model)
@@ -448,10 +448,10 @@ def accept(
     for model in models[1:]:
         outline = _outline(model)
         shown = records.some(_A_FEW) if outline in seen else records
-        stand_in, _ = rehearse(model, shown, adjacency)
+        sample_row, _ = rehearse(model, shown, adjacency)
         seen.add(outline)
-        _check_alike(first, stand_in)
-        stand_ins.append(stand_in)
+        _check_alike(first, sample_row)
+        stand_ins.append(sample_row)
     return AcceptedCandidates(models, stand_ins, takes_labels)
 
 
@@ -531,7 +531,7 @@ def _undeclared(model: Any) -> list[Any]:
 
 def sized(
     model: Any,
-    strength: Strength,
+    strength: EventCost,
     records: SearchRecords,
     delta: float,
     adjacency: Relation,
@@ -547,7 +547,7 @@ def sized(
     for _ in range(_MOST_REHEARSALS):
         ready = clone(model)
         for step in steps_of(ready) if delta > 0 else ():
-            step._be_one_of_several()
+            step._use_composable_noise()
         set_budget_in_place(ready, Budget(budget.epsilon * scale, delta))
         if all(map(_costs_what_it_says, steps_of(ready))):
             return Prepared(ready, strength)
@@ -571,7 +571,7 @@ def _costs_what_it_says(step: Any) -> bool:
     return is_plain and step.step_privacy().adds_in_squares
 
 
-def _budget_for(strength: Strength, delta: float) -> Budget:
+def _budget_for(strength: EventCost, delta: float) -> Budget:
     if isinstance(strength, PureEvent):
         epsilon = strength.pure_epsilon
     else:
@@ -653,9 +653,9 @@ class SearchJob:
         return SourceScores, (self._validated[-1],)
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where records of several owners are scored."""
-        return elsewhere(self.records.X) if _is_shared(self.records.X) else None
+        return remote(self.records.X) if _is_shared(self.records.X) else None
 
     @property
     def is_of_users(self) -> bool:

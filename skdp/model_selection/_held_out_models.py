@@ -113,8 +113,8 @@ class EvaluatedClassifier(PrivateSearch):
     def _thresholds(self) -> tuple[float, ...]:
         return checked_thresholds(FINE if self.thresholds is None else self.thresholds)
 
-    def _scorer(self, stand_in: Any) -> PrivateScoring:
-        n_classes = len(getattr(stand_in, "classes_", ()))
+    def _scorer(self, sample_row: Any) -> PrivateScoring:
+        n_classes = len(getattr(sample_row, "classes_", ()))
         if n_classes > 2:
             # In scikit-learn's words, which its tools look for.
             raise ValueError(
@@ -123,7 +123,7 @@ class EvaluatedClassifier(PrivateSearch):
                 "as they are, or one model for each label."
             )
         params = {"thresholds": self._thresholds()}
-        return resolve_scoring("roc_auc", stand_in, params=params)
+        return resolve_scoring("roc_auc", sample_row, params=params)
 
     def _method(self, facts: SearchFacts) -> ChosenMethod:
         return ChosenMethod(HeldOut(), "no record is in both parts")
@@ -131,7 +131,7 @@ class EvaluatedClassifier(PrivateSearch):
     def _adds_in_squares(self) -> bool:
         return bool(self.delta > 0)
 
-    def _be_one_of_several(self) -> None:
+    def _use_composable_noise(self) -> None:
         """All that is released adds up without loss if delta is above 0."""
 
     def __sklearn_tags__(self) -> Any:

@@ -31,7 +31,7 @@ from skdp.privacy.accounting._events import (
 )
 from skdp.privacy.accounting._random_stopping import MOST_TRIALS, TrialCount
 from skdp.privacy.accounting._relations import Relation
-from skdp.privacy.ledger._allowance import Strength
+from skdp.privacy.ledger._allowance import EventCost
 from skdp.privacy.noise._laws import Gaussian, Laplace, NoiseLaw
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
@@ -138,7 +138,7 @@ class Method(Configured, ABC):
         """Fit within the allowances; ask exactly what `plan` declared."""
 
 
-def strength(noise_multiplier: float, facts: SearchFacts) -> Strength:
+def strength(noise_multiplier: float, facts: SearchFacts) -> EventCost:
     """The event of one release with this multiplier: Gaussian, or pure at delta 0."""
     if facts.is_pure:
         return PureEvent(1 / noise_multiplier)

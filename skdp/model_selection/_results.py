@@ -195,9 +195,9 @@ def warn_of_search_noise(
     """
     signals = [
         signal
-        for candidate, stand_in in zip(candidates, stand_ins, strict=True)
+        for candidate, sample_row in zip(candidates, stand_ins, strict=True)
         for ready, need in zip(candidate.prepared, needs, strict=True)
-        for signal in _signals(ready.estimator, stand_in, need.rows)
+        for signal in _signals(ready.estimator, sample_row, need.rows)
     ]
     if not signals:
         return ()
@@ -205,9 +205,9 @@ def warn_of_search_noise(
     return warn_of_noise(best, _REMEDIES, where="every fit of this search")
 
 
-def _signals(model: Any, stand_in: Any, n_rows: int) -> list[Signal]:
+def _signals(model: Any, sample_row: Any, n_rows: int) -> list[Signal]:
     """The signals of the steps that learn a model, in fits to `n_rows` rows."""
-    pairs = zip(steps_of(model), steps_of(stand_in), strict=True)
+    pairs = zip(steps_of(model), steps_of(sample_row), strict=True)
     found = (
         step._signal(n_rows, rehearsed)
         for step, rehearsed in pairs

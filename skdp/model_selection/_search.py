@@ -22,7 +22,7 @@ from skdp._quiet import warn
 from skdp._users import users_of_release
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.io._external import TableSource
-from skdp.io._session import NO_PLACES
+from skdp.io._session import NO_POSITIONS
 from skdp.io._takes import default_score, refuse_targets
 from skdp.model_selection._candidates import (
     Candidate,
@@ -176,7 +176,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             )
         is_divisible = X.has_fixed_order or X.is_permutable
         if self.privacy_unit == "record" and X.groups is None and not is_divisible:
-            raise ValueError(NO_PLACES)
+            raise ValueError(NO_POSITIONS)
 
     def _fit(self, X: Any, y: Any, groups: Any, n_jobs: int | None) -> Self:
         # Parameters are checked before a seed is taken.
@@ -262,9 +262,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             facts, chosen, multiplier, candidates, accepted.stand_ins, assumed, notes
         )
 
-    def _scorer(self, stand_in: Any) -> PrivateScoring:
+    def _scorer(self, sample_row: Any) -> PrivateScoring:
         """The scorer, with public facts of one of the models."""
-        return resolve_scoring(self.scoring, stand_in)
+        return resolve_scoring(self.scoring, sample_row)
 
     def _method(self, facts: SearchFacts) -> ChosenMethod:
         return choose_method(self.method, self.method_params, facts)
@@ -371,13 +371,13 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         self.scoring_ = plan.facts.scorer.name
         self.has_model_ = choice.estimator is not None
         # Without one, a fixed model in its place, which refuses bad input too.
-        stand_in = plan.stand_ins[choice.index]
-        model = choice.estimator if self.has_model_ else stand_in
+        sample_row = plan.stand_ins[choice.index]
+        model = choice.estimator if self.has_model_ else sample_row
         self.best_estimator_ = as_released(model, record, self.ledger)
         for name in ("n_features_in_", "feature_names_in_", "classes_"):
             self.__dict__.pop(name, None)
-            if hasattr(stand_in, name):
-                setattr(self, name, getattr(stand_in, name))
+            if hasattr(sample_row, name):
+                setattr(self, name, getattr(sample_row, name))
 
     def report(self) -> SearchReport:
         """One page on the finished search: ``report().to_html("search.html")``.
@@ -399,7 +399,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _adds_in_squares(self) -> bool:
         return self.delta > 0 and self.method == "composition"
 
-    def _be_one_of_several(self) -> None:
+    def _use_composable_noise(self) -> None:
         if self.method == "auto" and self.delta > 0:
             self.method = "composition"
 

@@ -158,7 +158,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
     def _adds_in_squares(self) -> bool:
         return bool(self.delta > 0 and self._named().adds_in_squares)
 
-    def _be_one_of_several(self) -> None:
+    def _use_composable_noise(self) -> None:
         if self.solver == "auto" and self.delta > 0:
             self.solver = "noisy_gd"
 

@@ -24,7 +24,7 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._door import Door
 from skdp.privacy.release._plan import Plan
 from skdp.solvers._base import Progress, Solution, Solver
-from skdp.solvers._default_rules import strength_of
+from skdp.solvers._default_rules import signal_to_noise_of
 from skdp.solvers._steps import (
     AdamSteps,
     MomentumSteps,
@@ -75,8 +75,8 @@ def signal_of(objective: NetworkObjective, budget: Budget) -> float:
 
     Of weighted labels n is how many of the heaviest are expected to tell.
     """
-    n_telling = objective.n_samples * typical_weight(objective.loss)
-    return strength_of(n_telling, budget, objective.adjacency)
+    effective_n = objective.n_samples * typical_weight(objective.loss)
+    return signal_to_noise_of(effective_n, budget, objective.adjacency)
 
 
 def n_steps_of(objective: NetworkObjective, budget: Budget) -> int:
@@ -118,7 +118,7 @@ def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -
 
 def _unit_of(objective: NetworkObjective) -> float:
     """Of raw predictions; 1 for targets without bounds."""
-    unit = objective.loss.raw_unit
+    unit = objective.loss.prediction_unit
     return unit if math.isfinite(unit) else 1.0
 
 

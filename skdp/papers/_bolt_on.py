@@ -145,7 +145,7 @@ def rounding_of(
     norm = objective.row_norm
     record = norm * objective.loss.zero_out_bound(math.inf)
     summed = (updates.batch_size + d + objective.loss.n_outputs + 64) * record
-    raw = norm * farthest + 2 * objective.loss.raw_unit
+    raw = norm * farthest + 2 * objective.loss.prediction_unit
     moved = objective.loss.smoothness * norm * (2 * d + 32) * raw
     kept = 2.0 if objective.alpha == 0 else 8.0
     if math.isfinite(updates.radius):
@@ -643,7 +643,9 @@ def _flow_time(objective: LinearObjective, budget: Budget, law: str) -> float:
     # In units of data_norm, whose powers could overflow.
     length = objective.row_norm / objective.data_norm
     change = query_sensitivity(objective) / objective.data_norm
-    ratio = _WEIGHTS_NORM * objective.loss.raw_unit / (length * deviation * change)
+    ratio = (
+        _WEIGHTS_NORM * objective.loss.prediction_unit / (length * deviation * change)
+    )
     curvature = objective.loss.curvature_trace * typical_weight(objective.loss)
     flow = (ratio**2 / (2 * curvature)) ** (1 / 3) / objective.data_norm**2
     if objective.alpha > 0:

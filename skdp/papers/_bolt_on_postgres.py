@@ -15,7 +15,7 @@ from skdp.io._rows import StreamSource
 from skdp.io._session import refused
 from skdp.io._sql import UNREADABLE, SqlSource
 from skdp.io.engines._postgres import ENCODINGS, PostgreSQL
-from skdp.losses._base import Form
+from skdp.losses._base import LossId
 
 # ------------------------------------------------------------------------------------
 # Permuted descent as plain arithmetic, for sources that train where they are
@@ -56,7 +56,7 @@ class PlainDescent:
     radius: float
     data_norm: float
     intercept: float | None
-    form: Form
+    form: LossId
     form_constants: tuple[float, ...]
 
     @property
@@ -79,7 +79,7 @@ class PlainDescent:
 # From which on a text is longer than an engine should be given.
 MOST_FEATURES = 200
 # Residuals of which it is shown that no record makes a step of theirs overflow.
-_FORMS = (Form.SIGMOID, Form.HINGE, Form.ERROR)
+_FORMS = (LossId.SIGMOID, LossId.HINGE, LossId.ERROR)
 # Within a connection's own schema, which ends with it.
 _STEP, _PASS, _ALL = "pg_temp.skdp_step", "pg_temp.skdp_pass", "pg_temp.skdp_descent"
 # Adding this power of two and taking it away leaves multiples of 2^-453.
@@ -182,10 +182,10 @@ END $$"""
 
     def _residual(self) -> Iterator[str]:
         first, second, *weights = self.asked.form_constants
-        if self.asked.form == Form.SIGMOID:
+        if self.asked.form == LossId.SIGMOID:
             yield f"t := exp(-least(abs(raw), {_of(_FARTHEST)}));"
             yield "e := (CASE WHEN raw >= 0 THEN 1 ELSE t END) / (1 + t) - y;"
-        elif self.asked.form == Form.HINGE:
+        elif self.asked.form == LossId.HINGE:
             yield "t := CASE WHEN y > 0.5 THEN 1 ELSE -1 END;"
             slope = f"({_of(1 + first)} - t * raw) / {_of(2 * first)}"
             yield f"e := -t * {_clipped(slope, 0.0, 1.0)};"

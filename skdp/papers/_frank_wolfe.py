@@ -293,7 +293,8 @@ class FrankWolfe(Solver):
     l1_radius : float in [1e-150, 1e150] or None, default=None
         Radius of the ball, in the units of the weights; the intercept counts as the
         weight of a column that holds `entry_bound`. None: what lets raw predictions
-        reach 0.5 to 10 times the loss's `raw_unit`, the more the stronger the signal.
+        reach 0.5 to 10 times the loss's `prediction_unit`, the more the stronger the
+        signal.
     residual_clip : float in [1e-6, inf] or None, default=None
         Bound to which every record's residual is clipped. None: half of the loss's
         `noisy_clip`.
@@ -484,7 +485,7 @@ def _radius(objective: LinearObjective, signal: float) -> float:
     share = objective.full_entries / objective.n_features
     felt = signal * math.sqrt(min(1.0, share))
     reach = min(max(felt / _SIGNAL_PER_REACH, _SHORTEST), _FARTHEST)
-    return reach * objective.loss.raw_unit / objective.entry_bound
+    return reach * objective.loss.prediction_unit / objective.entry_bound
 
 
 def _residual_steps(signal: float, n_steps: int, objective: LinearObjective) -> int:

@@ -38,7 +38,7 @@ from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import Progress, Solution, boxed
+from skdp.solvers._base import Progress, Solution, projected_onto_box
 from skdp.solvers._descent import NoisyGD, PlainFlowTime
 from skdp.sums._floating import GradientSum, query_sensitivity, rounding_slack
 from skdp.tables._source import Source
@@ -85,7 +85,9 @@ class HiddenDescent:
     @property
     def farthest(self) -> float:
         """Half the side of the box in which hidden weights are kept."""
-        return _FARTHEST * self.objective.loss.raw_unit / self.objective.data_norm
+        return (
+            _FARTHEST * self.objective.loss.prediction_unit / self.objective.data_norm
+        )
 
     def floating_point_error(self, largest_block: int) -> float:
         """Bound on the error of two computed steps from anywhere in the box."""
@@ -125,7 +127,9 @@ class HiddenDescent:
         charged = self.charged(answers.layout.largest_block, answers.noise_multiplier)
         released = answers.inside(HiddenPath(self, charged, progress))
         progress.step(self.n_steps, self.n_steps)
-        return Solution(boxed(released, self.farthest), answers.noise_scale)
+        return Solution(
+            projected_onto_box(released, self.farthest), answers.noise_scale
+        )
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ class HiddenPath:
         for t in range(descent.n_steps):
             mean = gradient(weights) / objective.n_samples + objective.alpha * weights
             noisy = yield weights - descent.step_size * mean
-            weights = boxed(noisy, descent.farthest)
+            weights = projected_onto_box(noisy, descent.farthest)
             self.progress.step(t + 1, descent.n_steps)
 
 

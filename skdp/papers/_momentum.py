@@ -19,7 +19,13 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan, Poisson
 from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._base import Progress, Solution, Solver, boxed, farthest_weight
+from skdp.solvers._base import (
+    Progress,
+    Solution,
+    Solver,
+    box_radius,
+    projected_onto_box,
+)
 from skdp.solvers._descent import NoisySGD, PlainFlowTime
 from skdp.sums._exact import RESIDUAL_BITS, on_grid
 from skdp.sums._gradient import ExactGradientSum, Gradients, Kept, clipped, grid_slack
@@ -304,7 +310,7 @@ class SRM(Solver):
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
         first, later = self._first(objective), self._later(objective)
-        farthest = farthest_weight(objective)
+        farthest = box_radius(objective)
         tail_steps = max(1, math.floor(self.tail * self.n_steps))
         weights = before = np.zeros(objective.shape)
         tail_sum, momentum = np.zeros_like(weights), np.zeros_like(weights)
@@ -316,7 +322,7 @@ class SRM(Solver):
             moved = self._along(momentum) + self.step_size * self._outside(
                 weights, objective
             )
-            weights = boxed(weights - moved, farthest)
+            weights = projected_onto_box(weights - moved, farthest)
             if self.n_steps - t <= tail_steps:
                 tail_sum += weights
             progress.step(t + 1, self.n_steps)
@@ -492,7 +498,7 @@ class DiffGD(Solver):
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
         gradients, changes = self._gradients(objective), self._changes(objective)
-        farthest = farthest_weight(objective)
+        farthest = box_radius(objective)
         tail_steps = max(1, math.floor(self.tail * self.n_steps))
         weights = before = np.zeros(objective.shape)
         tail_sum = np.zeros_like(weights)
@@ -511,7 +517,7 @@ class DiffGD(Solver):
                 variance *= 1 - gain
             mean = estimate / objective.n_samples + objective.alpha * weights
             before = weights
-            weights = boxed(weights - self.step_size * mean, farthest)
+            weights = projected_onto_box(weights - self.step_size * mean, farthest)
             if self.n_steps - t <= tail_steps:
                 tail_sum += weights
             progress.step(t + 1, self.n_steps)

@@ -157,10 +157,12 @@ def _balance(objective: LinearObjective, deviation: float) -> float:
     # n curvature_trace row_norm^2 e^2 / 2 in the sum of the losses, the
     # regulariser strength norm^2 / 2: equal at their best sum but for a factor.
     change = deviation * _gradient_change(objective)
-    bend = objective.n_telling * objective.loss.curvature_trace * objective.row_norm**2
+    bend = (
+        objective.effective_n * objective.loss.curvature_trace * objective.row_norm**2
+    )
     norm = _WEIGHTS_NORM / objective.data_norm
     strength = float((2 * bend) ** (1 / 3) * (change / norm) ** (2 / 3))
-    least = CertifiedProblem(objective, 0.0).least_strength
+    least = CertifiedProblem(objective, 0.0).least_signal_to_noise
     return max(strength, least)
 
 

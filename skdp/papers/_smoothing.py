@@ -19,7 +19,13 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._base import Progress, Solution, Solver, boxed, farthest_weight
+from skdp.solvers._base import (
+    Progress,
+    Solution,
+    Solver,
+    box_radius,
+    projected_onto_box,
+)
 from skdp.solvers._descent import FlowTime, NoisySGD
 from skdp.solvers._steps import AdamSteps, Steps
 from skdp.sums._exact import (
@@ -441,7 +447,7 @@ class LineSearchGD(Solver):
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        sums, farthest = self._gradients(objective), farthest_weight(objective)
+        sums, farthest = self._gradients(objective), box_radius(objective)
         tail_steps = max(1, math.floor(self.tail * self.n_steps))
         weights = np.zeros(objective.shape)
         tail_sum, heard, times = np.zeros_like(weights), np.zeros_like(weights), 0
@@ -455,7 +461,7 @@ class LineSearchGD(Solver):
             gains = answers.ask(self._gains(objective, weights, direction), _GAINS)
             length = self._best(gains, objective, weights, direction)
             if length > 0:
-                weights = boxed(weights - length * direction, farthest)
+                weights = projected_onto_box(weights - length * direction, farthest)
                 heard, times = np.zeros_like(weights), 0
             if self.n_steps - t <= tail_steps:
                 tail_sum += weights

@@ -44,7 +44,7 @@ from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._descent import Descent, FlowTime
 from skdp.solvers._registry import named_solver
 from skdp.tables._source import Source
-from skdp.tables._views import Arriving
+from skdp.tables._views import ChunkSource
 
 # ------------------------------------------------------------------------------------
 # Steps along the gradients of parts that come one after another, read once
@@ -248,7 +248,7 @@ class Stream:
     def __init__(
         self,
         answers: Answers,
-        arriving: Arriving,
+        arriving: ChunkSource,
         walking: Iterator[Solution],
         objective: LinearObjective,
         solver: FTRL,
@@ -374,7 +374,7 @@ def begun(
     ------
     BudgetExceeded
     """
-    arriving = Arriving(first, solver.n_parts)
+    arriving = ChunkSource(first, solver.n_parts)
     label = f"{name}(solver={solver.named!r}): {solver.n_parts} parts of a stream"
     answers = door.commit(solver.plan(objective), arriving, label=label)
     walking = solver.walking(answers, objective)

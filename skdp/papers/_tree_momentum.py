@@ -42,7 +42,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._correlated import Trees
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Correlated, Line, Plan
-from skdp.solvers._base import Progress, Solution, Solver, farthest_weight
+from skdp.solvers._base import Progress, Solution, Solver, box_radius
 from skdp.solvers._descent import MARGIN_NOISE
 from skdp.solvers._steps import Steps, StepSchedule
 from skdp.sums._gradient import Gradients
@@ -154,7 +154,7 @@ class TreeMomentum(Solver):
         n_leaves, n_epochs = -(-n // size), given.get("n_epochs", cls.n_epochs)
         # A random walk of so many epochs, of which a row sees one direction of `size`.
         n_weights = objective.n_columns * loss.n_outputs
-        way = math.sqrt(n_epochs * n_weights) * MARGIN_NOISE * loss.raw_unit
+        way = math.sqrt(n_epochs * n_weights) * MARGIN_NOISE * loss.prediction_unit
         by_rule = way / objective.data_norm / (n_epochs * n_leaves)
         step_length = given.get("step_length", by_rule)
         change = loss.smoothness * objective.row_norm * step_length * n_leaves
@@ -214,7 +214,7 @@ class TreeMomentum(Solver):
             step_size=self.step_length,
             tail=self.tail,
             alpha=objective.alpha,
-            farthest=farthest_weight(objective),
+            farthest=box_radius(objective),
         )
         walk = NormalisedSteps(np.zeros(objective.shape), pace)
         follow = self._reduced if self.by_differences else self._plain

@@ -33,8 +33,8 @@ from skdp.solvers._base import (
     Progress,
     Solution,
     Solver,
-    boxed,
-    farthest_weight,
+    box_radius,
+    projected_onto_box,
     willing,
 )
 from skdp.solvers._default_rules import favours_selection
@@ -433,7 +433,7 @@ class TwoStage(Solver):
             # The weight of another constant, for the same intercept.
             ratio = part.intercept_value / objective.intercept_value
             released[-1] = ratio * refitted.weights[-1]
-        released = boxed(released, farthest_weight(objective))
+        released = projected_onto_box(released, box_radius(objective))
         return Solution(released, refitted.noise_scale)
 
 
@@ -784,7 +784,7 @@ default="isotropic"
         )
         student[d:] += shift / objective.intercept_value
         # A column that hardly varies in public may ask for any weight.
-        return boxed(student, farthest_weight(objective))
+        return projected_onto_box(student, box_radius(objective))
 
 
 def _of_teacher(objective: LinearObjective) -> LinearObjective:

@@ -223,7 +223,7 @@ def _add_up_in_squares(shares: Sequence[_Share], budget: Budget) -> None:
     for share in shares:
         # It may depend on the budget's kind, so one is set before asking.
         _set(share, budget)
-        share.step._be_one_of_several()
+        share.step._use_composable_noise()
         adds = share.step.step_privacy().adds_in_squares
         (gaussian if adds else others).append(share)
     whole = math.fsum(share.weight for share in shares)

@@ -554,7 +554,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
     def _open(self, X: Any, declared: Declared, *, reset: bool) -> ColumnTable:
         """X as a table, or an error; of a source one row that looks like its own."""
         if isinstance(X, TableSource):
-            row = open_table(self, X.stand_in(declared), declared, reset=reset)
+            row = open_table(self, X.sample_row(declared), declared, reset=reset)
             return replace(row, n_samples=X.n_samples)
         return open_table(self, X, declared, reset=reset)
 

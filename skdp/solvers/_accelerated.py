@@ -21,7 +21,13 @@ from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.noise._laws import LAWS, NoiseLaw, budget_of, deviation_once
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import EVERYONE, Batch, Line, Plan, Sample
-from skdp.solvers._base import ChosenLaw, Progress, Solution, boxed, farthest_weight
+from skdp.solvers._base import (
+    ChosenLaw,
+    Progress,
+    Solution,
+    box_radius,
+    projected_onto_box,
+)
 from skdp.solvers._descent import FlowTime
 from skdp.solvers._steps import restarted
 from skdp.sums._gradient import Gradients
@@ -574,17 +580,17 @@ class AcceleratedGD(ChosenLaw):
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
         sums, weights = self.gradients(objective), np.zeros(objective.shape)
-        velocity, farthest = np.zeros_like(weights), farthest_weight(objective)
+        velocity, farthest = np.zeros_like(weights), box_radius(objective)
         steps, stage = self.schedule(objective), 1
         path: list[FloatArray] = []
         for t, line in enumerate(self._line_of_each_step(objective)):
             if steps.stages[t] > stage:
                 stage, velocity = steps.stages[t], np.zeros_like(weights)
-            ahead = boxed(weights + steps.momenta[t] * velocity, farthest)
+            ahead = projected_onto_box(weights + steps.momenta[t] * velocity, farthest)
             query = sums.at(ahead if self.looks_ahead else weights)
             released = query.read(answers.ask(query, line).value)
             mean = released / self.batch_size + objective.alpha * query.weights
-            moved = boxed(ahead - steps.step_sizes[t] * mean, farthest)
+            moved = projected_onto_box(ahead - steps.step_sizes[t] * mean, farthest)
             velocity, weights = moved - weights, moved
             if self.restarts_intercept and objective.fit_intercept:
                 velocity = restarted(velocity, mean)

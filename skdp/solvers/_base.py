@@ -257,7 +257,7 @@ class Solver(Configured, ABC):
     def sensitivity(self, objective: LinearObjective) -> float:
         """Largest L2 sensitivity of one query under the objective's adjacency."""
 
-    def foretold(
+    def forecast_notes(
         self, objective: LinearObjective, noise_multiplier: float
     ) -> tuple[str, ...]:
         """What public facts say of a fit beside its noise, for `forecast`."""
@@ -316,12 +316,12 @@ def willing(
 _FARTHEST = 1e50
 
 
-def farthest_weight(objective: LinearObjective) -> float:
+def box_radius(objective: LinearObjective) -> float:
     """Half the side of the box in which released weights are kept."""
     return _FARTHEST / objective.data_norm
 
 
-def boxed(released: FloatArray, limit: float) -> FloatArray:
+def projected_onto_box(released: FloatArray, limit: float) -> FloatArray:
     """Numbers brought into ``[-limit, limit]``."""
     return np.clip(released, -limit, limit)
 

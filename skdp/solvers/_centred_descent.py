@@ -12,7 +12,7 @@ Five releases in one Gaussian plan:
    alone would make. It says how much of the weights is kept;
 5. the mean prediction or probability, to which the intercept is adapted.
 
-Boosting starts from the same descent (`GatedDescent`). Below a strength of 50 the
+Boosting starts from the same descent (`GatedDescent`). Below a ratio of 50 the
 constant model is taken. Proofs: ``docs/proofs/centred_descent.md``.
 """
 
@@ -33,7 +33,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Part, Plan
 from skdp.privacy.release._query import Query
-from skdp.solvers._base import Progress, Solution, Solver, farthest_weight
+from skdp.solvers._base import Progress, Solution, Solver, box_radius
 from skdp.solvers._centred_rows import (
     MOST_RATIO,
     Centred,
@@ -41,7 +41,7 @@ from skdp.solvers._centred_rows import (
     NoiseOfRun,
     kept_share,
 )
-from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, strength_of
+from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
 from skdp.solvers._steps import MomentumSteps
 from skdp.solvers._steps import StepSchedule as StepPace
 from skdp.solvers._target_base import (
@@ -63,18 +63,6 @@ from skdp.tables._centred import Centring
 
 # ------------------------------------------------------------------------------------
 # A noisy descent from a released base, and a gate that its weights must pass
-# What follows the first answers of a plan, for linear models (`skdp.solvers.
-# _centred_descent`) and for the curves that boosting starts from:
-#
-# 1. gradient sums, from the base rate on, with momentum; the model is the mean of the
-#    last half;
-# 2. on the way, of squared errors and of labels, the mean error, which the clip of the
-#    residuals or the steps that are left follow;
-# 3. one ratio: the model's squared predictions over those that noise alone would make.
-#    It says how much of the weights is kept;
-# 4. the mean prediction or probability, to which the intercept is adapted.
-#
-# Proofs: ``docs/proofs/centred_descent.md``.
 
 
 # Of a run, the variances that `NoiseRatio` takes, and the deviation of their ratio.
@@ -220,7 +208,7 @@ class _Walk:
                 step_size=pace.step_size,
                 tail=0.5,
                 alpha=own.alpha,
-                farthest=farthest_weight(own),
+                farthest=box_radius(own),
             ),
             pace.momentum,
         )
@@ -293,16 +281,6 @@ class _Walk:
 
 
 # -------------------------------- The default solver: a noisy descent on centred rows
-# Five releases in one Gaussian plan:
-#
-# 1. histograms of declared columns, or the mean of rows of numbers; and where the
-#    targets lie: label counts, or a histogram and the mean;
-# 2. to 5.: a descent over rows that are centred by the first answer and clipped to a
-#    common norm, from the base rate on, and its gate
-#    (`skdp.solvers._centred_descent`).
-#
-# Below a strength of 50 the constant model is taken in its place. Proofs:
-# ``docs/proofs/centred_descent.md``.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,7 +317,7 @@ class CentredDescent(Solver):
     Parameters
     ----------
     rows : CentredRows
-    strength : float in (0, inf]
+    signal_to_noise : float in (0, inf]
         Records times mu, over what a record can change.
     shares : Shares
     pace : Pace
@@ -351,7 +329,7 @@ class CentredDescent(Solver):
     takes_nonconvex: ClassVar[bool] = True
 
     rows: CentredRows
-    strength: float
+    signal_to_noise: float
     shares: Shares
     pace: Pace
 
@@ -366,10 +344,12 @@ class CentredDescent(Solver):
         """
         cls.check_possible(objective, budget)
         rows = given["rows"]
-        strength = strength_of(objective.n_telling, budget, objective.adjacency)
-        shares = Shares.of(objective.loss, strength, rows.share(strength))
-        pace = Pace.of(objective, strength)
-        return cls(rows=rows, strength=strength, shares=shares, pace=pace)
+        signal_to_noise = signal_to_noise_of(
+            objective.effective_n, budget, objective.adjacency
+        )
+        shares = Shares.of(objective.loss, signal_to_noise, rows.share(signal_to_noise))
+        pace = Pace.of(objective, signal_to_noise)
+        return cls(rows=rows, signal_to_noise=signal_to_noise, shares=shares, pace=pace)
 
     @classmethod
     def check_possible(cls, objective: LinearObjective, budget: Budget) -> None:
@@ -397,7 +377,7 @@ class CentredDescent(Solver):
 
     @property
     def params(self) -> dict[str, Any]:
-        given = {"strength": self.strength, "shares": vars(self.shares)}
+        given = {"signal_to_noise": self.signal_to_noise, "shares": vars(self.shares)}
         return {**vars(self.pace), **given}
 
     @property

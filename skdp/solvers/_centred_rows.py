@@ -235,7 +235,7 @@ class Centred(Protocol):
 class CentredRows(Protocol):
     """Rows of which only public facts are known."""
 
-    def share(self, strength: float) -> float:
+    def share(self, signal_to_noise: float) -> float:
         """Of mu squared, for what is asked of the rows."""
         ...
 
@@ -269,8 +269,8 @@ class States:
     basis: csr_array
     weights: FloatArray
 
-    def share(self, strength: float) -> float:
-        return share_of_states(strength, len(self.parts))
+    def share(self, signal_to_noise: float) -> float:
+        return share_of_states(signal_to_noise, len(self.parts))
 
     def query(self, n_samples: int) -> StateSums:
         return StateSums(sum(self.parts), n_samples, len(self.parts))
@@ -347,8 +347,8 @@ class Numbers:
     n_features: int
     data_norm: float
 
-    def share(self, strength: float) -> float:
-        return share_of_rows(strength, self.n_features)
+    def share(self, signal_to_noise: float) -> float:
+        return share_of_rows(signal_to_noise, self.n_features)
 
     def query(self, n_samples: int) -> RowSum:
         return RowSum(n_samples, self.n_features, self.data_norm)

@@ -17,7 +17,11 @@ from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Part, Plan
 from skdp.privacy.release._query import Query
 from skdp.solvers._base import ChosenLaw, Progress, Solution, Solver
-from skdp.solvers._default_rules import pure_share, share_of_histogram, strength_of
+from skdp.solvers._default_rules import (
+    pure_share,
+    share_of_histogram,
+    signal_to_noise_of,
+)
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.solvers._registry import SOLVERS
 from skdp.solvers._target_base import (
@@ -33,7 +37,7 @@ from skdp.sums._record_sums import TargetSum
 
 
 @dataclass(frozen=True, kw_only=True)
-class Around(Solver):
+class WrappedSolver(Solver):
     """What the record, the books and the accounting see is that of the inner solver.
 
     Parameters
@@ -108,8 +112,10 @@ class ConstantModel(ChosenLaw):
         cls.check_noise(law, budget, size)
         share = 0.0
         if law == "gaussian" and is_of_squares(objective.loss):
-            strength = strength_of(objective.n_samples, budget, objective.adjacency)
-            share = share_of_histogram(strength)
+            signal_to_noise = signal_to_noise_of(
+                objective.n_samples, budget, objective.adjacency
+            )
+            share = share_of_histogram(signal_to_noise)
         return cls(law=law, histogram_share=share)
 
     @staticmethod
@@ -166,7 +172,7 @@ class ConstantModel(ChosenLaw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AroundConstant(Around):
+class AroundConstant(WrappedSolver):
     """One minimisation about the constant model, for delta = 0.
 
     Weights and intercept are penalised, as the inner solver must, by their distance

@@ -1,12 +1,11 @@
 """The rules of the default solver: shares of its budget, its steps, and its rows.
 
-Budgets are measured by the strength ``n mu / relation``: the number of records over the
-noise of one count of them, where the relation is 1 if a record is left out and 2 if it
-is exchanged for another. Everything here is a function of public facts and of released
-numbers. Constants were settled on six tables (adult, covertype, ccpp, protein_casp,
-wine_white, kddcup99) at 2,000 records to 32,000 and epsilon 0.1 to 4, and compared on
-seven others (``docs/default_solver.md``).
-
+Budgets are measured by the signal-to-noise ratio ``n mu / relation``: the number of
+records over the noise of one count of them, where the relation is 1 if a record is left
+out and 2 if it is exchanged for another. Everything here is a function of public facts
+and of released numbers. Constants were settled on six tables (adult, covertype, ccpp,
+protein_casp, wine_white, kddcup99) at 2,000 records to 32,000 and epsilon 0.1 to 4, and
+compared on seven others (``docs/default_solver.md``).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Self
 
-from skdp.losses._base import Form, Loss
+from skdp.losses._base import Loss, LossId
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
@@ -27,18 +26,13 @@ from skdp.solvers._target_base import (
     within,
 )
 
-# ------------------------------------------------------------------------------------
-# How much a budget can tell of so many records, and what it pays for first answers
-# Public facts only.
-
-
 # Relations in which what is taken away is replaced.
 _EXCHANGES = ("replace_one", "replace_user")
 # Delta at which a pure budget is compared with the others, by rules only.
 TYPICAL_DELTA = 1e-6
 
 
-def strength_of(n_samples: float, budget: Budget, adjacency: str) -> float:
+def signal_to_noise_of(n_samples: float, budget: Budget, adjacency: str) -> float:
     """Records times mu, in units of records that are left out; public facts."""
     if not budget.is_finite:
         return math.inf
@@ -47,33 +41,25 @@ def strength_of(n_samples: float, budget: Budget, adjacency: str) -> float:
 
 
 def share_for(
-    wanted: float, strength: float, least: float, most: float, number: int = 1
+    wanted: float, signal_to_noise: float, least: float, most: float, number: int = 1
 ) -> float:
     """Of mu squared, for so much noise in each of so many sums, within limits.
 
     Noise in a sum is over the number of records.
     """
-    return min(max(number / (wanted * strength) ** 2, least), most)
+    return min(max(number / (wanted * signal_to_noise) ** 2, least), most)
 
 
-# ------------------------------------------------------------------------------------
-# The rules of the default solver: shares of its budget, its steps, and its rows
-# Budgets are measured by the strength ``n mu / relation``: the number of records over
-# the noise of one count of them, where the relation is 1 if a record is left out and 2
-# if it is exchanged for another. Everything here is a function of public facts and of
-# released numbers. Constants were settled on six tables (adult, covertype, ccpp,
-# protein_casp, wine_white, kddcup99) at 2,000 records to 32,000 and epsilon 0.1 to 4,
-# and compared on seven others (``docs/default_solver.md``).
+# -------------------------------------------------------------------------- Constants
 
-
-# Below this strength the base rate or the mean is released, and no weights: with
+# Below this ratio the base rate or the mean is released, and no weights: with
 # targets at random, a gate that has so much noise lets noise pass. At 51 it costs .003
 # of log-loss and .005 of R2 where there is no signal, and gains .5 of R2 on ccpp. At 47
 # (200 records of 5 columns) it costs .01 to .03, and half of that with all noise
 # refused, since the base has a part of the budget only.
 # Of K labels that compete each has fewer records: with ten, noise passed the gate in
 # one of eight runs at 50, and cost .05 of log-loss.
-LEAST_STRENGTH = 50.0
+LEAST_SIGNAL_TO_NOISE = 50.0
 # Deviation of the noise in the share of records in a state that is worth paying for,
 # and the share of mu squared that it may cost. Flat between half and twice as much.
 _STATE_NOISE, _LEAST_STATES, _MOST_STATES = 0.01, 0.002, 0.1
@@ -91,8 +77,8 @@ _MEAN_NOISE, _LEAST_MEAN, _MOST_MEAN = 0.022, 0.02, 0.5
 # bounds of eleven deviations cost .02 of R2 in place of .08, and bounds of two .009 for
 # .001. Of many records the sum of all targets has little noise, and no clip.
 _HISTOGRAM_FROM, _HISTOGRAM_TO, _HISTOGRAM = 12.0, 200.0, 0.3
-# Shares of mu squared for the gate: from its most, it falls with the squared strength.
-_GATE_STRENGTH, _LEAST_GATE, _MOST_GATE = 60.0, 0.01, 0.12
+# Shares of mu squared for the gate: from its most, it falls with the squared ratio.
+_GATE_SIGNAL_TO_NOISE, _LEAST_GATE, _MOST_GATE = 60.0, 0.01, 0.12
 # Deviation of the noise in the prediction of a row of norm 1 in flat directions, in the
 # loss's units of raw predictions (a log-odds), and of numbers in their standard
 # deviation. Flat from half to twice as much; regressions lose from 0.7 on.
@@ -139,45 +125,49 @@ _RATE_NOISE, _LEAST_RATE, _MOST_RATE = 0.01, 0.005, 0.03
 _COLUMNS = 10
 _INTERVALS = ((250.0, 4), (875.0, 8), (3_000.0, 16), (10_500.0, 32), (math.inf, 64))
 # Losses of labels whose errors say how far to go on.
-_FOLLOWED = (Form.SIGMOID, Form.SOFTMAX)
+_FOLLOWED = (LossId.SIGMOID, LossId.SOFTMAX)
 
 
-def pure_strength_of(objective: LinearObjective, budget: Budget) -> float:
+def pure_signal_to_noise(objective: LinearObjective, budget: Budget) -> float:
     """Records times epsilon, over what one record can change."""
     relation = 2.0 if objective.adjacency in _EXCHANGES else 1.0
-    return objective.n_telling * budget.epsilon / relation
+    return objective.effective_n * budget.epsilon / relation
 
 
-def least_strength(loss: Loss) -> float:
+def least_signal_to_noise(loss: Loss) -> float:
     """Below which the constant model is taken."""
-    return LEAST_STRENGTH * math.sqrt(max(loss.n_outputs, 2) / 2)
+    return LEAST_SIGNAL_TO_NOISE * math.sqrt(max(loss.n_outputs, 2) / 2)
 
 
 def pure_share(objective: LinearObjective, budget: Budget) -> float:
     """Of epsilon, for the constant that a pure minimisation goes out from."""
-    strength = pure_strength_of(objective, budget)
-    return within(1 / (strength * _TARGET_NOISE), _LEAST_TARGETS, _MOST_TARGETS)
+    signal_to_noise = pure_signal_to_noise(objective, budget)
+    return within(1 / (signal_to_noise * _TARGET_NOISE), _LEAST_TARGETS, _MOST_TARGETS)
 
 
-def curve_intervals(strength: float, n_columns: int) -> int:
+def curve_intervals(signal_to_noise: float, n_columns: int) -> int:
     """How fine the noise of a budget lets curves of so many columns be."""
-    size = strength * _COLUMNS / n_columns
+    size = signal_to_noise * _COLUMNS / n_columns
     return next(count for below, count in _INTERVALS if size <= below)
 
 
-def share_of_histogram(strength: float) -> float:
+def share_of_histogram(signal_to_noise: float) -> float:
     """Of mu squared, for that of the targets before the sum of a constant model."""
-    return _HISTOGRAM if _HISTOGRAM_FROM <= strength < _HISTOGRAM_TO else 0.0
+    return _HISTOGRAM if _HISTOGRAM_FROM <= signal_to_noise < _HISTOGRAM_TO else 0.0
 
 
-def share_of_states(strength: float, n_parts: int) -> float:
+def share_of_states(signal_to_noise: float, n_parts: int) -> float:
     """Of mu squared, for histograms of so many columns."""
-    return share_for(_STATE_NOISE, strength, _LEAST_STATES, _MOST_STATES, n_parts)
+    return share_for(
+        _STATE_NOISE, signal_to_noise, _LEAST_STATES, _MOST_STATES, n_parts
+    )
 
 
-def share_of_rows(strength: float, n_features: int) -> float:
+def share_of_rows(signal_to_noise: float, n_features: int) -> float:
     """Of mu squared, for the mean of rows of so many numbers."""
-    return share_for(_CENTRE_NOISE, strength, _LEAST_CENTRE, _MOST_CENTRE, n_features)
+    return share_for(
+        _CENTRE_NOISE, signal_to_noise, _LEAST_CENTRE, _MOST_CENTRE, n_features
+    )
 
 
 @dataclass(frozen=True)
@@ -205,17 +195,19 @@ class Shares:
         return 1.0 - math.fsum(vars(self).values())
 
     @classmethod
-    def of(cls, loss: Loss, strength: float, states: float) -> Self:
+    def of(cls, loss: Loss, signal_to_noise: float, states: float) -> Self:
         """By rule; `states` is what is asked of the rows."""
 
         def share(noise: float, least: float, most: float) -> float:
-            return share_for(noise, strength, least, most)
+            return share_for(noise, signal_to_noise, least, most)
 
         # The smaller shares of many labels are, the more is lost by noise in them.
         wanted = _TARGET_NOISE * 2 / max(loss.n_outputs, 2)
         targets = share(wanted, _LEAST_TARGETS, _MOST_TARGETS)
         errors = share(_ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS)
-        gate = within((_GATE_STRENGTH / strength) ** 2, _LEAST_GATE, _MOST_GATE)
+        gate = within(
+            (_GATE_SIGNAL_TO_NOISE / signal_to_noise) ** 2, _LEAST_GATE, _MOST_GATE
+        )
         if is_of_squares(loss):
             knots = share(_KNOT_NOISE, _LEAST_KNOTS, _MOST_KNOTS)
             mean = share(_MEAN_NOISE, _LEAST_MEAN, _MOST_MEAN)
@@ -225,7 +217,7 @@ class Shares:
             return cls(states, targets, gate=gate, bias=bias, errors=errors)
         if loss.form in _FOLLOWED:
             return cls(states, targets, gate=gate, errors=errors)
-        if loss.form is Form.POISSON:
+        if loss.form is LossId.POISSON:
             return cls(states, targets / 2, targets / 2, gate)
         return cls(states, targets, gate=gate)
 
@@ -249,11 +241,11 @@ class Pace:
     intercept_weight: float
 
     @classmethod
-    def of(cls, objective: LinearObjective, strength: float) -> Self:
+    def of(cls, objective: LinearObjective, signal_to_noise: float) -> Self:
         """A flow time that follows from the noise that a prediction may have.
 
         In flat directions noise of deviation d in each mean gradient gives predictions
-        of unit rows the deviation ``s d``, so that ``s = noise * strength / bound``;
+        of unit rows the deviation ``s d``, so that ``s = noise * ratio / bound``;
         and ``exp(-h s)`` of a direction of curvature h is left unlearned, which is what
         a Bayesian with a prior of that deviation would leave.
         """
@@ -261,16 +253,21 @@ class Pace:
         weight = 0.0 if is_of_squares(loss) else _INTERCEPT
         length = math.hypot(1.0, weight)
         # Noise is that of a mean over all records, however little most of them weigh.
-        strength *= objective.n_samples / objective.n_telling
+        signal_to_noise *= objective.n_samples / objective.effective_n
         smoothness = loss.smoothness * length**2 + objective.alpha
         if is_of_squares(loss):
-            flow = _NOISE_OF_NUMBERS * strength / (RESIDUALS * length)
+            flow = _NOISE_OF_NUMBERS * signal_to_noise / (RESIDUALS * length)
         else:
-            flow = _NOISE * loss.raw_unit * strength / (clip_of(loss) * length)
+            flow = (
+                _NOISE
+                * loss.prediction_unit
+                * signal_to_noise
+                / (clip_of(loss) * length)
+            )
         per_step = _RELAXATIONS / 2 * smoothness
         many = objective.n_samples > _MANY_RECORDS
         most = _MOST_STEPS_OF_MANY if many else _MOST_STEPS
-        if math.isinf(strength):
+        if math.isinf(signal_to_noise):
             most = round(_MORE_WITHOUT_NOISE * most)
         flow = min(flow, most**2 / per_step)
         if objective.alpha > 0:  # the optimum is reached by then

@@ -22,7 +22,7 @@ from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import Progress, Solution, Solver, farthest_weight
+from skdp.solvers._base import Progress, Solution, Solver, box_radius
 from skdp.solvers._steps import MomentumSteps, Steps, StepSchedule, descend, sampled
 from skdp.sums._floating import sensitivity_for_rules
 from skdp.sums._gradient import Gradients, UserGradients
@@ -78,7 +78,7 @@ class FlowTime:
         sensitivity = sensitivity_for_rules(
             self.objective, residual_clip, intercept_weight=intercept_weight
         )
-        tolerated = MARGIN_NOISE * objective.loss.raw_unit
+        tolerated = MARGIN_NOISE * objective.loss.prediction_unit
         flow = self._admitted(
             tolerated
             * objective.n_samples
@@ -245,7 +245,7 @@ class Descent(Solver):
             step_size=self.step_size,
             tail=self.tail,
             alpha=objective.alpha,
-            farthest=farthest_weight(objective),
+            farthest=box_radius(objective),
             keeps_path=self.keeps_path,
         )
 

@@ -23,7 +23,13 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._adassp import EstimatedSolution
-from skdp.solvers._base import Progress, Solution, Solver, boxed, farthest_weight
+from skdp.solvers._base import (
+    Progress,
+    Solution,
+    Solver,
+    box_radius,
+    projected_onto_box,
+)
 from skdp.sums._moments import NewtonAnswer, NewtonSum, NewtonSums, NewtonWeights
 
 # ---------------------------- A Newton step from released sums, and how far it is off
@@ -278,7 +284,7 @@ class NoisyNewton(Solver):
     def sensitivity(self, objective: LinearObjective) -> float:
         return self.sums(objective, is_last=True).worst.under(objective.adjacency)
 
-    def foretold(
+    def forecast_notes(
         self, objective: LinearObjective, noise_multiplier: float
     ) -> tuple[str, ...]:
         """From how many records on there are standard errors, of rows even in a box.
@@ -307,7 +313,7 @@ class NoisyNewton(Solver):
             query = sums.at(weights)
             step = self._step(query, answers.ask(query, line=k))
             moved = np.nan_to_num(_unit(sums) * (step.start + step.length))
-            weights = boxed(moved, farthest_weight(objective))[:, None]
+            weights = projected_onto_box(moved, box_radius(objective))[:, None]
             progress.step(k + 1, self.n_steps)
         # The intercept itself is the weight of a column of ones.
         own = np.ones(objective.n_columns)

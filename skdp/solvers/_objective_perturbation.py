@@ -104,7 +104,7 @@ class CertifiedProblem:
         return data * self.objective.row_norm**2 + self.strength
 
     @property
-    def least_strength(self) -> float:
+    def least_signal_to_noise(self) -> float:
         """The least regularisation that a default may choose."""
         return 2 * self.smoothness / _WORST_CONDITION
 
@@ -693,15 +693,17 @@ def _strength_and_weight(
         share = budget.delta / _union(objective, budget)
         multiplier = 1 / gaussian_mu(budget.epsilon, share)
     deviation = noise.deviation(multiplier, size)
-    bend = objective.loss.smoothness * objective.data_norm**2 / 2 * objective.n_telling
+    bend = (
+        objective.loss.smoothness * objective.data_norm**2 / 2 * objective.effective_n
+    )
     margin = _MARGIN_NOISE
     if objective.loss.n_outputs > 1:
         margin = _MARGIN_NOISE_OUTPUTS
     if objective.loss.form.is_of_numbers:
         margin = _MARGIN_NOISE_OF_LOGS
-        if objective.loss.form.moves_with_targets:
+        if objective.loss.form.is_scale_equivariant:
             margin = _MARGIN_NOISE_OF_NUMBERS
-    margin *= objective.loss.raw_unit
+    margin *= objective.loss.prediction_unit
     least = _least_strength(objective, budget)
     weight = given.get("intercept_weight", 1.0)
     # Strength and weight depend on each other; the map contracts quickly.
@@ -720,7 +722,7 @@ def _least_strength(objective: LinearObjective, budget: Budget) -> float:
     if _curvature_is_free(objective):
         trace = _FREE_CURVATURE
     least = max(_LEAST_STRENGTH, trace / budget.epsilon) * objective.row_norm**2
-    return max(least, CertifiedProblem(objective, 0.0).least_strength)
+    return max(least, CertifiedProblem(objective, 0.0).least_signal_to_noise)
 
 
 def _sensitivity(objective: LinearObjective, intercept_weight: float) -> float:

@@ -26,8 +26,8 @@ from skdp.solvers._base import (
     Progress,
     Solution,
     Solver,
-    boxed,
-    farthest_weight,
+    box_radius,
+    projected_onto_box,
 )
 from skdp.sums._features import GradientScores, ValueRows, Values
 from skdp.sums._gradient import SplitGradients, split_bound
@@ -218,7 +218,12 @@ class IHT(Solver):
         mu = gaussian_mu(budget.epsilon, budget.delta)
         bound = split_bound(objective, clip).under(objective.adjacency)
         noise = reached * bound / mu
-        return _PREDICTION_NOISE * objective.loss.raw_unit * objective.n_samples / noise
+        return (
+            _PREDICTION_NOISE
+            * objective.loss.prediction_unit
+            * objective.n_samples
+            / noise
+        )
 
     @property
     def mechanism(self) -> str:
@@ -292,7 +297,7 @@ class _ThresholdedDescent:
     def __init__(self, solver: IHT, objective: LinearObjective) -> None:
         self._solver, self._objective = solver, objective
         self._step_size = solver.step_size
-        self._limit = farthest_weight(objective)
+        self._limit = box_radius(objective)
         self._bend = (
             objective.loss.smoothness * objective.data_norm**2 + objective.alpha
         )
@@ -312,19 +317,21 @@ class _ThresholdedDescent:
         """A step of the length that no loss of this smoothness overshoots with."""
         mean = released / self._objective.n_samples
         mean = mean + self._objective.alpha * self._intercept
-        self._intercept = boxed(self._intercept - mean / self._bend, self._limit)
+        self._intercept = projected_onto_box(
+            self._intercept - mean / self._bend, self._limit
+        )
 
     def step(self, released: FloatArray, sigma: float) -> None:
         """Go on from a released gradient sum with noise of deviation `sigma`."""
         n, alpha = self._objective.n_samples, self._objective.alpha
         # In a box of its own, so that no product with weights overflows.
         gradient = released / n + alpha * self._here.selected
-        gradient = boxed(gradient, _LARGEST_PRODUCT / self._limit)
+        gradient = projected_onto_box(gradient, _LARGEST_PRODUCT / self._limit)
         sigma = sigma / n
         gradient = self._retreat(gradient, sigma)
         here, eta = self._here, self._step_size
         start = here.summed if self._solver.accumulate else here.selected
-        summed = boxed(start - eta * gradient, self._limit)
+        summed = projected_onto_box(start - eta * gradient, self._limit)
         noise = eta * sigma
         variance = min(here.variance + noise * noise, _LARGEST_PRODUCT)
         selected = self._selected(summed, variance)
@@ -373,7 +380,7 @@ class PeelingWalk:
     """Weights that descend along released gradients; post-processing of them."""
 
     def __init__(self, step_size: float, objective: LinearObjective) -> None:
-        self._alpha, self._farthest = objective.alpha, farthest_weight(objective)
+        self._alpha, self._farthest = objective.alpha, box_radius(objective)
         self._steps = np.full((objective.n_columns, 1), step_size)
         if objective.fit_intercept:
             bend = objective.loss.smoothness * objective.data_norm**2 + objective.alpha
@@ -398,7 +405,9 @@ class PeelingWalk:
             known = self._before != 0
             change = np.where(known, gradient - self._before, 0.0)
             gradient = gradient + (length - 1) * change
-        weights = boxed(self.weights - self._steps * gradient, self._farthest)
+        weights = projected_onto_box(
+            self.weights - self._steps * gradient, self._farthest
+        )
         self._move = weights - self.weights
         self._before, self.weights = gradient, weights
 

@@ -17,7 +17,7 @@ from skdp._arrays import FloatArray
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan, Poisson
 from skdp.privacy.release._query import Query
-from skdp.solvers._base import Progress, Solution, boxed
+from skdp.solvers._base import Progress, Solution, projected_onto_box
 
 # Of roots of squares in Adam, below which they are not divided by; as everywhere else.
 _LEAST_ROOT = 1e-8
@@ -118,7 +118,7 @@ class Steps(ABC):
         pace = self._pace
         gradient = mean + pace.alpha * self.weights
         moved = self._moved(gradient, pace.size_of(self._taken))
-        self.weights = boxed(self.weights + moved, pace.farthest)
+        self.weights = projected_onto_box(self.weights + moved, pace.farthest)
         self._taken += 1
         if pace.keeps_path:
             self.path += (self.weights,)
@@ -192,7 +192,7 @@ class MomentumSteps(Steps):
         if self._restarts_intercept:
             velocity = restarted(velocity, gradient)
         velocity = self._momentum * velocity - step_size * gradient
-        self._velocity = boxed(velocity, self._pace.farthest)
+        self._velocity = projected_onto_box(velocity, self._pace.farthest)
         return velocity
 
 

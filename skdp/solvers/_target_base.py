@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import betaln
 
 from skdp._arrays import FloatArray
-from skdp.losses._base import Form, Loss
+from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import GammaLoss
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._query import Query
@@ -80,7 +80,7 @@ def within(value: float, least: float, most: float) -> float:
 
 def is_of_squares(loss: Loss) -> bool:
     """Whether the constant that loses least is a mean in units of the targets."""
-    return loss.form is Form.ERROR
+    return loss.form is LossId.ERROR
 
 
 def is_softmax(loss: Loss) -> bool:
@@ -90,18 +90,18 @@ def is_softmax(loss: Loss) -> bool:
 
 def has_log_link(loss: Loss) -> bool:
     """Whether raw predictions are logarithms of means."""
-    return loss.form in (Form.POISSON, Form.GAMMA)
+    return loss.form in (LossId.POISSON, LossId.GAMMA)
 
 
 def has_rate(loss: Loss) -> bool:
     """Whether there are probabilities, whose means should be the base rates."""
-    is_likelihood = loss.form is Form.SIGMOID or is_softmax(loss)
+    is_likelihood = loss.form is LossId.SIGMOID or is_softmax(loss)
     return is_likelihood and not loss.label_weights
 
 
 def clip_of(loss: Loss) -> float:
     """Norm to which residuals are clipped, of losses that have a unit of their own."""
-    if loss.form is Form.SOFTMAX:
+    if loss.form is LossId.SOFTMAX:
         return _RESIDUALS_OF_SOFTMAX
     return min(loss.noisy_clip, loss.zero_out_bound(math.inf))
 
@@ -110,7 +110,7 @@ def target_range(loss: Loss) -> tuple[float, float]:
     """Lowest and highest target of a loss of numbers, in its units."""
     if isinstance(loss, GammaLoss):
         return 1.0, math.exp(2 * loss.half)
-    return (0.0, 1.0) if loss.form is Form.POISSON else (-1.0, 1.0)
+    return (0.0, 1.0) if loss.form is LossId.POISSON else (-1.0, 1.0)
 
 
 def knots_of(loss: Loss) -> tuple[float, ...]:
@@ -123,7 +123,7 @@ def knots_of(loss: Loss) -> tuple[float, ...]:
         n_intervals = max(finest, _KNOTS_FOR_SCALE)
         logs = np.linspace(math.log(low), math.log(high), n_intervals + 1)
         return (low, *np.exp(logs[1:-1]).tolist(), high)
-    if loss.form is Form.POISSON:
+    if loss.form is LossId.POISSON:
         return tuple(np.linspace(0.0, 1.0, _KNOTS + 1).tolist())
     return even_knots(_KNOTS)
 
@@ -325,9 +325,9 @@ class Base:
         if not loss.is_convex:  # it bends where predictions have moved
             least = _CURVATURE_OF_KINKS * loss.smoothness
             curvature = np.maximum(curvature, least)
-        if loss.form is Form.HINGE:
+        if loss.form is LossId.HINGE:
             curvature = np.full_like(curvature, _CURVATURE_OF_KINKS)
-        if loss.form is Form.QUANTILE:  # the density of the targets there
+        if loss.form is LossId.QUANTILE:  # the density of the targets there
             curvature = np.maximum(curvature, _CURVATURE_OF_KINKS)
             # It grows as the fit gets better: from that of the constant the sample's
             # part would be larger than a strong signal (200 records, R2 of .98).
@@ -342,7 +342,7 @@ class Base:
             curvature = weight * np.maximum(np.linalg.eigvalsh(hessian)[1:], 0.0)
             squares = curvature  # of a likelihood both are the same
         of_noise = tuple(curvature.tolist()), tuple(squares.tolist())
-        return cls(offset, offset, loss.raw_unit, clip, errors, *of_noise)
+        return cls(offset, offset, loss.prediction_unit, clip, errors, *of_noise)
 
 
 def released_base(

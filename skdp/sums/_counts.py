@@ -90,7 +90,7 @@ def count_bound(n_features: int) -> Bound:
     return Bound(
         zero_out=math.sqrt(n_features / 2) * (1 + 1e-12),
         replace_one=math.sqrt(2 * n_features) * (1 + 1e-12),
-    ).of_shares()
+    ).with_user_bounds()
 
 
 # --------------------- How many records have each code of some columns, as one vector
@@ -130,7 +130,7 @@ class CodeCounts(Summed):
         return Bound(
             zero_out=math.sqrt(n_columns) * (1 + 1e-12),
             replace_one=math.sqrt(2 * n_columns) * (1 + 1e-12),
-        ).of_shares()
+        ).with_user_bounds()
 
     def slack(self, layout: Layout) -> float:
         # Counts are whole units, and exact; rounded down, shares are shares still.
@@ -198,7 +198,7 @@ class Pairs:
         return Bound(
             zero_out=self.record_norm(n_features) * (1 + 1e-12),
             replace_one=self.record_distance(n_features) * (1 + 1e-12),
-        ).of_shares()
+        ).with_user_bounds()
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +348,7 @@ class StateSums(Summed):
         return Bound(
             zero_out=math.sqrt(self._parts) * (1 + 1e-12),
             replace_one=math.sqrt(2 * self._parts) * (1 + 1e-12),
-        ).of_shares()
+        ).with_user_bounds()
 
     @property
     def unit(self) -> float:
@@ -557,7 +557,7 @@ class TableSums(Summed):
         return Bound(
             zero_out=self._moved("zero_out") * (1 + 1e-12),
             replace_one=self._moved("replace_one") * (1 + 1e-12),
-        ).of_shares()
+        ).with_user_bounds()
 
     def _moved(self, adjacency: Adjacency) -> float:
         """All parts at once: one record can be the worst for each of them."""

@@ -62,7 +62,7 @@ def feature_bound(
     two_records = 2 * one_record
     entry = min(objective.entry_bound, entry_clip)
     bound = Bound(zero_out=entry * one_record, replace_one=entry * two_records)
-    return grid_bound(bound, entry, objective, residual_clip).of_shares()
+    return grid_bound(bound, entry, objective, residual_clip).with_user_bounds()
 
 
 def rows_bound(
@@ -83,7 +83,7 @@ def rows_bound(
         replace_one=2 * one_record * objective.data_norm,
     )
     bound = grid_bound(bound, objective.data_norm, objective, residual_clip)
-    return bound.of_shares()
+    return bound.with_user_bounds()
 
 
 class BoundedFeatures(FeaturesPart):
@@ -256,7 +256,7 @@ class ValueRows:
             replace_one=self.length * two_records * (1 + 1e-12),
         )
         bound = grid_bound(bound, self.length, self.objective, residual_clip)
-        return bound.of_shares()
+        return bound.with_user_bounds()
 
     @property
     def length(self) -> float:

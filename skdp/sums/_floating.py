@@ -86,7 +86,7 @@ def sensitivity_for_rules(
 ) -> float:
     """The same, or of users' shares: what defaults reckon with, and no query is."""
     bound = gradient_bound(objective, residual_clip, weights_norm, intercept_weight)
-    return bound.of_shares().under(objective.adjacency)
+    return bound.with_user_bounds().under(objective.adjacency)
 
 
 def rounding_slack(

@@ -43,13 +43,13 @@ from skdp.tables._centred import CentredMatrix
 from skdp.tables._source import (
     Block,
     Source,
-    crowding,
     has_shares,
     holds_rows,
     holds_users,
     is_stable,
+    max_overcount,
     most_entries,
-    n_places,
+    n_partitions,
     nothing,
 )
 from skdp.tables._views import Encoded
@@ -87,7 +87,7 @@ def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
     of_row = n_features * _DENSE_BYTES
     if not source.is_row_major:
         of_row = most_entries(source) * _STORED_BYTES
-    is_little = n_samples * of_row <= _MOST_KEPT * n_places(source)
+    is_little = n_samples * of_row <= _MOST_KEPT * n_partitions(source)
     return is_stable(source) or (not holds_rows(source) and is_little)
 
 
@@ -526,7 +526,7 @@ class Gradients:
         objective, clip = self.objective, self.residual_clip
         bound = gradient_bound(objective, clip, weights_norm, self.intercept_weight)
         bound = grid_bound(bound, self.length, objective, clip)
-        return bound.of_shares() if self.is_exact else bound
+        return bound.with_user_bounds() if self.is_exact else bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -677,7 +677,7 @@ class UserSum(ExactGradientSum):
     def _parts(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Each user's sums of rows times residuals, and of residuals; whole."""
         # Of a part of a source users have the numbers that they have in all of it.
-        n = round(self._objective.n_samples * crowding(self._source))
+        n = round(self._objective.n_samples * max_overcount(self._source))
         k = weights.shape[1]
         of_features = np.zeros((n, self._objective.n_features, k))
         of_constant = np.zeros((n, k))
@@ -743,7 +743,7 @@ def split_bound(
     )
     bound = Bound(zero_out=one_record, replace_one=2 * one_record)
     bound = grid_bound(bound, objective.data_norm, objective, residual_clip)
-    return bound.of_shares()
+    return bound.with_user_bounds()
 
 
 @dataclass(frozen=True)

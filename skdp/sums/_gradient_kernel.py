@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skdp._compiled import compiled, compiled_exactly
-from skdp.losses._base import Form
+from skdp.losses._base import LossId
 from skdp.losses._kernel import plain_residual_of_one, residual_of_one, weight_of
 
 # ------------------------------------------------------------------------------------
@@ -16,7 +16,7 @@ from skdp.losses._kernel import plain_residual_of_one, residual_of_one, weight_o
 
 _CHUNK = 256  # rows that stay in the nearest caches from one loop to the next
 # Plain integers, which compiled code takes as constants.
-_SIGMOID, _ERROR = int(Form.SIGMOID), int(Form.ERROR)
+_SIGMOID, _ERROR = int(LossId.SIGMOID), int(LossId.ERROR)
 
 
 @compiled

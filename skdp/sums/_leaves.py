@@ -179,7 +179,7 @@ class LeafTerms:
         one = self.facts.heaviest()[0] * math.hypot(*self._most)
         two = max(math.sqrt(2.0) * one, self._same_leaf)
         bound = Bound(zero_out=one * (1 + 1e-12), replace_one=two * (1 + 1e-12))
-        return bound.of_shares()
+        return bound.with_user_bounds()
 
 
 class Trees(Protocol):
@@ -469,7 +469,7 @@ class ModelGains(Summed):
         return unit_for(self.n_samples, MOST_GAIN)
 
     def bound(self) -> Bound:
-        return Bound(zero_out=self.norm, replace_one=2 * self.norm).of_shares()
+        return Bound(zero_out=self.norm, replace_one=2 * self.norm).with_user_bounds()
 
     def slack(self, layout: Layout) -> float:
         # Each gain of a record, or of a user's rows, is rounded to units, twice for

@@ -78,7 +78,7 @@ class MomentWeights:
         return Bound(
             zero_out=self.record_norm() * (1 + 1e-12),
             replace_one=self.record_distance() * (1 + 1e-12),
-        ).of_shares()
+        ).with_user_bounds()
 
 
 @dataclass(frozen=True)

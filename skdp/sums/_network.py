@@ -534,7 +534,7 @@ class NetworkGradients:
     def worst(self) -> Bound:
         """Bound at any weights."""
         one_record = self.gradient_clip * _ROUNDED
-        return Bound(zero_out=one_record, replace_one=2 * one_record).of_shares()
+        return Bound(zero_out=one_record, replace_one=2 * one_record).with_user_bounds()
 
 
 @dataclass(frozen=True, eq=False)

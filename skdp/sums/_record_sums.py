@@ -97,7 +97,7 @@ class RecordSum(Summed):
         low, high = self.interval
         return Bound(
             zero_out=self._largest * _ROUNDED, replace_one=(high - low) * _ROUNDED
-        ).of_shares()
+        ).with_user_bounds()
 
     @property
     def unit(self) -> float:
@@ -203,7 +203,9 @@ class ProbabilitySum(RecordSum):
             return super().bound()
         # Probabilities of a record add up to 1: they have at most that norm, and those
         # of two records are at most as far apart as two labels.
-        return Bound(zero_out=_ROUNDED, replace_one=math.sqrt(2) * _ROUNDED).of_shares()
+        return Bound(
+            zero_out=_ROUNDED, replace_one=math.sqrt(2) * _ROUNDED
+        ).with_user_bounds()
 
     def numbers(self, block: Block) -> FloatArray:
         raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.constant
@@ -304,7 +306,7 @@ class RowSum(Summed):
     def bound(self) -> Bound:
         # Of a row of norm 1; of two rows that are opposite.
         one = math.hypot(1.0, self.weight) * _ROUNDED
-        return Bound(zero_out=one, replace_one=2 * one).of_shares()
+        return Bound(zero_out=one, replace_one=2 * one).with_user_bounds()
 
     def slack(self, layout: Layout) -> float:
         # Rows are cut towards 0, and sums of whole numbers are exact.
@@ -408,7 +410,7 @@ class Scores(Summed):
             replace_one=self._moved("replace_one"),
             rating_value=self._moved(table_relation("rating_value")),
             norm=self.norm,
-        ).of_shares()
+        ).with_user_bounds()
 
     def _moved(self, adjacency: Adjacency) -> float:
         several = float(len(self.models) ** (1 / self.norm))

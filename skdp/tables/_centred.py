@@ -13,14 +13,14 @@ from scipy.sparse import csr_array, issparse
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, row_norms, with_entries
 from skdp.tables._source import (
     Block,
-    Elsewhere,
+    Remote,
     Source,
-    crowding,
-    elsewhere,
     holds_rows,
     holds_users,
+    max_overcount,
     most_entries,
-    n_places,
+    n_partitions,
+    remote,
 )
 
 # Shares in states are whole numbers of so fine a part of 1, so that sums are exact.
@@ -229,7 +229,10 @@ class CentredSource:
         self._blocks = list(self._read()) if self.holds_rows else []
         self.n_samples, self.n_features = source.n_samples, len(centring.centre)
         self.largest_block, self.is_stable = source.largest_block, self.holds_rows
-        self.is_of_users, self.crowding = holds_users(source), crowding(source)
+        self.is_of_users, self.max_overcount = (
+            holds_users(source),
+            max_overcount(source),
+        )
         rows = [block.X.X for block in self._blocks]
         if not self.holds_rows:
             rows = [self.nothing().X.X]
@@ -243,14 +246,14 @@ class CentredSource:
         return iter(self._blocks) if self.holds_rows else self._read()
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where the records are added up; None if they come here."""
-        return elsewhere(self._source)
+        return remote(self._source)
 
     @property
-    def n_places(self) -> int:
+    def n_partitions(self) -> int:
         """In how many places lies what is kept of the rows."""
-        return n_places(self._source)
+        return n_partitions(self._source)
 
     @property
     def most_entries(self) -> int:

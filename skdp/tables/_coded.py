@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp._row_threads import by_blocks
-from skdp.tables._source import Block, Elsewhere, Source, elsewhere, is_stable, nothing
+from skdp.tables._source import Block, Remote, Source, is_stable, nothing, remote
 
 # Norms are taken to be longer by as much as their rounding could hide.
 _ROUNDED = 1 + 1e-12
@@ -196,9 +196,9 @@ class CodeSource:
         return type(self), (self._source, self._basis)
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where the records are added up; None if they come here."""
-        return elsewhere(self._source)
+        return remote(self._source)
 
     @cached_property
     def _blocks(self) -> list[Block]:

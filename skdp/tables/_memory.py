@@ -14,16 +14,16 @@ from scipy.sparse import csr_array, issparse, vstack
 from skdp._arrays import FloatArray, IntArray
 from skdp.tables._source import (
     Block,
-    Elsewhere,
+    Remote,
     Source,
     counted,
-    crowding,
-    elsewhere,
     has_shares,
     holds_rows,
     holds_users,
     is_stable,
+    max_overcount,
     nothing,
+    remote,
 )
 
 # ---------------- Records held in memory: NumPy arrays (dense) and SciPy CSR (sparse)
@@ -238,9 +238,9 @@ class WithOffset:
         return type(self), (self.records, self.offset_of)
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where the records are added up; None if they come here."""
-        return elsewhere(self.records)
+        return remote(self.records)
 
     def blocks(self) -> Iterator[Block]:
         yield from self.records.blocks()
@@ -280,7 +280,7 @@ def held(source: Source, *, with_shares: bool = False) -> Block:
         return _of_records(source.whole())
     if type(source) is UserSource:
         return source.whole()
-    if type(source) is HeldSource:
+    if type(source) is CachedSource:
         return source.whole()
     if is_of_users:
         return _joined([*source.blocks()] or [nothing(source)])
@@ -307,7 +307,7 @@ def _rows_for_records() -> TypeError:
     )
 
 
-class HeldSource:
+class CachedSource:
     """A source that is read once, when it is first asked for records, and then kept.
 
     Whatever order the reading has, it is the order from then on.
@@ -326,16 +326,19 @@ class HeldSource:
         self.n_samples, self.n_features = source.n_samples, source.n_features
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
-        self.is_of_users, self.crowding = holds_users(source), crowding(source)
+        self.is_of_users, self.max_overcount = (
+            holds_users(source),
+            max_overcount(source),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Of what it is made: rows stay where they are.
         return type(self), (self._source,)
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where the records are added up; None if they come here, or have come."""
-        return elsewhere(self._source) if self._records is None else None
+        return remote(self._source) if self._records is None else None
 
     def nothing(self) -> Block:
         return nothing(self._source)
@@ -358,7 +361,9 @@ class HeldSource:
 
 def in_memory(source: Source) -> Source:
     """A source that reads another one once at most."""
-    return source if type(source) in (MemorySource, UserSource) else HeldSource(source)
+    return (
+        source if type(source) in (MemorySource, UserSource) else CachedSource(source)
+    )
 
 
 def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:

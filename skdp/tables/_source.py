@@ -78,12 +78,12 @@ def holds_users(source: Any) -> bool:
 LEAST_PART = 0.6
 
 
-def crowding(source: Any) -> float:
+def max_overcount(source: Any) -> float:
     """How many times `n_samples` there may be at most; public.
 
     Above 1 of a part of users that has a stated size, and any number of them.
     """
-    found: float = getattr(source, "crowding", 1.0)
+    found: float = getattr(source, "max_overcount", 1.0)
     return found
 
 
@@ -111,7 +111,7 @@ def counted(values: FloatArray, present: NDArray[Any] | None) -> FloatArray:
     return values
 
 
-class Elsewhere(Protocol):
+class Remote(Protocol):
     """Where records are that are better added up there."""
 
     def sums(self, query: Any, source: Any, rows: IntArray | None) -> Any:
@@ -122,15 +122,15 @@ class Elsewhere(Protocol):
         ...
 
 
-def elsewhere(source: Any) -> Elsewhere | None:
+def remote(source: Any) -> Remote | None:
     """Where the records of a source are added up; None if they come here."""
-    found: Elsewhere | None = getattr(source, "elsewhere", None)
+    found: Remote | None = getattr(source, "remote", None)
     return found
 
 
-def n_places(source: Any) -> int:
+def n_partitions(source: Any) -> int:
     """In how many places lies what is kept of a source's rows; public."""
-    return getattr(source, "n_places", 1)
+    return getattr(source, "n_partitions", 1)
 
 
 def most_entries(source: Source) -> int:

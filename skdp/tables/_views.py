@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from skdp._arrays import FloatArray, clip_entries, clip_rows, columns_at, row_norms
 from skdp.tables._source import (
     Block,
-    Elsewhere,
+    Remote,
     Source,
-    crowding,
-    elsewhere,
     holds_rows,
     holds_users,
     is_stable,
+    max_overcount,
     most_entries,
-    n_places,
+    n_partitions,
     nothing,
+    remote,
 )
 
 # --------------- Sources that show another source's rows changed, each row on its own
@@ -39,7 +39,10 @@ class _View(ABC):
         self.largest_block = source.largest_block
         self.is_row_major = source.is_row_major
         self.is_stable, self.holds_rows = is_stable(source), holds_rows(source)
-        self.is_of_users, self.crowding = holds_users(source), crowding(source)
+        self.is_of_users, self.max_overcount = (
+            holds_users(source),
+            max_overcount(source),
+        )
         self.amplification = getattr(source, "amplification", 1.0)
         self.cells = getattr(source, "cells", 0)
 
@@ -48,14 +51,14 @@ class _View(ABC):
             yield self._changed_block(block)
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         """Where the records are added up; None if they come here."""
-        return elsewhere(self._source)
+        return remote(self._source)
 
     @property
-    def n_places(self) -> int:
+    def n_partitions(self) -> int:
         """In how many places lies what is kept of the rows."""
-        return n_places(self._source)
+        return n_partitions(self._source)
 
     @property
     def most_entries(self) -> int:
@@ -257,7 +260,7 @@ def _piece(block: Block, rows: slice) -> Block:
 # -------------------------------------- A stream: parts that arrive one after another
 
 
-class Arriving:
+class ChunkSource:
     """The records, or users, of all parts of a stream, most of which are to come.
 
     Parameters
@@ -295,7 +298,7 @@ class Arriving:
 
 def parts_of(source: Any, size: int) -> Iterator[Any]:
     """Parts of a stream as they arrive; of a table, runs of `size` records."""
-    if isinstance(source, Arriving):
+    if isinstance(source, ChunkSource):
         return source.parts()
     if holds_users(source):
         raise TypeError(

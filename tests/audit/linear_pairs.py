@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.losses._base import Form
+from skdp.losses._base import LossId
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.solvers.neighbours import extremes, random_targets
@@ -82,4 +82,4 @@ def _row(objective, direction):
 def _labels(loss):
     """Two targets as far apart as can be, first that of the larger residual."""
     low, high = extremes(loss)
-    return (low, high) if loss.form == Form.ERROR else (high, low)
+    return (low, high) if loss.form == LossId.ERROR else (high, low)

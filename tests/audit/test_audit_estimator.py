@@ -27,7 +27,7 @@ from skdp.audit import AuditDisplay, audit_estimator
 from skdp.audit import _runs as runs_module
 from skdp.audit._exact import NullRecord, without
 from skdp.audit._runs import Runs, gathered, outputs_of
-from skdp.audit._statistics import noiseless, repeats, told_by_low_bits
+from skdp.audit._statistics import low_bits_differ, noiseless, repeats
 from skdp.columns import Range
 from skdp.privacy.release._door import audited_by
 from skdp.privacy.release._query import Bound
@@ -425,18 +425,18 @@ def test_low_bits_of_sums_and_of_means():
         runs_of(s + x.astype(np.float32).astype(float))
         for s, x in zip(sums, noise, strict=True)
     ]
-    assert told_by_low_bits(*short, 77) == ["c0"]
+    assert low_bits_differ(*short, 77) == ["c0"]
     means = [runs_of(runs.table / 77) for runs in short]
-    assert told_by_low_bits(*means, 77) == ["c0"]
+    assert low_bits_differ(*means, 77) == ["c0"]
     sound = [runs_of(s + x) for s, x in zip(sums, noise, strict=True)]
-    assert told_by_low_bits(*sound, 77) == []
+    assert low_bits_differ(*sound, 77) == []
     grid = [runs_of(np.round(s + x, 1)) for s, x in zip(sums, noise, strict=True)]
-    assert told_by_low_bits(*grid, 77) == []
+    assert low_bits_differ(*grid, 77) == []
     on_grid = [
         runs_of(np.rint(2.0**20 * (s + x)) / 2.0**20)
         for s, x in zip(sums, noise, strict=True)
     ]
-    assert told_by_low_bits(*on_grid, 77) == []
+    assert low_bits_differ(*on_grid, 77) == []
 
 
 def test_a_combination_without_noise_is_found():

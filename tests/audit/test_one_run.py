@@ -467,7 +467,7 @@ def test_canaries_of_ones_own_and_scores_of_ones_own():
 
 def test_what_coins_say_is_what_is_fitted():
     pairs = CanaryPairs(np.eye(3), [1, 1, 1], -np.eye(3), [0, 0, 0])
-    rows, labels = pairs.as_coins_say(np.array([1, 0, 1]))
+    rows, labels = pairs.by_coins(np.array([1, 0, 1]))
     np.testing.assert_array_equal(np.diag(rows), [1, -1, 1])
     np.testing.assert_array_equal(labels, [1, 0, 1])
 

@@ -68,7 +68,7 @@ def test_these_queries_state_bounds_of_users():
     known |= {"_record_sums"}  # audited in test_centred_descent.py
     known |= {"_leaves", "_network"}  # in test_users_of_models.py
     assert stated == known | {"_floating"}
-    assert Bound(zero_out=2.0, replace_one=1.0).of_shares().replace_user == 2.0
+    assert Bound(zero_out=2.0, replace_one=1.0).with_user_bounds().replace_user == 2.0
     for bound in (Bound(zero_out=2.0, replace_one=1.0), Bound(zero_out=1.0)):
         for relation in RELATIONS:
             with pytest.raises(UnboundedQueryError):

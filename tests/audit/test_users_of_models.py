@@ -23,7 +23,7 @@ from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms, LossFacts, ModelG
 from skdp.sums._network import ExactNetworkSum, Gridded
 from skdp.tables import _memory
 from skdp.tables._memory import (
-    HeldSource,
+    CachedSource,
     MemorySource,
     UserSource,
     WithOffset,
@@ -359,7 +359,11 @@ def test_users_who_are_read_once_and_kept_have_the_same_bits(relation):
     case = of_users(case, relation)
     source = dealt(case.source((0, 1.0, ())))
     kept = in_memory(Streamed(source))
-    assert (type(kept), kept.n_samples, kept.is_of_users) == (HeldSource, N_USERS, True)
+    assert (type(kept), kept.n_samples, kept.is_of_users) == (
+        CachedSource,
+        N_USERS,
+        True,
+    )
     one, other = (case.run(own, Replay(3)) for own in (source, kept))
     assert boosting.bytes_of(one) == boosting.bytes_of(other)
     with pytest.raises(TypeError, match="each row for a record"):

@@ -124,13 +124,13 @@ def test_factors_of_a_stable_source_are_found_once(monkeypatch):
 def test_who_is_stable():
     X, y = outlier_last(1.0)
 
-    class Elsewhere(MemorySource):
+    class Remote(MemorySource):
         """May read its blocks from anywhere."""
 
     memory, rolling = MemorySource(X, y), Rolling(X, y)
     assert is_stable(memory)
     assert is_stable(Bucket(2, [Block(X, y)]))
-    assert not is_stable(Elsewhere(X, y))
+    assert not is_stable(Remote(X, y))
     assert not is_stable(rolling)  # declares nothing
     for source in (memory, rolling):
         views = EntriesClipped(source, 1.0), ConstantColumn(source, 1.0)

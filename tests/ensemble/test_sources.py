@@ -9,7 +9,7 @@ import pytest
 
 from skdp.ensemble import _boosting
 from skdp.ensemble._trees import read_to_predict
-from skdp.tables._memory import HeldSource
+from skdp.tables._memory import CachedSource
 from skdp.tables._source import Block
 from tests.ensemble.boosted import decision, labels_of, quietly, table, unfitted
 
@@ -113,6 +113,6 @@ def test_codes_are_kept_and_rows_are_not():
         lambda rows: np.ones((len(rows), 3), dtype=np.uint8),
         3,
     )
-    block = HeldSource(source).whole()
+    block = CachedSource(source).whole()
     assert (block.X.dtype, block.X.shape) == (np.uint8, (350, 3))
     assert block.X.flags.c_contiguous

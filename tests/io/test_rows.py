@@ -55,7 +55,7 @@ def test_single_precision_stays(tmp_path):
 
 
 def blocks_of(source, targets=None):
-    row = source.stand_in().to_numpy()
+    row = source.sample_row().to_numpy()
     rows = StreamRows(source, source.reading(), lambda X: X, row.shape[1], row.dtype)
     return source.during(lambda: list(rows.with_targets(targets).blocks()))
 

@@ -90,7 +90,7 @@ class Signs(tables.Says):
         return np.column_stack([1 - self._said(X), self._said(X)])
 
 
-class Places(Signs):
+class RowPositions(Signs):
     """Stands for a matrix product: what is predicted depends on places."""
 
     def _said(self, X):
@@ -104,7 +104,7 @@ class Lengths(Signs):
         return (super()._said(X) + len(X)) % 2.0
 
 
-class Refuses(Places):
+class Refuses(RowPositions):
     """Raises for one value."""
 
     def _said(self, X):
@@ -143,7 +143,7 @@ def _fitted():
     both = fitted["numbers"][0], other
     return {
         **fitted,
-        "by places": (Places(), "y", "accuracy"),
+        "by places": (RowPositions(), "y", "accuracy"),
         "refuses": (Refuses(), "y", "balanced_accuracy"),
         "compared": (both, "y", Disagreements()),
     }
@@ -378,7 +378,7 @@ def described(source, adjacency):
 
 
 ASKED = {
-    "by places": scored(Places(), "accuracy"),
+    "by places": scored(RowPositions(), "accuracy"),
     "by lengths": scored(Lengths(), "accuracy"),
     "refuses": scored(Refuses(), "balanced_accuracy"),
     "signs": scored(Signs(), "roc_auc"),

@@ -26,7 +26,7 @@ from skdp import (
 from skdp.exceptions import READ_FAILED, BudgetExceeded, Refused, SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._passes import rows_of
-from skdp.io._session import Places, RowBatch, Session
+from skdp.io._session import RowBatch, RowPositions, Session
 from skdp.io._takes import SourceScores
 from skdp.model_selection import _candidates, resolve_scoring
 from tests.io.places import (
@@ -208,7 +208,7 @@ def test_no_record_changes_the_place_of_another(tmp_path):
     assert moved(over(ParquetSource), tmp_path) == (0, 0)
 
 
-class CountsReadable(Places):
+class CountsReadable(RowPositions):
     """Places among the rows that can be read."""
 
     def of(self, batches):
@@ -234,7 +234,7 @@ def test_counting_readable_rows_is_caught(tmp_path):
 
 
 def test_a_bit_is_held_for_each_row():
-    part = Places(np.ones(10**6, dtype=bool))
+    part = RowPositions(np.ones(10**6, dtype=bool))
     assert len(part) == 10**6
     assert part._bits.nbytes == 125_000
     assert list(part.of(iter(()))) == []

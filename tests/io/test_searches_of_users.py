@@ -33,7 +33,7 @@ from skdp import (
 from skdp._users import number_of
 from skdp.io._external import TableSource
 from skdp.io._external_users import UserIds, UserShares
-from skdp.io._session import Slots
+from skdp.io._session import UserBuckets
 from skdp.model_selection._candidates import LEAST_PART
 from skdp.model_selection._methods import best_of
 from skdp.privacy.release import _answers as answers_module
@@ -132,7 +132,7 @@ def parts_of(frame, path, sizes=(25, 15), n_slots=N_SLOTS, way="file"):
     for size in sizes:
         part = source.taking(order[start : start + size])
         assert part.n_samples == len(part) == part.shape[0] == size
-        assert part.crowding == n_slots / size
+        assert part.max_overcount == n_slots / size
         rows = source.during(
             lambda part=part: list(part.rows(part.reading(), ("id", "key")))
         )
@@ -299,7 +299,7 @@ def test_twin_that_divides_rows_in_place_of_users_is_found(tmp_path, monkeypatch
         for batch in batches:
             yield batch.at(np.flatnonzero(is_in[np.arange(len(batch)) % self._n_slots]))
 
-    monkeypatch.setattr(Slots, "of", of)
+    monkeypatch.setattr(UserBuckets, "of", of)
     assert found_by("composition", "zero_out") > 1.1
 
 
@@ -372,8 +372,8 @@ def test_rounding_is_charged_for_as_many_as_there_may_be(name, tmp_path, monkeyp
 
     def spied(self, query, layout):
         found = charged(self, query, layout)
-        assert found == self._grant.crowding * query.slack(layout)
-        seen.append((self._grant.crowding, self._source.n_samples))
+        assert found == self._grant.max_overcount * query.slack(layout)
+        seen.append((self._grant.max_overcount, self._source.n_samples))
         return found
 
     monkeypatch.setattr(Answers, "_slack", spied)
@@ -504,4 +504,4 @@ def test_parts_are_taken_of_users_only_where_they_have_ids(tmp_path):
     frame = people([1] * N_SLOTS)
     of_rows = places.in_files(frame, tmp_path / "r")
     assert isinstance(of_rows, TableSource)
-    assert of_rows.taking(np.arange(3)).crowding == 1.0
+    assert of_rows.taking(np.arange(3)).max_overcount == 1.0

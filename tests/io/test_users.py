@@ -386,7 +386,7 @@ def test_no_row_depends_on_how_many_are_beside_it(name, tmp_path):
     for batch_size in (1, 2, 7, 1 << 14):
         facts = facts_of(frame, batch_size=batch_size)
         source = steps.transform(places.in_files(frame, tmp_path / "f", **facts))
-        rows = to_read(source, source.stand_in()).with_targets(None)
+        rows = to_read(source, source.sample_row()).with_targets(None)
         blocks = source.during(lambda rows=rows: list(rows.blocks()))
         shown.append(np.concatenate([block.X for block in blocks]).tobytes())
     assert len(set(shown)) == 1
@@ -569,8 +569,8 @@ def test_twin_of_dask_whose_workers_add_up_rows_as_records_is_found(tmp_path):
 
     assert told(make, pair, "zero_out") <= 1 + ROUNDING
     with pytest.MonkeyPatch.context() as patch:
-        there = property(lambda self: self.rows.table.elsewhere)
-        patch.setattr(StreamSource, "elsewhere", there)
+        there = property(lambda self: self.rows.table.remote)
+        patch.setattr(StreamSource, "remote", there)
         assert told(make, pair, "zero_out") > 1.5
 
 

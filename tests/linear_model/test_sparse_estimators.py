@@ -191,7 +191,7 @@ def test_as_one_of_several_fits_auto_still_selects_where_selections_are_better()
 def test_which_solver_is_one_of_several(changes, solver):
     facts = {"solver": "auto", "n_nonzero_coefs": 2} | changes
     model = regression(**facts)
-    model._be_one_of_several()
+    model._use_composable_noise()
     assert model.solver == solver
 
 

@@ -35,7 +35,7 @@ class Linear:
     smoothness: ClassVar[float] = 0.0
     curvature_trace: ClassVar[float] = 1.0
     is_convex: ClassVar[bool] = True
-    raw_unit: ClassVar[float] = 1.0
+    prediction_unit: ClassVar[float] = 1.0
     label_weights: ClassVar[tuple[float, ...]] = ()
 
     def residual(self, y, raw):

@@ -229,7 +229,7 @@ def test_default_flow_time_balances_noise_and_bias(loss, law):
     objective = replace(OBJECTIVE, loss=loss, adjacency="replace_one")
     solver = resolved(objective, law=law)
     z = 1.0 if law == "spherical" else 1 / gaussian_mu(1.0, 1e-6)
-    norm = 5 * loss.raw_unit
+    norm = 5 * loss.prediction_unit
 
     def cost(flow):
         noise = query_sensitivity(objective) * flow / objective.n_samples

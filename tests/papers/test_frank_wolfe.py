@@ -541,7 +541,7 @@ def test_defaults_follow_from_public_facts_only():
     solver = resolved()
     assert solver == resolved()
     assert 10 <= solver.n_steps <= 500
-    reach = solver.l1_radius * OBJECTIVE.entry_bound / LOGISTIC.raw_unit
+    reach = solver.l1_radius * OBJECTIVE.entry_bound / LOGISTIC.prediction_unit
     assert 0.5 <= reach <= 10
     more = resolved(replace(OBJECTIVE, n_samples=20_000))
     assert more.n_steps > solver.n_steps

@@ -33,7 +33,7 @@ from skdp.privacy.release._query import Bound
 from skdp.solvers._base import Progress
 from skdp.sums._gradient import Gradients
 from skdp.tables._memory import MemorySource
-from skdp.tables._views import Arriving
+from skdp.tables._views import ChunkSource
 from tests import door
 from tests.spies import NoNoise, SpyNoise
 
@@ -310,7 +310,7 @@ def test_the_grid_is_charged_for_each_sum_a_record_is_in(
 
 
 def test_records_are_forgotten_when_a_part_has_been_answered_about():
-    arriving = Arriving(source(0, n=4), 3)
+    arriving = ChunkSource(source(0, n=4), 3)
     answers = asked(parts_of(4, 3, 2, 500), NoiseSource(0), arriving)
     query = Gradients(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
     arriving.give(part := source(1, n=4))
@@ -337,7 +337,7 @@ def test_broken_twins_of_the_joint_bound_are_caught(name, monkeypatch):
 
 
 def test_a_stream_gives_parts_of_any_smaller_size():
-    arriving = Arriving(source(0, n=4), 3)
+    arriving = ChunkSource(source(0, n=4), 3)
     answers = asked(parts_of(4, 3, 1, 500), NoiseSource(0), arriving)
     query = Gradients(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
     for n in (4, 1, 3):

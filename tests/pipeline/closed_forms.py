@@ -60,5 +60,5 @@ class SpyStep(BaseEstimator):
             adds_in_squares=self.adds and self.delta > 0,
         )
 
-    def _be_one_of_several(self):
+    def _use_composable_noise(self):
         pass

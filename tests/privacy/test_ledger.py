@@ -200,11 +200,11 @@ def test_folder_is_no_ledger(tmp_path):
 def test_relative_path_survives_a_change_of_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ledger = BudgetLedger("study.db", **VALUES)
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "remote").mkdir()
+    monkeypatch.chdir(tmp_path / "remote")
     spend(ledger)
     assert ledger.path == str(tmp_path / "study.db")
-    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert list((tmp_path / "remote").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["a b.db", "100%25?x#y.db", "日本.db", "it's.db"])
@@ -283,8 +283,8 @@ def test_other_files_of_the_folder_are_left_alone(tmp_path, recwarn):
         connection.commit()
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
     # What another process that creates the same ledger has not named yet.
-    (tmp_path / "elsewhere").mkdir()
-    made = BudgetLedger(tmp_path / "elsewhere" / "study.db", **VALUES)
+    (tmp_path / "remote").mkdir()
+    made = BudgetLedger(tmp_path / "remote" / "study.db", **VALUES)
     Path(made.path).rename(tmp_path / f"{_store._DRAFT}abc")
     before = {path: path.stat() for path in tmp_path.iterdir() if path.exists()}
     warnings.simplefilter("always")

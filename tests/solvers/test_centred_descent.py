@@ -51,7 +51,12 @@ from skdp.solvers._centred_rows import (
     largest_variance,
     state_variances,
 )
-from skdp.solvers._default_rules import LEAST_STRENGTH, Pace, Shares, share_of_states
+from skdp.solvers._default_rules import (
+    LEAST_SIGNAL_TO_NOISE,
+    Pace,
+    Shares,
+    share_of_states,
+)
 from skdp.solvers._exact import solve
 from skdp.solvers._released_histograms import (
     FeatureMoments,
@@ -348,7 +353,7 @@ def test_only_null_records_return_normally():
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("strength", [LEAST_STRENGTH, 300.0, 1e4, 1e7, math.inf])
+@pytest.mark.parametrize("strength", [LEAST_SIGNAL_TO_NOISE, 300.0, 1e4, 1e7, math.inf])
 def test_shares_add_up_and_steps_are_stable(loss, strength):
     shares = Shares.of(loss, strength, share_of_states(strength, 14))
     assert sum(vars(shares).values()) + shares.descent == pytest.approx(1)
@@ -562,7 +567,7 @@ def test_predictions_of_noise_have_the_variance_of_their_states():
     assert np.std(ratios) == pytest.approx(deviation, rel=0.03)
 
 
-@pytest.mark.parametrize("strength", [LEAST_STRENGTH, 300.0, 1e4, 1e7])
+@pytest.mark.parametrize("strength", [LEAST_SIGNAL_TO_NOISE, 300.0, 1e4, 1e7])
 @pytest.mark.parametrize("error", [-1.0, 0.0, 0.01, 0.3, 1.0])
 def test_later_steps_go_farther_where_errors_are_few_and_stay_stable(strength, error):
     loss = LogisticLoss()

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from scipy.stats import norm
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.losses._base import Form
+from skdp.losses._base import LossId
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
 from skdp.privacy.noise._noise import NoiseSource
@@ -51,10 +51,10 @@ class Flat:
 
     n_outputs = 1
     smoothness = 0.25
-    raw_unit = 1.0
+    prediction_unit = 1.0
     noisy_clip = math.inf
     is_convex = True
-    form, form_constants = Form.ERROR, (0.0, 0.0)  # errors clipped to nothing
+    form, form_constants = LossId.ERROR, (0.0, 0.0)  # errors clipped to nothing
     label_weights = ()
 
     def residual(self, y, raw):

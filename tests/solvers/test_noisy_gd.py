@@ -10,7 +10,7 @@ import pytest
 
 from skdp.exceptions import SourceError
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.losses._base import Form
+from skdp.losses._base import LossId
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy.noise._noise import NoiseSource
@@ -33,10 +33,10 @@ class Flat:
 
     n_outputs = 1
     smoothness = 0.25
-    raw_unit = 1.0
+    prediction_unit = 1.0
     noisy_clip = math.inf
     is_convex = True
-    form, form_constants = Form.ERROR, (0.0, 0.0)  # errors clipped to nothing
+    form, form_constants = LossId.ERROR, (0.0, 0.0)  # errors clipped to nothing
     label_weights = ()
 
     def residual(self, y, raw):
@@ -287,7 +287,9 @@ def test_a_diverging_run_ends_like_any_other(loss, params, entry):
 
 
 def test_broken_twin_without_the_box_is_found_out(monkeypatch):
-    monkeypatch.setattr("skdp.solvers._steps.boxed", lambda values, limit: values)
+    monkeypatch.setattr(
+        "skdp.solvers._steps.projected_onto_box", lambda values, limit: values
+    )
     objective = replace(OBJECTIVE, n_samples=60, n_features=8, alpha=50.0)
     solver = resolved(objective, n_steps=6, step_size=1e214)
     source = MemorySource(np.full((60, 8), 3e99), np.arange(60.0) % 2)

@@ -452,7 +452,7 @@ def test_bounds_are_given_for_tables_alone():
     bound = TERMS[0].bound()
     assert bound.norm == 2
     of_records = Bound(zero_out=bound.zero_out, replace_one=bound.replace_one)
-    assert bound == of_records.of_shares()
+    assert bound == of_records.with_user_bounds()
 
 
 @pytest.mark.parametrize("origin", [1e18, 1e200, math.inf, math.nan, -1.0])

@@ -111,7 +111,7 @@ class There:
     n_samples, n_features = N, D
 
     def __init__(self):
-        self.elsewhere = self
+        self.remote = self
         self.asked = 0
 
     def sums(self, query, source, rows):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, vstack
 
-from skdp.tables._memory import HeldSource, MemorySource, WithOffset, held, in_memory
+from skdp.tables._memory import CachedSource, MemorySource, WithOffset, held, in_memory
 from skdp.tables._source import Block
 
 
@@ -43,7 +43,7 @@ def test_layout_depends_on_public_facts_only():
     assert MemorySource(ones, y).largest_block == MemorySource(zeros, y).largest_block
 
 
-class Elsewhere:
+class Remote:
     """A source that is not in memory: blocks of few rows, some without null records.
 
     Every reading shows the blocks in another order.
@@ -73,7 +73,7 @@ def test_held_is_all_records_wherever_they_are(storage, absent):
     present[absent] = False
     here = MemorySource(csr_array(X) if storage == "csr" else X, y, present)
     assert held(here).X is here._X
-    copied = held(Elsewhere(here, [2, 5]))
+    copied = held(Remote(here, [2, 5]))
     rows = copied.X.toarray() if storage == "csr" else copied.X
     assert np.array_equal(rows, X)
     assert np.array_equal(copied.y, y)
@@ -90,19 +90,19 @@ def records(n=9):
 
 def test_a_held_source_is_read_once_and_keeps_its_order():
     codes, y = records()
-    elsewhere = Elsewhere(MemorySource(codes, y), [2, 5])
-    source = in_memory(elsewhere)
+    remote = Remote(MemorySource(codes, y), [2, 5])
+    source = in_memory(remote)
     assert source.is_stable
-    assert elsewhere.n_readings == 0
+    assert remote.n_readings == 0
     for _ in range(2):
         shown = np.concatenate([block.X for block in source.blocks()])
         assert np.array_equal(shown, codes)
     whole = held(source)
     assert whole.X.dtype == np.uint8
     assert held(source).X is held(WithOffset(source, None)).X is whole.X
-    assert elsewhere.n_readings == 1
+    assert remote.n_readings == 1
     # Broken twin: read anew, the records stand elsewhere.
-    assert not np.array_equal(held(elsewhere).X, codes)
+    assert not np.array_equal(held(remote).X, codes)
 
 
 def test_what_is_in_memory_is_held_as_it_is():
@@ -114,14 +114,14 @@ def test_what_is_in_memory_is_held_as_it_is():
 @pytest.mark.parametrize("n", [7, 12])
 def test_records_that_do_not_come_are_null_and_others_too_many(n):
     codes, y = records()
-    block = held(Elsewhere(MemorySource(codes, y), [2, 5], n_samples=n))
+    block = held(Remote(MemorySource(codes, y), [2, 5], n_samples=n))
     assert len(block.y) == n
     assert np.array_equal(block.X[:9], codes[:n])
     present = np.ones(n, dtype=bool) if block.present is None else block.present
     assert np.array_equal(present, np.arange(n) < 9)
 
 
-class Watched(HeldSource):
+class Watched(CachedSource):
     """Blocks that are made when they are asked for."""
 
     def __init__(self, n_blocks, rows, columns):
@@ -139,7 +139,7 @@ def test_codes_are_there_once_while_they_are_read():
     source = Watched(40, 20_000, 50)
     size = source.n_samples * (source.n_features + 8 + 1)
     tracemalloc.start()
-    block = held(HeldSource(source))
+    block = held(CachedSource(source))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # Codes, targets, who is present, and a few blocks of a fortieth each.

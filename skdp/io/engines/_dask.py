@@ -42,7 +42,7 @@ from skdp.io._parts import (
 from skdp.io._reading import arrow
 from skdp.io._session import Snapshot, refused
 from skdp.sums._exact import Summed, Sums, added
-from skdp.tables._source import Elsewhere
+from skdp.tables._source import Remote
 
 # ------------------------------------------------------------------------------------
 # Parts of a source on the workers of a Dask cluster: asked together, counted once
@@ -508,11 +508,11 @@ class DaskSource(TableSource):
         return (*self._parts.assumed_public(self.groups), *super().assumed_public)
 
     @property
-    def elsewhere(self) -> Elsewhere | None:
+    def remote(self) -> Remote | None:
         return self if self._places is None else None
 
     @property
-    def n_places(self) -> int:
+    def n_partitions(self) -> int:
         return self._parts.n_workers if self._places is None else 1
 
     def sums(self, query: Summed, source: Any, rows: IntArray | None) -> Sums:

@@ -126,8 +126,8 @@ def power_of_event(event: Event, n_records: int = 1) -> PowerCurve:
     Exact for Gaussian events; for others as tight as what accounting knows of them.
     """
     mu = math.sqrt(event.gdp_mu_squared)
-    boxed = event.pure_epsilon > 0 or event.box_delta > 0
-    if math.isfinite(event.mu_squared) and not boxed:
+    projected_onto_box = event.pure_epsilon > 0 or event.box_delta > 0
+    if math.isfinite(event.mu_squared) and not projected_onto_box:
         # Gaussian all through: nothing is tighter than the one number.
         return PowerCurve(mu, np.empty(0), np.empty(0), n_records)
     if math.isinf(event.pure_epsilon):

@@ -26,13 +26,13 @@ from skdp.privacy.accounting._events import (
 from skdp.privacy.accounting._relations import Relation
 
 # What a trial may cost: a mu, or a pure epsilon.
-Strength = GaussianEvent | PureEvent
+EventCost = GaussianEvent | PureEvent
 
 # Sums of doubles may pass the whole by this much; calibration leaves a wider margin.
 _ROUNDING = 1e-12
 
 
-def cost_over(event: Event, strength: Strength) -> float:
+def cost_over(event: Event, strength: EventCost) -> float:
     """What an event costs over what is allowed, in units of epsilon or of mu."""
     if isinstance(strength, PureEvent):
         is_pure = event.mu_squared == 0 and event.box_delta == 0
@@ -55,7 +55,7 @@ class Allowance:
         self,
         adjacency: Relation,
         unit: str,
-        strength: Strength | None = None,
+        strength: EventCost | None = None,
         *,
         allow_nonprivate: bool = False,
     ) -> None:

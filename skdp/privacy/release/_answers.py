@@ -33,7 +33,7 @@ from skdp.privacy.release._plan import (
 )
 from skdp.privacy.release._query import Inside, Layout, Query
 from skdp.tables._memory import MOST_ROWS_OF_A_USER
-from skdp.tables._source import crowding, elsewhere
+from skdp.tables._source import max_overcount, remote
 from skdp.tables._views import buckets, parts_of
 
 # ------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def exact_answer(
     rows : ndarray of int64 or None
         In rising order; None for all records.
     """
-    place, whole = elsewhere(source), whole_of(query)
+    place, whole = remote(source), whole_of(query)
     if place is None or whole is None:
         return query.total(opened(query), rows)
     answer: FloatArray = whole.from_whole(source, place.sums(whole, source, rows))
@@ -186,13 +186,14 @@ class Grant:
     """An event on the books, and the noise it was declared with; public.
 
     `noise_multiplier` is the plan's, 0.0 without noise; `relation` is that of
-    neighbours. There may be `crowding` times as many records as the plan was made for.
+    neighbours. There may be `max_overcount` times as many records as the plan was
+    made for.
     """
 
     event: Event
     noise_multiplier: float
     relation: Relation
-    crowding: float = 1.0
+    max_overcount: float = 1.0
 
 
 def answered(ask: Callable[[], T]) -> T:
@@ -425,7 +426,7 @@ class Answers(ABC):
 
     def _slack(self, query: Query, layout: Layout) -> float:
         """What floating point adds, at most in proportion to the number of records."""
-        return self._grant.crowding * query.slack(layout)
+        return self._grant.max_overcount * query.slack(layout)
 
     def _scaled(
         self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
@@ -489,7 +490,7 @@ class LocalAnswers(Answers):
         part = sums.part()
         layout = _layout_of(part, self.relation)
         # Each part has a room of its own.
-        bound = self._bound(query, line) + crowding(part) * query.slack(layout)
+        bound = self._bound(query, line) + max_overcount(part) * query.slack(layout)
         exact = sums.weighted(query, bound)
         multiplier = line.multiplier(self.noise_multiplier)
         joint = sums.sample.on_grid(law, multiplier, exact.size)

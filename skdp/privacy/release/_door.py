@@ -34,7 +34,7 @@ from skdp.privacy.release._shared import (
     is_rehearsing,
     owners_now,
 )
-from skdp.tables._source import LEAST_PART, crowding, has_room, holds_users
+from skdp.tables._source import LEAST_PART, has_room, holds_users, max_overcount
 
 # ---------------------------------- Whoever audits a fit: what a door must know of it
 # Within an audit nothing is released: what a fit would hand to its noise is written
@@ -269,7 +269,7 @@ class Door:
             # A trial's search has paid for it.
             if not isinstance(self._ledger, Allowance):
                 owners.books(event, self._budget.delta, self._ledger)
-            grant = Grant(event, multiplier, self.relation, crowding(source))
+            grant = Grant(event, multiplier, self.relation, max_overcount(source))
             return RehearsedShares(plan, source, grant, owners)
         if not notes_only:
             _check_room(source)
@@ -278,7 +278,7 @@ class Door:
                 event, adjacency=self.relation, budget=self._budget, label=label
             )
         self._is_open = False
-        grant = Grant(event, multiplier, self.relation, crowding(source))
+        grant = Grant(event, multiplier, self.relation, max_overcount(source))
         if notes_only:
             if plan is None or not is_finite:
                 return NoiselessRehearsal(plan or _NOTHING, source, grant)
@@ -310,7 +310,7 @@ def _check_unit(relation: Relation, source: Any) -> None:
 
 def _check_room(source: Any) -> None:
     """Refuse a part of users in which sums of all there may be might not be exact."""
-    times = crowding(source)
+    times = max_overcount(source)
     if times == 1.0:
         return
     n_declared = round(source.n_samples * times)

@@ -48,7 +48,7 @@ class Bound:
     replace_user: float | None = None
     norm: float = 2
 
-    def of_shares(self) -> Bound:
+    def with_user_bounds(self) -> Bound:
         """With the bounds of users whose rows count with shares of at most 1 together.
 
         Lemma 1 of ``docs/proofs/users.md``: what a user adds lies in the convex hull of

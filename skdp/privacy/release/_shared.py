@@ -28,7 +28,7 @@ from skdp.privacy.release._answers import (
 )
 from skdp.privacy.release._plan import Everyone, Line, Part, Plan
 from skdp.privacy.release._query import Inside, Query
-from skdp.tables._source import elsewhere
+from skdp.tables._source import remote
 
 # ------------------------------------------------------------------------------------
 # Owners of records who show nobody their sums: what a door must know of them
@@ -113,7 +113,7 @@ def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
 
 def is_theirs(owners: Owners, source: Any) -> bool:
     """Whether a source's records are added up among these owners."""
-    return getattr(elsewhere(source), "owners", None) is owners
+    return getattr(remote(source), "owners", None) is owners
 
 
 # ------------------------------------------------------------------------------------
