@@ -5,6 +5,7 @@ Imports inside of functions count: they hide a circle, they do not open it.
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,21 @@ def test_nothing_outside_of_the_package_is_imported():
     modules = sources(PACKAGE)
     assert {"skdp", "skdp.solvers", "skdp.solvers._registry"} < modules.keys()
     assert not outsiders(modules)
+
+
+def repeated(modules):
+    """Names that stand for two classes."""
+    names = [
+        node.name
+        for source in modules.values()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef)
+    ]
+    return {name for name in names if names.count(name) > 1}
+
+
+def test_no_name_stands_for_two_classes():
+    assert repeated(sources(PACKAGE)) == set()
 
 
 # --------------------------------------------------- broken twins, on made-up sources
@@ -153,3 +169,10 @@ def test_imports_for_type_checkers_only_do_not_count():
 )
 def test_broken_twin_that_imports_benchmarks_is_found(twin):
     assert len(outsiders({"skdp.fine": "import math", "skdp.twin": twin})) == 1
+
+
+def test_broken_twin_of_a_class_is_found():
+    modules = {"house.hall": "class Door: ...", "house.attic": "class Lid: ..."}
+    assert repeated(modules) == set()
+    modules["house.cellar"] = "class Door: ..."
+    assert repeated(modules) == {"Door"}

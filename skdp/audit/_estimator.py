@@ -110,7 +110,7 @@ class Halves:
     where: str = ""
 
 
-class Verdict:
+class SampledVerdict:
     """What runs tell of a claim: all is chosen on one half, and tested on the other."""
 
     def __init__(self, claim: Claim, halves: Halves, *, is_paired: bool) -> None:
@@ -727,7 +727,7 @@ def _by_models(
     is_early = learned.is_interrupted or tested.is_interrupted
     several, test = _divided(learned, tested)
     runs = gathered([*several, *test, *(chosen.change or ())])
-    told = Verdict(
+    told = SampledVerdict(
         pilot.claim,
         Halves(
             runs[0],

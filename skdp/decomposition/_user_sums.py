@@ -132,7 +132,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class Counts(_Asked):
+class UserCounts(_Asked):
     """`CountQuery` as it is asked."""
 
     kind: CountQuery
@@ -180,8 +180,8 @@ class CountQuery(UserQuery):
     def rounding(self) -> float:
         return rounding_slack(self.n_items + 1, 1 + _MEAN_WEIGHT, self.unit)
 
-    def asked(self, kept: KeptRatings) -> Counts:
-        return Counts(self, kept)
+    def asked(self, kept: KeptRatings) -> UserCounts:
+        return UserCounts(self, kept)
 
     def of(self, kept: Ratings, middle: float, half: float) -> FloatArray:
         order = kept.pattern.by_user

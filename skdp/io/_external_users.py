@@ -134,7 +134,7 @@ def _as_keys(ids: Any) -> Any:
     return np.array([*ids.to_pylist(), None], dtype=object)[:-1]
 
 
-class KeptRows(Protocol):
+class KeptUserRows(Protocol):
     """Which rows count of users with many, in one pass."""
 
     def those(self, codes: IntArray, rows: Rows) -> NDArray[np.bool_]:
@@ -268,7 +268,7 @@ class UserShares:
 
     users: UserIds
     name: str
-    kept: KeptRows | None
+    kept: KeptUserRows | None
 
     def codes(self, rows: Rows) -> IntArray:
         """The number of each row's user; `n_users` of nobody."""
@@ -317,7 +317,7 @@ class SharesOfPasses:
         """For the next pass."""
         return UserShares(self.users, self.name, self._kept())
 
-    def _kept(self) -> KeptRows | None:
+    def _kept(self) -> KeptUserRows | None:
         if not self.users.has_many:
             return None
         return FirstRows(self.users.n_users) if self.has_order else self._least.anew()

@@ -514,7 +514,7 @@ class PartialFit:
         budget = model._check_privacy_params()
         stream = open_stream(model)
         if stream is None:
-            first = FirstPart(model, n_parts_of(model, budget), budget)
+            first = BegunStream(model, n_parts_of(model, budget), budget)
             model._begin(X, y, groups, first)
             (stream,) = first.begun
             keep(model, stream)
@@ -531,7 +531,7 @@ class PartialFit:
 
 
 @dataclass(frozen=True)
-class FirstPart:
+class BegunStream:
     """The part with which a stream begins.
 
     Parameters

@@ -39,7 +39,7 @@ from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.papers._momentum import MovedGradients
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.noise._correlated import Trees
+from skdp.privacy.noise._correlated import BinaryTrees
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Correlated, Line, Plan
 from skdp.solvers._base import Progress, Solution, Solver, box_radius
@@ -189,7 +189,7 @@ class TreeMomentum(Solver):
 
     def plan(self, objective: LinearObjective) -> Plan:
         def line(n_epochs: int, share: float) -> Line:
-            trees = Trees(self.n_leaves, n_epochs, self.momentum)
+            trees = BinaryTrees(self.n_leaves, n_epochs, self.momentum)
             nodes = Correlated(self.leaf_size(objective), trees)
             return Line(nodes.times, mu_share=share, sample=nodes)
 
@@ -202,7 +202,7 @@ class TreeMomentum(Solver):
     def sensitivity(self, objective: LinearObjective) -> float:
         # Of all nodes of one kind, in which each answer counts in units of its own
         # bound; the grid of the noise adds to it (`Correlated.on_grid`).
-        trees = Trees(self.n_leaves, self.n_epochs, self.momentum)
+        trees = BinaryTrees(self.n_leaves, self.n_epochs, self.momentum)
         return Correlated(self.leaf_size(objective), trees).joint
 
     def run(

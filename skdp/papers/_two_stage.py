@@ -177,7 +177,7 @@ _CONSTANT_SHARE = 0.05
 _CONSTANT_STEPS = 4
 
 
-class Levels(NamedTuple):
+class StageNoise(NamedTuple):
     """Noise of the stages in units of one release for the whole budget."""
 
     constant: float
@@ -185,12 +185,12 @@ class Levels(NamedTuple):
     refit: float
 
 
-def _check_levels(name: str, value: Any) -> Levels:
-    if not isinstance(value, (tuple, list)) or len(value) != len(Levels._fields):
+def _check_levels(name: str, value: Any) -> StageNoise:
+    if not isinstance(value, (tuple, list)) or len(value) != len(StageNoise._fields):
         raise TypeError(
             f"The {name!r} parameter must be None or three numbers. Got {value!r}."
         )
-    return Levels(*(check_real(name, x, low=1e-8, high=1e8) for x in value))
+    return StageNoise(*(check_real(name, x, low=1e-8, high=1e8) for x in value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +270,7 @@ class TwoStage(Solver):
     selection_share: float = 0.5
     residual_clip: float
     refit: Solver
-    levels: Levels
+    levels: StageNoise
 
     @classmethod
     def check_given(cls, given: Given) -> None:
@@ -303,7 +303,7 @@ class TwoStage(Solver):
     @classmethod
     def _refit_for(
         cls, given: Given, share: float, objective: LinearObjective, budget: Budget
-    ) -> tuple[Solver, Levels]:
+    ) -> tuple[Solver, StageNoise]:
         """The refit, and the levels of all stages."""
         constant = _CONSTANT_SHARE if objective.fit_intercept else 0.0
         part, left = _of_refit(objective), part_of(budget, (1 - constant) * (1 - share))
@@ -443,7 +443,7 @@ def _levels(
     objective: LinearObjective,
     budget: Budget,
     left: Budget,
-) -> Levels:
+) -> StageNoise:
     """Noise with which each stage alone would cost its share of the budget."""
     if objective.fit_intercept:
         share *= 1 - _CONSTANT_SHARE
@@ -453,8 +453,8 @@ def _levels(
     if budget.delta == 0:
         # s selections of range e cost s e, with e as in the plan.
         selection = 2 * math.sqrt(objective.most_features) / share
-        return Levels(1 / _CONSTANT_SHARE, selection, of_refit)
-    return Levels(1 / math.sqrt(_CONSTANT_SHARE), 1 / math.sqrt(share), of_refit)
+        return StageNoise(1 / _CONSTANT_SHARE, selection, of_refit)
+    return StageNoise(1 / math.sqrt(_CONSTANT_SHARE), 1 / math.sqrt(share), of_refit)
 
 
 def _of_constant(objective: LinearObjective) -> LinearObjective:

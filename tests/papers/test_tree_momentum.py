@@ -19,7 +19,7 @@ from skdp.papers._momentum import MovedGradients
 from skdp.papers._tree_momentum import TreeMomentum
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy.noise import _correlated
-from skdp.privacy.noise._correlated import Trees
+from skdp.privacy.noise._correlated import BinaryTrees
 from skdp.privacy.noise._laws import Gaussian
 from skdp.privacy.noise._noise import gaussian_scale
 from skdp.privacy.release._plan import Correlated, Line, Plan
@@ -81,7 +81,7 @@ def by_definition(n, beta):
 @by_shape
 @pytest.mark.parametrize("beta", [0.0, 0.4, 0.95])
 def test_bounds_and_spreads_are_those_of_the_matrix(n_leaves, n_epochs, beta):
-    trees = Trees(n_leaves, n_epochs, beta)
+    trees = BinaryTrees(n_leaves, n_epochs, beta)
     C, one = matrix(trees), by_definition(n_leaves, beta)
     assert np.allclose(C, np.kron(np.eye(n_epochs), one), rtol=1e-14, atol=0)
     # A record is in one leaf of every epoch, and moves each of its answers by 1.
@@ -100,7 +100,7 @@ def test_bounds_and_spreads_are_those_of_the_matrix(n_leaves, n_epochs, beta):
 def test_a_record_in_another_leaf_of_each_epoch_is_no_more():
     """Rows of different epochs have no answer in common: any order of each will do."""
     n, n_epochs = 6, 3
-    trees, rng = Trees(n, n_epochs, 0.8), np.random.default_rng(0)
+    trees, rng = BinaryTrees(n, n_epochs, 0.8), np.random.default_rng(0)
     C = matrix(trees)
     for _ in range(50):
         places = rng.integers(n, size=n_epochs) + n * np.arange(n_epochs)
@@ -131,7 +131,7 @@ class Constant:
 @by_shape
 def test_momentum_has_the_noise_of_the_nodes_of_its_prefix(n_leaves, n_epochs):
     beta, noise = 0.9, SpyNoise(seed=1)
-    sample = Correlated(3, Trees(n_leaves, n_epochs, beta))
+    sample = Correlated(3, BinaryTrees(n_leaves, n_epochs, beta))
     plan = Plan((Line(sample.times, sample=sample),))
     data = MemorySource(*table(n=3 * n_leaves))
     answers = door.answers_for(plan, data, 2.0, "zero_out", noise)
@@ -153,7 +153,7 @@ def test_momentum_has_the_noise_of_the_nodes_of_its_prefix(n_leaves, n_epochs):
 def test_the_grid_is_charged_for_each_node_that_holds_a_record(
     n_leaves, n_epochs, multiplier
 ):
-    sample = Correlated(100, Trees(n_leaves, n_epochs, 0.9))
+    sample = Correlated(100, BinaryTrees(n_leaves, n_epochs, 0.9))
     bound = sample.on_grid(Gaussian(), multiplier, 50)
     scale = gaussian_scale(sensitivity=bound, noise_multiplier=multiplier, size=50)
     least = sample.joint + math.sqrt(50 * sample.matrix.n_sums) * scale.grid
@@ -303,9 +303,9 @@ def test_a_forgotten_node_is_caught(adjacency, by_differences, monkeypatch):
 def test_epochs_that_are_counted_once_are_caught(
     adjacency, by_differences, monkeypatch
 ):
-    honest = Trees.norm.fget
+    honest = BinaryTrees.norm.fget
     once = property(lambda self: honest(replace(self, passes=1)))
-    monkeypatch.setattr(Trees, "norm", once)
+    monkeypatch.setattr(BinaryTrees, "norm", once)
     assert audited(adjacency, by_differences) > 1.9
 
 

@@ -131,7 +131,7 @@ class SquareRoot(Correlation):
 
 
 @dataclass(frozen=True)
-class Trees(Correlation):
+class BinaryTrees(Correlation):
     """A tree over the parts, begun anew in each pass, for sums by momentum.
 
     The sum of the first t answers of a pass is made of as many rows as t has bits.
