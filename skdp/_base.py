@@ -480,7 +480,7 @@ class PrivateEstimator(StoredEstimator):
         is_private = not isinstance(booked.event, NonPrivateEvent)
         reason = f"{mechanism}; drawn from the operating system's entropy"
         if not budget.is_finite:
-            reason = "epsilon=inf: no noise, no clipping."
+            reason = "epsilon=inf: no noise."
         elif not is_private:
             reason = "random_state is set: the noise can be reproduced by anyone."
         epsilon = budget.epsilon if is_private else math.inf
