@@ -85,7 +85,8 @@ def gone(line):
 
 def is_module(name):
     place = ROOT / name.replace(".", "/")
-    return place.with_suffix(".py").is_file() or place.is_dir()
+    # A folder that left may still hold compiled files.
+    return place.with_suffix(".py").is_file() or any(place.glob("*.py"))
 
 
 def is_in_module(holder, name):

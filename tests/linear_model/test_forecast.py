@@ -247,7 +247,7 @@ def test_more_score_takes_more_epsilon_and_more_records_take_less():
 
 @pytest.mark.parametrize("score", [0.01, 0.5, 0.9])
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
-def test_a_score_is_reached_at_the_strength_that_the_formula_says(score, adjacency):
+def test_a_score_is_reached_at_the_ratio_of_the_formula(score, adjacency):
     # Asked at any epsilon, also where noise dominates.
     few, many = (
         forecast(2000, 14, epsilon, adjacency=adjacency).epsilon_for(score)
@@ -255,9 +255,9 @@ def test_a_score_is_reached_at_the_strength_that_the_formula_says(score, adjacen
     )
     assert few == pytest.approx(many, rel=1e-5)
     assert type(few) is float
-    strength = forecast(2000, 14, few, adjacency=adjacency).solver_params["strength"]
+    params = forecast(2000, 14, few, adjacency=adjacency).solver_params
     formula = max(140 * score / (1 - score), 50)
-    assert strength == pytest.approx(formula, rel=2e-3)
+    assert params["signal_to_noise"] == pytest.approx(formula, rel=2e-3)
 
 
 def test_an_epsilon_for_a_score_is_one_that_estimators_take_or_inf():
