@@ -96,7 +96,13 @@ def measured(
 
 def _row(epsilon: float, kind: str, fits: list[np.ndarray]) -> str:
     ratios, (one, two) = compared(fits)
-    told = " | ".join(f"{each:.2f}" for each in np.quantile(ratios, _QUANTILES))
+    # No entry has noise if no tree was worth keeping in any fit.
+    quantiles = (
+        np.quantile(ratios, _QUANTILES)
+        if len(ratios)
+        else np.full(len(_QUANTILES), np.nan)
+    )
+    told = " | ".join(f"{each:.2f}" for each in quantiles)
     noise = np.sqrt(np.mean([each[1] ** 2 for each in fits]))
     n_kept = sum(bool(each[1].any()) for each in fits)
     size = np.sqrt(np.mean(np.square([each[0] for each in fits])))
