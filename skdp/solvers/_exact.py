@@ -308,7 +308,7 @@ def solve(
     ValueError
         If the adjacency of the door and of the objective differ.
     """
-    # Algorithms inside the door take their bounds from the objective.
+    # Algorithms within the walls take their bounds from the objective.
     if objective.adjacency != door.relation:
         raise ValueError(
             f"The objective must have the door's adjacency {door.relation!r}. Got "

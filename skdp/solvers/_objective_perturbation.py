@@ -620,7 +620,7 @@ class ObjectivePerturbation(CertifiedSolver):
         largest_block: int,
         progress: Progress,
     ) -> TiltedMinimiser:
-        """The computation inside the door; all of its parameters are public."""
+        """The computation within the walls; all of its parameters are public."""
         law, size = self.noise_law, math.prod(objective.shape)
         scale = self._tilt_scale(objective, tilt_multiplier)
         certified = CertifiedProblem(

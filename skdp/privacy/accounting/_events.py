@@ -488,6 +488,7 @@ class ParallelEvent(Single):
 
     A record is in one of the sets, under replace_one and zero_out alike, so the whole
     costs as much as the part with the largest cost.
+
     Parameters
     ----------
     parts : tuple of events, at least one
