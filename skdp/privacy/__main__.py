@@ -1,4 +1,4 @@
-"""``python -m skdp.privacy study.db``: print a ledger's books, or a signed report."""
+"""``python -m skdp.privacy study.db``: print a ledger's entries, or a signed report."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _KIND_OF_NOISE = {"any": "with any noise", "gaussian": "with Gaussian noise,"}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the books of one ledger, or run another command; 1 if the file is none."""
+    """Print the entries of one ledger, or run a command; 1 if there is no ledger."""
     words = sys.argv[1:] if arguments is None else arguments
-    # Alone, the name of a command is that of a ledger.
+    # A single word is the name of a ledger, even if it is also a command.
     if len(words) > 1 and words[0] in _COMMANDS:
         return _COMMANDS[words[0]](words[1:])
     return _print_books(words)

@@ -1,4 +1,4 @@
-"""Private solvers by their keys; all else in this room is private."""
+"""Private solvers by their keys; every other name in this package is private."""
 
 from skdp.solvers._registry import SOLVERS
 

@@ -32,8 +32,7 @@ from skdp.solvers._descent import FlowTime
 from skdp.solvers._steps import restarted
 from skdp.sums._gradient import Gradients
 
-# ------------------------------------------------------------------------------------
-# How to divide a privacy budget over the steps of an accelerated method
+# ---------------------------------------- Division of the privacy budget over the steps
 # For an objective of smoothness L and strong convexity mu, Nesterov's method with step
 # ``alpha_t <= 1 / L``, momentum ``(1 - sqrt(alpha_t mu)) / (1 + sqrt(alpha_t mu))`` and
 # gradient noise of variance v_t per coordinate has after T steps an expected excess
@@ -49,9 +48,10 @@ from skdp.sums._gradient import Gradients
 # Nesterov's method. The factor 2 that the first stage puts on E_0 is missing in the
 # theorem as it is printed, which bounds the Lyapunov function (``docs/errata.md``).
 #
-# A step with r times the standard deviation that the whole budget would leave to a
-# single release costs the share r^-k of it: k = 2 for Gaussian noise, whose mu^2 add
-# up, and k = 1 for pure epsilon. Least noise in the bound for shares that add up to 1:
+# A step whose noise has r times the standard deviation of one release for the whole
+# budget costs the share r^-k of the budget: k = 2 for Gaussian noise, whose mu^2 add
+# up, and k = 1 for pure epsilon. Among shares that add up to 1, the bound's noise is
+# least for
 #
 #     r_t^-k = a_t^p / sum_j a_j^p,    p = k / (k + 2),
 #     sum_t a_t r_t^2 = (sum_t a_t^p)^(1 / p).
@@ -68,14 +68,15 @@ from skdp.sums._gradient import Gradients
 #    https://arxiv.org/abs/2008.01989
 
 
-# Shares of the budget are rounded to powers of 2 to the power of 1 over this, so that
-# an event has few parts. The bound is flat at its minimum: it costs below 1 %.
+# Shares of the budget are rounded to powers of 2^(1/4), so that an event has few parts.
+# The bound is flat at its minimum: rounding costs less than 1 %.
 _LEVELS_PER_DOUBLING = 4
-# Steps beyond any use count as this many times 1 / L.
+# Step sizes above this multiple of 1 / L, far beyond any use, are computed as if equal
+# to it.
 _LARGEST_STEP = 1e50
-# No step gets less than this share of what the dearest step gets. The bound hardly
-# notices, and no step has noise without limits, which directions of less curvature than
-# mu would never forget.
+# Every step gets at least this fraction of the largest share. The bound hardly changes,
+# and the noise of every step stays bounded: directions with less curvature than mu
+# would never forget unbounded noise.
 _LEAST_SHARE = 1e-3
 
 
@@ -283,21 +284,21 @@ def best_step_count(bounds: FloatArray) -> int:
     return int(np.argmin(bounds)) + 1
 
 
-# ------------------------ Defaults of the accelerated methods, from public facts only
+# ------------------------------------------------- Default parameters from public facts
 
 
-# The default takes so many steps at most. One relaxation are 1 / sqrt(step_size * mu)
-# steps; six are enough for any run.
+# Limits on the default number of steps. One relaxation takes 1 / sqrt(step_size * mu)
+# steps; six relaxations are enough for any run.
 _MOST_STEPS, _MOST_RELAXATIONS = 1000, 6.0
-# With delta = 0 the flow time is that of so many even steps.
+# With delta = 0 the flow time is computed for this many steps of equal noise.
 _PURE_STEPS = 20
-# The least and the largest constant that a solver takes.
+# The smallest and the largest constant that a solver accepts.
 _LEAST, _LARGEST = 1e-250, 1e250
 
 
 @dataclass(frozen=True)
 class DefaultRules:
-    """What follows from a loss, a problem, a budget and a law of noise."""
+    """Default parameters for a loss, a problem, a budget and a noise law."""
 
     objective: LinearObjective
     budget: Budget
@@ -305,12 +306,12 @@ class DefaultRules:
 
     @property
     def _size(self) -> int:
-        """Numbers in a query."""
+        """Number of entries in a query."""
         return self.objective.n_columns * self.objective.loss.n_outputs
 
     @property
     def _noise_once(self) -> float:
-        """Deviation of the noise, per unit of sensitivity, were there one step only."""
+        """Noise deviation per unit of sensitivity if one step gets the budget."""
         return deviation_once(self.law, self.budget, self._size)
 
     @property
@@ -324,7 +325,7 @@ class DefaultRules:
     def constants(self, clip: float, intercept_weight: float) -> tuple[float, float]:
         """Step size and strong convexity, from the flow time that noise admits."""
         rule = self.flow_time
-        # No more than noisy_gd would cover.
+        # The flow time of noisy_gd is the upper limit.
         flow = min(rule.flow(clip, intercept_weight), rule.longest_flow)
         step_size = min(1 / rule.smoothness, flow / 4)
         convexity = max(self.objective.alpha, 1 / flow)
@@ -342,7 +343,7 @@ class DefaultRules:
         relaxations: float,
         is_even: bool,
     ) -> int:
-        """So many relaxations where noise limits the run, else the least bound's."""
+        """`relaxations` where noise limits the run, else the best of `error_bounds`."""
         relaxation = 1 / (math.sqrt(step_size) * math.sqrt(strong_convexity))
         few, many = (
             max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
@@ -364,8 +365,7 @@ class DefaultRules:
         return max(few, best_step_count(bounds))
 
 
-# ------------------------------------------------------------------------------------
-# What the accelerated methods share: momentum, divided noise, secret batches
+# ------------------------------------------ Shared algorithm of the accelerated methods
 # Algorithm: with the weights ``W_t`` (zero at first), the velocity
 # ``V_t = W_t - W_{t-1}`` (zero at the start of every stage) and the look-ahead
 # ``A_t = W_t + momentum_t V_t``,
@@ -438,11 +438,12 @@ class AcceleratedGD(ChosenLaw):
         "batch_size": partial(check_count, high=2**31),
         "keeps_path": check_bool,
     }
-    # Whether the intercept's velocity starts anew where it leads uphill; the heavy
-    # ball follows its papers.
+    # Whether the intercept's velocity is reset where it leads uphill. The heavy ball
+    # follows its papers, which do not reset it.
     restarts_intercept: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True  # whether gradients are taken at the look-ahead
-    # Times 1 / sqrt(step_size * mu) steps in which momentum covers a flow time 1 / mu.
+    # The default run has this many times 1 / sqrt(step_size * mu) steps, in which
+    # momentum covers a flow time 1 / mu.
     relaxations: ClassVar[float] = 2.0
 
     n_steps: int
@@ -467,7 +468,7 @@ class AcceleratedGD(ChosenLaw):
     def by_rule(
         cls, given: Given, objective: LinearObjective, budget: Budget
     ) -> dict[str, Any]:
-        """All parameters, by the rules if they are not given."""
+        """All parameters; a rule decides each one that is not given."""
         law, n = cls.law_for(given, budget), objective.n_samples
         rules = DefaultRules(objective, budget, LAWS[law])
         clip, weight = rules.flow_time.clip_and_weight(
@@ -534,12 +535,12 @@ class AcceleratedGD(ChosenLaw):
         return f"{self.noise_law.name} noise on gradients, divided over the steps"
 
     def schedule(self, objective: LinearObjective) -> Schedule:
-        """The course of the run."""
+        """Step sizes, momenta and stages of the run."""
         step_sizes, stages = self._stages(objective)
         return Schedule(step_sizes, self._momenta(step_sizes), stages)
 
     def _stages(self, objective: LinearObjective) -> tuple[FloatArray, IntArray]:
-        """Step sizes and stages, of which there is one here."""
+        """Step sizes and stages; without restarts there is one stage."""
         ones = np.ones(self.n_steps, dtype=np.int64)
         return np.full(self.n_steps, self.step_size), ones
 
@@ -547,7 +548,7 @@ class AcceleratedGD(ChosenLaw):
         return nesterov_momentum(step_sizes, self.strong_convexity)
 
     def levels(self, objective: LinearObjective) -> list[tuple[float, int]]:
-        """Factors on the noise multiplier in the order of the steps, with numbers."""
+        """Noise factor and number of steps of each level, in the order of the steps."""
         schedule = self.schedule(objective)
         weights = np.ones(len(schedule.stages))
         if self.division == "optimal":
@@ -560,7 +561,7 @@ class AcceleratedGD(ChosenLaw):
         return noise_levels(weights, is_pure=self.noise_law.is_pure)
 
     def sample(self, objective: LinearObjective) -> Sample:
-        """Which records a step sees."""
+        """The records that enter the sum of a step."""
         return _sample(self.batch_size, objective.n_samples)
 
     def plan(self, objective: LinearObjective) -> Plan:
@@ -569,7 +570,7 @@ class AcceleratedGD(ChosenLaw):
         return Plan(tuple(Line(k, r, law=law, sample=sample) for r, k in levels))
 
     def gradients(self, objective: LinearObjective) -> Gradients:
-        """The queries."""
+        """The queries for gradient sums."""
         return Gradients(objective, self.residual_clip, self.intercept_weight)
 
     def sensitivity(self, objective: LinearObjective) -> float:
@@ -608,7 +609,7 @@ def _sample(batch_size: int, n_samples: int) -> Sample:
     return EVERYONE if batch_size >= n_samples else Batch(batch_size, n_samples)
 
 
-# ----------------- Nesterov's accelerated gradient method with divided noise (DP-NAG)
+# ---------------------------- Nesterov's accelerated method with divided noise (DP-NAG)
 
 
 @dataclass(frozen=True, kw_only=True)

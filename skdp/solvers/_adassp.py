@@ -21,19 +21,19 @@ from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import ChosenLaw, Progress, Solution
 from skdp.sums._moments import Moments, MomentSums, MomentWeights
 
-# ------------------ Least squares from released second moments, and how far it is off
-# Of rows x with a constant, targets y, M = sum x x' and h = sum x y, the released
-# ``M + N`` and ``h + N_h`` are solved for theta, and
+# ------------------------------------------- Least squares from released second moments
+# For rows x with a constant, targets y, M = sum x x' and h = sum x y, this section
+# solves the released ``M + N`` and ``h + N_h`` for theta:
 #
 #     (M + N) (theta - beta) = sum x e + N_h - N beta
 #
-# for true weights beta and errors e. The right hand side has a variance that is known
-# but for that of the errors, which follows from the released squares of the targets.
-# All of it is post-processing (``docs/proofs/adassp.md``, Standard errors).
+# for true weights beta and errors e. The variance of the right hand side is known up to
+# the variance of the errors, which follows from the released squares of the targets.
+# Everything here is post-processing (``docs/proofs/adassp.md``, Standard errors).
 
 
-# Least eigenvalue of the centred moments, in units of the edge of the noise's spectrum,
-# from which on what the noise does to the inverse is small (benchmarks/intervals.py).
+# Above this least eigenvalue of the centred moments, in units of the edge of the
+# noise's spectrum, noise changes the inverse little (benchmarks/intervals.py).
 _CLEAR = 3.0
 
 
@@ -44,10 +44,11 @@ class EstimatedSolution(Solution):
     Parameters
     ----------
     estimate : ndarray of shape (n_features,) or (n_features + 1,)
-        Of ``x @ coef + intercept``, the intercept last. Private output; NaN where noise
-        drowns a direction of the rows.
-    covariance : ndarray of these sizes
-        Of the estimate, by the noise and by the records' errors. Private output.
+        Least squares without a ridge, for ``x @ coef + intercept``, the intercept
+        last. Private output; NaN where noise drowns a direction of the rows.
+    covariance : ndarray of shape (n_features, n_features), or one more of each
+        Covariance of `estimate`, due to the noise and to the records' errors. Private
+        output.
     """
 
     estimate: FloatArray
@@ -81,7 +82,8 @@ def estimated(
     inverse = np.linalg.inv(matrix)
     estimate = inverse @ vector
     of_noise = _noise_covariance(estimate, moments, weights, sigma)
-    # The noise fits itself: what is left is too small by this trace.
+    # Least squares fits part of the noise, so the residual sum is too small by this
+    # trace.
     left = moments.squares - float(vector @ estimate) + np.sum(inverse * of_noise)
     variance = max(left, 0.0) / max(n_samples - size, 1)
     covariance = variance * inverse + inverse @ of_noise @ inverse
@@ -91,7 +93,7 @@ def estimated(
 def _equations(
     moments: Moments, weights: MomentWeights, n_samples: int
 ) -> tuple[FloatArray, FloatArray]:
-    """The normal equations; a constant's own square is the public count."""
+    """The normal equations; the constant's square is the public number of records."""
     if not weights.intercept:
         return moments.rows_rows, moments.rows_targets
     rows = moments.rows[:, None]
@@ -102,7 +104,7 @@ def _equations(
 def _is_clear(
     moments: Moments, weights: MomentWeights, n_samples: int, sigma: float
 ) -> bool:
-    """Whether rows spread well beyond the noise in every direction."""
+    """Whether the spread of the rows exceeds the noise in every direction."""
     centred = moments.rows_rows
     if weights.intercept:
         centred = centred - np.outer(moments.rows, moments.rows) / n_samples
@@ -114,10 +116,10 @@ def _is_clear(
 def _noise_covariance(
     estimate: FloatArray, moments: Moments, weights: MomentWeights, sigma: float
 ) -> FloatArray:
-    """Of the noise in ``h - M theta``, number by number of the query.
+    """Covariance of the noise in ``h - M theta``, from the noise of each entry.
 
-    A number off the diagonal of M has the variance sigma^2 / 2, one on it sigma^2, and
-    a sum of rows sigma^2 / (2 t^2).
+    An entry of M off the diagonal has variance sigma^2 / 2, an entry on the diagonal
+    sigma^2, and an entry of the sum of rows sigma^2 / (2 t^2).
     """
     t, k, d = weights.intercept, weights.target, len(moments.rows_targets)
     slopes = estimate[:d]
@@ -132,22 +134,22 @@ def _noise_covariance(
     return np.asarray(sigma**2 * found)
 
 
-# ---------------------- Least squares from noisy sufficient statistics, released once
+# --------------------------------------- Least squares from noisy sufficient statistics
 # Algorithm: with unit rows u_i and targets v_i in [-1, 1] (`MomentSums`),
 #
 #     q = sum_i (svec(u_i u_i'), sqrt(2) t u_i, k u_i v_i, k t v_i) + N,
 #
-# is released once. All that follows is post-processing: the intercept is eliminated
-# with the public count, and the rest is solved with a ridge that is chosen from the
-# released numbers and the public scale of N.
+# is released once. Everything after the release is post-processing: the public count
+# eliminates the intercept, and a ridge, chosen from the released numbers and the public
+# scale of N, regularises the remaining equations.
 
 
 _INTERCEPT_WEIGHT, _TARGET_WEIGHT = 0.5, 1.0
 _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
-# Released weights are kept in a box of this size in units of the bounds.
+# Released weights are kept in a box of this half side, in units of the bounds.
 _FARTHEST = 1e50
 # Chosen once on public data sets (docs/solvers/adassp.md) and flat around their
-# optimum: ridges tried, in units of the edge of the noise matrix's spectrum, the
+# optimum: candidate ridges, in units of the edge of the noise matrix's spectrum, the
 # largest factor on a ridge solution, and prior variances of the means.
 _RIDGES = np.geomspace(0.25, 100, 40)
 _LARGEST_SCALE = 3.0
@@ -253,7 +255,7 @@ class AdaSSP(ChosenLaw):
         return f"{self.noise_law.name} noise, calibrated exactly"
 
     def moments(self, objective: LinearObjective) -> MomentSums:
-        """The query."""
+        """The query for the second moments."""
         t = self.intercept_weight if objective.fit_intercept else 0.0
         return MomentSums(
             MomentWeights(t, self.target_weight, self.squares_weight),
@@ -320,7 +322,7 @@ def _solved(
     penalty = n * min(objective.alpha / objective.data_norm**2, 1e200)
     count = n + penalty
     means, middle = moments.rows / count, moments.targets / count
-    # Variances of the noise in an entry of the vector and of the matrix.
+    # Variance of the noise in an entry of the vector, and in an entry of the matrix.
     in_vector, in_matrix = (sigma / k) ** 2, sigma**2 / 2
     if t > 0 and isinstance(ridge, str):
         means, middle = _shrunken_means(means, middle, weights, sigma / n)
@@ -328,7 +330,7 @@ def _solved(
         spread, mean = min(1.0, float(means @ means)), min(1.0, middle**2)
         in_vector += sigma**2 * (mean / (2 * t**2) + spread / len(means) / (k * t) ** 2)
         in_matrix += sigma**2 * spread / (2 * t**2)
-    # The intercept eliminated; nothing happens here without one.
+    # Eliminate the intercept; without one this subtracts 0.
     matrix = moments.rows_rows - count * np.outer(means, means)
     vector = moments.rows_targets - count * means * middle
     eigenvalues, basis = np.linalg.eigh(matrix)
@@ -347,7 +349,7 @@ def _solved(
 def _shrunken_means(
     means: FloatArray, middle: float, weights: MomentWeights, noise: float
 ) -> tuple[FloatArray, float]:
-    """Released means brought to where means of bounded numbers can be, and shrunk.
+    """Released means, projected onto the range of bounded means and shrunk.
 
     `noise` is the standard deviation of the release divided by the number of records.
     """
@@ -364,9 +366,9 @@ def _least_risk(
 ) -> FloatArray:
     """Weights in the eigenbasis whose estimated risk is the least.
 
-    Candidates are c (G + ridge)^{-1} g over ridges and scales c; 0 is one of them. What
-    is estimated without bias (Stein's identity, ``docs/proofs/adassp.md``) is the risk
-    under the exact moments, so that the noise is not fitted.
+    Candidates are c (G + ridge)^{-1} g over ridges and scales c, among them 0. The
+    estimate is unbiased for the risk under the exact moments (Stein's identity,
+    ``docs/proofs/adassp.md``), so that the choice does not fit the noise.
     """
     best, least = np.zeros_like(along), 0.0
     edge = 2 * math.sqrt(len(along) * in_matrix)  # of the noise matrix's spectrum

@@ -1,7 +1,7 @@
 """``solver="auto"``: which solver for which problem, from public facts only.
 
-The default is one recipe (``docs/default_solver.md``). What it cannot do has a list of
-candidates, of which the first is taken that does not refuse.
+The default is one recipe (``docs/default_solver.md``). Problems outside the recipe have
+a list of candidates; the first candidate that does not refuse is used.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from skdp.solvers._default_rules import favours_selection
 from skdp.solvers._descent import wanted_steps
 from skdp.solvers._registry import SOLVERS, named_solver
 
-# Features up to which second moments, whose noise grows with their square, are better
-# than one minimisation with delta = 0: of tables of 4, 9, 11 and 26 numbers that of 4
-# alone (300 to 10,000 records, epsilon 0.1 to 4; benchmarks/hard_edges.py squares).
+# With delta = 0, second moments, whose noise grows with the square of the number of
+# features, beat one minimisation up to this many features: among tables of 4, 9, 11 and
+# 26 numbers only at 4 (300 to 10,000 records, epsilon 0.1 to 4;
+# benchmarks/hard_edges.py squares).
 FEW_MOMENTS = 6
-# Steps of noisy_gd below which there are too few iterates to average, and dividing the
-# noise over accelerated steps is better; with one output.
+# If noisy_gd would take fewer steps, there are too few iterates to average, and
+# dividing the noise over accelerated steps is better; this holds for one output.
 FEW_STEPS = 100
 
 
 @dataclass(frozen=True)
 class SolverCandidate:
-    """The key of a solver that would do, and why it is preferred."""
+    """The key of a candidate, and why it is preferred."""
 
     key: str
     reason: str
@@ -49,7 +50,6 @@ class Chosen:
 
 
 def constant_model(objective: LinearObjective, budget: Budget) -> Chosen:
-    """The constant model, planned."""
     return Chosen(ConstantModel.planned({}, objective, budget), NO_WEIGHTS)
 
 
@@ -72,12 +72,12 @@ def default_solver(
     objective : LinearObjective
     budget : Budget
     rows : CentredRows or None, default=None
-        What is declared of them; None: they are numbers.
+        Public declarations about the rows; None: the rows are plain numbers.
 
     Raises
     ------
     Refused
-        If no solver can do it.
+        If every solver refuses the problem.
     """
     if _is_about_a_constant(objective, budget):
         try:
@@ -93,7 +93,7 @@ def default_solver(
 
 
 def _is_about_a_constant(objective: LinearObjective, budget: Budget) -> bool:
-    """Whether one pure minimisation has a constant to go out from."""
+    """Whether a single pure minimisation can be centred at a released constant."""
     is_plain = objective.fit_intercept and objective.n_nonzero is None
     can = objective.loss.is_convex and not isinstance(objective.loss, SquaredLoss)
     return budget.delta == 0 and is_plain and can
@@ -102,14 +102,14 @@ def _is_about_a_constant(objective: LinearObjective, budget: Budget) -> bool:
 def first_that_can(objective: LinearObjective, budget: Budget) -> Chosen:
     """The first candidate that does not refuse, planned by rules alone.
 
-    Raises `Refused` if all of them do; with their reasons.
+    Raises `Refused`, with every candidate's reason, if all of them refuse.
     """
     refusals = []
     for candidate in auto_candidates(objective, budget):
         try:
             solver = SOLVERS[candidate.key].planned({}, objective, budget)
         except Refused as refused:
-            # Without its remedy, which is solver="auto" as a rule.
+            # Leave out the remedy, which usually is solver="auto".
             refusals.append(refused.args[0].partition(" Use ")[0])
         else:
             return Chosen(solver, candidate.reason)
@@ -187,9 +187,10 @@ def choose_solver(
     budget: Budget,
     rows: CentredRows | None = None,
 ) -> Chosen | None:
-    """The first solver that does not refuse, planned, with why; from public facts.
+    """The first solver that does not refuse, planned, with the reason for the choice.
 
-    `rows` are what is declared of them; None: they are numbers.
+    Uses public facts only. `rows` are public declarations about the rows; None: the
+    rows are plain numbers.
 
     Returns
     -------
@@ -199,7 +200,7 @@ def choose_solver(
     Raises
     ------
     ValueError, TypeError
-        If the key or a parameter is wrong, or every solver refuses the job; the
+        If the key or a parameter is wrong, or if every solver refuses the problem; the
         message gives the reasons.
     """
     if key not in ("auto", *SOLVERS) and budget.is_finite:

@@ -1,4 +1,4 @@
-"""The protocol of a solver, its progress, and what Gaussian solvers share."""
+"""The protocol of a solver, the progress report, and the shared noise law."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Plan
 from skdp.privacy.release._shared import is_rehearsing
 
-# ---------------- How far a fit is, in lines or as a bar: public counts, and no times
+# --------------------------------------------------- Progress of a fit in public counts
 
 
-# Without tqdm's times and rates: how long steps take may tell of the records.
+# Leave out tqdm's times and rates: the duration of a step may depend on the records.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt}"
 
 
 class Progress:
-    """Reports how far a solver is: public step counts, nothing from the data.
+    """Reports public step counts of a solver, and nothing from the data.
 
-    A bar where tqdm is installed, and lines elsewhere and for notes.
+    With tqdm installed, steps move a bar; without it, and for notes, a line is printed.
 
     Parameters
     ----------
     label : str
         What is being fitted.
     verbose : bool
-        Whether to say anything.
+        Whether to print anything.
     """
 
     def __init__(self, label: str = "", verbose: bool = False) -> None:
@@ -48,13 +48,13 @@ class Progress:
         self._bar: Any = None
 
     def is_due(self, done: int, total: int) -> bool:
-        """Whether `step` shows something: about 20 times a run, if at all."""
+        """Whether `step` prints something: about 20 times a run, or never."""
         if is_rehearsing():
             return False
         return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
 
     def step(self, done: int, total: int, note: str = "") -> None:
-        """Say that `done` of `total` steps are finished; a note if nothing is private.
+        """Report `done` of `total` finished steps, with a note of public content.
 
         Parameters
         ----------
@@ -68,13 +68,13 @@ class Progress:
             print(f"[{self._label}] step {done} of {total}{note}", flush=True)
 
     def _draw(self, done: int, total: int) -> bool:
-        """Move the bar, and end it with the last step; False without tqdm."""
+        """Move the bar, and close it at the last step; False without tqdm."""
         try:
             from tqdm.auto import tqdm
         except ImportError:
             return False
         if self._bar is None:
-            # Drawn at every step that is due, not by the clock.
+            # The bar is drawn at every step that is due, not by the clock.
             self._bar = tqdm(
                 total=total,
                 desc=self._label,
@@ -90,7 +90,7 @@ class Progress:
         return True
 
 
-# -------------------------------------------- The contract between solve and a solver
+# ----------------------------------------------------------------- Protocol of a solver
 
 
 @dataclass(frozen=True)
@@ -129,29 +129,30 @@ class Solution:
 
 @dataclass(frozen=True, kw_only=True)
 class Solver(Configured, ABC):
-    """A way to fit a linear model privately: its hyper-parameters, all decided."""
+    """A method of fitting a linear model privately, with all parameters decided."""
 
     is_pure: ClassVar[bool]  # whether delta = 0 is possible
     # Whether at most `n_nonzero` features get a nonzero weight.
     is_sparse: ClassVar[bool] = False
-    # Whether rows are clipped after all features but the selected ones are left out.
+    # Whether rows are clipped after features that are not selected are dropped.
     clips_selected: ClassVar[bool] = False
-    # Whether it needs rows in memory.
+    # Whether the solver needs rows in memory.
     needs_rows: ClassVar[bool] = False
-    # Whether it needs records in an order that is the same at every reading.
+    # Whether the solver needs the same order of the records at every reading.
     needs_order: ClassVar[bool] = False
-    # Whether it goes through the records in an order that is drawn.
+    # Whether the solver goes through the records in a random order.
     needs_permutation: ClassVar[bool] = False
-    # Whether it is for losses that are not convex too; its guarantee holds without.
+    # Whether the solver takes losses that are not convex; its guarantee needs no
+    # convexity.
     takes_nonconvex: ClassVar[bool] = False
-    # Whether each of its queries multiplies a row's part by the row's share.
+    # Whether each query multiplies a row's contribution by the weight of the row.
     takes_users: ClassVar[bool] = False
-    # Whether it is for use, and not kept for replication and study.
+    # Whether the solver is meant for use, not only for replication and study.
     is_recommended: ClassVar[bool] = True
 
     @classmethod
     def check(cls, objective: LinearObjective, budget: Budget) -> None:
-        """Raise what no parameter can mend.
+        """Raise if no choice of parameters makes the problem possible.
 
         Raises
         ------
@@ -210,7 +211,7 @@ class Solver(Configured, ABC):
     @classmethod
     @abstractmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        """What was not given decided by rule; from public facts only.
+        """The solver with every missing parameter set by a rule from public facts.
 
         Parameters
         ----------
@@ -222,7 +223,7 @@ class Solver(Configured, ABC):
         Raises
         ------
         Refused
-            If this solver cannot do the job.
+            If this solver cannot fit the problem.
         """
 
     @classmethod
@@ -232,7 +233,7 @@ class Solver(Configured, ABC):
 
     @property
     def named(self) -> str:
-        """Its key for the record and the books."""
+        """The solver's key in the privacy record and the ledger."""
         return self.key
 
     def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
@@ -247,11 +248,11 @@ class Solver(Configured, ABC):
     @property
     @abstractmethod
     def mechanism(self) -> str:
-        """What makes the release private, for the record."""
+        """The mechanism that makes the release private, for the record."""
 
     @abstractmethod
     def plan(self, objective: LinearObjective) -> Plan:
-        """Everything `run` will ask. Pure: sees no data, draws no noise."""
+        """Every query that `run` will ask. Reads no data and draws no noise."""
 
     @abstractmethod
     def sensitivity(self, objective: LinearObjective) -> float:
@@ -260,23 +261,22 @@ class Solver(Configured, ABC):
     def forecast_notes(
         self, objective: LinearObjective, noise_multiplier: float
     ) -> tuple[str, ...]:
-        """What public facts say of a fit beside its noise, for `forecast`."""
+        """Notes on a fit from public facts, other than its noise, for `forecast`."""
         return ()
 
     @abstractmethod
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        """Walk over released values; ask exactly what `plan` declared."""
+        """Compute weights from released values; ask exactly the queries of `plan`."""
 
 
-# ------------------------------------------------------------------------------------
-# A solver as it was asked for, before anything is decided; and who else could
+# --------------------------------------------------- A requested solver before planning
 
 
 @dataclass(frozen=True)
 class Named:
-    """The kind of a solver, and the parameters that were given."""
+    """The class of a solver, and the parameters that the user gave."""
 
     kind: type[Solver]
     given: Given
@@ -287,32 +287,30 @@ class Named:
         return self.kind.adds_in_squares(self.given)
 
     def planned(self, objective: LinearObjective, budget: Budget) -> Solver:
-        """The solver with everything decided.
-
-        Raises `Refused`.
-        """
+        """The solver with every parameter decided; raises `Refused`."""
         return self.kind.planned(self.given, objective, budget)
 
 
 def willing(
     kinds: Mapping[str, type[Solver]], objective: LinearObjective, budget: Budget
 ) -> list[str]:
-    """Keys of the solvers that, by their rules alone, do not refuse a fit."""
+    """Keys of the solvers whose rules alone accept a fit."""
     keys = []
     for key, kind in kinds.items():
         try:
             kind.planned({}, objective, budget)
-        except ValueError:  # refused, or in need of a parameter
+        except ValueError:  # refused, or a parameter is missing
             continue
         keys.append(key)
     return keys
 
 
-# ---------------------------------- Post-processing that keeps a diverging run finite
+# ----------------------------------------- Projection that keeps a diverging run finite
 
 
-# Released weights are kept in a box of this size in units of 1 / data_norm, far beyond
-# any useful model and far from overflow: predictions of finite rows stay finite.
+# Released weights are kept in a box of this half side, in units of 1 / data_norm. It is
+# far beyond any useful model and far from overflow, so predictions of finite rows stay
+# finite.
 _FARTHEST = 1e50
 
 
@@ -326,8 +324,7 @@ def projected_onto_box(released: FloatArray, limit: float) -> FloatArray:
     return np.clip(released, -limit, limit)
 
 
-# ------------------------------------------------------------------------------------
-# What the solvers share that add Gaussian or spherical noise, by the budget
+# --------------------------------------------- Solvers with Gaussian or spherical noise
 
 
 LawName = Literal["gaussian", "spherical"]
@@ -335,9 +332,9 @@ LawName = Literal["gaussian", "spherical"]
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenLaw(Solver):
-    """A noise law, and the refusals that go with it.
+    """A noise law, and the refusals that follow from it.
 
-    By rule it is spherical if delta is 0, Gaussian otherwise.
+    By default the law is spherical if delta is 0, and Gaussian otherwise.
     """
 
     is_pure: ClassVar[bool] = True
@@ -347,7 +344,6 @@ class ChosenLaw(Solver):
 
     @property
     def noise_law(self) -> NoiseLaw:
-        """The law by its name."""
         return LAWS[self.law]
 
     @classmethod
@@ -356,9 +352,9 @@ class ChosenLaw(Solver):
 
     @classmethod
     def law_for(cls, given: Given, budget: Budget) -> LawName:
-        """The law, or the one that the budget asks for.
+        """The given law, or the default law of the budget.
 
-        Raises `Refused` if it cannot do delta=0.
+        Raises `Refused` if the given law is impossible with delta=0.
         """
         by_rule: LawName = "spherical" if budget.delta == 0 else "gaussian"
         law: LawName = given.get("law", by_rule)
@@ -370,7 +366,7 @@ class ChosenLaw(Solver):
 
     @classmethod
     def check_steps(cls, law: LawName, budget: Budget, n_steps: int) -> None:
-        """Raise if the law is a bad one for so many releases."""
+        """Raise if the law wastes budget on this number of releases."""
         if budget.delta > 0 and n_steps > 1 and LAWS[law].is_pure:
             raise Refused(
                 f"solver={cls.key!r} takes law={LAWS[law].name!r} beside a delta above "
@@ -383,7 +379,7 @@ class ChosenLaw(Solver):
     def check_noise(
         cls, law: LawName, budget: Budget, size: int, multiple: float = 1.0
     ) -> None:
-        """Raise if `size` draws of `multiple` / epsilon are impossible."""
+        """Raise if `size` draws of scale `multiple` / epsilon are impossible."""
         if not LAWS[law].is_possible(multiple / budget.epsilon, size):
             raise Refused(
                 f"solver={cls.key!r} cannot draw such noise. Use a larger epsilon."

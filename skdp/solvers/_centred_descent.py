@@ -2,18 +2,18 @@
 
 Five releases in one Gaussian plan:
 
-1. histograms of declared columns, or the mean of rows of numbers; and where the
-   targets lie: label counts, or a histogram and the mean;
-2. gradient sums, from the base rate on, with momentum; the model is the mean of the
-   last half;
-3. on the way, of squared errors and of labels, the mean error, which the clip of the
-   residuals or the steps that are left follow;
+1. histograms of declared columns, or the mean of rows of numbers; and for the targets,
+   label counts, or a histogram and the mean;
+2. gradient sums, starting at the base rate, with momentum; the model is the mean of the
+   last half of the iterates;
+3. during the descent, for squared errors and labels, the mean error, which sets the
+   clip of the residuals or the remaining steps;
 4. one ratio: the model's squared predictions over the squared predictions that noise
-   alone would make. It says how much of the weights is kept;
-5. the mean prediction or probability, to which the intercept is adapted.
+   alone would make. It determines the fraction of the weights that is kept;
+5. the mean prediction or probability, which corrects the intercept.
 
-Boosting starts from the same descent (`GatedDescent`). Below a ratio of 50 the
-constant model is taken. Proofs: ``docs/proofs/centred_descent.md``.
+Boosting starts from the same descent (`GatedDescent`). Below a signal-to-noise ratio of
+50 the constant model is used. Proofs: ``docs/proofs/centred_descent.md``.
 """
 
 from __future__ import annotations
@@ -61,17 +61,16 @@ from skdp.sums._gradient import Gradients
 from skdp.sums._record_sums import ErrorSum, NoiseRatio, PredictionSum, ProbabilitySum
 from skdp.tables._centred import Centring
 
-# ------------------------------------------------------------------------------------
-# A noisy descent from a released base, and a gate that its weights must pass
+# ---------------------------- Descent from a released base, with a gate for the weights
 
 
-# Of a run, the variances that `NoiseRatio` takes, and the deviation of their ratio.
+# From a run: the variances that `NoiseRatio` takes, and the deviation of their ratio.
 Variances = Callable[[NoiseOfRun], tuple[FloatArray, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Descended:
-    """Weights and constant, as the gate lets them through.
+    """Weights and constant after the gate.
 
     Parameters
     ----------
@@ -79,9 +78,9 @@ class Descended:
     constant : ndarray of float64 of shape (n_outputs,)
         Raw predictions of a row at the centre.
     kept : float in [0, 1]
-        Share of the weights that passed the gate.
+        Fraction of the weights that the gate keeps.
     noise : NoiseOfRun
-        What noise alone makes of the weights.
+        The distribution of the noise in the weights.
     """
 
     weights: FloatArray
@@ -92,12 +91,12 @@ class Descended:
 
 @dataclass(frozen=True, kw_only=True)
 class GatedDescent:
-    """The lines of a plan that follow what is asked of rows and targets.
+    """The lines of a plan after the queries about rows and targets.
 
     Privacy
     -------
     Adaptive Gaussian answers: exactly mu-GDP for their squares together, under both
-    adjacencies and for users, whose rows have norm at most 1 in gradient sums
+    adjacencies and for users. Gradient sums take rows of norm at most 1
     (``docs/proofs/centred_descent.md``, ``docs/proofs/linear_start.md``).
 
     Parameters
@@ -110,7 +109,7 @@ class GatedDescent:
     pace: Pace
 
     def plan(self) -> Plan:
-        """Gradients first; then the answers in the order of `_lines`."""
+        """Gradient lines first, then the answers in the order of `_lines`."""
         n_steps = self.pace.n_steps
         gradients = Line(n_steps, mu_share=self.shares.descent / n_steps)
         return Plan((gradients, *(Line(mu_share=s) for s in self._lines().values())))
@@ -121,12 +120,12 @@ class GatedDescent:
         return {name: share for name, share in asked.items() if share > 0}
 
     def line_of(self, name: str) -> int:
-        """Where a line stands, after that of the gradients."""
+        """Index of a line; the lines of `_lines` follow the gradients' line."""
         return 1 + list(self._lines()).index(name)
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of a gradient sum at any weights."""
-        # Of squared errors the clip is a released number of at most 1.
+        """Largest sensitivity of a gradient sum, at any weights."""
+        # For squared errors the clip is a released number of at most 1.
         loss = objective.loss
         clip = 1.0 if is_of_squares(loss) else clip_of(loss)
         sums = self.gradients(objective, (), clip)
@@ -135,7 +134,7 @@ class GatedDescent:
     def gradients(
         self, objective: LinearObjective, offset: tuple[float, ...], clip: float
     ) -> Gradients:
-        """The queries of the descent from an offset on."""
+        """The queries of the descent, with an offset added to raw predictions."""
         weight = self.pace.intercept_weight
         own = replace(objective, data_norm=1.0, offset=offset, fit_intercept=weight > 0)
         return Gradients(own, clip, weight if weight > 0 else 1.0)
@@ -148,15 +147,15 @@ class GatedDescent:
         variances: Variances,
         progress: Progress,
     ) -> Descended:
-        """Walk over released values; ask what `plan` declared.
+        """Compute weights from released values, asking the queries of `plan`.
 
         Parameters
         ----------
         answers : Answers
-            Of rows of norm at most 1 in gradient sums.
+            About rows whose norm in gradient sums is at most 1.
         objective : LinearObjective
         base : Base
-            Released.
+            Released constant model and scales of the targets.
         variances : callable
         progress : Progress
         """
@@ -177,7 +176,7 @@ class _Walk:
     def found(self) -> Descended:
         weights, own, noise = self._descend()
         kept = self._kept(weights, noise)
-        # What the intercept has learned belongs to the weights beside it.
+        # The intercept was learned together with the weights, so the gate scales both.
         constant = np.array(self.base.constant) + kept * own
         if self.descent.shares.bias > 0:
             if is_of_squares(self.objective.loss):
@@ -189,7 +188,7 @@ class _Walk:
         )
 
     def _descend(self) -> tuple[FloatArray, FloatArray, NoiseOfRun]:
-        """Weights of rows and of the intercept, and what noise has made of them."""
+        """Weights of rows and of the intercept, and the noise in them."""
         n, pace = self.objective.n_samples, self.descent.pace
         sums = self.descent.gradients(
             self.objective, self.base.offset, self.base.residual_clip
@@ -197,7 +196,7 @@ class _Walk:
         own = sums.objective
         if has_log_link(own.loss):
             pace = pace.after(self.base.residual_clip, 0.0, clip_of(own.loss))
-        # An intercept that is a feature of this norm moves by its square as much.
+        # An intercept column of norm w moves the intercept w^2 times as fast.
         speed = np.ones((own.n_columns, 1))
         if own.fit_intercept:
             speed[-1] = pace.intercept_weight**2
@@ -236,7 +235,7 @@ class _Walk:
         return found[:d], intercept, run
 
     def _errors(self, weights: FloatArray) -> tuple[float, float]:
-        """Mean length of residuals at such weights, and its noise; released."""
+        """Released mean length of residuals at the weights, and its noise."""
         n, d, base = self.objective.n_samples, self.objective.n_features, self.base
         offset = np.array(base.offset)
         if len(weights) > d:
@@ -248,7 +247,7 @@ class _Walk:
         return float(released.value[0]) / n, released.deviation / n
 
     def _kept(self, weights: FloatArray, noise: NoiseOfRun) -> float:
-        """The share of the weights that passes the gate; released."""
+        """Released fraction of the weights that the gate keeps."""
         if self.answers.is_exact:
             return 1.0
         objective = self.objective
@@ -262,7 +261,7 @@ class _Walk:
         return kept_share(float(released.value[0]) / n, deviation)
 
     def _to_rates(self, weights: FloatArray, constant: FloatArray) -> FloatArray:
-        """What brings mean probabilities to the base rates; released."""
+        """Released shift that brings mean probabilities to the base rates."""
         n, rates = self.objective.n_samples, rates_of(np.array(self.base.constant))
         query = ProbabilitySum(
             n, self.objective.loss, weights, constant, rate_clip(rates)
@@ -271,7 +270,7 @@ class _Walk:
         return shift_to_rates(rates, released.value / n, released.deviation / n)
 
     def _bias(self, weights: FloatArray) -> float:
-        """Mean prediction of the weights, to be taken off the constant; released."""
+        """Released mean prediction of the weights, to subtract from the constant."""
         n, clip = self.objective.n_samples, PREDICTIONS * self.base.unit
         released = self._asked(PredictionSum(n, weights, clip), "bias")
         return known_mean(float(released.value[0]) / n, released.deviation / n)
@@ -280,17 +279,17 @@ class _Walk:
         return self.answers.ask(query, self.descent.line_of(name))
 
 
-# -------------------------------- The default solver: a noisy descent on centred rows
+# ------------------------------------------------------------------- The default solver
 
 
 @dataclass(frozen=True, kw_only=True)
 class CentredSolution(Solution):
-    """Weights of centred rows, and how rows are centred.
+    """Weights of centred rows, and the centring of rows.
 
     Parameters
     ----------
     weights : ndarray of float64 of shape (n_features, n_outputs)
-        Of rows ``(x - centre) * scale / norm``.
+        Weights of rows ``(x - centre) * scale / norm``.
     constant : ndarray of float64 of shape (n_outputs,)
         Raw predictions of a row at the centre.
     centring : Centring
@@ -300,7 +299,7 @@ class CentredSolution(Solution):
     centring: Centring
 
     def unpack(self, objective: LinearObjective) -> tuple[FloatArray, FloatArray]:
-        """Weights in units of the features, and what is added to ``x @ coef``."""
+        """Weights in units of the features, and the constant to add to ``x @ coef``."""
         coef = self.centring.weights(self.weights).T
         return coef, self.constant - coef @ self.centring.centre
 
@@ -318,7 +317,7 @@ class CentredDescent(Solver):
     ----------
     rows : CentredRows
     signal_to_noise : float in (0, inf]
-        Records times mu, over what a record can change.
+        Number of records times mu, divided by the change that one record can make.
     shares : Shares
     pace : Pace
     """
@@ -335,12 +334,12 @@ class CentredDescent(Solver):
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        """`given` has the rows.
+        """The default solver for `given`, which contains the rows.
 
         Raises
         ------
         Refused
-            Without an intercept, which a centre is.
+            Without an intercept, since centring adds a constant.
         """
         cls.check_possible(objective, budget)
         rows = given["rows"]
@@ -353,7 +352,7 @@ class CentredDescent(Solver):
 
     @classmethod
     def check_possible(cls, objective: LinearObjective, budget: Budget) -> None:
-        """Raise what no parameter can mend.
+        """Raise if no choice of parameters makes the problem possible.
 
         Raises
         ------
@@ -382,11 +381,11 @@ class CentredDescent(Solver):
 
     @property
     def descent(self) -> GatedDescent:
-        """What follows the first answers."""
+        """The lines after the first answers."""
         return GatedDescent(shares=self.shares, pace=self.pace)
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of a gradient sum at any weights."""
+        """Largest sensitivity of a gradient sum, at any weights."""
         return self.descent.sensitivity(objective)
 
     def plan(self, objective: LinearObjective) -> Plan:
@@ -395,7 +394,7 @@ class CentredDescent(Solver):
 
     @property
     def _first(self) -> dict[str, float]:
-        """Shares of the lines before the descent, in their order."""
+        """Budget fractions of the lines before the descent, in order."""
         shares = self.shares
         asked = {
             "states": shares.states,
@@ -409,7 +408,7 @@ class CentredDescent(Solver):
     ) -> Solution:
         centred = self.asked_of_rows(answers, objective)
         base = self.asked_of_targets(answers, objective)
-        # After the first answer, from which its view follows.
+        # The view follows from the first answer.
         rows = answers.part(len(self._first), centred.view)
         found = self.descent.run(rows, objective, base, centred.variances, progress)
         return CentredSolution(
@@ -420,13 +419,13 @@ class CentredDescent(Solver):
         )
 
     def asked_of_rows(self, answers: Answers, objective: LinearObjective) -> Centred:
-        """Where the rows lie; released."""
+        """Released centres of the rows."""
         n = objective.n_samples
         released = answers.ask(self.rows.query(n), list(self._first).index("states"))
         return self.rows.centred(released, n)
 
     def asked_of_targets(self, answers: Answers, objective: LinearObjective) -> Base:
-        """Where the targets lie; released."""
+        """Released constant model and scales of the targets."""
         lines = list(self._first)
 
         def ask(name: str, query: Query) -> Released:

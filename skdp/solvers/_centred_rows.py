@@ -1,4 +1,4 @@
-"""Rows that are centred by released means, and the gate that knows their noise."""
+"""Rows centred by released means, and the noise that the gate expects."""
 
 from __future__ import annotations
 
@@ -34,35 +34,35 @@ from skdp.tables._centred import SHARE_BITS, CentredSource, Centring, StateRows
 from skdp.tables._source import Source, nothing
 from skdp.tables._views import CentredDense
 
-# ------------------------------------------------------------------------------------
-# What noise alone would make of a run, and the gate that compares weights with it
+# --------------------------- Noise of a run, and the gate that compares weights with it
 # Functions of public facts and of released numbers.
 
 
-# A record counts at the gate by a ratio of at most this. Weights count in full from a
-# mean ratio of the second number on, and not at all below the first, which noise has.
+# The gate clips a record's ratio to MOST_RATIO. It keeps all weights from a mean ratio
+# of _EVERYTHING on, and none below _NOTHING, the mean ratio of pure noise.
 MOST_RATIO = 6.0
 _NOTHING, _EVERYTHING = 1.0, 1.5
-# Standard deviations of the ratio that noise alone has, which are taken off a ratio.
-# With 1.0 of them noise cost .0054 of 1 - R2 (ccpp, 6,124 records with permuted
+# The gate subtracts this many standard deviations of the ratio that noise alone has.
+# With 1.0 noise cost .0054 of 1 - R2 (ccpp, 6,124 records with permuted
 # targets, epsilon 0.1) and .0069 of log-loss (seven kinds of covertype, 20,000), with
 # 1.5 .0034 and .0053, and with 2.0 .0020 and .0044. Six tables with signal lose .0027
 # of their loss over the constant's with 1.5 on average, and .0068 with 2.0.
 _DEVIATIONS = 1.75
-# Curvatures at which a run's noise is computed, and the least of them over the largest.
+# Number of curvatures at which a run's noise is computed, and the least over the
+# largest.
 _CURVATURES, _FLAT = 64, 1e-9
 
 
 @dataclass(frozen=True)
 class NoiseOfRun:
-    """What noise alone, and the sample, make of the weights of a run.
+    """Variance of the weights of a run that is due to noise and to the sample.
 
     Parameters
     ----------
     paces : sequence of Pace
-        Of each step.
+        The pace of each step.
     deviations : ndarray of float64 of shape (n_steps,)
-        Of the noise in each step's mean gradient.
+        Standard deviation of the noise in each step's mean gradient.
     base : Base
     n_samples : int
     """
@@ -74,7 +74,7 @@ class NoiseOfRun:
     alpha: float = 0.0
 
     def variance(self, spread: FloatArray) -> FloatArray:
-        """Of weights of directions that have such shares of the rows' variance.
+        """Variance of the weights in directions with these shares of the row variance.
 
         Returns
         -------
@@ -89,14 +89,14 @@ class NoiseOfRun:
         return np.stack(found, axis=1) + self.of_noise(spread)
 
     def of_noise(self, spread: FloatArray) -> FloatArray:
-        """The part of `variance` that noise makes."""
+        """The part of `variance` that is due to noise."""
         return np.stack([self._between(bend) for bend in self._bends(spread)], axis=1)
 
     def _bends(self, spread: FloatArray) -> list[FloatArray]:
         return [curvature * spread + self.alpha for curvature in self.base.curvature]
 
     def _between(self, bend: FloatArray) -> FloatArray:
-        """Noise at each curvature; of many from a few between which it is smooth."""
+        """Noise at each curvature, interpolated from a few if there are many."""
         if len(bend) <= _CURVATURES:
             return self._of_noise(bend)
         logs = np.log(np.maximum(bend, max(bend.max() * _FLAT, 1e-300)))
@@ -105,10 +105,10 @@ class NoiseOfRun:
         return np.asarray(np.exp(np.interp(logs, few, noise)))
 
     def _of_noise(self, bend: FloatArray) -> FloatArray:
-        """Exactly, of the mean of the last half of the iterates."""
+        """Exact noise variance of the mean of the last half of the iterates."""
         n = len(self.paces)
         first = n - tail_of(n)
-        # A row for each gradient: what noise of 1 in it has made of the weights so far.
+        # Row t holds the effect of unit noise in gradient t on the weights so far.
         weights, sums = np.zeros((n, len(bend))), np.zeros((n, len(bend)))
         velocity = np.zeros((n, len(bend)))
         for t, pace in enumerate(self.paces):
@@ -122,20 +122,20 @@ class NoiseOfRun:
 
 
 def tail_of(n_steps: int) -> int:
-    """How many of the last iterates are averaged: half of them."""
+    """Number of averaged iterates: the last half of them."""
     return n_steps // 2
 
 
 def state_variances(
     parts: Iterable[FloatArray], margins: Iterable[FloatArray], noise: NoiseOfRun
 ) -> tuple[FloatArray, float]:
-    """Of a prediction in each state, of weights that are noise.
+    """Variance of a prediction in each state if the weights are pure noise.
 
-    And the standard deviation of the mean ratio of such weights about 1: of few
-    directions noise is by chance larger than it is on average.
+    Also returns the standard deviation about 1 of the mean ratio of these weights: in
+    few directions noise is by chance larger than its average.
 
-    Columns are taken to be independent: where they are not, noise is damped more, so
-    that the gate is stricter than it had to be.
+    Columns are assumed to be independent. Where they are dependent, noise is damped
+    more, and the gate is stricter than necessary.
 
     Parameters
     ----------
@@ -160,12 +160,12 @@ def state_variances(
 
 
 def largest_variance(n_directions: int, noise: NoiseOfRun) -> tuple[float, float]:
-    """Of a prediction for a row of norm 1, of weights that are noise.
+    """Variance of a prediction for a row of norm 1 if the weights are pure noise.
 
-    Rows have mean square 1, and their variance lies in any way in so many directions.
-    The sum over directions of share times variance is largest on the concave hull of
-    that product. And the standard deviation of the mean ratio of such weights, as if
-    rows spread evenly.
+    Rows have mean square 1, and their variance is divided in an unknown way among
+    `n_directions` directions. The sum over directions of share times variance is
+    largest on the concave hull of that product. Also returns the standard deviation of
+    the mean ratio of these weights, as if rows spread evenly.
     """
     even = 1 / n_directions
     shares = np.concatenate([[0.0], np.geomspace(even * _FLAT, 1.0, _CURVATURES)])
@@ -183,7 +183,7 @@ def largest_variance(n_directions: int, noise: NoiseOfRun) -> tuple[float, float
 
 
 def principal(centred: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Variances in principal directions, and the states' places along them.
+    """Variances in principal directions, and the coordinates of the states in them.
 
     Parameters
     ----------
@@ -196,73 +196,72 @@ def principal(centred: FloatArray, shares: FloatArray) -> tuple[FloatArray, Floa
 
 
 def kept_share(ratio: float, noise: float) -> float:
-    """Of the weights, after the gate: between noise and signal in proportion.
+    """Fraction of the weights that the gate keeps, linear between noise and signal.
 
-    `noise` is the standard deviation of the ratio of weights that are noise; some of
-    them are taken off, so that few runs of noise pass.
+    `noise` is the standard deviation of the ratio of pure noise; a multiple of it is
+    subtracted, so that few runs of pure noise pass.
     """
     above = ratio - _DEVIATIONS * noise - _NOTHING
     passed = above / (_EVERYTHING - _NOTHING)
     return within(passed, 0.0, 1.0)
 
 
-# ------------------------------------------------------------------------------------
-# Rows that are centred by what is released of them: declared columns, or numbers
-# Each kind says what is asked of its rows before the descent, how they are shown to it,
-# and how large the predictions are that noise alone would make.
+# ----------------------------------------------------- Rows centred by released numbers
+# Each kind of rows defines the query about the rows before the descent, the view of the
+# rows in the descent, and the variance of predictions by pure noise.
 
 
 class Centred(Protocol):
-    """What was released of rows, and what follows from it."""
+    """Released numbers about the rows, and the centring that follows from them."""
 
     @property
     def centring(self) -> Centring:
-        """Post-processing."""
+        """Centring in units of the features; post-processing."""
         ...
 
     def view(self, source: Source) -> Source:
-        """Rows of norm at most 1, each by itself."""
+        """Centred rows of norm at most 1; each depends on one record alone."""
         ...
 
     def variances(self, noise: NoiseOfRun) -> tuple[FloatArray, float]:
-        """Of predictions by weights that are noise, for `NoiseRatio`.
+        """Variance of predictions by pure noise, for `NoiseRatio`.
 
-        And the standard deviation of the mean ratio of such weights about 1.
+        Also the standard deviation about 1 of the mean ratio of these weights.
         """
         ...
 
 
 class CentredRows(Protocol):
-    """Rows of which only public facts are known."""
+    """Public facts about rows before anything is released."""
 
     def share(self, signal_to_noise: float) -> float:
-        """Of mu squared, for what is asked of the rows."""
+        """Fraction of mu squared for the query about the rows."""
         ...
 
     def query(self, n_samples: int) -> Query:
-        """What is asked of them."""
+        """The query about the rows."""
         ...
 
     def centred(self, released: Released, n_samples: int) -> Centred:
-        """What an answer to it tells."""
+        """The rows centred by the query's answer."""
         ...
 
 
-# ---------------------------------------------------------------- declared columns
+# ------------------------------------------------------------- Rows of declared columns
 
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """What is declared of the columns, as states; public.
+    """Declared columns as states; public.
 
     Parameters
     ----------
     parts : tuple of int
-        Numbers of states, of which those of a part exclude each other.
+        Number of states of each part; the states of a part exclude each other.
     basis : CSR of shape (n_states, n_features)
         The features of each state.
     weights : ndarray of float64 of shape (n_features,)
-        Features are multiplied by these where their norm need not be at most 1.
+        Factors on the features in rows whose norm may exceed 1.
     """
 
     parts: tuple[int, ...]
@@ -286,7 +285,7 @@ class States:
 
 @dataclass(frozen=True, eq=False)
 class CentredStates:
-    """States, and their released shares.
+    """States with the released share of the records in each.
 
     Parameters
     ----------
@@ -331,12 +330,12 @@ class CentredStates:
         return found
 
 
-# ------------------------------------------------------------------------- numbers
+# ---------------------------------------------------------------------- Rows of numbers
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Rows of numbers of which nothing is declared but the norm to clip them to.
+    """Rows of numbers with one declaration: the norm to which they are clipped.
 
     Parameters
     ----------
@@ -357,17 +356,17 @@ class Numbers:
         d, noise = self.n_features, released.deviation / n_samples
         mean, squares = RowSum.read(released.value / n_samples)
         squares = posterior_share(squares, noise / RowSum.weight)
-        # Rows are of norm at most 1, and so is their mean.
+        # Rows have norm at most 1, and so has their mean.
         mean = mean / max(float(np.linalg.norm(mean)), 1.0)
-        # Of a mean that is mostly noise little is believed.
+        # Shrink a mean that is mostly noise.
         length = float(mean @ mean)
         believed = max(0.0, 1 - d * noise**2 / length) if length > 0 else 0.0
         return CentredNumbers(self, believed * mean, squares)
 
     def rows(self, X: Any) -> StateRows:
-        """Sparse rows, of norm at most 1: an entry is a share of its feature.
+        """Sparse rows of norm at most 1; each entry is a weight of a feature.
 
-        Cut towards 0 to whole shares, so that no row gets longer.
+        Entries are cut towards 0 to multiples of the grid, so that no row gets longer.
         """
         own = csr_array(clip_rows(X, self.data_norm) * (1 / self.data_norm))
         own = with_entries(own, np.trunc(own.data * 2.0**SHARE_BITS) / 2.0**SHARE_BITS)
@@ -383,9 +382,9 @@ class CentredNumbers:
     ----------
     numbers : Numbers
     mean : ndarray of float64 of shape (n_features,)
-        Of rows over the norm to which they are clipped.
+        Mean of the rows divided by the norm to which they are clipped.
     squares : float
-        Mean squared norm of the same.
+        Mean squared norm of these rows.
     """
 
     numbers: Numbers
@@ -394,13 +393,13 @@ class CentredNumbers:
 
     @property
     def norm(self) -> float:
-        """Norm to which centred rows are clipped, over that of the rows."""
+        """Clip of centred rows, in units of the clip of the rows."""
         variance = self.squares - float(self.mean @ self.mean)
         return norm_of_numbers(variance, self.numbers.n_features)
 
     @property
     def centring(self) -> Centring:
-        """In units of the features; post-processing."""
+        """Centring in units of the features; post-processing."""
         length = self.numbers.data_norm
         scale = np.full(self.numbers.n_features, 1 / length)
         return Centring(length * self.mean, scale, self.norm)

@@ -1,4 +1,4 @@
-"""The constant model, and minimisation about it."""
+"""The constant model, and one minimisation centred at the constant model."""
 
 from __future__ import annotations
 
@@ -32,18 +32,17 @@ from skdp.solvers._target_base import (
 )
 from skdp.sums._record_sums import TargetSum
 
-# ------------------------------------------------------------------------------------
-# Around: a solver with one of Gaussian answers inside, and answers of its own
+# -------------------------------------------- Wrapper of a solver with Gaussian answers
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrappedSolver(Solver):
-    """What the record, the books and the accounting see is that of the inner solver.
+    """A solver whose record, ledger entry and accounting are the inner solver's.
 
     Parameters
     ----------
     inner : Solver
-        Of answers about gradients, with Gaussian noise.
+        Solver whose gradient answers have Gaussian noise.
     """
 
     is_pure: ClassVar[bool] = False
@@ -66,36 +65,36 @@ class WrappedSolver(Solver):
         return self.inner.sensitivity(objective)
 
 
-# -------------- The constant model: an intercept and no weights, for the whole budget
-# Where noise dominates, weights would be noise, and their noise would hide the base
-# rate or the mean as well. So one sum over the targets is released, and the constant is
-# the one that its loss is least for: the log-odds of the base rate, the mean, its
-# logarithm, or a quantile. Where the noise leaves open what the sum is, it is taken to
-# be what the declared bounds or labels suggest.
+# ------------------------------------------------------------------- The constant model
+# Where noise dominates, weights would be noise, and this noise would hide the base rate
+# or the mean as well. So one sum over the targets is released, and the constant
+# minimises the loss: the log-odds of the base rate, the mean, the logarithm of the
+# mean, or a quantile. Where noise leaves the sum uncertain, a prior takes it from the
+# declared bounds or labels.
 
 
-# Of any budget.
+# Least epsilon of a budget.
 _LEAST_EPSILON = 1e-6
-# Why a default fit is a constant, for the record.
+# The privacy record's reason for a default fit that is a constant.
 NO_WEIGHTS = "noise dominates: an intercept and no weights"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConstantModel(ChosenLaw):
-    """Release where the targets lie; all weights are 0.
+    """Release of the targets' location; all weights are 0.
 
     Privacy
     -------
     One answer: label counts, a histogram of the targets, or their sum, with noise for
-    its L2 sensitivity; or two Gaussian ones, a histogram and the sum of targets that
-    are clipped to where it says that most of them lie. No feature is read. Both
-    adjacencies, and users: ``docs/proofs/centred_descent.md``, Lemmas 1 and 3.
+    its L2 sensitivity; or two Gaussian answers, a histogram, and the sum of the targets
+    clipped to the range in which the histogram puts most of them. No feature is read.
+    Both adjacencies, and users: ``docs/proofs/centred_descent.md``, Lemmas 1 and 3.
 
     Parameters
     ----------
     law : {"gaussian", "spherical"}
     histogram_share : float in [0, 1), default=0.0
-        Of mu squared, for a histogram before the sum; 0: there is none.
+        Fraction of mu squared for a histogram before the sum; 0: no histogram.
     """
 
     key: ClassVar[str] = "constant"
@@ -120,7 +119,7 @@ class ConstantModel(ChosenLaw):
 
     @staticmethod
     def query(objective: LinearObjective) -> Any:
-        """What is asked."""
+        """The query about the targets."""
         return target_query(objective.loss, objective.n_samples)
 
     @property
@@ -157,7 +156,7 @@ class ConstantModel(ChosenLaw):
     def constant(
         self, answers: Answers, objective: LinearObjective, line: int = 0
     ) -> tuple[float, ...]:
-        """Raw predictions of everybody; released."""
+        """Released raw predictions, the same for every row."""
         loss = objective.loss
         is_sum = isinstance(self.query(objective), TargetSum)
         asked = ["mean"] if is_sum else ["targets"]
@@ -173,25 +172,25 @@ class ConstantModel(ChosenLaw):
 
 @dataclass(frozen=True, kw_only=True)
 class AroundConstant(WrappedSolver):
-    """One minimisation about the constant model, for delta = 0.
+    """One minimisation centred at the constant model, for delta = 0.
 
-    Weights and intercept are penalised, as the inner solver must, by their distance
-    from the constant, not from 0: a penalty that pure noise asks for would take a base
-    rate or a mean half of the way to nothing.
+    The penalty, which the inner solver requires, applies to the distance of weights and
+    intercept from the constant, not from 0: pure noise asks for a penalty that would
+    move a base rate or a mean half of the way to 0.
 
     Privacy
     -------
-    The constant model, then the inner solver's release for the same losses with the
-    constant added to each raw prediction; their epsilons add up, under both
+    First the constant model, then the inner solver's release for the same losses, with
+    the constant added to each raw prediction. Their epsilons add up, under both
     adjacencies (``docs/proofs/objective_perturbation.md``). Unit of privacy: one
     record.
 
     Parameters
     ----------
     inner : Solver
-        One of a single minimisation.
+        Solver that releases a single minimiser.
     share : float in (0, 1)
-        Of epsilon, for the constant.
+        Fraction of epsilon for the constant.
     """
 
     key: ClassVar[str] = "around_constant"
@@ -204,7 +203,7 @@ class AroundConstant(WrappedSolver):
         if not objective.fit_intercept:
             raise Refused("A constant is an intercept. Use fit_intercept=True.")
         share = pure_share(objective, budget)
-        # For rules alone, so that the least that a budget may be will do.
+        # Only rules read this budget, so the least epsilon is enough.
         left = Budget(max((1 - share) * budget.epsilon, _LEAST_EPSILON), 0.0)
         try:
             inner: Solver = ObjectivePerturbation.planned({}, objective, left)

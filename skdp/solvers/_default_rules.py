@@ -1,11 +1,11 @@
 """The rules of the default solver: shares of its budget, its steps, and its rows.
 
-Budgets are measured by the signal-to-noise ratio ``n mu / relation``: the number of
-records over the noise of one count of them, where the relation is 1 if a record is left
-out and 2 if it is exchanged for another. Everything here is a function of public facts
-and of released numbers. Constants were settled on six tables (adult, covertype, ccpp,
-protein_casp, wine_white, kddcup99) at 2,000 records to 32,000 and epsilon 0.1 to 4, and
-compared on seven others (``docs/default_solver.md``).
+The signal-to-noise ratio ``n mu / relation`` measures a budget: the number of records
+over the noise of one count, where the relation is 1 if neighbours differ in the
+presence of a record and 2 if they differ in its value. Every rule is a function of
+public facts and of released numbers. Constants were settled on six tables (adult,
+covertype, ccpp, protein_casp, wine_white, kddcup99) with 2,000 to 32,000 records and
+epsilon 0.1 to 4, and compared on seven others (``docs/default_solver.md``).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from skdp.solvers._target_base import (
     within,
 )
 
-# Relations in which what is taken away is replaced.
+# Relations that replace a record or a user.
 _EXCHANGES = ("replace_one", "replace_user")
-# Delta at which a pure budget is compared with the others, by rules only.
+# Delta at which rules compare a pure budget with other budgets.
 TYPICAL_DELTA = 1e-6
 
 
 def signal_to_noise_of(n_samples: float, budget: Budget, adjacency: str) -> float:
-    """Records times mu, in units of records that are left out; public facts."""
+    """Number of records times mu, halved where a record is replaced; public facts."""
     if not budget.is_finite:
         return math.inf
     mu = gaussian_mu(budget.epsilon, budget.delta or TYPICAL_DELTA)
@@ -43,128 +43,130 @@ def signal_to_noise_of(n_samples: float, budget: Budget, adjacency: str) -> floa
 def share_for(
     wanted: float, signal_to_noise: float, least: float, most: float, number: int = 1
 ) -> float:
-    """Of mu squared, for so much noise in each of so many sums, within limits.
+    """Fraction of mu squared for noise `wanted` in each of `number` sums, in limits.
 
-    Noise in a sum is over the number of records.
+    The noise of a sum is divided by the number of records.
     """
     return min(max(number / (wanted * signal_to_noise) ** 2, least), most)
 
 
-# -------------------------------------------------------------------------- Constants
+# ---------------------------------------------------------------------------- Constants
 
-# Below this ratio the base rate or the mean is released, and no weights: with
-# targets at random, a gate that has so much noise lets noise pass. At 51 it costs .003
-# of log-loss and .005 of R2 where there is no signal, and gains .5 of R2 on ccpp. At 47
-# (200 records of 5 columns) it costs .01 to .03, and half of that with all noise
-# refused, since the base has a part of the budget only.
-# Of K labels that compete each has fewer records: with ten, noise passed the gate in
-# one of eight runs at 50, and cost .05 of log-loss.
+# Below this ratio the base rate or the mean is released, and no weights: with targets
+# at random, a gate with more noise lets noise pass. At a ratio of 51 the weights cost
+# .003 of log-loss and .005 of R2 where there is no signal, and gain .5 of R2 on ccpp.
+# At 47 (200 records of 5 columns) they cost .01 to .03; half of this cost remains if
+# the gate refuses all noise, since the base has only a part of the budget. Each of K
+# competing labels has fewer records: with ten labels, noise passed the gate in one of
+# eight runs at 50, and cost .05 of log-loss.
 LEAST_SIGNAL_TO_NOISE = 50.0
-# Deviation of the noise in the share of records in a state that is worth paying for,
-# and the share of mu squared that it may cost. Flat between half and twice as much.
+# Wanted noise deviation in the proportion of records in a state, and the limits on the
+# fraction of mu squared. Flat between half and twice the deviation.
 _STATE_NOISE, _LEAST_STATES, _MOST_STATES = 0.01, 0.002, 0.1
 # The same for the mean of rows that are clipped to norm 1.
 _CENTRE_NOISE, _LEAST_CENTRE, _MOST_CENTRE = 0.2, 0.01, 0.05
-# The same for the share of a label, or the mean of targets. A base rate that is wrong
-# costs more than a centre that is, most of all that of a rare label.
+# The same for the proportion of a label, or the mean of targets. An error in the base
+# rate costs more than an error in a centre, most of all for a rare label.
 _TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS = 0.01, 0.04, 0.25
-# The same for the share of targets at a knot, and for the mean of targets over half of
-# the width in which they are summed.
+# The same for the proportion of targets at a knot, and for the mean of targets over
+# half of the width in which they are summed.
 _KNOT_NOISE, _LEAST_KNOTS, _MOST_KNOTS = 0.04, 0.01, 0.1
 _MEAN_NOISE, _LEAST_MEAN, _MOST_MEAN = 0.022, 0.02, 0.5
-# Strengths between which a constant model of squared errors releases a histogram of the
-# targets first, and its share. At 10 it is even on bounds six deviations wide; at 20
-# bounds of eleven deviations cost .02 of R2 in place of .08, and bounds of two .009 for
-# .001. Of many records the sum of all targets has little noise, and no clip.
+# Between these signal-to-noise ratios a constant model of squared errors releases a
+# histogram of the targets first; the third number is the histogram's fraction. At 10 it
+# gains and loses nothing on bounds six deviations wide; at 20, bounds of eleven
+# deviations cost .02 of R2 instead of .08, and bounds of two cost .009 instead of .001.
+# With many records the sum of all targets has little noise, and needs no clip.
 _HISTOGRAM_FROM, _HISTOGRAM_TO, _HISTOGRAM = 12.0, 200.0, 0.3
-# Shares of mu squared for the gate: from its most, it falls with the squared ratio.
+# Fraction of mu squared for the gate: it falls with the squared ratio from its maximum.
 _GATE_SIGNAL_TO_NOISE, _LEAST_GATE, _MOST_GATE = 60.0, 0.01, 0.12
-# Deviation of the noise in the prediction of a row of norm 1 in flat directions, in the
-# loss's units of raw predictions (a log-odds), and of numbers in their standard
-# deviation. Flat from half to twice as much; regressions lose from 0.7 on.
+# Wanted noise deviation in the prediction of a row of norm 1 in flat directions, in the
+# loss's units of raw predictions (a log-odds); for regressions, in standard deviations
+# of the targets. Flat from half to twice the deviation; regressions lose from 0.7 on.
 _NOISE, _NOISE_OF_NUMBERS = 1.0, 0.4
-# Of the intercept, over a feature of norm 1. Flat from 0.15 to 0.3; without an
-# intercept that learns .006 to .025 of log-loss are lost, with 1 .005 to .015.
+# Weight of the intercept, over a feature of norm 1. Flat from 0.15 to 0.3; a fixed
+# intercept loses .006 to .025 of log-loss, and a weight of 1 loses .005 to .015.
 _INTERCEPT = 0.2
-# Deviation of the noise in a mean error, and the share of mu squared that it may cost.
+# Wanted noise deviation in a mean error, and limits on the fraction of mu squared.
 _ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS = 0.06, 0.005, 0.05
-# Part of the steps before errors are asked for. A clip follows best at a tenth to
-# a fifth (ccpp at epsilon 0.1: .116 of 1 - R2 for .140 at half); what is left to
-# learn of labels shows later, and flat from 0.3 to 0.5.
+# Fraction of the steps before the query for errors. The clip works best at a tenth to a
+# fifth (ccpp at epsilon 0.1: .116 of 1 - R2 instead of .140 at half). For labels the
+# remaining error shows later: flat from 0.3 to 0.5.
 _NUMBERS_AT, _LABELS_AT = 0.1, 0.4
-# How many times as far a descent may go on where errors are few, and of the largest
-# step at which momentum is stable in any direction, how much is used.
+# Largest factor on the length of a descent where errors are few, and the used fraction
+# of the largest step at which momentum is stable in any direction.
 _FARTHER, _STABLE = 8.0, 0.9
-# Rows are clipped to (base + few / columns) of their root mean square: rows of many
-# columns have nearly the same norm, and rows of one column have not.
+# Rows are clipped to (_ROWS + _ROWS_OF_FEW / columns) times their root mean square:
+# rows of many columns have nearly equal norms, and rows of one column do not.
 _ROWS, _ROWS_OF_FEW = 0.5, 2.0
 _LEAST_NORM = 1e-3
-# The same of rows of numbers: 1.2 helps four features, and costs .02 of 1 - R2 of nine;
-# of many it is flat. And their least mean square about the centre.
+# The same for rows of numbers, and their least mean square about the centre. A factor
+# of 1.2 helps four features, and costs .02 of 1 - R2 with nine; with many it is flat.
 _ROWS_OF_NUMBERS, _LEAST_VARIANCE = 0.8, 0.01
-# Steps: momentum relaxes so often in a run, and covers flow time s with curvature up to
-# L in sqrt(s L) times the root of half as many steps. With 5 kddcup99 (10,000 rows,
-# epsilon 1) lost .014 of log-loss.
+# Number of relaxations of momentum in a run. Momentum covers flow time s with curvature
+# up to L in sqrt(s L) times the root of half as many steps. With 5 relaxations
+# kddcup99 (10,000 rows, epsilon 1) lost .014 of log-loss.
 _RELAXATIONS = 7
 _FEWEST_STEPS, _MOST_STEPS = 10, 200
-# Of more records than so many a pass takes long, and the last directions tell little:
-# with 150 steps in place of 300 covertype lost .0006 of log-loss at epsilon 4.
+# Above this number of records a pass takes long, and the last directions matter little:
+# with 150 steps instead of 300 covertype lost .0006 of log-loss at epsilon 4.
 _MANY_RECORDS, _MOST_STEPS_OF_MANY = 200_000, 100
-# Without noise a run has so many times the most steps of a private run, so that
-# epsilon=inf has the least loss on the records of the fit. With 300 steps in place of
-# 240 a fit of 20,000 records took 2.6 times as long as at epsilon 4, in place of 2.
+# Without noise a run has this multiple of the most steps of a private run, so that
+# epsilon=inf has the least loss on the records of the fit. With 300 steps instead of
+# 240 a fit of 20,000 records took 2.6 instead of 2 times as long as at epsilon 4.
 _MORE_WITHOUT_NOISE = 1.2
-# Predictions of numbers, in standard deviations, are clipped to this for their mean.
+# For their mean, predictions of numbers are clipped to this many standard deviations.
 PREDICTIONS = 2.0
-# Deviation of the noise in a mean probability, over what it is clipped to, and the
-# share of mu squared that it may cost. Without it mean predictions of labels of 2 %
-# were 1.1 to 1.5 times the base rate.
+# Wanted noise deviation in a mean probability, over its clip, and limits on the
+# fraction of mu squared. Without this query mean predictions of labels of 2 % were 1.1
+# to 1.5 times the base rate.
 _RATE_NOISE, _LEAST_RATE, _MOST_RATE = 0.01, 0.005, 0.03
-# Intervals of the finest level of a curve, below so many records times mu in tables of
-# so many columns; with more columns each has a smaller part of a row's norm.
+# Intervals of the finest level of a curve: pairs of a ratio and the intervals below it,
+# for tables of _COLUMNS columns; with more columns each has a smaller part of a row's
+# norm.
 _COLUMNS = 10
 _INTERVALS = ((250.0, 4), (875.0, 8), (3_000.0, 16), (10_500.0, 32), (math.inf, 64))
-# Losses of labels whose errors say how far to go on.
+# Losses of labels whose mean error sets the remaining steps.
 _FOLLOWED = (LossId.SIGMOID, LossId.SOFTMAX)
 
 
 def pure_signal_to_noise(objective: LinearObjective, budget: Budget) -> float:
-    """Records times epsilon, over what one record can change."""
+    """Number of records times epsilon, over the change that one record can make."""
     relation = 2.0 if objective.adjacency in _EXCHANGES else 1.0
     return objective.effective_n * budget.epsilon / relation
 
 
 def least_signal_to_noise(loss: Loss) -> float:
-    """Below which the constant model is taken."""
+    """The ratio below which the constant model is used."""
     return LEAST_SIGNAL_TO_NOISE * math.sqrt(max(loss.n_outputs, 2) / 2)
 
 
 def pure_share(objective: LinearObjective, budget: Budget) -> float:
-    """Of epsilon, for the constant that a pure minimisation goes out from."""
+    """Fraction of epsilon for the constant at which a pure minimisation is centred."""
     signal_to_noise = pure_signal_to_noise(objective, budget)
     return within(1 / (signal_to_noise * _TARGET_NOISE), _LEAST_TARGETS, _MOST_TARGETS)
 
 
 def curve_intervals(signal_to_noise: float, n_columns: int) -> int:
-    """How fine the noise of a budget lets curves of so many columns be."""
+    """Number of intervals of a curve that the noise of a budget allows."""
     size = signal_to_noise * _COLUMNS / n_columns
     return next(count for below, count in _INTERVALS if size <= below)
 
 
 def share_of_histogram(signal_to_noise: float) -> float:
-    """Of mu squared, for that of the targets before the sum of a constant model."""
+    """Fraction of mu squared for the histogram of targets of a constant model."""
     return _HISTOGRAM if _HISTOGRAM_FROM <= signal_to_noise < _HISTOGRAM_TO else 0.0
 
 
 def share_of_states(signal_to_noise: float, n_parts: int) -> float:
-    """Of mu squared, for histograms of so many columns."""
+    """Fraction of mu squared for the histograms of `n_parts` columns."""
     return share_for(
         _STATE_NOISE, signal_to_noise, _LEAST_STATES, _MOST_STATES, n_parts
     )
 
 
 def share_of_rows(signal_to_noise: float, n_features: int) -> float:
-    """Of mu squared, for the mean of rows of so many numbers."""
+    """Fraction of mu squared for the mean of rows of `n_features` numbers."""
     return share_for(
         _CENTRE_NOISE, signal_to_noise, _LEAST_CENTRE, _MOST_CENTRE, n_features
     )
@@ -172,14 +174,14 @@ def share_of_rows(signal_to_noise: float, n_features: int) -> float:
 
 @dataclass(frozen=True)
 class Shares:
-    """Parts of mu squared, which add up to 1.
+    """Fractions of mu squared, which add up to 1.
 
     Parameters
     ----------
     states, targets, mean, gate, bias, errors : float
-        Of the histograms of the columns, of that of the targets, of their mean, of the
-        gate's ratio, of the mean prediction or probability, and of the mean error on
-        the way. 0: nothing is asked.
+        Fractions for the histograms of the columns, the histogram of the targets, the
+        mean of the targets, the gate's ratio, the mean prediction or probability, and
+        the mean error during the descent. 0: no query.
     """
 
     states: float = 0.0
@@ -191,17 +193,17 @@ class Shares:
 
     @property
     def descent(self) -> float:
-        """What is left."""
+        """Fraction that remains for the gradients."""
         return 1.0 - math.fsum(vars(self).values())
 
     @classmethod
     def of(cls, loss: Loss, signal_to_noise: float, states: float) -> Self:
-        """By rule; `states` is what is asked of the rows."""
+        """Fractions by rule; `states` is the fraction for the query about the rows."""
 
         def share(noise: float, least: float, most: float) -> float:
             return share_for(noise, signal_to_noise, least, most)
 
-        # The smaller shares of many labels are, the more is lost by noise in them.
+        # With more labels each proportion is smaller, and noise in it costs more.
         wanted = _TARGET_NOISE * 2 / max(loss.n_outputs, 2)
         targets = share(wanted, _LEAST_TARGETS, _MOST_TARGETS)
         errors = share(_ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS)
@@ -232,7 +234,7 @@ class Pace:
     step_size : float
     momentum : float in [0, 1)
     intercept_weight : float
-        Over a feature of norm 1; 0: there is none to be learned.
+        Weight over a feature of norm 1; 0: the intercept is not learned.
     """
 
     n_steps: int
@@ -242,17 +244,17 @@ class Pace:
 
     @classmethod
     def of(cls, objective: LinearObjective, signal_to_noise: float) -> Self:
-        """A flow time that follows from the noise that a prediction may have.
+        """The pace whose flow time gives predictions the admitted noise.
 
-        In flat directions noise of deviation d in each mean gradient gives predictions
-        of unit rows the deviation ``s d``, so that ``s = noise * ratio / bound``;
-        and ``exp(-h s)`` of a direction of curvature h is left unlearned, which is what
+        In flat directions, noise of deviation d in each mean gradient gives predictions
+        of unit rows the deviation ``s d``, so ``s = noise * ratio / bound``. In a
+        direction of curvature h, the fraction ``exp(-h s)`` is not learned, as much as
         a Bayesian with a prior of that deviation would leave.
         """
         loss = objective.loss
         weight = 0.0 if is_of_squares(loss) else _INTERCEPT
         length = math.hypot(1.0, weight)
-        # Noise is that of a mean over all records, however little most of them weigh.
+        # The noise is that of a mean over all records, even if most weigh little.
         signal_to_noise *= objective.n_samples / objective.effective_n
         smoothness = loss.smoothness * length**2 + objective.alpha
         if is_of_squares(loss):
@@ -270,7 +272,7 @@ class Pace:
         if math.isinf(signal_to_noise):
             most = round(_MORE_WITHOUT_NOISE * most)
         flow = min(flow, most**2 / per_step)
-        if objective.alpha > 0:  # the optimum is reached by then
+        if objective.alpha > 0:  # the run reaches the optimum within this time
             flow = min(flow, 2 * _RELAXATIONS / objective.alpha)
         wanted = math.ceil(math.sqrt(per_step * flow))
         n_steps = min(max(wanted, _FEWEST_STEPS), most)
@@ -278,19 +280,19 @@ class Pace:
         return cls(n_steps, flow * (1 - momentum) / n_steps, momentum, weight)
 
     def errors_at(self, loss: Loss) -> int:
-        """The step before which errors are asked for."""
+        """The step before which the mean error is queried."""
         return math.ceil(
             self.n_steps * (_NUMBERS_AT if is_of_squares(loss) else _LABELS_AT)
         )
 
     def after(self, errors: float, noise: float, of_constant: float) -> Self:
-        """Of the steps that are left: they go farther where errors are few.
+        """The pace of the remaining steps, which go farther where errors are few.
 
-        Where labels are nearly certain, noise in log-odds costs little, and large
-        weights are likely: the prior is as much wider as errors are fewer than the
-        constant's. Larger steps come first, as far as momentum is stable.
+        Where labels are nearly certain, noise in log-odds costs little and large
+        weights are likely: the prior is wider by the ratio of the constant's errors to
+        the released errors. Step sizes grow first, as far as momentum is stable.
         """
-        # No released number may divide by 0: of errors below 0 there are few.
+        # No released number may divide by 0; released errors may be negative.
         of_constant = max(of_constant, 1e-300)
         left = within(errors + noise, of_constant / _FARTHER, of_constant)
         farther = of_constant / left
@@ -300,14 +302,14 @@ class Pace:
 
     @property
     def flow(self) -> float:
-        """Of one step, with all that its velocity does later."""
+        """Flow time of one step, with the later effect of its velocity."""
         return self.step_size / (1 - self.momentum)
 
 
 def norm_of_numbers(variance: float, n_features: int) -> float:
-    """The same of rows of which nothing is declared, over the norm they are clipped to.
+    """Clip of centred rows of numbers, in units of the clip of the rows.
 
-    Their mean squared distance from the centre is released, with noise.
+    `variance` is the released mean squared distance of the rows from the centre.
     """
     variance = within(variance, _LEAST_VARIANCE, 1.0)
     clip = _ROWS_OF_NUMBERS + _ROWS_OF_FEW / n_features
@@ -315,20 +317,21 @@ def norm_of_numbers(variance: float, n_features: int) -> float:
 
 
 def row_norm(variance: float, n_parts: int) -> float:
-    """Norm to which centred rows of so much variance are clipped."""
+    """Clip of centred rows of `n_parts` columns with this variance."""
     clip = _ROWS + _ROWS_OF_FEW / n_parts
     return max(clip * math.sqrt(variance), _LEAST_NORM)
 
 
-# ------------------------ Whether features are selected first, by public bounds alone
+# ---------------------------------------------------- Public rule for feature selection
 
 
 def favours_selection(objective: LinearObjective) -> bool:
-    """Whether selecting features and then releasing their values takes less noise.
+    """Whether selecting features before releasing their values takes less noise.
 
-    Noise in all values grows with the norm of a row, D2; a private selection with its
-    largest entry, DInf, and with the number s of features selected. Selection is better
-    if ``(D2 / DInf)^2 >= s max(2, log d)`` (``docs/solvers/peeling.md``).
+    Noise in all values grows with the norm of a row, D2. Noise of a private selection
+    grows with the row's largest entry, DInf, and with the number s of selected
+    features. Selection is better if ``(D2 / DInf)^2 >= s max(2, log d)``
+    (``docs/solvers/peeling.md``).
     """
     wanted = objective.most_features * max(2.0, math.log(objective.n_features))
     return objective.full_entries >= wanted

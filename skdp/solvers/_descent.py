@@ -1,4 +1,4 @@
-"""Noisy gradient descent: full batches, Poisson samples, and its default rules."""
+"""Noisy gradient descent: full batches, Poisson samples, and default rules."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ from skdp.solvers._steps import MomentumSteps, Steps, StepSchedule, descend, sam
 from skdp.sums._floating import sensitivity_for_rules
 from skdp.sums._gradient import Gradients, UserGradients
 
-# ------------------------------------------------------------------------------------
-# The flow time at which noise stops a descent: the rules behind the defaults
-# In directions where the data have little curvature the noise of a whole run adds up in
-# proportion to the flow time ``step_size * n_steps / (1 - momentum)`` and nothing else.
-# So the defaults fix the flow time by the noise it admits, and take the fewest steps in
-# which momentum covers it (docs/solvers/noisy_gd.md). Public facts only.
+# --------------------------------------------- Flow time at which noise stops a descent
+# In directions where the data have little curvature, the noise of a whole run grows
+# with the flow time ``step_size * n_steps / (1 - momentum)`` alone. So the defaults fix
+# the flow time by the noise it admits, and take the fewest steps in which momentum
+# covers it (docs/solvers/noisy_gd.md). Public facts only.
 
 
-# Standard deviation of the noise in the raw prediction of a unit row at which the
-# default stops, in the loss's units of raw predictions, chosen once on public data sets
+# The default stops at this standard deviation of the noise in the raw prediction of a
+# unit row, in the loss's units of raw predictions. Chosen once on public data sets
 # (docs/solvers/noisy_gd.md) and flat around its optimum.
 MARGIN_NOISE = 2.0
-# Relaxation times, of momentum or of a regularised optimum, that a run is given.
+# Number of relaxation times of momentum, or of a regularised optimum, in a run.
 RELAXATIONS = 10
 
 
@@ -47,8 +46,8 @@ RELAXATIONS = 10
 class FlowTime:
     """Default flow time, steps, clip and intercept weight of a noisy descent.
 
-    `mu` is the sensitivity over the standard deviation of the noise per weight of one
-    release of all records' gradients.
+    `mu` is the sensitivity over the noise deviation per weight, if one release of all
+    records' gradients gets the whole budget.
     """
 
     fewest_steps: ClassVar[int] = 10
@@ -59,7 +58,7 @@ class FlowTime:
 
     @classmethod
     def of(cls, objective: LinearObjective, budget: Budget) -> FlowTime:
-        """For Gaussian noise that fits a budget of delta > 0."""
+        """Rules for Gaussian noise that fits a budget of delta > 0."""
         return cls(objective, gaussian_mu(budget.epsilon, budget.delta))
 
     @property
@@ -69,7 +68,7 @@ class FlowTime:
 
     @property
     def longest_flow(self) -> float:
-        """Flow time that momentum covers in the most steps."""
+        """Flow time that momentum covers in the largest number of steps."""
         return self.most_steps**2 / (RELAXATIONS * self.smoothness)
 
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
@@ -85,12 +84,12 @@ class FlowTime:
             * self.mu
             / (objective.data_norm * sensitivity)
         )
-        if objective.alpha > 0:  # the optimum is reached by then
+        if objective.alpha > 0:  # the run reaches the optimum within this time
             flow = min(flow, RELAXATIONS / objective.alpha)
         return flow
 
     def _admitted(self, flow: float) -> float:
-        """Flow time admitted if every step reads all records: what it is."""
+        """Admitted flow time; it is `flow` if every step reads all records."""
         return flow
 
     def wanted_steps(self, flow: float) -> float:
@@ -107,22 +106,22 @@ class FlowTime:
         return max(0.0, 1 - RELAXATIONS / n_steps)
 
     def step_size(self, flow: float, n_steps: int, momentum: float) -> float:
-        """The flow time in equal steps, none of them unstable."""
+        """Step size that covers the flow time in equal, stable steps."""
         return min(flow * (1 - momentum) / n_steps, 1 / self.smoothness)
 
     def intercept_weight(self, residual_clip: float | None) -> float:
-        """Weight that minimises the noise of the intercept and the others together."""
+        """Weight that minimises the sum of the intercept's and the weights' noise."""
         even = self.flow(math.inf if residual_clip is None else residual_clip)
         loss = self.objective.loss
         bend = loss.smoothness * typical_weight(loss) * self.objective.data_norm**2 / 2
         return float((1 + bend * even) ** -0.25)
 
     def residual_clip(self, intercept_weight: float) -> float:
-        """The loss's `noisy_clip` while noise, not the steps, limits the run."""
+        """The loss's `noisy_clip`, or none if the number of steps limits the run."""
         wanted = self.wanted_steps(self.flow(math.inf, intercept_weight))
         clip = self.objective.loss.noisy_clip if wanted < self.most_steps else math.inf
         if math.isfinite(clip):
-            # The least clipping at which noise still admits the most steps.
+            # The largest clip at which noise still admits the most steps.
             bound = self.objective.loss.zero_out_bound(math.inf)
             clip = max(clip, bound * (wanted / self.most_steps) ** 2)
         return clip
@@ -130,7 +129,7 @@ class FlowTime:
     def clip_and_weight(
         self, residual_clip: float | None, intercept_weight: float | None
     ) -> tuple[float, float]:
-        """Residual clip and intercept weight, by their rules if None."""
+        """Residual clip and intercept weight; None is replaced by the rule's value."""
         if intercept_weight is None:
             intercept_weight = self.intercept_weight(residual_clip)
         if residual_clip is None:
@@ -139,16 +138,16 @@ class FlowTime:
 
 
 class OnePassFlowTime(FlowTime):
-    """Default flow time of a descent in which every step reads records of its own.
+    """Default flow time of a descent in which each step reads different records.
 
     T steps over n / T records each have sqrt(T) times the noise of T steps over all n,
-    so that every step more costs noise.
+    so every additional step costs noise.
     """
 
     fewest_steps: ClassVar[int] = 1
 
     def _admitted(self, flow: float) -> float:
-        # s sqrt(T(s)) is admitted instead of s, with T(s) of `wanted_steps`.
+        # The rule admits s sqrt(T(s)) instead of s, with T(s) of `wanted_steps`.
         return float(flow**0.8 / (RELAXATIONS * self.smoothness) ** 0.2)
 
 
@@ -163,17 +162,17 @@ class PlainFlowTime(FlowTime):
 
 
 def wanted_steps(objective: LinearObjective, budget: Budget) -> float:
-    """Steps that noisy_gd would take without residual clipping or limits.
+    """Steps of noisy_gd without residual clipping or limits on the number.
 
-    The fewer, the more noise limits the fit. Of weighted labels those for the curvature
-    that is expected.
+    Fewer steps mean that noise limits the fit more. With weighted labels the expected
+    curvature counts.
     """
     rule = FlowTime.of(objective, budget)
     steps = rule.wanted_steps(rule.flow(math.inf, rule.intercept_weight(None)))
     return steps * math.sqrt(typical_weight(objective.loss))
 
 
-# ----------------------- What noisy descents of linear models share: their parameters
+# ---------------------------------------- Parameters of noisy descents of linear models
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +211,7 @@ class Descent(Solver):
     def rest_by_rule(
         given: Given, rule: FlowTime, n_steps: int | None = None
     ) -> tuple[int, dict[str, Any]]:
-        """Number of steps, and these parameters, by the rules if they are not given."""
+        """Number of steps and parameters; rules replace those that are not given."""
         clip, weight = rule.clip_and_weight(
             given.get("residual_clip"), given.get("intercept_weight")
         )
@@ -232,14 +231,14 @@ class Descent(Solver):
         }
 
     def gradients(self, objective: LinearObjective) -> Gradients:
-        """The queries."""
+        """The queries for gradient sums."""
         return Gradients(objective, self.residual_clip, self.intercept_weight)
 
     def sensitivity(self, objective: LinearObjective) -> float:
         return self.gradients(objective).worst.under(objective.adjacency)
 
     def pace(self, objective: LinearObjective, n_steps: int) -> StepSchedule:
-        """How far steps go."""
+        """The step sizes and the averaged tail."""
         return StepSchedule(
             n_steps=n_steps,
             step_size=self.step_size,
@@ -250,14 +249,14 @@ class Descent(Solver):
         )
 
     def walk(self, objective: LinearObjective, n_steps: int) -> Steps:
-        """The steps, from weights of 0."""
+        """The steps, starting at weights of 0."""
         start, pace = np.zeros(objective.shape), self.pace(objective, n_steps)
         return MomentumSteps(
             start, pace, self.momentum, restarts_intercept=objective.fit_intercept
         )
 
 
-# -------------- Full-batch gradient descent with Gaussian noise on every gradient sum
+# ---------------------------------------------------------- Full-batch gradient descent
 # Algorithm: with ``g_t`` the clipped gradient sum at the weights ``W_t``,
 #
 #     V_{t+1} = momentum * V_t - step_size * ((g_t + N_t) / n + alpha * W_t)
@@ -270,13 +269,13 @@ class Descent(Solver):
 # S: under replace_one the first query of a logistic regression needs half the noise of
 # the worst case. The multiplier, and with it the event, is the same in every step.
 #
-# With ``release="last"`` the path stays hidden and only the last iterate is paid for
-# (`skdp.papers._last_iterate`).
+# With ``release="last"`` the iterates stay secret, and the budget pays for the last
+# iterate only (`skdp.papers._last_iterate`).
 
 
-# Numbers of all users' parts, which are held: half a gibibyte.
+# Most numbers in the contributions of all users, which stay in memory: half a gibibyte.
 _MOST_NUMBERS = 2**26
-# Other forms of this solver, by what they release.
+# Other forms of this solver, by the value of `release`.
 _RELEASES: Registry[Any] = Registry("skdp.releases", {})
 
 
@@ -401,7 +400,7 @@ class NoisyGD(Descent):
 
     @classmethod
     def _check_users(cls, objective: LinearObjective) -> None:
-        """Refuse where users' parts cannot be added up, or are not charged for."""
+        """Refuse without users, or if their contributions need too much memory."""
         me = f"solver={cls.key!r} with a 'user_clip'"
         if not is_of_users(objective.adjacency):
             raise Refused(
@@ -415,7 +414,7 @@ class NoisyGD(Descent):
             )
 
     def gradients(self, objective: LinearObjective) -> Gradients:
-        """The queries."""
+        """The queries for gradient sums."""
         if self.user_clip is None:
             return super().gradients(objective)
         return UserGradients(
@@ -436,7 +435,7 @@ class NoisyGD(Descent):
         return descend(answers, sums, walk, objective.n_samples, progress)
 
 
-# --------------- Gradient descent on Poisson samples with Gaussian noise on every sum
+# -------------------------------------------------- Gradient descent on Poisson samples
 # Algorithm: with B_t a fresh, secret sample that every record enters independently with
 # probability ``q = batch_size / n``, and ``g_t`` the clipped gradient sum over B_t,
 #
@@ -448,11 +447,11 @@ class NoisyGD(Descent):
 # secret; an empty sample is noised like any other.
 
 
-# Least number of passes over the data that the default takes in expectation
+# Least expected number of passes over the data that the default takes
 # (docs/solvers/noisy_sgd.md).
 _PASSES = 5
-# Up to so many records the default reads all of them at every step: that takes a moment
-# and has the least noise.
+# Up to this many records the default reads all of them at every step: this takes a
+# moment and has the least noise.
 _FEW_RECORDS = 20_000
 
 
@@ -547,7 +546,7 @@ class NoisySGD(Descent):
     def sensitivity(self, objective: LinearObjective) -> float:
         """Largest contribution of one record to a sample, under both adjacencies.
 
-        Of a gradient sum if all records are read.
+        If all records are read: the sensitivity of a gradient sum.
         """
         if self.batch_size >= objective.n_samples:
             return super().sensitivity(objective)
@@ -560,41 +559,40 @@ class NoisySGD(Descent):
         return descend(answers, sums, walk, self.batch_size, progress)
 
 
-# ------------------------ Where the way to a minimum begins if the loss is not convex
+# -------------------------------------------- Convex start of a loss that is not convex
 
 
 def convex_loss(loss: Loss) -> Loss:
-    """The rounded hinge of the same labels, weighted alike."""
+    """The rounded hinge of the same labels, with the same label weights."""
     hinge = HuberHingeLoss(n_outputs=loss.n_outputs)
     return weighted(hinge, loss.label_weights)
 
 
 def convex_start(objective: LinearObjective) -> LinearObjective:
-    """The same facts with that loss."""
+    """The same facts with the convex loss."""
     return objective.with_loss(convex_loss(objective.loss))
 
 
-# ------------------------------------------------------------------------------------
-# Gradient descent on a convex loss first, and then on the one that is not convex
+# --------------------------------- Descent from a convex loss to one that is not convex
 # Algorithm: `noisy_gd`, whose first ``convex_share`` of the steps follow the rounded
-# hinge of the same labels, and the others the objective's own loss from there. The
-# release is the mean of the last ``tail`` share of the iterates.
+# hinge of the same labels. The other steps follow the objective's loss. The release is
+# the mean of the last ``tail`` share of the iterates.
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraduatedGD(Descent):
     r"""Noisy full-batch gradient descent from a convex loss to one that is not.
 
-    A loss that bounds what a record counts is flat far from the boundary: from 0 a
+    A loss that bounds the effect of a record is flat far from the boundary: from 0 a
     descent may end where every record has the frequent label, and stay there. A convex
-    loss has no such places, and from its minimum the other one is near a good minimum
-    of its own.
+    loss has no such flat regions, and its minimum is near a good minimum of the loss
+    that is not convex.
 
     Privacy
     -------
     ``n_steps`` adaptive Gaussian releases of gradient sums, each with noise
-    ``noise_multiplier`` times the sensitivity of its own loss at its weights: exactly
-    mu-GDP with ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be
+    ``noise_multiplier`` times the sensitivity of the step's loss at the step's weights:
+    exactly mu-GDP with ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be
     published. ``docs/proofs/graduated_gd.md``. Unit of privacy: one record, or
     all rows of a user (``docs/proofs/users.md``).
 
@@ -662,7 +660,7 @@ class GraduatedGD(Descent):
         return Plan((Line(self.n_steps),))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of a gradient sum of either loss that is asked for, at any weights."""
+        """Largest sensitivity of a gradient sum of either loss, at any weights."""
         n_convex = self._n_convex
         asked = [convex_start(objective)] * (n_convex > 0)
         asked += [objective] * (n_convex < self.n_steps)

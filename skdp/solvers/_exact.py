@@ -25,12 +25,12 @@ from skdp.tables._memory import held
 from skdp.tables._source import Block, Source, has_shares, holds_users
 from skdp.tables._views import ColumnsOf, EntriesClipped
 
-# -------------- Least squares and ridge without noise, in one pass or by Krylov steps
+# ------------------------------------------------ Least squares and ridge without noise
 
 
-# Columns up to which the cube of their number is paid.
+# Largest number of columns for which the cube of their number is affordable.
 _MOST_COLUMNS = 1500
-# Rows that are reduced together, in units of the columns that they are reduced to.
+# Rows that are reduced together, in multiples of the number of columns.
 _ROWS_PER_COLUMN = 4
 _MOST_STEPS = 10_000
 
@@ -51,7 +51,7 @@ def least_squares(source: Source, objective: LinearObjective) -> FloatArray | No
     Returns
     -------
     ndarray of float64 of shape (n_columns, 1) or None
-        None: not found, or there are too many dense columns, or sparse rows of users.
+        None: not found, or too many dense columns, or sparse rows of users.
     """
     first = next(iter(source.blocks()))
     if issparse(first.X):
@@ -62,12 +62,12 @@ def least_squares(source: Source, objective: LinearObjective) -> FloatArray | No
         return None
     try:
         return _by_factors(_reduced(source, objective), objective)
-    except (LinAlgError, ValueError):  # of numbers that overflowed
+    except (LinAlgError, ValueError):  # some numbers overflowed
         return None
 
 
 def _present(block: Block) -> Block:
-    """The records that are not the null record."""
+    """The block without its null records."""
     if block.present is None:
         return block
     there = block.present > 0
@@ -77,8 +77,8 @@ def _present(block: Block) -> Block:
 def _reduced(source: Source, objective: LinearObjective) -> FloatArray:
     """A triangle with the second moments of columns and target, without squares.
 
-    Rows are appended to the triangle and rotated into it, so that the error is that of
-    one orthogonal factorisation and memory is that of a few rows per column.
+    Rows are appended to the triangle and rotated into it. The error is that of one
+    orthogonal factorisation, and memory holds a few rows per column.
     """
     width = objective.n_columns + 1
     triangle: FloatArray = np.empty((0, width))
@@ -91,7 +91,7 @@ def _reduced(source: Source, objective: LinearObjective) -> FloatArray:
 def _runs(
     source: Source, objective: LinearObjective, least: int
 ) -> Iterator[list[FloatArray]]:
-    """Tables of columns and target, together of at least so many rows but the last."""
+    """Runs of tables of columns and target, of `least` rows or more but the last."""
     run: list[FloatArray] = []
     for block in source.blocks():
         run.append(_with_target(_present(block), objective))
@@ -123,7 +123,7 @@ def _by_factors(triangle: FloatArray, objective: LinearObjective) -> FloatArray:
 
 
 def _by_steps(block: Block, objective: LinearObjective) -> FloatArray:
-    """By LSQR, which is conjugate gradients without squared condition numbers."""
+    """Weights by LSQR, which avoids the squared condition number of the normal form."""
     d, value = objective.n_features, objective.intercept_value
     X, has_intercept = block.X.astype(np.float64, copy=False), objective.fit_intercept
 
@@ -146,7 +146,7 @@ def _by_steps(block: Block, objective: LinearObjective) -> FloatArray:
     return np.asarray(found, dtype=np.float64)[:, None]
 
 
-# ----------------- The non-private optimum, for epsilon=inf: no noise and no clipping
+# ---------------------------------------------- The non-private optimum for epsilon=inf
 
 
 _MOST_ITERATIONS = 10_000
@@ -159,8 +159,8 @@ def exact_minimum(
 ) -> Solution:
     """Minimise the regularised mean loss; not a private release.
 
-    Plain least squares directly, all else by L-BFGS, from the minimum of a convex loss
-    if this one is not: then a local minimum.
+    Plain least squares is solved directly, every other loss by L-BFGS. If the loss is
+    not convex, L-BFGS starts at the minimum of a convex loss and finds a local minimum.
     """
     if is_plain_least_squares(objective):
         found = least_squares(source, objective)
@@ -214,9 +214,9 @@ def sparse_minimum(
 ) -> Solution:
     """Minimise over few features by hard thresholding pursuit; not a private release.
 
-    A gradient step chooses the features, the minimum over them is computed, until the
-    choice repeats [1]_. The problem is not convex: what is found is a local minimum,
-    and the global one if all features may be used.
+    A gradient step chooses the features, then the minimum over them is computed, until
+    the choice repeats [1]_. The problem is not convex: the result is a local minimum,
+    and the global minimum if all features may be used.
 
     References
     ----------
@@ -261,13 +261,13 @@ def _mean_squares(source: Source) -> FloatArray:
         X = block.X
         squares = X.multiply(X) if issparse(X) else X * X
         if block.present is not None:
-            # Null records count 0, and rows of users with their shares.
+            # Null records count 0, and rows of users by their weights.
             squares = diags_array(block.present.astype(np.float64)) @ squares
         total += np.asarray(squares.sum(axis=0), dtype=np.float64).ravel()
     return total / source.n_samples
 
 
-# -------------------------- solve: a linear model through the door: plan, commit, ask
+# -------------------------------------------------------- Private fit of a linear model
 
 
 def solve(
@@ -284,29 +284,29 @@ def solve(
     Parameters
     ----------
     solver : Solver or None
-        None computes the non-private optimum and requires an infinite epsilon, with
-        which a solver asks without noise.
+        None computes the non-private optimum and requires an infinite epsilon. A solver
+        with an infinite epsilon asks without noise.
     source : Source
-        Private. Nothing is read from it before the commit.
+        Private. No block is read before the commit.
     objective : LinearObjective
     door : Door
     label : str
-        What the ledger's books call this fit.
+        Name of the fit in the ledger.
     progress : Progress
 
     Returns
     -------
     solution : Solution
-        In a rehearsal weights of zero.
+        Zero weights in a rehearsal.
     answers : Answers
-        Used up; what is public of the release.
+        Used up; holds the public facts of the release.
 
     Raises
     ------
     BudgetExceeded
-        From the ledger; nothing was read or spent.
+        From the ledger; no record was read and nothing was spent.
     ValueError
-        If the door is for another adjacency than the objective.
+        If the adjacency of the door and of the objective differ.
     """
     # Algorithms within the walls take their bounds from the objective.
     if objective.adjacency != door.relation:
@@ -318,7 +318,7 @@ def solve(
         source = EntriesClipped(source, objective.feature_bound)
     plan = None if solver is None else solver.plan(objective)
     answers = door.commit(plan, source, label=label)
-    # From here on no warning may depend on the data, so NumPy is kept from giving any.
+    # From here on no warning may depend on the data, so NumPy gives none.
     with np.errstate(all="ignore"):
         if isinstance(answers, ExactAnswers) and solver is None:
             minimum = exact_minimum if objective.n_nonzero is None else sparse_minimum

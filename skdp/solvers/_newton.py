@@ -1,4 +1,4 @@
-"""Newton's method with noisy sums, with standard errors."""
+"""Newton's method with noisy sums and standard errors."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ from skdp.solvers._base import (
 )
 from skdp.sums._moments import NewtonAnswer, NewtonSum, NewtonSums, NewtonWeights
 
-# ---------------------------- A Newton step from released sums, and how far it is off
-# Of rows u, residuals r, curvatures c and weights v, with noise N_g and N in the
-# released ``g = sum r u`` and ``H = sum c u u'``, and a penalty's ``K = n alpha``, the
-# step d from v has, about v* with gradient 0 in the population,
+# ---------------------------------------- Newton step from released sums, and its error
+# For rows u, residuals r, curvatures c and weights v, with noise N_g and N in the
+# released ``g = sum r u`` and ``H = sum c u u'``, and a penalty ``K = n alpha``, let v*
+# have gradient 0 in the population. The step d from v satisfies
 #
 #     (H + N + K) (v + d - v*) = - sum r* u - K v* - N_g - N d + terms of second order.
 #
-# The right hand side has a variance that is known but for that of the records, which
-# follows from the released squares. All of it is post-processing
+# The variance of the right hand side is known up to the variance of the records, which
+# follows from the released squares. Everything here is post-processing
 # (``docs/proofs/noisy_newton.md``, Standard errors).
 
 
-# Least eigenvalue of the curvatures, in units of the edge of the noise's spectrum, from
-# which on what the noise does to the inverse is small; and the most that terms of
-# second order may be, in units of the errors (benchmarks/intervals.py). Below four
-# edges the fits that pass are those whose noise added curvature: at three, 6 % of the
-# fits of a table with 2 % positives passed, and their 95 % intervals held 86 %.
+# _CLEAR: above this least eigenvalue of the curvatures, in units of the edge of the
+# noise's spectrum, noise changes the inverse little. _MOST_BENT: limit on terms of
+# second order, in units of the errors (benchmarks/intervals.py). Below four edges the
+# fits that pass are fits whose noise added curvature: at three, 6 % of the fits of a
+# table with 2 % positives passed, and their 95 % intervals held 86 %.
 _CLEAR, _MOST_BENT = 4.0, 1.0
 
 
 def edge_of(curvature_noise: float, n_columns: int) -> float:
-    """Of the spectrum of the noise in the curvatures."""
+    """Edge of the spectrum of the noise in the curvatures."""
     return curvature_noise * math.sqrt(2 * n_columns)
 
 
 def least_told(edge: float, lift: float) -> float:
-    """Least eigenvalue of the curvatures above which errors are told."""
+    """Least eigenvalue of the curvatures above which standard errors are given."""
     return max(_CLEAR, lift) * edge
 
 
@@ -69,17 +69,17 @@ class NewtonStep:
     Parameters
     ----------
     start : ndarray of shape (n_columns,)
-        Released weights at which the sums were asked.
+        Released weights at which the sums were queried.
     sums : NewtonAnswer
-        Released.
+        Released sums.
     gradient_noise, curvature_noise : float
-        Standard deviations of the noise in a number of the gradient, and in one on the
-        diagonal of the curvatures; off it, that over the root of 2. Public.
+        Standard deviation of the noise in an entry of the gradient, and in a diagonal
+        entry of the curvatures; other entries have it over the root of 2. Public.
     penalty : ndarray of shape (n_columns,)
-        What is added to the diagonal of the curvatures. Public.
+        Added to the diagonal of the curvatures. Public.
     n_samples : int
     lift : float
-        Least eigenvalue of the curvatures that is believed, in units of the edge.
+        Smaller eigenvalues of the curvatures are raised to this multiple of the edge.
     """
 
     start: FloatArray
@@ -100,7 +100,7 @@ class NewtonStep:
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        """Of the curvatures, none of which is taken to be below the noise."""
+        """Inverse of the curvatures, with eigenvalues raised to the noise's edge."""
         eigenvalues, basis = self._spectrum
         lifted = np.maximum(eigenvalues, self.lift * self._edge)
         inverse = np.divide(1.0, lifted, out=np.zeros_like(lifted), where=lifted > 0)
@@ -108,18 +108,18 @@ class NewtonStep:
 
     @cached_property
     def length(self) -> FloatArray:
-        """What is added to the weights."""
+        """Change of the weights."""
         pulled = self.penalty * self.start
         return np.asarray(-self._inverse @ (self.sums.gradient + pulled))
 
     def covariance(self, bend: float) -> FloatArray:
-        """Of the weights after the step; inf where it is not known.
+        """Covariance of the weights after the step; inf where it is unknown.
 
         Parameters
         ----------
         bend : float
-            Half of the most that a curvature changes with the raw prediction, in
-            units of itself.
+            Half of the largest relative change of a curvature per unit of the raw
+            prediction.
         """
         unknown = np.full(self.sums.curvature.shape, np.inf)
         if self._spectrum[0][0] <= least_told(self._edge, self.lift):
@@ -131,8 +131,8 @@ class NewtonStep:
         return np.asarray(found)
 
     def _variance(self) -> FloatArray:
-        """Of the right hand side: the records', and that of ``N_g + N d``."""
-        # At the optimum the mean of the records' gradients is the penalty's.
+        """Variance of the right hand side: records, and the noise ``N_g + N d``."""
+        # At the optimum the sum of the records' gradients balances the penalty.
         pulled = self.penalty * self.start
         squares = self.sums.squares - np.outer(pulled, pulled) / self.n_samples
         if not np.isfinite(squares).all():
@@ -147,10 +147,10 @@ class NewtonStep:
         )
 
     def _left(self, variance: FloatArray, bend: float) -> float:
-        """Terms of second order, over the errors: about, and rather too much."""
+        """Approximate upper bound on terms of second order, over the errors."""
         eigenvalues, basis = self._spectrum
         moved = eigenvalues * (basis.T @ self.length)
-        # Mean square change of raw predictions, of rows of norm 1.
+        # Mean square change of the raw predictions of rows of norm 1.
         change = float(self.length @ basis @ moved) / float(eigenvalues.sum())
         spread, axes = np.linalg.eigh(variance)
         along = axes.T @ (basis @ moved)
@@ -158,22 +158,21 @@ class NewtonStep:
         return bend * math.sqrt(max(change, 0.0) * float(size.sum()))
 
 
-# ------------------------------------------------------------------------------------
-# Newton's method with noisy gradients and curvatures, and standard errors
+# ---------------------------------- Newton's method with noisy gradients and curvatures
 # Algorithm: with unit rows u and a constant t in the intercept's column (`NewtonSums`),
 #
 #     W_{k+1} = W_k - (H_k + N_H + n alpha)^{-1} (g_k + N_g + n alpha W_k),
 #
-# where g_k is the gradient sum and H_k the curvature sum at the released W_k, both of
-# one Gaussian answer, and eigenvalues below the edge of the noise's spectrum are lifted
-# to it. The last answer has the largest share of the budget, and the squared gradients
-# too: how far it is off follows from what was released (`NewtonStep`).
+# where g_k is the gradient sum and H_k the curvature sum at the released W_k, both in
+# one Gaussian answer. Eigenvalues below the edge of the noise's spectrum are raised to
+# the edge. The last answer has the largest share of the budget, and contains the
+# squared gradients too, from which the error follows (`NewtonStep`).
 
 
 _MOST_FEATURES = 1000  # about a million numbers in the last query
-# Of mu squared, for an answer over that of the answer before.
+# Ratio of the fractions of mu squared of an answer and of the answer before it.
 _GROWTH = 2.0
-# Half of the most that curvatures change with raw predictions, over themselves.
+# Half of the largest relative change of a curvature per unit of raw prediction.
 _BENDS: dict[type[Loss], float] = {LogisticLoss: 0.5, SquaredLoss: 0.0}
 _LARGEST_PENALTY = 1e200
 
@@ -270,7 +269,7 @@ class NoisyNewton(Solver):
         return "Gaussian noise, calibrated exactly"
 
     def sums(self, objective: LinearObjective, *, is_last: bool) -> NewtonSums:
-        """The queries."""
+        """The queries for gradient, curvature and, in the last step, squares."""
         squares = self.squares_weight if is_last else 0.0
         weights = NewtonWeights(self.intercept_weight, self.curvature_weight, squares)
         return NewtonSums(objective, weights)
@@ -289,8 +288,8 @@ class NoisyNewton(Solver):
     ) -> tuple[str, ...]:
         """From how many records on there are standard errors, of rows even in a box.
 
-        Their curvature in a direction is a third of that of full rows, and noise takes
-        an edge of its spectrum from the least one.
+        In a direction, these rows have a third of the curvature of rows of full norm,
+        and noise takes an edge of its spectrum from the least eigenvalue.
         """
         last = self.plan(objective).lines[-1]
         assert isinstance(last, Line)
@@ -315,7 +314,7 @@ class NoisyNewton(Solver):
             moved = np.nan_to_num(_unit(sums) * (step.start + step.length))
             weights = projected_onto_box(moved, box_radius(objective))[:, None]
             progress.step(k + 1, self.n_steps)
-        # The intercept itself is the weight of a column of ones.
+        # The intercept in the model is the weight of a column of ones.
         own = np.ones(objective.n_columns)
         own[objective.n_features :] = objective.intercept_value
         unit = own * _unit(sums)
@@ -344,5 +343,5 @@ class NoisyNewton(Solver):
 
 
 def _unit(sums: NewtonSums) -> FloatArray:
-    """Weights of the objective over those of the query's rows."""
+    """Factors from weights of the query's rows to weights of the objective."""
     return sums.constant / sums.objective.intercept_value

@@ -37,42 +37,42 @@ from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Source
 
-# ------------------------------------------------------------------------------------
-# Minimisers with a certificate: the gradient that is left is below a public bound
-# The objective is on the scale of sums,
+# ------------------------------------ Minimisers with a bound on the remaining gradient
+# The objective is a sum,
 #
 #     F(W) = sum_i loss(x_i W, y_i) + strength / 2 ||W||^2 + <linear, W>,
 #
 # and strongly convex, so a point whose exact gradient has norm tau is within
-# ``tau / strength`` of the minimiser, whatever found it. How it is found is free: no
-# choice below costs privacy, and the running time is outside the guarantee
+# ``tau / strength`` of the minimiser, whatever method found the point. The method is
+# free: no choice below costs privacy, and the running time is outside the guarantee
 # (``docs/known_weaknesses.md``).
 #
-# First quasi-Newton steps with a preconditioner from a part of the records: a handful
-# of passes. If they should not reach the bound in the passes set aside for them,
-# accelerated gradient steps follow, as many as their convergence theorem asks for.
+# Quasi-Newton steps come first, with a preconditioner from a part of the records: a
+# handful of passes. If they miss the bound within their limit of passes, accelerated
+# gradient steps follow, as many as their convergence theorem asks for.
 
 
-# Passes of the guaranteed method grow with its root: tens of millions at this one.
+# Passes of the guaranteed method grow with the root of the condition number: tens of
+# millions at this one.
 _WORST_CONDITION = 1e11
 # Certified weights stay within this many times the bound on the minimiser's norm.
 _WITHIN = 4.0
 # Passes over the data before the accelerated gradient takes over.
 _QUICK_PASSES = 400
-# The part that serves the preconditioner: this many records, or more for wide data.
+# Size of the part for the preconditioner: this many records, or more for wide data.
 _PART_ROWS, _PART_ROWS_PER_COLUMN = 10_000, 8
-# Wider data get a diagonal preconditioner: the cube of these many columns costs more
-# than the passes that a better one saves, which are cheap for sparse rows.
+# Wider data get a diagonal preconditioner: the cube of this number of columns costs
+# more than the passes that a better one saves, and passes over sparse rows are cheap.
 _WIDEST, _WIDEST_SPARSE = 1500, 200
 _MEMORY = 12
-# How far the minimum of the part is worth finding, in passes over the part.
+# Passes over the part in the search for the part's minimum.
 _PART_PASSES = (6, 20)
 _PART_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
 class CertifiedProblem:
-    """The objective, and what a certificate for it must allow for.
+    """The objective, with the constants that its certificate depends on.
 
     `strength`, above 0, is the L2 regularisation of the sum, and `linear_norm` a public
     bound on the norm of the linear term.
@@ -90,7 +90,7 @@ class CertifiedProblem:
     def farthest(self) -> float:
         """Bound on the norm of the minimiser, from F(W) <= F(0)."""
         objective = self.objective
-        # No loss grows faster than its derivative can be.
+        # No loss grows faster than the bound on its derivative.
         of_offset = self._offset_norm * objective.loss.zero_out_bound(math.inf)
         start = objective.n_samples * (objective.loss.value_at_zero + of_offset)
         linear = self.linear_norm
@@ -105,19 +105,19 @@ class CertifiedProblem:
 
     @property
     def least_signal_to_noise(self) -> float:
-        """The least regularisation that a default may choose."""
+        """Smallest regularisation that a default may choose."""
         return 2 * self.smoothness / _WORST_CONDITION
 
     @property
     def is_ill_conditioned(self) -> bool:
-        """Whether the guaranteed method would take longer than anyone waits."""
+        """Whether the guaranteed method would take too long for any user."""
         return self.smoothness > _WORST_CONDITION * self.strength
 
     def rounding_error(self, largest_block: int) -> float:
         """Bound on the distance of a computed gradient of F from the exact one.
 
-        At weights of norm at most four times `farthest`; the terms of `rounding_slack`,
-        here for all records at once and not for the one that changes.
+        Holds at weights of norm at most four times `farthest`. The terms are those of
+        `rounding_slack`, here for all records and not for the one that changes.
         """
         objective = self.objective
         n, b, d = objective.n_samples, largest_block, objective.n_features
@@ -141,11 +141,11 @@ def certified_minimum(
 ) -> FloatArray | None:
     """Weights whose computed gradient has norm at most `tolerance`.
 
-    Or zeros, if they are within ``tolerance / strength`` of every minimiser there
-    could be.
+    The result is zeros if they are within ``tolerance / strength`` of every possible
+    minimiser.
 
     The source is private. `tolerance` is in units of a sum of gradients, at least
-    `certified.rounding_error`, so that it can be met.
+    `certified.rounding_error`, so that the computed gradient can meet it.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def certified_minimum(
     weights, precondition = _start(part, certified, linear)
     goal = _goal(tolerance, linear.size)
     weights, left = _quasi_newton(gradient, weights, precondition, goal, quick_passes)
-    # Written so that NaN goes on to the method that has a theorem.
+    # This comparison sends NaN to the method that has a theorem.
     if not left <= goal:
         weights, left = _accelerated(gradient, certified, linear, goal)
     # Rounding was bounded for gradients at weights within this ball only.
@@ -173,10 +173,10 @@ def certified_minimum(
 
 
 def _goal(tolerance: float, size: int) -> float:
-    """What a computed norm may be, so that the norm itself is at most `tolerance`.
+    """The bound on a computed norm that keeps the exact norm at most `tolerance`.
 
-    A norm of p numbers is computed with a relative error below (p + 2) u; numbers whose
-    squares underflow are too small to count beside any tolerance that is asked for.
+    A norm of p numbers is computed with a relative error below (p + 2) u. Numbers whose
+    squares underflow are negligible beside any tolerance of this module.
     """
     return tolerance * (1 - 2 * (size + 4) * UNIT_ROUNDOFF)
 
@@ -208,8 +208,8 @@ def _quasi_newton(
             moved = gradient(weights + length * direction)
             passes -= 1
             new_slope = float(np.vdot(direction, moved))
-            # The slope of a convex function grows along the line; it should come near
-            # zero, from either side.
+            # The slope of a convex function grows along the line. The search ends near
+            # slope zero, on either side.
             if abs(new_slope) <= 0.5 * abs(slope) or passes <= 0:
                 break
             if new_slope > 0:
@@ -217,17 +217,17 @@ def _quasi_newton(
             else:
                 low, low_slope = length, new_slope
             if math.isinf(high):
-                # No end in sight: the secant's step, but no creeping and no leaping.
+                # The minimum is farther: a secant step, neither tiny nor huge.
                 rise = max(new_slope - slope, 1e-300)
                 length *= min(4.0, max(1.5, -slope / rise))
             else:
-                # The secant again, kept off both ends: the bracket always shrinks.
+                # A secant step away from both ends: the bracket always shrinks.
                 share = low_slope / (low_slope - high_slope)
                 length = low + min(0.9, max(0.1, share)) * (high - low)
         step, change = length * direction, moved - current
         weights, current = weights + step, moved
         product = float(np.vdot(step, change))
-        # Of a convex function it is, but for rounding.
+        # The product of a convex function is positive, except for rounding.
         if product > 0:
             pairs = [*pairs[-(_MEMORY - 1) :], (step, change, product)]
     return weights, float(np.linalg.norm(current))
@@ -310,7 +310,8 @@ def _start(
     if part.n_samples == objective.n_samples:
         return weights, precondition
     tolerance = _PART_TOLERANCE * float(np.linalg.norm(gradient(weights)))
-    # Curvature at zero is a poor guide to that at the minimum: taken again on the way.
+    # Curvature at zero is a poor guide to the curvature at the minimum, so it is
+    # computed again on the way.
     for passes in _PART_PASSES:
         weights, _ = _quasi_newton(gradient, weights, precondition, tolerance, passes)
         precondition = _preconditioner(part, certified, weights, share)
@@ -341,7 +342,7 @@ def _preconditioner(
                 else np.hstack([X, column])
             )
         raw = np.asarray(X @ weights) + np.array(objective.offset or 0.0)
-        # One factorisation serves all outputs, whose mean curvature it has.
+        # One factorisation of the mean curvature serves all outputs.
         curvature = certified.objective.loss.curvature(block.y, raw).mean(axis=1)
         curvature *= share
         if wide:
@@ -356,7 +357,7 @@ def _preconditioner(
     hessian[np.diag_indices_from(hessian)] += strength
     try:
         factor = cho_factor(hessian, lower=True, check_finite=False)
-    except LinAlgError:  # lost to rounding; any positive matrix will do
+    except LinAlgError:  # rounding; any positive matrix is a valid preconditioner
         diagonal = np.maximum(np.diag(hessian), strength)[:, None]
         return lambda gradient: gradient / diagonal
     return lambda gradient: np.asarray(cho_solve(factor, gradient, check_finite=False))
@@ -365,7 +366,7 @@ def _preconditioner(
 def _part(source: Source, certified: CertifiedProblem) -> MemorySource:
     """Every k-th record of one reading, its row clipped, in double precision.
 
-    Only where the search starts depends on which records these are.
+    The choice of records affects only where the search starts.
     """
     objective = certified.objective
     wanted = max(_PART_ROWS, _PART_ROWS_PER_COLUMN * objective.n_columns)
@@ -375,15 +376,15 @@ def _part(source: Source, certified: CertifiedProblem) -> MemorySource:
     first = 0
     for block in source.blocks():
         chosen = slice(first, None, stride)
-        # The stride goes on across blocks, whose sizes it must not depend on.
+        # The stride continues across blocks, so block sizes do not matter.
         first = (first - len(block.y)) % stride
         X = block.X[chosen].astype(np.float64)
         norms = row_norms(X)
         factor = objective.data_norm / np.maximum(norms, objective.data_norm)
         if block.present is not None:
             factor[~block.present[chosen]] = 0.0
-        # Rows whose squares overflow would have to be scaled in two steps; a part can
-        # do without them.
+        # Rows whose squares overflow would need scaling in two steps; the part leaves
+        # them out.
         factor[~(norms < HUGE)] = 0.0
         rows.append(scale_rows(X, factor))
         targets.append(block.y[chosen])
@@ -391,12 +392,12 @@ def _part(source: Source, certified: CertifiedProblem) -> MemorySource:
     return MemorySource(X, np.concatenate(targets))
 
 
-# -------------------------- What the solvers that release a certified minimiser share
+# ------------------------------------------- Solvers that release a certified minimiser
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertifiedSolver(ChosenLaw):
-    """A regularisation of the sum, and the refusals that go with it.
+    """A regularisation of the sum, and the refusals that follow from it.
 
     `strength`, in [1e-250, 1e250], is the L2 regularisation of the sum of the losses.
     """
@@ -418,10 +419,7 @@ class CertifiedSolver(ChosenLaw):
             )
 
     def check_certificate(self, objective: LinearObjective, budget: Budget) -> None:
-        """Raise if the minimiser cannot be certified, or its noise not be drawn.
-
-        Raises `Refused`.
-        """
+        """Raise `Refused` if no certificate is possible, or no draw of the noise."""
         if CertifiedProblem(objective, self.strength).is_ill_conditioned:
             raise Refused(
                 f"solver={self.key!r} needs more regularisation. Use a smaller C."
@@ -430,34 +428,33 @@ class CertifiedSolver(ChosenLaw):
         self.check_noise(self.law, budget, size, side)
 
 
-# ------------------------------------------------------------------------------------
-# Objective perturbation: the exact minimiser of an objective with a random tilt
+# --------------------------------------------------------------- Objective perturbation
 # With b a Gaussian or spherical random vector, the minimiser of
 #
 #     F(W) = sum_i loss(x_i W, y_i) + strength / 2 ||W||^2 + <b, W>
 #
 # is as private as one noisy gradient, although it is the result of a whole training
-# run. What is released is not the minimiser but weights near it, certified by their
-# gradient, plus a small noise that covers the distance.
+# run. The solver releases weights near the minimiser, certified by their gradient, with
+# a small noise that covers the distance.
 
 
 # Standard deviation of the tilt's effect on the raw prediction of a unit row in a
-# direction without curvature, chosen once on public data sets
+# direction without curvature. Chosen once on public data sets
 # (docs/solvers/objective_perturbation.md) and flat around its optimum.
 _MARGIN_NOISE, _MARGIN_NOISE_OUTPUTS = 3.0, 1.0
-# Numbers have no decision that noise must change before it costs anything: with 3 a
-# Poisson model of no signal lost four times what its constant loses
+# Numbers are not classified by a threshold, so all noise costs accuracy: with 3 a
+# Poisson model without signal lost four times what its constant loses
 # (`python -m benchmarks.hard_edges lines`).
 _MARGIN_NOISE_OF_NUMBERS, _MARGIN_NOISE_OF_LOGS = 1.0, 0.5
-# Share of epsilon that the default's regularisation may cost, and row_norm^2 / epsilon
-# in the regularisation from which on it costs nothing, where Theorem 1' holds.
+# Share of epsilon that the default's regularisation may cost; and the regularisation,
+# in units of row_norm^2 / epsilon, from which on it costs nothing if Theorem 1' holds.
 _CURVATURE_SHARE, _FREE_CURVATURE = 0.25, 1.25
-# The default keeps at least this much regularisation, in units of row_norm^2: below it
-# rounding errors, divided by it, would need more output noise than the tilt.
+# Least regularisation of the default, in units of row_norm^2: below it rounding errors,
+# divided by it, would need more output noise than the tilt.
 _LEAST_STRENGTH = 0.01
-# Share of epsilon beyond which the user's regularisation is too weak for this solver.
+# Beyond this share of epsilon the user's regularisation is too weak for this solver.
 _LARGEST_SHARE = 0.5
-# Largest curvature that an event holds.
+# Largest curvature that an event stores.
 _MOST_CURVATURE = 1e8
 # Standard deviation of the output noise in the raw prediction of a row.
 _OUTPUT_MARGIN = 1e-2
@@ -523,7 +520,7 @@ class ObjectivePerturbation(CertifiedSolver):
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
-        return False  # the tilt has an event of its own
+        return False  # the tilt has a different event
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
@@ -558,7 +555,7 @@ class ObjectivePerturbation(CertifiedSolver):
         return objective.row_norm**2 / self.strength
 
     def _curvature_cost(self, objective: LinearObjective, budget: Budget) -> float:
-        """About what the curvature takes out of epsilon."""
+        """Approximate part of epsilon that the curvature costs."""
         cost, kappa = self._log_determinant(objective), self._curvature(objective)
         if kappa is None:
             return cost
@@ -575,7 +572,7 @@ class ObjectivePerturbation(CertifiedSolver):
         return Plan((tilt, output), partial(self._event, objective=objective))
 
     def _event(self, noise_multiplier: float, objective: LinearObjective) -> Event:
-        """Of the minimiser: the tilt it is made with, and the noise it leaves with."""
+        """Event of the tilt that shapes the minimiser, and of the output noise."""
         output = self.noise_law.event(self.noise_law.side_multiple * noise_multiplier)
         determinant = self._log_determinant(objective)
         curvature = self._curvature(objective)
@@ -623,7 +620,7 @@ class ObjectivePerturbation(CertifiedSolver):
         largest_block: int,
         progress: Progress,
     ) -> TiltedMinimiser:
-        """What is done within the walls; all of its numbers are public."""
+        """The computation within the walls; all of its parameters are public."""
         law, size = self.noise_law, math.prod(objective.shape)
         scale = self._tilt_scale(objective, tilt_multiplier)
         certified = CertifiedProblem(
@@ -631,8 +628,8 @@ class ObjectivePerturbation(CertifiedSolver):
             self.strength,
             linear_norm=law.farthest(scale, size) / self.intercept_weight,
         )
-        # The analysis is of the continuous tilt, which rounding moved by half a grid
-        # step at most in every entry.
+        # The analysis is for the continuous tilt; rounding moves each entry by at most
+        # half a grid step.
         rounding = certified.rounding_error(largest_block)
         moved = math.sqrt(size) * scale.grid / (2 * self.intercept_weight)
         deviation = law.deviation(output_multiplier, size)
@@ -652,9 +649,9 @@ class ObjectivePerturbation(CertifiedSolver):
 class TiltedMinimiser:
     """The certified minimiser of an objective with a tilt, for `Answers.inside`.
 
-    The intercept's entry of the tilt is divided by `intercept_weight`. The gradient
-    that is left has norm at most `tolerance`. The bounds are sensitivities: of the
-    tilt, and of weights within the tolerance.
+    The intercept's entry of the tilt is divided by `intercept_weight`. The remaining
+    gradient has norm at most `tolerance`. The bounds are sensitivities: of the tilt,
+    and of weights within the tolerance.
     """
 
     certified: CertifiedProblem
@@ -706,7 +703,7 @@ def _strength_and_weight(
     margin *= objective.loss.prediction_unit
     least = _least_strength(objective, budget)
     weight = given.get("intercept_weight", 1.0)
-    # Strength and weight depend on each other; the map contracts quickly.
+    # Strength and weight depend on each other; the iteration converges fast.
     for _ in range(20):
         strength = given.get("strength", objective.n_samples * objective.alpha)
         if strength == 0:
@@ -726,7 +723,7 @@ def _least_strength(objective: LinearObjective, budget: Budget) -> float:
 
 
 def _sensitivity(objective: LinearObjective, intercept_weight: float) -> float:
-    """Largest norm of what one record, or two, add to the tilt (proof page)."""
+    """Largest norm of the change of the tilt by one or two records (proof page)."""
     rho = objective.data_norm
     if objective.fit_intercept:
         rho *= math.sqrt(1 + intercept_weight**2)
@@ -740,9 +737,9 @@ def _curvature_is_free(objective: LinearObjective) -> bool:
 
 
 def _corners(objective: LinearObjective) -> tuple[int, int]:
-    """Extreme points of the change: with the full sensitivity, and with half of it.
+    """Extreme points of the change with the full sensitivity, and with half of it.
 
-    Of several summands, those of each.
+    With several summands: the extreme points of each.
     """
     corners = objective.loss.corners
     return {"zero_out": (corners, 0), "replace_one": (corners**2, 2 * corners)}[
@@ -751,7 +748,7 @@ def _corners(objective: LinearObjective) -> tuple[int, int]:
 
 
 def _union(objective: LinearObjective, budget: Budget) -> float:
-    """About how often all corners cost the delta of the largest one."""
+    """Approximate ratio of all corners' delta to the delta of the largest corner."""
     corners, half_corners = _corners(objective)
     if objective.loss.summands == 1:
         return corners

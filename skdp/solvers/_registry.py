@@ -1,7 +1,7 @@
-"""The solvers users may name.
+"""The solvers that users may name.
 
-A key is in this table, and its solver has a test ``tests/solvers/test_<key>.py``, a
-page ``docs/solvers/<key>.md``, a proof ``docs/proofs/<key>.md`` and a benchmark
+Each key of this table has a test ``tests/solvers/test_<key>.py``, a page
+``docs/solvers/<key>.md``, a proof ``docs/proofs/<key>.md`` and a benchmark
 configuration. A solver of `skdp.papers` is in ``skdp/papers/entry_points.txt`` instead,
 with its test in ``tests/papers`` and its page in ``docs/papers``.
 """
@@ -39,7 +39,7 @@ SOLVERS: Registry[type[Solver]] = Registry(
 
 
 def named_solver(key: str, params: Mapping[str, Any] | None) -> Named | None:
-    """What ``solver=key, solver_params=params`` names; None for ``"auto"``.
+    """The solver named by ``solver=key, solver_params=params``; None for ``"auto"``.
 
     Raises
     ------

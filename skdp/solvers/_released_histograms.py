@@ -11,18 +11,17 @@ from scipy.sparse import csr_array
 
 from skdp._arrays import FloatArray
 
-# ------------------------------------------------------------------------------------
-# What noisy sums over states tell of each column: shares, means, variances
-# Post-processing of one release, as ``docs/proofs/centred_descent.md`` says.
+# ------------------------------ Shares, means and variances from noisy sums over states
+# Post-processing of one release (``docs/proofs/centred_descent.md``).
 
 
-# Of the shares of a part, at least so much is spread evenly over its states.
+# Fraction of the shares of a part that is always spread evenly over its states.
 _LEAST_EVEN = 1e-3
-# Deviations from the mean at which targets are clipped.
+# Targets are clipped at this many standard deviations from the mean,
 _FARTHEST = 3.0
-# Or over the width that holds four of five.
+# or at this multiple of the width that holds four of five targets.
 _WIDEST = 1.5
-# Deviations of the noise from which on targets are found at so many knots together.
+# Noise deviations above which targets are detected, and numbers of knots summed for it.
 _FOUND, _WINDOWS = 3.5, (1, 2, 4, 8, 16)
 # Smaller shares may be cut off.
 _LEAST_FOUND = 0.005
@@ -36,19 +35,19 @@ def even_margins(parts: tuple[int, ...]) -> FloatArray:
 def shrunk_margins(
     noisy: FloatArray, deviation: float, parts: tuple[int, ...] = ()
 ) -> FloatArray:
-    """Shares of the records in each state.
+    """Estimated share of the records in each state.
 
-    Where the noise is larger than what tells the shares of a part apart, they are
-    nearly even.
+    The shares of a part are nearly even where noise exceeds their differences.
 
     Parameters
     ----------
     noisy : ndarray of float64 of shape (n_states,)
         Released shares.
     deviation : float
-        Of the noise in a share.
+        Standard deviation of the noise in a share.
     parts : tuple of int, default=()
-        Numbers of states, of which those of a part exclude each other; empty: one part.
+        Number of states of each part; the states of a part exclude each other. Empty:
+        there is one part.
 
     Returns
     -------
@@ -61,7 +60,7 @@ def shrunk_margins(
 def _of_part(noisy: FloatArray, deviation: float) -> FloatArray:
     even = 1 / len(noisy)
     spread = max(float(np.mean((noisy - even) ** 2)) - deviation**2, 0.0)
-    # Shares that add up to 1 cannot be farther from even than all in one state.
+    # The largest spread of shares that add up to 1 has all records in one state.
     spread = min(spread, even * (1 - even))
     noise = deviation**2 / (spread + deviation**2) if deviation > 0 else 0.0
     weight = max(noise, _LEAST_EVEN)
@@ -69,7 +68,7 @@ def _of_part(noisy: FloatArray, deviation: float) -> FloatArray:
 
 
 def on_simplex(values: FloatArray) -> FloatArray:
-    """The nearest numbers of at least 0 that add up to 1."""
+    """The nearest nonnegative numbers that add up to 1."""
     falling = np.sort(values)[::-1]
     excess = (np.cumsum(falling) - 1) / np.arange(1, len(values) + 1)
     above = excess[np.flatnonzero(falling >= excess)[-1]]
@@ -77,13 +76,13 @@ def on_simplex(values: FloatArray) -> FloatArray:
 
 
 def target_scale(noisy: FloatArray, deviation: float) -> tuple[float, float]:
-    """Middle and half of the width in which targets lie.
+    """Middle and half width of the range that holds the targets.
 
-    Of their released shares at knots that are even over [-1, 1].
+    The input is the released shares of the targets at even knots over [-1, 1].
 
-    Three deviations about the mean, where noise that is left at far knots makes that
-    much too wide four of five of the targets and half as much again; and as far as any
-    are found for certain.
+    The half width is three deviations, or, where noise at far knots makes the deviation
+    much too large, 1.5 times the width that holds four of five targets. It reaches at
+    least the farthest detected targets.
     """
     shares = shrunk_margins(noisy, deviation)
     knots = np.linspace(-1.0, 1.0, len(shares))
@@ -96,12 +95,12 @@ def target_scale(noisy: FloatArray, deviation: float) -> tuple[float, float]:
     for side in (knots > middle + half, knots < middle - half):
         found = _farthest_found(noisy[side], np.abs(knots[side] - middle), deviation)
         half = max(half, found + narrowest)
-    # No wider than what is declared, and no narrower than the knots can tell.
+    # At most the declared width, and at least the distance of two knots.
     return middle, min(max(half, narrowest), 1 + abs(middle))
 
 
 def _farthest_found(noisy: FloatArray, places: FloatArray, deviation: float) -> float:
-    """Farthest place about which there is more than noise explains; 0 if nowhere."""
+    """Farthest place whose share exceeds the noise; 0 if there is none."""
     farthest = 0.0
     for width in _WINDOWS:
         if width > len(noisy):
@@ -115,7 +114,7 @@ def _farthest_found(noisy: FloatArray, places: FloatArray, deviation: float) -> 
 
 
 def quantiles(shares: FloatArray, levels: tuple[float, ...]) -> list[float]:
-    """Of numbers in [-1, 1] with shares at even knots."""
+    """Quantiles of numbers in [-1, 1] from shares at even knots."""
     below = np.cumsum(shares) - shares / 2
     knots = np.linspace(-1.0, 1.0, len(shares))
     return np.interp(levels, below, knots).tolist()
@@ -130,7 +129,7 @@ class FeatureMoments:
 
     @classmethod
     def of(cls, margins: FloatArray, basis: csr_array) -> FeatureMoments:
-        """Of features that are linear in the states.
+        """Moments of features that are linear in the states.
 
         Parameters
         ----------
@@ -142,28 +141,27 @@ class FeatureMoments:
         return cls(mean, np.maximum(squares - mean**2, 0.0))
 
 
-# ------------------------------------------------------------------------------------
-# Mean and deviation of targets, of a noisy histogram of them; post-processing
-# Where noise is small, the histogram has both. Where it is not, a few hundred shapes
-# are compared with it, and moments are averaged over them by how likely each of them
-# made it: noise that happens to be far from where targets lie is then no longer taken
-# for targets.
+# --------------------------------- Mean and deviation of targets from a noisy histogram
+# Post-processing. If noise is small, both follow from the histogram. Otherwise the
+# histogram is compared with a few hundred shapes, and the shapes' moments are averaged
+# by their likelihood: then noise far from the targets is no longer mistaken for
+# targets.
 
 
-# Noise in a share from which on shapes are compared. Of histograms with less noise,
-# shapes would bias the mean of skewed targets.
+# Shapes are used from this noise in a share on. With less noise they would bias the
+# mean of skewed targets.
 _NOISY = 0.003
-# Deviation of the share of targets at a knot from that of the nearest shape. Flat from
+# Assumed deviation of the shares at a knot from the nearest shape. Flat from
 # 0.005 to 0.02.
 _UNLIKE = 0.02
-# Places of targets, and means and deviations of normal ones, over [-1, 1].
+# Number of places of targets and of normal means, and normal deviations, over [-1, 1].
 _PLACES, _MEANS = 401, 81
 _DEVIATIONS = (0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7)
-# Parts of targets at one end, and scales of exponential ones from there on.
+# Number of fractions of targets at one end, and scales of exponential targets.
 _PARTS, _SCALES = 9, (0.05, 0.1, 0.2, 0.4, 0.8)
-# Prior chance of each of three kinds that are not normal, over that of normal ones.
+# Prior chance of each of three other kinds, over the chance of normal targets.
 _OTHERS = 0.2
-# Of the declared width, the least standard deviation that targets are taken to have.
+# Least standard deviation of targets, in units of the declared width.
 _LEAST_DEVIATION = 0.01
 
 
@@ -175,7 +173,7 @@ def moments_of(counts: FloatArray, noise: float) -> tuple[float, float]:
     counts : ndarray of float64 of shape (n_knots,)
         Released shares of the targets at even knots over [-1, 1].
     noise : float
-        Its deviation in each of them.
+        Standard deviation of the noise in each share.
     """
     if noise < _NOISY:
         mean, variance = _of_histogram(shrunk_margins(counts, noise))
@@ -187,14 +185,14 @@ def moments_of(counts: FloatArray, noise: float) -> tuple[float, float]:
 def _of_histogram(shares: FloatArray) -> tuple[float, float]:
     knots = np.linspace(-1.0, 1.0, len(shares))
     mean = float(shares @ knots)
-    # Shares in neighbouring knots move a target by a sixth of their squared distance.
+    # A target between two knots adds a sixth of their squared distance to the variance.
     blur = (2 / max(len(shares) - 1, 1)) ** 2 / 6
     return mean, float(shares @ (knots - mean) ** 2) - blur
 
 
 def _of_shapes(counts: FloatArray, noise: float) -> tuple[float, float]:
     shares, moments, log_prior = _shapes(len(counts))
-    # What is farther from every share than this tells nothing more.
+    # Clip released shares so far out that the choice of a shape does not change.
     counts = np.clip(counts, -1e3, 1e3)
     distances = np.sum((shares - counts) ** 2, axis=1)
     log_weights = log_prior - distances / (2 * (noise**2 + _UNLIKE**2))
@@ -205,10 +203,10 @@ def _of_shapes(counts: FloatArray, noise: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=4)
 def _shapes(n_knots: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Shares at knots, mean and mean square, and logarithm of the prior chance of each.
+    """Shares at knots, mean and mean square, and log prior chance of each shape.
 
-    Normal targets; parts of all at either end, and the others at the other end or
-    anywhere; and exponential ones from either end on.
+    Shapes are normal; or have a fraction at one end, with the rest at the other end or
+    spread evenly; or fall exponentially from one end.
     """
     places = np.linspace(-1.0, 1.0, _PLACES)
     low, high = np.eye(_PLACES)[[0, -1]]

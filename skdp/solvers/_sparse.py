@@ -32,12 +32,11 @@ from skdp.solvers._base import (
 from skdp.sums._features import GradientScores, ValueRows, Values
 from skdp.sums._gradient import SplitGradients, split_bound
 
-# ------------------------------------------------------------------------------------
-# Hard thresholding: which features keep their weights, ties decided by their order
+# -------------------------------------------------------------------- Hard thresholding
 
 
 def largest(scores: FloatArray, k: int) -> NDArray[np.int64]:
-    """Indices of the `k` largest scores in rising order; of equal ones the first."""
+    """Indices of the `k` largest scores, in rising order; first ones win ties."""
     if k >= len(scores):
         return np.arange(len(scores))
     least = np.partition(scores, len(scores) - k)[len(scores) - k]
@@ -52,13 +51,13 @@ def largest_rows(weights: FloatArray, k: int) -> NDArray[np.int64]:
 
 
 def keep_rows(weights: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
-    """`weights` with all rows but these set to 0."""
+    """`weights` with all other rows set to 0."""
     kept = np.zeros_like(weights)
     kept[rows] = weights[rows]
     return kept
 
 
-# ---------------------------------- Iterative hard thresholding along noisy gradients
+# ------------------------------------ Iterative hard thresholding along noisy gradients
 # Algorithm: with ``g_t`` the clipped gradient sum of the features at weights ``w_t``
 # and intercept ``b_t``, starting from zero,
 #
@@ -67,10 +66,10 @@ def keep_rows(weights: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
 #     b_{t+1} = b_t - (h_t + N'_t) / (n * curvature)
 #
 # where H keeps the `n_nonzero` rows of largest norm as far as they stand out from the
-# noise in them, ``M_t`` is ``V_t`` (features that do not stand out yet keep what their
-# gradients have added up to) or ``w_t`` (they start again, as in the paper), and
-# ``h_t`` is the intercept's gradient sum at ``w_{t+1}, b_t``. Where a released gradient
-# says that the step before went too far, a part of it is taken back
+# noise in them, and ``h_t`` is the intercept's gradient sum at ``w_{t+1}, b_t``. With
+# ``M_t = V_t``, features that do not stand out yet keep their accumulated gradients;
+# with ``M_t = w_t``, they start again, as in the paper. Where a released gradient shows
+# that the step before went too far, a part of it is taken back
 # (`_ThresholdedDescent._retreat`). Notation: s = n_nonzero, eta = step_size, T =
 # n_steps, G = data_norm * residual_clip.
 
@@ -78,22 +77,22 @@ def keep_rows(weights: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
 # Chosen once, on training parts of text collections and on synthetic rows
 # (docs/solvers/iht.md); all are flat around these values.
 #
-# Deviation of the noise in the raw prediction of a row as long as data_norm at which
-# the default stops, in the loss's units of raw predictions.
+# The default stops at this standard deviation of the noise in the raw prediction of a
+# row of norm data_norm, in the loss's units of raw predictions.
 _PREDICTION_NOISE = 0.7
-# Share of the worst residual to which residuals are clipped, and the most in units of
-# the loss's own `noisy_clip`, which is for runs of many more steps.
+# Residual clip as a fraction of the worst residual, and its maximum in units of the
+# loss's `noisy_clip`, which is for runs of many more steps.
 _CLIPPED_SHARE, _CLIPPED_MORE = 0.35, 1.5
-# Steps are as long as if no direction had more of the rows' squares than one part in
-# so many; `_ThresholdedDescent._retreat` is for data that have one.
+# Steps are as long as if every direction had at most one part in _DIRECTIONS of the
+# rows' squares; `_ThresholdedDescent._retreat` is for data with a larger direction.
 _DIRECTIONS = 100
 _FEWEST_STEPS = 2
 _MOST_STEPS = {True: 16, False: 4}  # with and without `accumulate`
 # Queries for the intercept before the first step.
 _FIRST_QUERIES = 2
-# A step is taken back to this share of its length at least.
+# A step is taken back to no less than this fraction of its length.
 _LEAST_SHARE = 0.1
-# Far from overflow, like the box of the weights.
+# Bound that keeps products with weights far from overflow, like the box of the weights.
 _LARGEST_PRODUCT = 1e200
 
 
@@ -202,7 +201,7 @@ class IHT(Solver):
 
     @staticmethod
     def _longest(objective: LinearObjective, is_dense: bool) -> float:
-        """Longest step of the default."""
+        """Longest default step."""
         d = objective.n_features
         bend = objective.loss.smoothness * objective.data_norm**2
         return 1 / (bend / (d if is_dense else min(d, _DIRECTIONS)) + objective.alpha)
@@ -211,9 +210,9 @@ class IHT(Solver):
     def _admitted(
         objective: LinearObjective, budget: Budget, clip: float, is_dense: bool
     ) -> float:
-        """Sum of all steps at which the noise is _PREDICTION_NOISE."""
+        """Sum of the step sizes at which the noise is _PREDICTION_NOISE."""
         reached = objective.data_norm
-        if is_dense:  # the selected features hold their share of a row
+        if is_dense:  # the selected features have their part of a row
             reached *= math.sqrt(objective.most_features / objective.n_features)
         mu = gaussian_mu(budget.epsilon, budget.delta)
         bound = split_bound(objective, clip).under(objective.adjacency)
@@ -230,7 +229,7 @@ class IHT(Solver):
         return "Gaussian noise, calibrated exactly"
 
     def intercept_queries(self, objective: LinearObjective) -> int:
-        """How often the intercept's gradient is released."""
+        """Number of releases of the intercept's gradient."""
         return self.n_steps + _FIRST_QUERIES if objective.fit_intercept else 0
 
     def intercept_multiple(self, objective: LinearObjective) -> float:
@@ -272,10 +271,10 @@ class IHT(Solver):
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a descent is: public.
+    """Released state of the descent: public.
 
     `summed` and `selected`, of shape (n_features, n_outputs), are weights before and
-    after thresholding; `variance` is that of the noise in an entry of `summed`.
+    after thresholding; `variance` is the noise variance of an entry of `summed`.
     """
 
     summed: FloatArray
@@ -283,7 +282,7 @@ class _Place:
     variance: float
 
     def towards(self, other: _Place, share: float) -> _Place:
-        """A place on the line to another; the noise of the way is independent."""
+        """A point on the line to `other`; the noise of the step is independent."""
         return _Place(
             self.summed + share * (other.summed - self.summed),
             self.selected + share * (other.selected - self.selected),
@@ -310,11 +309,11 @@ class _ThresholdedDescent:
 
     @property
     def weights(self) -> FloatArray:
-        """One row per column; after a step at most `n_nonzero` features have any."""
+        """One row per column; after a step at most `n_nonzero` features count."""
         return np.vstack([self._here.selected, self._intercept])
 
     def move_intercept(self, released: FloatArray) -> None:
-        """A step of the length that no loss of this smoothness overshoots with."""
+        """A step so short that no loss of this smoothness overshoots."""
         mean = released / self._objective.n_samples
         mean = mean + self._objective.alpha * self._intercept
         self._intercept = projected_onto_box(
@@ -322,9 +321,9 @@ class _ThresholdedDescent:
         )
 
     def step(self, released: FloatArray, sigma: float) -> None:
-        """Go on from a released gradient sum with noise of deviation `sigma`."""
+        """Take a step along a released gradient sum with noise deviation `sigma`."""
         n, alpha = self._objective.n_samples, self._objective.alpha
-        # In a box of its own, so that no product with weights overflows.
+        # The box of the gradient keeps every product with weights from overflow.
         gradient = released / n + alpha * self._here.selected
         gradient = projected_onto_box(gradient, _LARGEST_PRODUCT / self._limit)
         sigma = sigma / n
@@ -336,8 +335,8 @@ class _ThresholdedDescent:
         variance = min(here.variance + noise * noise, _LARGEST_PRODUCT)
         selected = self._selected(summed, variance)
         self._here = _Place(summed, selected, variance)
-        # <gradient, way> counts the noise that chose the way: Stein's identity for the
-        # selected entries, each of which moved by -eta times its own noise.
+        # <gradient, step> contains the noise that chose the step. Stein's identity
+        # corrects the selected entries, each of which moved by -eta times its noise.
         slope = float(np.vdot(gradient, selected - here.selected))
         slope += noise * sigma * np.count_nonzero(selected)
         self._before = here, gradient, slope
@@ -350,11 +349,12 @@ class _ThresholdedDescent:
         return keep_rows(summed, rows)
 
     def _retreat(self, gradient: FloatArray, sigma: float) -> FloatArray:
-        """Take a part of the last step back if it went beyond the lowest point.
+        """Take back a part of the last step if it went beyond the lowest point.
 
-        Clearly so: two deviations of the noise. The lowest point of a parabola with the
-        two slopes along the way is taken, and the gradient there is that share of the
-        two gradients. Later steps are as much shorter.
+        The slope must exceed two deviations of the noise. The new point is the lowest
+        point of a parabola with the two slopes along the step. The gradient there is
+        interpolated between the two gradients, and later steps shrink by the same
+        factor.
         """
         if self._before is None:
             return gradient
@@ -369,10 +369,10 @@ class _ThresholdedDescent:
         return previous + share * (gradient - previous)
 
 
-# --------------------------- Steps of peeling: public arithmetic on what was released
+# --------------------------------------------- Steps of peeling from released gradients
 
 
-# Most that a step is lengthened by what was released at its end.
+# Largest factor by which a gradient at a step's end lengthens the step.
 _LONGEST = 2.0
 
 
@@ -392,8 +392,8 @@ class PeelingWalk:
     def step(self, mean: FloatArray) -> None:
         """One step along a released gradient of the mean loss at `weights`.
 
-        The last move is first brought to where the derivative along it vanishes, if it
-        is linear between the gradients at the move's two ends.
+        First, the last move is scaled to the point where the derivative along it
+        vanishes, if the derivative is linear between the two ends of the move.
         """
         gradient = mean + self._alpha * self.weights
         start = float(np.sum(self._before * self._move))
@@ -401,7 +401,7 @@ class PeelingWalk:
         if start < end:
             length = min(max(start / (start - end), 0.0), _LONGEST)
             self.weights = self.weights + (length - 1) * self._move
-            # Of a row that was not asked for before, the change is not known.
+            # For a row queried for the first time, the change is unknown.
             known = self._before != 0
             change = np.where(known, gradient - self._before, 0.0)
             gradient = gradient + (length - 1) * change
@@ -412,32 +412,31 @@ class PeelingWalk:
         self._before, self.weights = gradient, weights
 
 
-# ------------------------------------------------------------------------------------
-# Features selected privately, a few at a time, and noise on their values only
-# Algorithm: with A the features chosen so far, none at first, and W the weights,
+# ---------------------------- Private selection of features in rounds, and noisy values
+# Algorithm: with A the set of chosen features, empty at first, and W the weights,
 #
 # 1. the intercept's gradient is released;
 # 2. in each of ``n_rounds`` rounds the features outside A whose rows of the gradient
-# sum
+#    sum
 #    are largest are selected (one-shot Gumbel noise) and join A, fewer in every
 #    round;
-# 3. then the gradients of A and of the intercept are released, with noise for these few
-#    numbers, and W takes a step;
-# 4. the steps that are left only do that.
+# 3. in each round the gradients of A and of the intercept are then released, with noise
+#    for these few numbers, and W takes a step;
+# 4. the remaining steps repeat step 3 only.
 #
-# Residuals are clipped more and more from step to step. What is released at the end of
-# a step also says how long that step should have been: W is moved back, or on, along it
-# to where the derivative along the line vanishes. That is post-processing.
+# The residual clip falls from step to step. The release at the end of a step also shows
+# how long the step should have been: W is moved along the step to the point where the
+# derivative along the line vanishes. That is post-processing.
 
 
-# Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around there.
+# Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around the values.
 _ROUNDS, _VALUE_STEPS = 6, 3
-# Residuals' clip in units of the loss's noisy one, its decay, its least share.
+# Residual clip in units of the loss's `noisy_clip`, its decay, its least fraction.
 _FIRST_CLIP, _CLIP_DECAY, _LEAST_CLIP = 1.6, 0.75, 0.1
 # A score needs little more of a residual than its sign.
 _SCORE_CLIP = 1 / 3
-# Of rows that are not dense, steps are as long as if a loss were bent so much at least:
-# along those that the logistic loss's own bound of 1/4 allows, predictions run away.
+# For rows that are not dense, steps are as long as if the loss had this curvature at
+# least. With the logistic loss's bound of 1/4, longer steps make predictions diverge.
 _LEAST_BEND = 1.0
 
 
@@ -584,7 +583,7 @@ class Peeling(ChosenLaw):
         )
 
     def selections(self, objective: LinearObjective) -> int:
-        """How many features are selected privately: none if all are."""
+        """Number of private selections: none if all features are selected."""
         return (
             objective.most_features
             if objective.most_features < objective.n_features
@@ -592,10 +591,10 @@ class Peeling(ChosenLaw):
         )
 
     def selection_reach(self, objective: LinearObjective) -> float:
-        """Bounded range of every selection times the noise multiplier."""
+        """Range of each bounded-range selection, times the noise multiplier."""
         odds = self.selection_share / (1 - self.selection_share)
         odds *= self.n_steps / self.selections(objective)
-        # A selection's mu is about half its range.
+        # The mu of a selection is about half its range.
         return odds if self.noise_law.is_pure else 2 * math.sqrt(odds)
 
     def plan(self, objective: LinearObjective) -> Plan:
@@ -607,19 +606,19 @@ class Peeling(ChosenLaw):
         return Plan((values, chosen))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of the values of all features that will be chosen, but for rounding."""
+        """Sensitivity of the values of all chosen features, before rounding."""
         rows = ValueRows.of(objective, objective.most_features, self.shortening)
         return rows.bound(self.residual_clip).under(objective.adjacency)
 
     def clip(self, step: int) -> float:
-        """Norm to which residuals are clipped in a step's values."""
+        """Norm to which residuals are clipped in the values of a step."""
         return self.residual_clip * max(_LEAST_CLIP, self.clip_decay**step)
 
     def rounds(self, objective: LinearObjective) -> dict[int, int]:
-        """How many features each step selects; steps that select none are left out.
+        """Number of features that each step selects, without steps that select none.
 
-        Every round selects at least one and the first ones the most, in arithmetic
-        progression. The very first step is the intercept's, if steps are left for it.
+        Every round selects at least one feature and the first rounds the most, in
+        arithmetic progression. The first step is the intercept's, if steps remain.
         """
         more, n = self.selections(objective) - self.n_rounds, self.n_rounds
         if more < 0:
@@ -629,7 +628,7 @@ class Peeling(ChosenLaw):
         return {first + t: 1 + ends[t + 1] - ends[t] for t in range(n)}
 
     def scores(self, objective: LinearObjective, step: int) -> GradientScores:
-        """What a step selects features by."""
+        """The scores by which a step selects features."""
         return GradientScores(
             objective,
             residual_clip=_SCORE_CLIP * self.clip(step),
@@ -659,7 +658,7 @@ class Peeling(ChosenLaw):
 
 
 def _step_size(objective: LinearObjective) -> float:
-    """Inverse curvature of a feature, as far as public bounds tell."""
+    """Inverse curvature of a feature, according to public bounds."""
     alike = 2 * math.sqrt(objective.n_features * objective.full_entries)
     bend = objective.loss.smoothness
     if not objective.has_dense_rows:

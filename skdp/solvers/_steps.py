@@ -1,7 +1,7 @@
-"""Steps along released gradients, of linear models and of networks alike.
+"""Steps along released gradients, for linear models and networks.
 
-All of it is post-processing: what is asked is a sum of gradients at the weights that
-the steps have led to, and what a step takes is its answer.
+All of it is post-processing: each query asks for a sum of gradients at the current
+weights, and a step takes the query's answer.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from skdp.privacy.release._plan import Line, Plan, Poisson
 from skdp.privacy.release._query import Query
 from skdp.solvers._base import Progress, Solution, projected_onto_box
 
-# Of roots of squares in Adam, below which they are not divided by; as everywhere else.
+# Least divisor for a root of Adam's second moments, the value of other libraries.
 _LEAST_ROOT = 1e-8
 
 
 class GradientQuery(Query, Protocol):
-    """A query whose answer stands for a sum of gradients."""
+    """A query whose answer represents a sum of gradients."""
 
     def read(self, released: FloatArray) -> FloatArray:
-        """The sum, of the weights' shape."""
+        """The sum, in the shape of the weights."""
         ...
 
 
@@ -40,7 +40,7 @@ class GradientFamily(Protocol):
 
 
 def sampled(n_steps: int, batch_size: int, n_samples: int) -> Plan:
-    """So many Gaussian answers, each of a secret Poisson sample or of all records.
+    """Plan of `n_steps` Gaussian answers, each for a Poisson sample or all records.
 
     Parameters
     ----------
@@ -54,15 +54,15 @@ def sampled(n_steps: int, batch_size: int, n_samples: int) -> Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class StepSchedule:
-    """How far steps go, and what of them is kept.
+    """Sizes of the steps, and the averaged tail.
 
     Parameters
     ----------
     n_steps : int
     step_size : float in (0, inf)
-        Of the first step.
+        Size of the first step.
     last_step : float in (0, 1], default=1.0
-        The last step's size over the first one's; those between fall evenly.
+        Ratio of the last step's size to the first; sizes between them change evenly.
     tail : float in (0, 1]
         Share of the last iterates that is averaged.
     alpha : float in [0, inf)
@@ -83,11 +83,11 @@ class StepSchedule:
 
     @property
     def tail_steps(self) -> int:
-        """How many of the last iterates are averaged."""
+        """Number of averaged iterates."""
         return max(1, math.floor(self.tail * self.n_steps))
 
     def size_of(self, step: int) -> float:
-        """Of a step, the first of which is 0."""
+        """Size of a step; the first step is 0."""
         fallen = (1 - self.last_step) * step / max(1, self.n_steps - 1)
         return self.step_size * (1 - fallen)
 
@@ -110,7 +110,7 @@ class Steps(ABC):
 
     @property
     def n_steps(self) -> int:
-        """How many steps there are to take."""
+        """Number of steps."""
         return self._pace.n_steps
 
     def step(self, mean: FloatArray) -> None:
@@ -127,7 +127,7 @@ class Steps(ABC):
 
     @abstractmethod
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
-        """By how much weights move along a gradient of the objective."""
+        """Change of the weights along a gradient of the objective."""
 
     def average(self) -> FloatArray:
         """Mean of the last iterates."""
@@ -135,10 +135,10 @@ class Steps(ABC):
 
 
 def restarted(velocity: FloatArray, gradient: FloatArray) -> FloatArray:
-    """The velocity with the intercept's set to 0 where it leads uphill.
+    """The velocity, with the intercept's entry set to 0 where it leads uphill.
 
-    Where labels are rare the loss hardly bends beside the intercept of the base rate,
-    so that momentum would carry the intercept far beyond it and leave it there. Both
+    Where labels are rare, the loss is nearly flat beside the intercept of the base
+    rate, so momentum would carry the intercept far beyond it and leave it there. Both
     arguments are released, so the restart is post-processing.
 
     Parameters
@@ -166,8 +166,8 @@ class MomentumSteps(Steps):
     pace : Pace
     momentum : float in [0, 1)
     restarts_intercept : bool, default=False
-        Whether the last row of the weights is an intercept's, whose velocity starts
-        anew where it leads uphill (`restarted`).
+        Whether the last row of the weights is an intercept, whose velocity is reset
+        where it leads uphill (`restarted`).
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class MomentumSteps(Steps):
         self._restarts_intercept = restarts_intercept
 
     def go_on(self, step_size: float, momentum: float) -> None:
-        """Take steps of another size, with another momentum, from here on."""
+        """Set the size and the momentum of the remaining steps."""
         self._pace = replace(self._pace, step_size=step_size)
         self._momentum = momentum
 
@@ -197,7 +197,7 @@ class MomentumSteps(Steps):
 
 
 class AdamSteps(Steps):
-    """Steps of first moments over the roots of second ones.
+    """Adam's steps: first moments divided by the roots of second moments.
 
     Parameters
     ----------
@@ -231,16 +231,16 @@ def descend(
     divisor: int,
     progress: Progress,
 ) -> Solution:
-    """Ask for a sum of gradients, step along it, and so on.
+    """Ask for a sum of gradients, take a step along it, and repeat.
 
     Parameters
     ----------
     answers : Answers
-        To as many questions as there are steps.
+        Plan with one answer for each step.
     sums : GradientFamily
     walk : Steps
     divisor : int
-        What sums are divided by: a public number of records, never those drawn.
+        Divisor of the sums: a public number of records, never the size of a sample.
     progress : Progress
 
     Returns

@@ -1,10 +1,11 @@
-"""Where targets lie: what is asked of them, and what an answer makes of it.
+"""Where targets lie: the queries about targets, and the constants from their answers.
 
-The constant model is one such answer, and a descent on centred rows starts at another.
-Where noise leaves an answer open, priors that are written down here fill it in: all of
-it is post-processing of released numbers. Constants were settled on six tables (adult,
-covertype, ccpp, protein_casp, wine_white, kddcup99), those of losses of logarithms on
-protein_casp, wine_white and two made-up tables (``docs/default_solver.md``).
+The constant model is one of these constants, and a descent on centred rows starts at
+one. Where noise leaves an answer uncertain, the priors of this module complete it: all
+of it is post-processing of released numbers. Constants were settled on six tables
+(adult, covertype, ccpp, protein_casp, wine_white, kddcup99), constants of losses of
+logarithms on protein_casp, wine_white and two made-up tables
+(``docs/default_solver.md``).
 """
 
 from __future__ import annotations
@@ -27,49 +28,51 @@ from skdp.solvers._released_histograms import moments_of, shrunk_margins
 from skdp.sums._counts import StateSums, even_knots
 from skdp.sums._record_sums import TargetSum
 
-# Residuals of numbers are clipped to so many standard deviations. 0.7 helps tables with
-# little error, and costs .01 to .02 of R2 where there is much; 2.5 costs .03.
+# Residuals of numbers are clipped to this many standard deviations. 0.7 helps tables
+# with little error, and costs .01 to .02 of R2 with much error; 2.5 costs .03.
 RESIDUALS = 1.0
-# The same of losses of logarithms, by what residuals of the constant are. 1 costs .05
-# of gamma deviance where there is much noise, 3 gains less where there is little.
+# The same for losses of logarithms, in units of the constant's residuals. 1 costs .05
+# of gamma deviance with much noise, 3 gains less than that with little noise.
 _RESIDUALS_OF_LOGS = 2.0
-# Norm of a softmax's residual, of at most the root of 2. Seven kinds of covertype lose
-# .03 to .05 of log-loss with 0.5, and ten digits .1 with 1.
+# Clip of a softmax's residual, whose norm is at most the root of 2. Seven kinds of
+# covertype lose .03 to .05 of log-loss with 0.5, and ten digits .1 with 1.
 _RESIDUALS_OF_SOFTMAX = 0.7
-# The mean of normal errors that are clipped to one deviation, and the least clip.
+# Mean of absolute normal errors clipped to one deviation; and the least clip.
 _MEAN_OF_ERRORS, _LEAST_CLIP = 0.63, 0.05
-# Curvature and squared residuals of numbers in a clip of one deviation, for the gate:
-# on the careful side of .68 and .52 of the normal distribution.
+# Curvature and squared residuals of numbers within a clip of one deviation, for the
+# gate: cautious values beside .68 and .52 of the normal distribution.
 _CURVATURE_OF_NUMBERS, _SQUARES_OF_NUMBERS = 0.5, 0.6
-# Losses that bend near a kink only. How many records lie there changes in a descent; it
-# is taken to be an eighth of what a hinge can bend, and of quantiles at least that.
+# For losses with curvature near a kink only. The number of records near it changes in a
+# descent; the curvature is taken to be an eighth of a hinge's largest, and for
+# quantiles at least that.
 _CURVATURE_OF_KINKS = 0.125
-# Intervals between the knots of a histogram of targets: coarse for a scale, whose noise
-# grows with them (from 32 to 8, ccpp at epsilon 0.1 fell from .116 to .099), and fine
+# Intervals between the knots of a histogram of targets: few for a scale, whose noise
+# grows with them (from 32 to 8, ccpp at epsilon 0.1 fell from .116 to .099), and many
 # for a quantile and for targets of at least 0.
 _KNOTS_FOR_SCALE, _KNOTS = 8, 32
-# Logarithm of a knot over the one before, for amounts that may span decades.
+# Log ratio of neighbouring knots, for amounts that may span decades.
 _FINENESS_OF_LOGS = math.log(2.0)
-# Standard deviations about the mean of a histogram, within which targets are summed for
-# a mean with less noise: fewer where the noise in a share of the histogram is more than
-# the third number. Lognormal targets lose .04 of their deviations with 3 and .1 with 2,
-# which has less than half of the noise.
+# Standard deviations about the histogram's mean within which targets are summed for a
+# mean with less noise. The second number applies if the noise in a share of the
+# histogram exceeds the third. Lognormal targets lose .04 of their deviations with 3 and
+# .1 with 2, which has less than half of the noise.
 _FARTHEST_TARGETS, _FARTHEST_IN_NOISE, _MUCH_NOISE = 3.0, 2.0, 0.02
-# Beta priors of a mean: of counts over the largest, which may be as rare as labels are,
-# and of numbers over the declared width, whose mean is hardly at one of its ends.
+# Beta priors of a mean: of counts over the largest count, whose mean may be as small as
+# the rate of a rare label; and of numbers over the declared width, whose mean is hardly
+# at an end of it.
 MEAN_OF_COUNTS, _MEAN_OF_NUMBERS = (0.5, 0.5), (2.0, 2.0)
-# Deviation of the noise in a share from which on a constant model is more likely than
-# not the one that costs nothing: even labels, or the middle of the bounds. Without it,
-# of 200 records at epsilon 0.1, labels lost .1 of log-loss and numbers 1.0 of R2; with
-# a chance of 0.8 at any noise wine_quality_white lost .1 of R2.
+# Noise deviation in a share above which a constant model prefers the constant that
+# costs nothing: even labels, or the middle of the bounds. Without this rule, with 200
+# records at epsilon 0.1, labels lost .1 of log-loss and numbers 1.0 of R2; with a
+# chance of 0.8 at any noise wine_quality_white lost .1 of R2.
 FREE = 0.05
-# No share that noise has moved farther tells more.
+# Noisy shares are clipped to this magnitude; farther ones carry no more information.
 _FAR_SHARE = 1e3
-# Probabilities are clipped to so many base rates for their mean.
+# For their mean, probabilities are clipped to this multiple of the base rate.
 _PROBABILITIES = 8.0
-# A mean of predictions counts from so many deviations of its noise on.
+# A mean of predictions counts from this many deviations of its noise on.
 _MEAN_FROM = 2.0
-# Where a released base is sought: beyond it lies no useful raw prediction.
+# The search for a released base ends here: no useful raw prediction lies beyond.
 _FARTHEST = 64.0
 _BISECTIONS = 80
 
@@ -79,7 +82,7 @@ def within(value: float, least: float, most: float) -> float:
 
 
 def is_of_squares(loss: Loss) -> bool:
-    """Whether the constant that loses least is a mean in units of the targets."""
+    """Whether the best constant is the mean, in units of the targets."""
     return loss.form is LossId.ERROR
 
 
@@ -94,20 +97,20 @@ def has_log_link(loss: Loss) -> bool:
 
 
 def has_rate(loss: Loss) -> bool:
-    """Whether there are probabilities, whose means should be the base rates."""
+    """Whether predictions are probabilities, whose means should be the base rates."""
     is_likelihood = loss.form is LossId.SIGMOID or is_softmax(loss)
     return is_likelihood and not loss.label_weights
 
 
 def clip_of(loss: Loss) -> float:
-    """Norm to which residuals are clipped, of losses that have a unit of their own."""
+    """Norm to which residuals are clipped, for losses with a fixed unit."""
     if loss.form is LossId.SOFTMAX:
         return _RESIDUALS_OF_SOFTMAX
     return min(loss.noisy_clip, loss.zero_out_bound(math.inf))
 
 
 def target_range(loss: Loss) -> tuple[float, float]:
-    """Lowest and highest target of a loss of numbers, in its units."""
+    """Lowest and highest target of a loss of numbers, in the loss's units."""
     if isinstance(loss, GammaLoss):
         return 1.0, math.exp(2 * loss.half)
     return (0.0, 1.0) if loss.form is LossId.POISSON else (-1.0, 1.0)
@@ -129,14 +132,14 @@ def knots_of(loss: Loss) -> tuple[float, ...]:
 
 
 def target_query(loss: Loss, n_samples: int) -> StateSums | TargetSum:
-    """The one sum that tells the constant model."""
+    """The one sum that determines the constant model."""
     if is_of_squares(loss) or has_log_link(loss):
         return TargetSum(n_samples, *middle_and_half(loss, None, math.inf))
     return count_query(loss, n_samples)
 
 
 def count_query(loss: Loss, n_samples: int) -> StateSums:
-    """How many records have each label, or targets at each knot."""
+    """Number of records with each label, or of targets at each knot."""
     if loss.form.is_of_numbers:
         return StateSums(0, n_samples, 0, knots=knots_of(loss))
     return StateSums(0, n_samples, 0, n_labels=max(loss.n_outputs, 2))
@@ -145,15 +148,15 @@ def count_query(loss: Loss, n_samples: int) -> StateSums:
 def middle_and_half(
     loss: Loss, moments: tuple[float, float] | None, farthest: float
 ) -> tuple[float, float]:
-    """Where targets are summed for their mean: all of them, or as far as most lie.
+    """Range over which targets are summed for their mean: all or most of them.
 
     Parameters
     ----------
     loss : Loss
     moments : tuple of two floats or None
-        Released mean and deviation; None: nothing is known but the declared bounds.
+        Released mean and deviation; None: only the declared bounds are known.
     farthest : float
-        In deviations.
+        Half width of the range in deviations.
     """
     least, most = target_range(loss)
     if moments is None or not is_of_squares(loss):
@@ -165,22 +168,22 @@ def middle_and_half(
 
 @dataclass(frozen=True)
 class Base:
-    """Where targets lie, as it was released: the constant model; post-processing.
+    """Released location of the targets: the constant model; post-processing.
 
     Parameters
     ----------
     offset : tuple of float
-        Raw predictions from which the descent starts, one of each output.
+        Raw predictions at which the descent starts, one for each output.
     constant : tuple of float
-        Raw predictions of the constant model, to which predictions of mean 0 are added.
+        Raw predictions of the constant model; predictions of mean 0 are added to them.
     unit : float
-        Of raw predictions: the targets' standard deviation, or that of the loss.
+        Unit of raw predictions: the targets' standard deviation, or the loss's unit.
     residual_clip : float
     errors : float
         Mean length of the residuals at the constant.
     curvature, squares : tuple of float
-        Of a record's loss at the constant, and of its residual, on average; of each
-        direction of the outputs.
+        Average curvature of a record's loss at the constant, and average square of a
+        record's residual; one for each direction of the outputs.
     """
 
     offset: tuple[float, ...]
@@ -202,20 +205,21 @@ class Base:
         *,
         is_alone: bool = False,
     ) -> Self:
-        """Of what was released of the targets.
+        """The base that follows from released numbers about the targets.
 
         Parameters
         ----------
         loss : Loss
         counts : ndarray of float64 of shape (n_labels,) or (n_knots,), or None
-            Noisy shares of the labels, or at `knots_of` the loss; None: not released.
+            Noisy shares of the labels, or at the knots of `knots_of`; None: not
+            released.
         noise : float
-            Its deviation in each share.
+            Standard deviation of the noise in each share.
         mean : float or None, default=None
             Noisy mean of targets; None: not released.
         noise_of_mean : float, default=0.0
         is_alone : bool, default=False
-            Whether the base is all that will be known.
+            Whether the base is the whole model.
         """
         if not loss.form.is_of_numbers:
             assert counts is not None
@@ -234,13 +238,13 @@ class Base:
     def _of_labels(
         cls, loss: Loss, counts: FloatArray, noise: float, is_alone: bool
     ) -> Self:
-        """Of noisy shares of the labels, with noise of this deviation in each."""
+        """Base from noisy shares of the labels; `noise` is the deviation in each."""
         k = len(counts)
-        # They add up to 1, which takes a part of their noise.
+        # Shares add up to 1; subtracting their excess removes a part of their noise.
         counts = np.clip(counts, -_FAR_SHARE, _FAR_SHARE)
         even = counts + (1 - counts.sum()) / k
         left = noise * math.sqrt(1 - 1 / k)
-        if k > 2:  # of several labels their spread says how much of it is noise
+        if k > 2:  # the spread of several shares shows how much of it is noise
             spread = float(np.mean((even - 1 / k) ** 2))
             kept = max(1 - left**2 / spread, 0.0) if spread > 0 else 0.0
             even, left = 1 / k + kept * (even - 1 / k), left * math.sqrt(kept)
@@ -252,9 +256,9 @@ class Base:
     def _of_mean(
         cls, loss: Loss, shares: FloatArray | None, mean: float, noise: float
     ) -> Self:
-        """Of the mean of targets of at least 0, for losses of its logarithm.
+        """Base from a mean of targets of at least 0, for losses of its logarithm.
 
-        With shares at knots, if there are any, for where clipped residuals balance.
+        Shares at knots, if released, determine where clipped residuals balance.
         """
         least, most = target_range(loss)
         found = posterior_share(mean / most, noise / most, MEAN_OF_COUNTS)
@@ -274,10 +278,10 @@ class Base:
         noise: float,
         is_alone: bool,
     ) -> Self:
-        """Of a mean, and of noisy shares at knots, for squared errors.
+        """Base from a mean, and from noisy shares at knots, for squared errors.
 
-        The offset is where clipped residuals balance, which is not the mean of skewed
-        targets: from the mean, features would learn the difference.
+        The offset is the point where clipped residuals balance. With skewed targets it
+        differs from the mean, and features would learn the difference.
         """
         share, noise = (mean + 1) / 2, noise / 2
         chance = free_chance(noise) if is_alone and counts is None else 0.0
@@ -303,10 +307,10 @@ class Base:
     @classmethod
     def _at(cls, loss: Loss, values: FloatArray, shares: FloatArray) -> Self:
         clip = clip_of(loss)
-        # Of one target nothing is to be balanced.
+        # A single target needs no clip.
         farthest = clip if len(values) > 1 else math.inf
-        # Where a loss is not convex, at the constant of the hinge: its own may be so
-        # far away that no record moves it.
+        # If the loss is not convex, use the hinge's constant: the constant of the loss
+        # may be so far away that no record moves it.
         begins = loss if loss.is_convex else convex_loss(loss)
         offset = constant_of(begins, values, shares, farthest)
         raw = np.tile(offset, (len(values), 1))
@@ -317,30 +321,30 @@ class Base:
             raw = np.tile(offset, (len(values), 1))
         residual = loss.residual(values, raw)
         bends = loss.curvature(values, raw)
-        if has_log_link(loss):  # clipped residuals do not bend
+        if has_log_link(loss):  # clipped residuals have no curvature
             bends = bends * (np.abs(residual) <= clip)
         curvature = shares @ bends
         squares = shares @ np.minimum(residual**2, clip**2)
         errors = float(shares @ np.minimum(np.linalg.norm(residual, axis=1), clip))
-        if not loss.is_convex:  # it bends where predictions have moved
+        if not loss.is_convex:  # curvature appears where predictions have moved
             least = _CURVATURE_OF_KINKS * loss.smoothness
             curvature = np.maximum(curvature, least)
         if loss.form is LossId.HINGE:
             curvature = np.full_like(curvature, _CURVATURE_OF_KINKS)
         if loss.form is LossId.QUANTILE:  # the density of the targets there
             curvature = np.maximum(curvature, _CURVATURE_OF_KINKS)
-            # It grows as the fit gets better: from that of the constant the sample's
-            # part would be larger than a strong signal (200 records, R2 of .98).
+            # The density grows as the fit improves. With the constant's density the
+            # sample's part would exceed a strong signal (200 records, R2 of .98).
             squares = np.zeros_like(squares)
         if is_softmax(loss):
-            # Of the directions in which outputs move apart; what all of them share
-            # moves no prediction.
+            # Curvature of differences between outputs; a shift of all outputs changes
+            # no prediction.
             p = np.exp(np.array(offset) - max(offset))
             p /= p.sum()
             hessian = np.diag(p) - np.outer(p, p)
             weight = float(shares @ (loss.label_weights or np.ones(len(p))))
             curvature = weight * np.maximum(np.linalg.eigvalsh(hessian)[1:], 0.0)
-            squares = curvature  # of a likelihood both are the same
+            squares = curvature  # equal for a likelihood
         of_noise = tuple(curvature.tolist()), tuple(squares.tolist())
         return cls(offset, offset, loss.prediction_unit, clip, errors, *of_noise)
 
@@ -353,18 +357,18 @@ def released_base(
     *,
     is_alone: bool = False,
 ) -> Base:
-    """Where the targets lie, of one answer or two.
+    """The location of the targets, from one answer or two.
 
     Parameters
     ----------
     loss : Loss
     n_samples : int
     ask : callable
-        Of "targets" or "mean", and a query: what was released.
+        Takes "targets" or "mean" and a query, and returns the released answer.
     asked : collection of str
-        Which of both are on the books.
+        Names of the queries in the plan, of "targets" and "mean".
     is_alone : bool, default=False
-        Whether the base is all that will be known.
+        Whether the base is the whole model.
     """
     counts, noise, moments = None, 0.0, None
     if "targets" in asked:
@@ -384,7 +388,7 @@ def released_base(
 def constant_of(
     loss: Loss, values: FloatArray, shares: FloatArray, clip: float
 ) -> tuple[float, ...]:
-    """The constant raw predictions that lose least on targets with these shares."""
+    """The constant raw predictions with the least loss on targets with these shares."""
     k = loss.n_outputs
     if is_softmax(loss):
         weighted = np.log(shares * (loss.label_weights or np.ones(k)))
@@ -399,11 +403,11 @@ def constant_of(
 
 
 def base_rate(share: float, noise: float, n_labels: int, chance: float = 0.0) -> float:
-    """Posterior mean of a label's share, given a noisy one.
+    """Posterior mean of a label's share, given a noisy share.
 
     The prior is Beta(1/2, (K - 1)/2): a rare label stays possible, and one of two
-    labels is as likely to be rare as to be frequent. With this chance all labels are
-    as frequent.
+    labels is as likely to be rare as to be frequent. With probability `chance` all
+    labels are equally frequent.
     """
     if noise == 0:
         return within(share, 1e-9, 1.0)
@@ -417,7 +421,7 @@ def posterior_share(
     prior: tuple[float, float] = (1.0, 1.0),
     point: tuple[float, float] = (0.5, 0.0),
 ) -> float:
-    """Posterior mean of a number between 0 and 1, given one with normal noise.
+    """Posterior mean of a number in [0, 1], given the number plus normal noise.
 
     Parameters
     ----------
@@ -426,14 +430,14 @@ def posterior_share(
     noise : float
         Its standard deviation.
     prior : tuple of two floats, default=(1.0, 1.0)
-        Of a beta distribution.
+        Parameters of a beta distribution.
     point : tuple of two floats, default=(0.5, 0.0)
-        A number, and the prior chance that it is this one.
+        A number, and the prior probability of this number.
     """
     if noise == 0:
         return within(share, 0.0, 1.0)
     share = within(share, -_FAR_SHARE * noise, 1 + _FAR_SHARE * noise)
-    # Fine both near 0 and 1, where the prior is, and about what was released.
+    # The grid is fine near 0 and 1, where the prior is, and around the released share.
     everywhere = 1 / (1 + np.exp(-np.linspace(-20.0, 20.0, 801)))
     near = np.linspace(share - 6 * noise, share + 6 * noise, 401)
     p = np.unique(np.concatenate([everywhere, near[(near > 0) & (near < 1)]]))
@@ -442,7 +446,7 @@ def posterior_share(
     at, chance = point
     log_densities = log_prior - 0.5 * ((share - p) / noise) ** 2
     log_of_point = -0.5 * ((share - at) / noise) ** 2
-    # Whatever was released, the larger of both is 1.
+    # The larger of both is 1 for every released share.
     largest = float(log_densities.max())
     if chance > 0:
         largest = max(largest, log_of_point)
@@ -453,20 +457,20 @@ def posterior_share(
 
 
 def free_chance(noise: float) -> float:
-    """Prior chance that the constant which costs nothing is as good as any."""
+    """Prior probability that the constant which costs nothing is the best."""
     return noise / (noise + FREE)
 
 
 def clip_after(error: float, noise: float, unit: float) -> float:
-    """Clip of residuals, from a mean of errors that are clipped to the unit.
+    """Residual clip from a mean error, whose terms are clipped to the unit.
 
-    As if errors were normal, and never more than the unit.
+    The rule is exact for normal errors, and the clip is at most the unit.
     """
     return within((error + noise) / _MEAN_OF_ERRORS, _LEAST_CLIP * unit, unit)
 
 
 def rates_of(constant: FloatArray) -> FloatArray:
-    """Probabilities that go with raw predictions: of the second label, or of each."""
+    """Probabilities of raw predictions: of the second label, or of each label."""
     if len(constant) == 1:
         return np.asarray(1 / (1 + np.exp(-constant)))
     shares = np.exp(constant - constant.max())
@@ -474,17 +478,17 @@ def rates_of(constant: FloatArray) -> FloatArray:
 
 
 def rate_clip(rates: FloatArray) -> float:
-    """To which probabilities are clipped for their mean; of several labels not."""
+    """Clip of probabilities for their mean; 1, that is no clip, for several labels."""
     return min(_PROBABILITIES * float(rates[0]), 1.0) if len(rates) == 1 else 1.0
 
 
 def shift_to_rates(rates: FloatArray, means: FloatArray, noise: float) -> FloatArray:
-    """What brings released mean probabilities to the base rates.
+    """Shift of raw predictions from released mean probabilities to the base rates.
 
-    To be added to raw predictions; less what noise may have added.
+    Differences that noise may explain are left out.
     """
     off = np.clip(means - rates, -1.0, 1.0)
-    # Of several labels together: with ten of them noise alone would move some.
+    # Several labels are tested together: with ten tests noise alone would pass some.
     length = float(np.linalg.norm(off)) / math.sqrt(len(off))
     kept = known_mean(length, noise) / length if length > 0 else 0.0
     known = kept * off
@@ -499,7 +503,7 @@ def shift_to_rates(rates: FloatArray, means: FloatArray, noise: float) -> FloatA
 
 
 def known_mean(mean: float, noise: float) -> float:
-    """A mean, less what its noise may have added."""
+    """A mean, shrunk by what noise explains."""
     if abs(mean) <= _MEAN_FROM * noise or mean == 0:
         return 0.0
     return mean * (1 - (_MEAN_FROM * noise / mean) ** 2)

@@ -1,1 +1,1 @@
-"""Sums over records: what one row adds, and the bound on it. Private."""
+"""Sums over records: the contribution of a row, and its bound. Private."""

@@ -1,4 +1,4 @@
-"""Counts: at thresholds, of codes, of states, of cells; and consistent histograms."""
+"""Counts of thresholds, codes, states and cells; and consistent histograms."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from skdp.sums._exact import (
 )
 from skdp.tables._source import Block, Source, counted, has_shares
 
-# ------------------------------ Counts at or below thresholds, centred, as one vector
-# A record adds, for each threshold of its features, 1/2 if it is at or below and -1/2
-# if it is above; the null record adds 0. Sensitivities are derived in
+# --------------------------------------------------------- Centred counts at thresholds
+# For each threshold of its features a record adds 1/2 if it is at or below and -1/2 if
+# it is above; the null record adds 0. Sensitivities are derived in
 # ``docs/proofs/preprocessing.md``, Lemmas 5 and 6.
 
 
-# In which shares of a half are summed, exactly for 2^16 rows of a block.
+# Unit of the shares of a half; sums are exact for 2^16 rows of a block.
 _UNIT = 2.0**-30
 
 
@@ -59,7 +59,7 @@ class Counts(Summed):
         return count_bound(self.thresholds.shape[1])
 
     def slack(self, layout: Layout) -> float:
-        # Halves are whole units; shares of halves are rounded to them.
+        # Halves are whole units; a user's shares of halves are rounded to units.
         rows = layout.rows_of_unit
         return 2 * rows * math.sqrt(self.thresholds.size) * _UNIT / 2 * (rows > 1)
 
@@ -81,7 +81,7 @@ class Counts(Summed):
         return sums[0].value() * _UNIT
 
     def at_or_below(self, released: FloatArray, n_samples: int) -> FloatArray:
-        """The counts that a released vector stands for; post-processing."""
+        """The counts at or below, from a released vector; post-processing."""
         return released.reshape(self.thresholds.shape) + n_samples / 2
 
 
@@ -93,12 +93,12 @@ def count_bound(n_features: int) -> Bound:
     ).with_user_bounds()
 
 
-# --------------------- How many records have each code of some columns, as one vector
-# A record adds 1 to one number of each column, a row of a user its share. Sensitivities
-# are derived in ``docs/proofs/newton_boosting.md``, Lemma 5.
+# ---------------------------------------------------------------------- Counts of codes
+# A record adds 1 to one entry of each column, and a row of a user adds its share.
+# Sensitivities are derived in ``docs/proofs/newton_boosting.md``, Lemma 5.
 
 
-# In which shares of rows are counted: exactly for 2^31 rows of a block, or users.
+# Unit of a row's share; sums are exact for 2^31 rows of a block, or users.
 _CODE_UNIT = 2.0**-22
 
 
@@ -109,9 +109,9 @@ class CodeCounts(Summed):
     Parameters
     ----------
     columns : tuple of int
-        Which columns.
+        Indices of the counted columns.
     n_bins : tuple of int
-        How many codes each of them has.
+        Number of codes of each column.
     """
 
     columns: tuple[int, ...]
@@ -133,7 +133,7 @@ class CodeCounts(Summed):
         ).with_user_bounds()
 
     def slack(self, layout: Layout) -> float:
-        # Counts are whole units, and exact; rounded down, shares are shares still.
+        # Counts are whole units. Shares, rounded down, still add up to at most 1.
         return 0.0
 
     def open(self, source: Source) -> Source:
@@ -158,7 +158,7 @@ class CodeCounts(Summed):
         return sums[0].value() * _CODE_UNIT
 
 
-# ------------------- Sums over records of two numbers for each feature, as one vector
+# ------------------------------------------------- Sums of two numbers for each feature
 # In units of the declared bounds a value is v in [-1, 1]. One record contributes, for
 # each feature, (a, k b) with a in [-1, 1] and b in [-1/2, 1/2]:
 #
@@ -169,16 +169,17 @@ class CodeCounts(Summed):
 #     missing,
 #     k = sqrt(3).
 #
-# k is the largest weight that costs nothing under replace_one; b is centred, because
-# the null record contributes 0. All numbers are rounded to whole units, whose sums are
-# exact in any order. Sensitivities are derived in ``docs/proofs/preprocessing.md``.
+# k is the largest weight that does not increase the bound under replace_one; b is
+# centred, because the null record contributes 0. All numbers are rounded to whole
+# units, so that sums are exact in any order. Sensitivities are derived in
+# ``docs/proofs/preprocessing.md``.
 
 
 @dataclass(frozen=True)
 class Pairs:
     """One kind of pairs.
 
-    `split` takes values in [-1, 1] of shape (n_rows, n_features), NaN if missing, to
+    `split` maps values in [-1, 1] of shape (n_rows, n_features), NaN if missing, to
     (a, b); `weight` is k above.
     """
 
@@ -186,7 +187,7 @@ class Pairs:
     weight: float
 
     def record_norm(self, n_features: int) -> float:
-        """Largest norm of what one record contributes: zero_out, Lemmas 1, 3."""
+        """Largest norm of one record's contribution: zero_out, Lemmas 1, 3."""
         return math.sqrt(n_features * (1 + self.weight**2 / 4))
 
     def record_distance(self, n_features: int) -> float:
@@ -205,7 +206,7 @@ class Pairs:
 class PairSums(Summed):
     """The sums of pairs over all records.
 
-    Bounds are the declared ones of the features.
+    `low` and `high` are the declared bounds of the features.
     """
 
     pairs: Pairs
@@ -226,13 +227,13 @@ class PairSums(Summed):
 
     @property
     def unit(self) -> float:
-        """Whole numbers are summed in this; all sums are exact in double precision."""
+        """Unit of the whole numbers; all sums are exact in double precision."""
         return unit_for(self.n_samples)
 
     def slack(self, layout: Layout) -> float:
         # Lemma 7: each b is rounded to units, and the total is multiplied by k.
         root, half = math.sqrt(len(self.low)), self.unit / 2
-        # Of users each row's a and b once more, times their shares.
+        # For users, a and b of each row are rounded again after multiplying by shares.
         again = layout.rows_of_unit * half if layout.rows_of_unit > 1 else 0.0
         rounded = self.pairs.weight * root * (half + again + 2.0**-52) + root * again
         halves = self.pairs.weight * root / 2
@@ -246,7 +247,7 @@ class PairSums(Summed):
         for block in blocks_of(reader, rows):
             values = nearest(to_unit(block.X, self.low, self.high), self.unit)
             first, second = self.pairs.split(values)
-            # The first are whole already.
+            # Numbers of the first kind are whole already.
             for total, part in zip(
                 sums, (first, nearest(second, self.unit)), strict=True
             ):
@@ -262,16 +263,16 @@ class PairSums(Summed):
         return total.ravel()
 
     def read(self, released: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Sums of a, and of b + 1/2, that a released vector stands for."""
+        """Sums of a, and of b + 1/2, from a released vector."""
         first, second = released.reshape(2, -1)
         return first, second / self.pairs.weight + self.n_samples / 2
 
 
 def shrunken_mean(total: FloatArray, count: Any, sigma: float) -> FloatArray:
-    """Means of values in [-1, 1] from noisy sums and counts; 0 where noise rules.
+    """Means of values in [-1, 1] from noisy sums and counts; 0 where noise dominates.
 
-    The mean is shrunk as if it had been uniform on [-1, 1] (variance 1/3). `sigma` is
-    the standard deviation of the noise in `total`.
+    The mean is shrunk as with a uniform prior on [-1, 1] (variance 1/3). `sigma` is the
+    standard deviation of the noise in `total`.
     """
     count = np.maximum(count, 0.0)
     below = count**2 + 3 * sigma**2
@@ -292,34 +293,34 @@ SQUARES = Pairs(_squares, math.sqrt(2))
 PRESENCE = Pairs(_presence, math.sqrt(3))
 
 
-# ------------------------------------------------------------------------------------
-# Sums of shares in states: the histograms of all declared columns as one vector
-# A record has shares in a few states, at least 0, which add up to at most 1 in each of
-# its parts. They are rounded down to whole units, whose sums are exact in any order.
+# --------------------------------------------------- Histograms of all declared columns
+# A record has nonnegative shares in a few states; the shares add up to at most 1 in
+# each part of the record. They are rounded down to whole units, so that sums are exact
+# in any order.
 # Sensitivities are derived in ``docs/proofs/centred_descent.md``, Lemma 1.
 
 
 def even_knots(n_intervals: int) -> tuple[float, ...]:
-    """Ends of so many intervals of equal length over [-1, 1]."""
+    """Ends of `n_intervals` intervals of equal length over [-1, 1]."""
     return tuple(np.linspace(-1.0, 1.0, n_intervals + 1).tolist())
 
 
 @dataclass(frozen=True)
 class StateSums(Summed):
-    """How much all records together are in each state, and their targets at each knot.
+    """Sums of the records' shares in each state, and of their targets at each knot.
 
     Parameters
     ----------
     n_states, n_samples : int
     most_parts : int
-        In how many parts one record can be at once.
+        Largest number of parts that one record can have.
     knots : tuple of float, default=()
-        Rising numbers. A target has shares in the two knots beside it, in proportion to
-        its distance from the other, so that the mean over knots is that of the targets.
-        Empty: targets are not asked for.
+        Rising numbers. A target has shares in its two neighbouring knots, in proportion
+        to its distance from the other knot, so that the mean over knots is the mean of
+        the targets. Empty: targets are not counted.
     n_labels : int, default=0
-        How many labels there are, where targets are labels 0, 1, ...: a record is
-        wholly in one of them. Not with `knots`.
+        Number of labels, where targets are labels 0, 1, ...: a record belongs to one
+        label. Not with `knots`.
     """
 
     n_states: int
@@ -352,11 +353,11 @@ class StateSums(Summed):
 
     @property
     def unit(self) -> float:
-        """Whole numbers are summed in this; all sums are exact in double precision."""
+        """Unit of the whole numbers; all sums are exact in double precision."""
         return unit_for(self.n_samples)
 
     def slack(self, layout: Layout) -> float:
-        # Rounded down, shares are shares still, and their sums are exact.
+        # Shares, rounded down, still add up to at most 1, and their sums are exact.
         return 0.0
 
     def open(self, source: Source) -> Source:
@@ -373,7 +374,7 @@ class StateSums(Summed):
                 knots += self._at_knots(block.y, shares)
             if self.n_labels:
                 own = below(shares, self.unit)
-                # What stands in the place of a null record may be no label.
+                # A null record may hold a number that is no label.
                 labels = np.clip(block.y, 0, self.n_labels - 1).astype(np.int64)
                 knots += np.bincount(labels, own, self.n_labels)
         return (WholeSum.of(np.concatenate([states, knots]) / self.unit),)
@@ -390,7 +391,7 @@ class StateSums(Summed):
     def _at_knots(self, targets: FloatArray, own: FloatArray) -> FloatArray:
         """Sums of the targets' shares in their two neighbouring knots.
 
-        `own` is with which share each row counts.
+        `own` is the share by which each row counts.
         """
         places = np.array(self.knots)
         last = len(places) - 2
@@ -402,21 +403,21 @@ class StateSums(Summed):
         return np.asarray(sums + above)
 
 
-# ------------------------------------------------------------------------------------
-# Histograms, cross-tables and moments of declared columns, as one weighted vector
-# A record adds 1 to one number of each histogram and cross-table, and its value and
-# square to the moments of each column that has such; a user adds the mean of this over
-# the own rows. Every part is multiplied by a public weight. Sensitivities are derived
-# in ``docs/proofs/describe.md``.
+# ----------------------------- Histograms, cross-tables and moments of declared columns
+# A record adds 1 to one entry of each histogram and cross-table, and its value and
+# square to the moments of each column that has moments; a user adds the mean over the
+# user's rows. Every part is multiplied by a public weight. Sensitivities are derived in
+# ``docs/proofs/describe.md``.
 
 
 class TablePart(ABC):
-    """Numbers that are summed of each record; public.
+    """Sums of one kind over the records; public.
 
     Attributes
     ----------
     zero_out, replace_one : float
-        Largest norm of what one record adds, and largest distance between two.
+        Largest norm of one record's contribution, and largest distance of two
+        contributions.
     """
 
     zero_out: ClassVar[float]
@@ -425,23 +426,23 @@ class TablePart(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Of the sums."""
+        """Shape of the sums."""
 
     @property
     def size(self) -> int:
         return math.prod(self.shape)
 
     def rounded(self, rows_of_unit: int) -> float:
-        """By how many units what a record, or a user, adds may be rounded; L2."""
+        """L2 bound on the rounding of a record's or a user's contribution, in units."""
         return 0.0
 
     def moved(self, adjacency: Adjacency) -> float:
-        """How far one record can move the sums."""
+        """Largest change of the sums by one record."""
         return {"zero_out": self.zero_out, "replace_one": self.replace_one}[adjacency]
 
     @property
     def factors(self) -> FloatArray:
-        """By what each sum is multiplied within the part, of shape (size,)."""
+        """Factor on each sum within the part, of shape (size,)."""
         return np.ones(self.size)
 
     @abstractmethod
@@ -453,20 +454,21 @@ class TablePart(ABC):
         X : ndarray of shape (n_rows, n_features)
         unit : float
         shares : ndarray of shape (n_rows,) or None
-            With which rows of users count, multiples of the unit; None: each with 1.
+            Share by which each row of a user counts, a multiple of the unit; None:
+            each row counts 1.
         """
 
 
 @dataclass(frozen=True)
 class CellCounts(TablePart):
-    """How many records are in each cell: a histogram, or a cross-table of several.
+    """Numbers of records in each cell: a histogram, or a cross-table of columns.
 
     Parameters
     ----------
     columns : tuple of int
-        Which columns of a row hold codes.
+        Indices of the columns that hold codes.
     cells : tuple of tuple of int
-        For each of them the cell of each code: 0, 1, ..., each at least once.
+        For each column, the cell of each code: 0, 1, ..., each at least once.
     """
 
     zero_out = 1.0
@@ -485,7 +487,7 @@ class CellCounts(TablePart):
             for column, cells in zip(self.columns, self.cells, strict=True)
         ]
         flat = np.ravel_multi_index(places, self.shape)
-        # Sums of multiples of the unit, which are exact.
+        # Sums of multiples of the unit are exact.
         return np.bincount(flat, shares, self.size) / unit
 
 
@@ -496,10 +498,10 @@ class CellMoments(TablePart):
     Parameters
     ----------
     column : int
-        Which column of a row holds the value; NaN if it is missing.
+        Index of the column that holds the value; NaN if it is missing.
     """
 
-    # The largest weight of squares that costs nothing under replace_one.
+    # The largest weight of squares that does not increase the bound under replace_one.
     k: ClassVar[float] = math.sqrt(2)
     zero_out = math.sqrt(1.5)
     replace_one = 2.0
@@ -511,7 +513,8 @@ class CellMoments(TablePart):
         return (2,)
 
     def rounded(self, rows_of_unit: int) -> float:
-        # The square of each value; of users each row's pair once more, times its share.
+        # Squares are rounded. For users each row's pair is rounded again, after its
+        # share.
         again = rows_of_unit * math.hypot(1.0, self.k) / 2 if rows_of_unit > 1 else 0.0
         return self.k / 2 + again
 
@@ -560,7 +563,7 @@ class TableSums(Summed):
         ).with_user_bounds()
 
     def _moved(self, adjacency: Adjacency) -> float:
-        """All parts at once: one record can be the worst for each of them."""
+        """Largest change of all parts together: one record may change each most."""
         return math.hypot(
             *(
                 weight * part.moved(adjacency)
@@ -570,11 +573,11 @@ class TableSums(Summed):
 
     @property
     def unit(self) -> float:
-        """Values are rounded to this; all sums are exact in double precision."""
+        """Unit to which values are rounded; sums are exact in double precision."""
         return unit_for(self.n_samples)
 
     def slack(self, layout: Layout) -> float:
-        # Squares are rounded to units, of either side; totals are scaled.
+        # Squares are rounded to units for both neighbours; totals are scaled.
         rounded = math.hypot(
             *(
                 w * part.rounded(layout.rows_of_unit)
@@ -601,12 +604,12 @@ class TableSums(Summed):
 
     @cached_property
     def _factors(self) -> FloatArray:
-        """By what each sum is multiplied in the vector."""
+        """Factor on each sum in the vector."""
         pairs = zip(self.parts, self.weights, strict=True)
         return np.concatenate([weight * part.factors for part, weight in pairs])
 
     def read(self, released: FloatArray) -> list[FloatArray]:
-        """The sums of each part that a released vector stands for; post-processing."""
+        """The sums of each part from a released vector; post-processing."""
         ends = np.cumsum([part.size for part in self.parts])[:-1]
         return [
             found.reshape(part.shape)
@@ -617,9 +620,9 @@ class TableSums(Summed):
 
 
 def _present(block: Block, unit: float) -> tuple[Any, FloatArray | None]:
-    """Rows that are there, and shares of users' rows on the grid.
+    """Present rows, and shares of users' rows on the grid.
 
-    Shares are rounded down, so that those of a user add up to 1 at the most still.
+    Shares are rounded down, so that a user's shares still add up to at most 1.
     """
     if block.present is None:
         return block.X, None
@@ -628,11 +631,11 @@ def _present(block: Block, unit: float) -> tuple[Any, FloatArray | None]:
     return block.X, below(block.present, unit)
 
 
-# ----------------------------- Post-processing of released counts; reads nothing else
+# --------------------------------------------------- Post-processing of released counts
 
 
 def consistent(counts: FloatArray, total: float) -> FloatArray:
-    """The nearest counts, in squares, that are at least 0 and add up to a total.
+    """The nearest nonnegative counts, in squared distance, with a given total.
 
     Parameters
     ----------
@@ -645,26 +648,26 @@ def consistent(counts: FloatArray, total: float) -> FloatArray:
     # Singer and Chandra (2008), Efficient projections onto the l1-ball, figure 1.
     falling = np.sort(counts, axis=None)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
-    # Those that stay positive come first; the largest of all does, unless total is 0.
+    # Counts that stay positive come first; the largest one does, unless total is 0.
     lowered = excess[max(int(np.count_nonzero(falling > excess)), 1) - 1]
     return np.asarray(np.maximum(counts - lowered, 0.0))
 
 
-# Fewer records than there should be are believed at so many deviations: by chance
-# once in 500 million tables.
+# A total below n is believed from this many deviations on: by chance once in 500
+# million tables.
 _BELIEVED = 6.0
 
 
 @dataclass(frozen=True)
 class Total:
-    """How many records are in some cell.
+    """Number of records that are in some cell.
 
     Parameters
     ----------
     count : float
-        n, unless released counts say that far fewer are: null records are in no cell.
+        n, unless released counts show far fewer: null records are in no cell.
     error : float
-        Standard deviation of the noise in it; 0 for n, which is public.
+        Standard deviation of the noise in `count`; 0 for n, which is public.
     """
 
     count: float
@@ -672,7 +675,7 @@ class Total:
 
     @classmethod
     def of(cls, tables: Sequence[tuple[FloatArray, float]], n_samples: int) -> Total:
-        """From released tables of all records, each with its noise.
+        """The total from released tables of all records, each with its noise.
 
         Parameters
         ----------
@@ -683,7 +686,7 @@ class Total:
         sums = np.array([float(counts.sum()) for counts, _ in tables])
         if not any(error for _, error in tables):
             return cls(float(np.rint(sums[0])))
-        # Each sum has the noise of its cells; the mean of least variance.
+        # A sum has the noise of all its cells; this is the mean of least variance.
         weights = np.array([1 / (error**2 * counts.size) for counts, error in tables])
         found = float(sums @ weights / weights.sum())
         error = 1 / math.sqrt(float(weights.sum()))
@@ -692,19 +695,19 @@ class Total:
         return cls(max(found, 0.0), error)
 
     def share_out(self, counts: FloatArray, error: float) -> FloatArray:
-        """Consistent counts; those without noise are whole but for rounding."""
+        """Consistent counts; counts without noise are rounded to whole numbers."""
         return consistent(counts, self.count) if error else np.rint(counts)
 
 
 def place_of_rank(counts: FloatArray, rank: float) -> float:
-    """Where so many records lie below, in intervals from the first; straight in each.
+    """Position with `rank` records below, in intervals; linear within an interval.
 
     Parameters
     ----------
     counts : ndarray of shape (n_intervals,)
         At least 0; one of them above 0.
     rank : float
-        Brought between 0 and their sum.
+        Clipped to [0, sum of the counts].
     """
     cumulated = np.cumsum(counts)
     rank = min(max(rank, 0.0), float(cumulated[-1]))
@@ -719,8 +722,8 @@ def place_of_rank(counts: FloatArray, rank: float) -> float:
 def rank_deviation(deviation: float, place: float, n_intervals: int) -> float:
     """Standard deviation of the noise in the number of records below a place.
 
-    Of counts that are brought to a known sum; that they are also at least 0 makes it
-    smaller.
+    The counts are projected onto a known sum; projecting them onto nonnegative counts
+    as well reduces the noise further.
     """
     share = place / n_intervals
     return deviation * math.sqrt(n_intervals * share * (1 - share))

@@ -1,4 +1,4 @@
-"""Exact sums: whole numbers on a public grid, the same in any order."""
+"""Exact sums: whole numbers on a public grid, equal in any order."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from numpy.typing import NDArray
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.tables._source import Block, Source
 
-# ------------------------------------------------------------------------------------
-# Sums that no order of the terms changes: whole numbers of a public unit
+# ----------------------------------------------- Sums of whole numbers of a public unit
 # Multiples of a power of two add up in double precision without rounding while no sum
-# passes 2^53 of them, so that neither the order of records nor that of blocks, threads
-# or lanes shows. Where terms are products, whole numbers are kept in two words.
+# exceeds 2^53 of them, so the order of records, blocks, threads and lanes does not
+# matter. Where terms are products, whole numbers are kept in two words.
 
 
-# Relative to what is summed, finer ones would tell nothing more.
+# Finest unit, as bits below the largest term; finer units would add nothing.
 _FINEST = 40
-# Of the lower word.
+# Bits of the lower word.
 _LOW_BITS = 32
 
 
 def unit_for(n_samples: int, most: float = 1.0) -> float:
-    """A power of two, in units of which so many terms up to `most` add up exactly.
+    """A power of two, in units of which `n_samples` terms up to `most` add exactly.
 
     Parameters
     ----------
@@ -40,12 +39,12 @@ def unit_for(n_samples: int, most: float = 1.0) -> float:
 
 
 def nearest(values: FloatArray, unit: float) -> FloatArray:
-    """Values rounded to multiples of a power of two; NaN stays."""
+    """Values rounded to multiples of a power of two; NaN stays NaN."""
     return _on_grid(values, unit, np.rint)
 
 
 def below(values: FloatArray, unit: float) -> FloatArray:
-    """The largest multiples of a power of two that are not above the values."""
+    """The largest multiples of a power of two that are at most the values."""
     return _on_grid(values, unit, np.floor)
 
 
@@ -57,7 +56,7 @@ def _on_grid(values: FloatArray, unit: float, rounded: Any) -> FloatArray:
 
 
 def total_rounding(n_samples: int, record_norm: float, n_steps: int = 1) -> float:
-    """By how much two neighbours' exact totals move apart when they become floats.
+    """Bound on the distance that rounding to floats adds to two neighbours' totals.
 
     A total is at most `n_samples` times `record_norm`; each of `n_steps` operations on
     it rounds to nearest.
@@ -66,7 +65,7 @@ def total_rounding(n_samples: int, record_norm: float, n_steps: int = 1) -> floa
 
 
 class WholeSum:
-    """A sum of arrays of whole numbers, exact whatever their number.
+    """An exact sum of any number of arrays of whole numbers.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ class WholeSum:
 
     @classmethod
     def of_words(cls, high: IntArray, low: IntArray) -> Self:
-        """What two words stand for, the lower one not yet carried."""
+        """The number that two words represent; the lower word may need a carry."""
         total = cls.of(low)
         total._high += high
         return total
@@ -104,32 +103,31 @@ class WholeSum:
 
     def value(self) -> FloatArray:
         """The total, rounded once."""
-        # Both words are exact: the upper one has fewer than 53 bits of so few records.
+        # Both words are exact: with few records the upper word is below 53 bits.
         return np.asarray(self._high * 2.0**_LOW_BITS + self._low)
 
 
-# ------------------------------------------------------------------------------------
-# Public grids, on which sums over records are sums of integers: exact in any order
-# Rows are integers of 22 bits, residuals of 18, weights of 30: every sum of products of
+# --------------------------------------------- Public grids for exact sums over records
+# Rows are integers of 22 bits, residuals of 18, weights of 30. Every sum of products of
 # a row with weights, and of 2^13 rows with residuals, is an integer below 2^53, which
-# double precision holds whatever is added first. Lemma 4 of
+# double precision holds in any order of addition. Lemma 4 of
 # ``docs/proofs/noisy_gd.md``.
 
 
 ROW_BITS, RESIDUAL_BITS = 22, 18
-# Of products whose sums double precision holds.
+# Number of products of rows and residuals whose sum double precision holds.
 MOST_ROWS = 2 ** (53 - ROW_BITS - RESIDUAL_BITS)
 _WEIGHT_BITS = 30
-# From where on powers of two are ordinary doubles, with room for those of rows.
+# Powers of two from this exponent on are ordinary doubles, with room for rows' units.
 _LEAST_EXPONENT = -900
 
 
 def norm_exponent(weights: FloatArray) -> int:
-    """The least e of which ``|weights| < 2^e``, but for rounding; public."""
+    """The least e with ``|weights| < 2^e``, up to rounding; public."""
     largest = float(np.max(np.abs(weights), initial=0.0))
     if largest == 0.0:
         return _LEAST_EXPONENT + _WEIGHT_BITS
-    # Squares of the largest weights overflow, those of the smallest vanish.
+    # Squares of the largest weights overflow, and squares of the smallest underflow.
     norm = largest * float(np.linalg.norm(weights / largest))
     return max(math.frexp(norm)[1], _LEAST_EXPONENT + _WEIGHT_BITS)
 
@@ -143,19 +141,19 @@ def on_grid(weights: FloatArray, bits: int = _WEIGHT_BITS) -> FloatArray:
 
 def units_of(weights: FloatArray) -> tuple[IntArray, float]:
     """Weights of `on_grid` as integers, of norm below 2^33, and their unit."""
-    # Two bits more: rounding may have carried the norm over a power of two.
+    # Two more bits: rounding may have moved the norm over a power of two.
     unit = 2.0 ** (norm_exponent(weights) - _WEIGHT_BITS - 2)
     return (weights / unit).astype(np.int64), unit
 
 
 class ExactTotal:
-    """Sums of integers in two words, the same for any order and any parts.
+    """Sums of integers in two words, equal for any order and any parts.
 
     Parameters
     ----------
     shape : tuple of int
     bits : int in [0, 62]
-        No record adds more than 2^bits to any of the sums.
+        No record adds more than 2^bits to any sum.
     """
 
     def __init__(self, shape: tuple[int, ...], bits: int) -> None:
@@ -164,7 +162,7 @@ class ExactTotal:
         self._most, self._rows = 2 ** (62 - bits), 0
 
     def add(self, part: NDArray[np.int64], n_rows: int) -> None:
-        """Add what `n_rows` records, at most ``2^(62 - bits)``, sum up to."""
+        """Add the sum over `n_rows` records, at most ``2^(62 - bits)``."""
         if self._rows + n_rows > self._most:
             self._carry()
         self._low += part
@@ -173,7 +171,7 @@ class ExactTotal:
     def _carry(self) -> None:
         self._high += self._low >> 32
         self._low &= 0xFFFFFFFF
-        self._rows = 0  # what is left is far below the last bit of 64
+        self._rows = 0  # the remainder is far below the last bit of 64
 
     def whole(self) -> WholeSum:
         return WholeSum.of_words(self._high, self._low)
@@ -183,13 +181,12 @@ class ExactTotal:
         return self.whole().value()
 
 
-# ------------------------------------------------------------------------------------
-# Queries that follow from whole numbers, which parts of the records can add up apart
-# Such sums are exact in any order, so that it does not matter where a record is, how
-# records are divided, or which part answers first.
+# ----------------------------------------- Queries whose answer follows from exact sums
+# Parts of the records can be added up separately: exact sums do not depend on where a
+# record is, how records are divided, or which part answers first.
 
 
-# Whole numbers that are summed, by what they are of. Private.
+# Sums of whole numbers, one for each kind of number. Private.
 Sums = tuple[WholeSum, ...]
 
 
@@ -198,7 +195,7 @@ class Summed(ABC):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it does; public."""
+        """Whether the answer follows from whole sums; public."""
         return True
 
     @abstractmethod
@@ -210,12 +207,12 @@ class Summed(ABC):
         """The exact answer. Private; no record of `source` is read."""
 
     def total(self, reader: Any, rows: IntArray | None) -> FloatArray:
-        """The exact answer over all records, or over `rows`, which rise. Private."""
+        """The exact answer over all records, or over rising `rows`. Private."""
         return self.from_whole(reader, self.whole_sums(reader, rows))
 
 
 def added(parts: list[Sums]) -> Sums:
-    """Sums over all of several parts, at least one."""
+    """Sums over the union of one or more parts."""
     total, *others = parts
     for part in others:
         for own, other in zip(total, part, strict=True):
@@ -223,11 +220,11 @@ def added(parts: list[Sums]) -> Sums:
     return total
 
 
-# ----------------------------------------- Blocks of a source, or of some of its rows
+# ---------------------------------------------------------------- Blocks of chosen rows
 
 
 def blocks_of(source: Source, rows: IntArray | None) -> Iterator[Block]:
-    """All blocks, or the chosen rows of each; `rows` rise. Private."""
+    """All blocks, or the chosen rows of each; `rows` are rising. Private."""
     start = 0
     for block in source.blocks():
         end = start + len(block.y)
@@ -241,15 +238,15 @@ def blocks_of(source: Source, rows: IntArray | None) -> Iterator[Block]:
         start = end
 
 
-# ------------------------------------- What a pass over rows leaves for the next ones
+# ------------------------------------------------------------- Rows kept between passes
 
 
 class Sized(Protocol):
-    """Some rows that may be kept."""
+    """Rows that may be kept."""
 
     @property
     def n_bytes(self) -> int:
-        """About what they take in memory."""
+        """Approximate memory of the rows."""
         ...
 
 
@@ -257,15 +254,15 @@ Blocks = TypeVar("Blocks", bound=Sized)
 
 
 class KeptRows(Generic[Blocks]):
-    """Blocks of a first pass for those that follow: all of them, or none. Private.
+    """Blocks of a first pass, kept for later passes: all of them, or none. Private.
 
-    Which of the two may follow from how many rows there are, which is no public fact of
-    users. So sums must have the same bits either way, and nothing is told of it.
+    The number of rows decides which, and is no public fact of users. So sums must have
+    the same bits either way, and nobody learns which it was.
 
     Parameters
     ----------
     most_bytes : float
-        All are kept that take no more.
+        Blocks are kept if they take no more.
     """
 
     def __init__(self, most_bytes: float) -> None:
@@ -273,7 +270,7 @@ class KeptRows(Generic[Blocks]):
         self._blocks: list[Blocks] | None = None
 
     def passed(self, read: Callable[[], Iterable[Blocks]]) -> Iterator[Blocks]:
-        """One pass; `read` is called if nothing is kept."""
+        """One pass; `read` is called if no blocks are kept."""
         if self._blocks is not None:
             yield from self._blocks
             return
@@ -283,7 +280,7 @@ class KeptRows(Generic[Blocks]):
             kept.append(block)
             if n_bytes > self._most_bytes:
                 kept.clear()
-                self._most_bytes = -1.0  # nor in a later pass
+                self._most_bytes = -1.0  # later passes keep nothing either
             yield block
         if n_bytes <= self._most_bytes:
             self._blocks = kept

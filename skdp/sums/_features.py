@@ -24,13 +24,13 @@ from skdp.sums._gradient import (
 from skdp.tables._source import Source
 from skdp.tables._views import ColumnsOf
 
-# ------------------------ Which features: what one record can do to a feature's score
+# ------------------------------------------------- Scores of features, and their bounds
 # A feature's score is the norm of its row of the gradient sum, or of that row's
 # distance from a public place. Proofs: ``docs/proofs/peeling.md``.
 
 
-# Public places are kept this near, in units of the largest gradient sum: far from
-# overflow, and farther than any selection can tell apart.
+# Public places are clipped to this multiple of the largest gradient sum: far from
+# overflow, and farther than any selection can distinguish.
 _FARTHEST = 1e12
 
 
@@ -50,7 +50,7 @@ def feature_bound(
     prediction: float = math.inf,
     entry_clip: float = math.inf,
 ) -> Bound:
-    """By how much one record can change any one feature's score, but for rounding.
+    """Largest change of any feature's score by one record, before rounding.
 
     Both relations are derived separately on the proof page, Lemma 1.
 
@@ -68,10 +68,10 @@ def feature_bound(
 def rows_bound(
     objective: LinearObjective, residual_clip: float, prediction: float
 ) -> Bound:
-    """L2 bound of the features' rows of the gradient sum, but for rounding.
+    """L2 bound of the features' rows of the gradient sum, before rounding.
 
-    The intercept moves all predictions by the same number, so that opposite rows may
-    have residuals alike: two records count twice (``docs/proofs/two_stage.md``,
+    The intercept moves all predictions by the same number, so that two opposite rows
+    may have equal residuals and both count in full (``docs/proofs/two_stage.md``,
     Lemma 2).
 
     Residuals are clipped to the norm `residual_clip`; `prediction` bounds the norm of
@@ -87,7 +87,7 @@ def rows_bound(
 
 
 class BoundedFeatures(FeaturesPart):
-    """The features' rows, bounded by what clipped entries can predict too."""
+    """The features' rows; the bound uses what clipped entries can predict."""
 
     def bound(self) -> Bound:
         objective = self.family.objective
@@ -97,7 +97,7 @@ class BoundedFeatures(FeaturesPart):
 
 @dataclass(frozen=True)
 class GradientScores:
-    """Features' scores by the gradient of one objective.
+    """Features' scores from the gradient of one objective.
 
     Residuals are clipped to the norm `residual_clip`, and entries to the magnitude
     `entry_clip` in scores, not in predictions. Both may be infinite.
@@ -114,7 +114,7 @@ class GradientScores:
 
     @property
     def largest(self) -> float:
-        """Bound on a score without a place."""
+        """Bound on a score whose place is 0."""
         worst = self.objective.loss.zero_out_bound(math.inf)
         return self.objective.n_samples * self.entry_bound * worst
 
@@ -128,8 +128,8 @@ class GradientScores:
         """The query at released weights.
 
         `weights`, of shape (n_columns, n_outputs), are released. A score is the norm of
-        ``place - gradient sum``; `place`, of shape (n_features, n_outputs), is public,
-        None for 0, and so are the candidates `among`, None for all features.
+        ``place - gradient sum``. `place`, of shape (n_features, n_outputs), is public,
+        None for 0; the candidates `among` are public, None for all features.
         """
         d = self.objective.n_features
         among = np.arange(d) if among is None else among
@@ -186,12 +186,12 @@ class FeatureScore(GradientAnswer):
         return scores
 
     def read(self, chosen: IntArray) -> IntArray:
-        """The features that a choice stands for, in rising order."""
+        """The chosen features, in rising order."""
         return np.sort(self.among[chosen])
 
 
 class ScoreSum(ExactGradientSum):
-    """Sums of gradients whose rows are clipped once more, but not for predictions."""
+    """Sums of gradients whose rows are clipped again, but not for predictions."""
 
     def __init__(self, source: Source, scores: GradientScores) -> None:
         super().__init__(source, scores.objective, scores.residual_clip)
@@ -199,14 +199,13 @@ class ScoreSum(ExactGradientSum):
         self._is_clipped = scores.entry_bound < scores.objective.entry_bound
 
     def _in_sums(self, products: Any) -> Any:
-        # Of the clipped rows: of the rows as they are, those far beyond `data_norm`
-        # would have next to no part in a score.
+        # Clip the rows already clipped to `data_norm`: in rows far beyond `data_norm`
+        # an entry would keep almost no part of a score.
         return products.clipped(self._entry_clip) if self._is_clipped else products
 
 
-# ------------------------------------------------------------------------------------
-# Gradients of some chosen features and of the intercept, of shortened rows
-# Noise for few numbers, in proportion to the norm of the chosen part of a row. Proofs:
+# -------------------------------------- Gradients of chosen features, of shortened rows
+# Few numbers get noise, in proportion to the norm of the chosen part of a row. Proofs:
 # ``docs/proofs/peeling.md``.
 
 
@@ -216,10 +215,10 @@ _INTERCEPT_SHARE = 0.3
 
 @dataclass(frozen=True)
 class ValueRows:
-    """Public facts of the rows of some chosen features and the intercept.
+    """Public facts of the rows, reduced to chosen features and the intercept.
 
-    `objective` is of the chosen columns alone. The chosen part of a row is shortened to
-    the norm `row_norm`, and the intercept's row of the query counted with `constant`.
+    `objective` has the chosen columns alone. The chosen part of a row is shortened to
+    the norm `row_norm`, and `constant` is the intercept's entry in a row of the query.
     """
 
     objective: LinearObjective
@@ -228,11 +227,11 @@ class ValueRows:
 
     @classmethod
     def of(cls, objective: LinearObjective, count: int, shortening: float) -> Self:
-        """For `count` chosen features; without one, of the intercept alone.
+        """Rows of `count` chosen features, or of the intercept alone if it is 0.
 
         `shortening` is in units of the norm of rows whose features are all alike.
         """
-        # Records without a column could not be read, not even for the intercept.
+        # A reader needs at least one column, even for the intercept alone.
         columns = max(1, count)
         norm = min(objective.data_norm, math.sqrt(columns) * objective.entry_bound)
         alike = objective.data_norm * math.sqrt(columns / objective.n_features)
@@ -247,11 +246,11 @@ class ValueRows:
         return 0 < self.row_norm < self.objective.data_norm
 
     def bound(self, residual_clip: float, prediction: float = math.inf) -> Bound:
-        """L2 bound of the values, but for rounding; Lemma 3 of the proof page."""
+        """L2 bound of the values, before rounding; Lemma 3 of the proof page."""
         one_record = min(self.objective.loss.zero_out_bound(prediction), residual_clip)
         two_records = 2 * one_record
         bound = Bound(
-            # For the rounding of the length and of the product.
+            # The factor covers rounding of the length and of the product.
             zero_out=self.length * one_record * (1 + 1e-12),
             replace_one=self.length * two_records * (1 + 1e-12),
         )
@@ -261,7 +260,7 @@ class ValueRows:
     @property
     def length(self) -> float:
         """Largest norm of a row in the query."""
-        # The intercept's entry is a column of the row like any other: one joint norm.
+        # The intercept's entry is a column of the row: one joint norm.
         return math.hypot(self.row_norm, self.constant)
 
 
@@ -269,7 +268,7 @@ class ValueRows:
 class Values:
     """Gradients of chosen features and of the intercept.
 
-    `objective` is of all features, and `chosen` of them are released, in rising order.
+    `objective` has all features; `chosen` features are released, in rising order.
     Every record's residual is clipped to the norm `residual_clip`; `shortening` is as
     for `ValueRows`. Both may be infinite.
     """
@@ -282,7 +281,7 @@ class Values:
     def at(self, weights: FloatArray) -> Value:
         """The query at released weights of shape (n_columns, n_outputs).
 
-        They are 0 but for the chosen features and the intercept.
+        Weights are 0 except for the chosen features and the intercept.
         """
         return Value(self, weights)
 
@@ -293,24 +292,24 @@ class Values:
 
     @cached_property
     def columns(self) -> IntArray:
-        """What a reader reads; it has a column, of which nothing need be asked."""
+        """The columns that a reader reads, at least one even if none is chosen."""
         return np.array(self.chosen or (0,), dtype=np.int64)
 
     @cached_property
     def read_rows(self) -> IntArray:
-        """The weights' rows that a reader's rows stand for, the intercept's last."""
+        """Rows of the weights that a reader's rows represent, the intercept's last."""
         d = self.objective.n_features
         return np.append(self.columns, np.arange(d, self.objective.n_columns))
 
     @cached_property
     def is_asked(self) -> NDArray[np.bool_]:
-        """Which of a reader's rows are released."""
+        """Whether each of a reader's rows is released."""
         left_out = len(self.columns) - len(self.chosen)
         return np.arange(len(self.read_rows)) >= left_out
 
     @cached_property
     def unit(self) -> FloatArray:
-        """A reader's weights in units of the weights: its constant is another."""
+        """A reader's weights in units of the weights; its constant differs."""
         unit = np.ones((len(self.read_rows), 1))
         if self.objective.fit_intercept:
             part = self.rows.objective
@@ -319,7 +318,7 @@ class Values:
 
     @cached_property
     def counted(self) -> FloatArray:
-        """What each of a reader's rows is multiplied by in the query."""
+        """Factor on each of a reader's rows in the query."""
         counted = np.ones((len(self.read_rows), 1))
         if self.objective.fit_intercept:
             counted[-1] = self.rows.constant / self.rows.objective.intercept_value
@@ -362,16 +361,16 @@ class Value(GradientAnswer):
         return counted[self.family.is_asked]
 
     def read(self, released: FloatArray) -> FloatArray:
-        """The gradient sum that a release stands for, 0 where not asked."""
+        """The gradient sum from a released vector, 0 where nothing was released."""
         asked, values = self.family.is_asked, np.zeros_like(self.weights)
-        # After the noise, so that no record is in it: post-processing.
+        # Division follows the noise, so it reads no record: post-processing.
         unit = (self.family.unit / self.family.counted)[asked]
         values[self.family.read_rows[asked]] = released * unit
         return values
 
 
 class ValueSum(ExactGradientSum):
-    """Sums of gradients of shortened rows, with predictions of the rows as they are."""
+    """Sums of gradients of shortened rows; predictions use the rows unshortened."""
 
     def __init__(self, source: Source, values: Values) -> None:
         rows = values.rows

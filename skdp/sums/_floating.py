@@ -1,8 +1,8 @@
 """Sums of per-record gradients of a linear model over clipped rows.
 
-The only arithmetic between private records and a query. Every row is scaled to
-norm at most `data_norm` (clip, never look), the null record is masked at the last
-step, and the rounding error of the sum is bounded so that it can be charged.
+This class is the only arithmetic between private records and a query. Every row is
+scaled to norm at most `data_norm` (clip, never look), the null record is masked at the
+last step, and the sum's rounding error is bounded so that it can be charged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skdp.sums._exact import blocks_of
 from skdp.sums._grid_rows import RowClip
 from skdp.tables._source import Block, Source, counted, is_stable
 
-# Numbers in a table from which on compiled code makes up for the time to load it.
+# From this many numbers in a table on, compiled code repays the time to load it.
 _WORTH_COMPILING = 10_000_000
 
 
@@ -40,8 +40,8 @@ def gradient_bound(
     Residuals are clipped to the norm `residual_clip`. `weights_norm` is the spectral
     norm of the released weights at which the gradient is taken; the bound may depend on
     it because the weights are already public. `intercept_weight`, in (0, 1], is a
-    factor on the intercept's row of the query, and the intercept's weights count
-    divided by it.
+    factor on the intercept's row of the query; the intercept's weights are divided by
+    it.
     """
     loss = objective.loss
     norm = rho = objective.data_norm
@@ -49,19 +49,19 @@ def gradient_bound(
         rho *= math.sqrt(1 + intercept_weight**2)
     radius = rho * weights_norm
     if objective.product_norm is not None:
-        # Rows in products are not those in sums (docs/proofs/linear_start.md).
+        # Rows in products differ from rows in sums (docs/proofs/linear_start.md).
         ahead = objective.data_norm * intercept_weight * objective.fit_intercept
         radius = math.hypot(objective.product_norm, ahead) * weights_norm
     radius += math.hypot(*objective.offset)
     one_record = min(loss.zero_out_bound(radius), residual_clip)
     two_records = 2 * one_record
-    # Diameters are of raw predictions that are products of the very rows in the sum.
+    # Diameters hold if raw predictions are products of the rows that are in the sum.
     is_of_rows = objective.product_norm is None and not objective.offset
-    # Clipping does not shrink all of them.
+    # Clipping does not reduce every diameter.
     if math.isinf(residual_clip) and is_of_rows:
         two_records = min(two_records, loss.replace_one_bound(radius))
     replaced = rho * two_records
-    # Of one sign the intercept's parts take each other off (Lemma 3f).
+    # With equal signs the intercept's parts cancel each other (Lemma 3f).
     by_signs = one_record * max(2 * norm, heaviest_pair(loss, residual_clip) * rho)
     replaced = min(replaced, by_signs)
     return Bound(zero_out=rho * one_record, replace_one=replaced)
@@ -84,7 +84,7 @@ def sensitivity_for_rules(
     weights_norm: float = math.inf,
     intercept_weight: float = 1.0,
 ) -> float:
-    """The same, or of users' shares: what defaults reckon with, and no query is."""
+    """`gradient_bound` of records or users, for rules of defaults and no query."""
     bound = gradient_bound(objective, residual_clip, weights_norm, intercept_weight)
     return bound.with_user_bounds().under(objective.adjacency)
 
@@ -101,10 +101,11 @@ def rounding_slack(
     Two computed sums differ by the exact difference, plus twice the error of one
     sum (blocks of b rows, then n / b blocks, any order inside: relative error below
     (b + n / b + 16) units in the last place of the sum of the records' norms), plus
-    the error of every row that is computed otherwise: of its factor and residual, and
-    of its raw prediction, which grows with the weights. One record's, if the layout of
-    the blocks is public; all `moved_rows` if it is not. Lemma 4 of the proof page. All
-    of it grows with the terms that cancel in centred rows, by `amplification`.
+    the error of every row that is computed differently: of its factor and residual,
+    and of its raw prediction, which grows with the weights. If the layout of the blocks
+    is public, one record is computed differently; if not, all `moved_rows`. Lemma 4 of
+    the proof page. All of it grows by `amplification` with the terms that cancel in
+    centred rows.
     """
     n, b, d = objective.n_samples, largest_block, objective.n_features
     worst = objective.loss.zero_out_bound(math.inf)
@@ -133,7 +134,7 @@ class GradientSum:
     ) -> None:
         self._source, self._objective = source, objective
         self._residual_clip = residual_clip
-        # What clips a block's rows, if the source shows the same block every time.
+        # Clips of the blocks' rows, kept if the source repeats the same blocks.
         self._is_stable = is_stable(source)
         self._clips: dict[int, RowClip] = {}
         self._factors: dict[int, FloatArray] = {}
@@ -151,7 +152,7 @@ class GradientSum:
     ) -> FloatArray:
         """Sum over the records of the gradients at `weights`, same shape.
 
-        With `rows`, in rising order, over these records only.
+        With rising `rows`, over these records only.
         """
         total = np.zeros_like(weights)
         if rows is None and self._is_compiled:
@@ -190,13 +191,13 @@ class GradientSum:
             yield clip.predict(X, coef), block
 
     def _blocks(self) -> Iterator[tuple[Any, RowClip, Block]]:
-        """Blocks in double precision with what clips their rows."""
+        """Blocks in double precision with the clips of their rows."""
         for i, block in enumerate(self._source.blocks()):
-            clip = self._clip(i, block)  # before a copy in double precision is held
+            clip = self._clip(i, block)  # before memory holds a double precision copy
             yield self._in_double(block.X), clip, block
 
     def _clip(self, i: int, block: Block) -> RowClip:
-        """What clips the rows of block number i."""
+        """The clip of the rows of block number i."""
         if i in self._clips:
             return self._clips[i]
         bound = self._objective.data_norm
@@ -206,7 +207,7 @@ class GradientSum:
         return clip
 
     def _ordinary_factors(self, i: int, clip: RowClip, block: Block) -> FloatArray:
-        """Factors of the rows of block number i that are not kept apart."""
+        """Factors of the rows of block number i, except rows kept apart."""
         if i in self._factors:
             return self._factors[i]
         factors = clip.factors_of_ordinary(block)
@@ -217,20 +218,20 @@ class GradientSum:
     def _sampled_blocks(
         self, rows: NDArray[np.int64]
     ) -> Iterator[tuple[Any, RowClip, Block]]:
-        """The chosen rows of each block, with what clips them."""
+        """The chosen rows of each block, with their clips."""
         bound = self._objective.data_norm
         for block in blocks_of(self._source, rows):
             if not len(block.y):
                 continue
-            # A null record that is sampled leaves no trace, not even in the rounding
-            # of others: as if it had not been sampled.
+            # A sampled null record leaves no trace, not even in the rounding of other
+            # records: as if it had not been sampled.
             real = slice(None) if block.present is None else block.present
             X = block.X[real].astype(np.float64, copy=False)
             clip = RowClip() if math.isinf(bound) else RowClip.of(X, bound)
             yield X, clip, Block(X, block.y[real])
 
     def _add_compiled(self, total: FloatArray, weights: FloatArray) -> None:
-        """The gradients of dense rows and one output, in one visit of every row."""
+        """Add the gradients of dense rows and one output, with one visit per row."""
         from skdp.sums._gradient_kernel import add_double_gradients as add_gradients
 
         d = self._objective.n_features
@@ -259,8 +260,8 @@ class GradientSum:
                 self._add_gradients(total, apart.X, alone, raw, apart)
 
     def _in_double(self, X: Any) -> Any:
-        # The sum is taken in double precision whatever the storage is: in single
-        # precision its rounding error would exceed the sensitivity.
+        # The sum is taken in double precision for every storage: in single precision
+        # its rounding error would exceed the sensitivity.
         if X.dtype == np.float64:
             return X
         if issparse(X):

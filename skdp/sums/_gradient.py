@@ -54,33 +54,33 @@ from skdp.tables._source import (
 )
 from skdp.tables._views import Encoded
 
-# ------------------------------------------------------------------------------------
-# Sums of per-record gradients as sums of integers: the same bits for any layout
-# What `GradientSum` does in floating point, on the grids of `GridRows`: rows clipped to
-# integers, raw predictions exact, residuals by plain arithmetic and rounded to
-# integers, their products added up exactly. Lemma 4 of ``docs/proofs/noisy_gd.md``.
+# -------------------------------------------- Exact sums of gradients over gridded rows
+# This is `GradientSum` on the grids of `GridRows`: rows clipped to integers, exact raw
+# predictions, residuals by plain arithmetic and rounded to integers, and exact sums of
+# their products, with the same bits for any layout. Lemma 4 of
+# ``docs/proofs/noisy_gd.md``.
 
 
-# Numbers in a table from which on compiled code makes up for the time to load it, in a
+# From this many numbers in a table on, compiled code repays the time to load it, in a
 # hundred passes.
 _WORTH_COMPILING = 5_000_000
-# From which on kept rows are held in single precision, which holds their integers.
+# From this size on kept rows are in single precision, which holds their integers.
 _WORTH_NARROWING = 1_000_000
-# Bytes up to which the rows of a source that is not in memory are kept on their grid,
-# and how many a number takes at most: of dense rows, and one that is stored of others.
+# Largest number of bytes of kept rows of a source that is not in memory; and the most
+# bytes of a number: in dense rows, and of a stored number in other rows.
 _MOST_KEPT, _DENSE_BYTES, _STORED_BYTES = 2**30, 4, 24
 
 
 def residual_bound(objective: LinearObjective, clip: float = math.inf) -> float:
-    """Largest norm of a clipped residual at any weights, the unit of its grid."""
+    """Largest norm of a clipped residual at any weights; the unit of its grid."""
     return min(objective.loss.zero_out_bound(math.inf), clip)
 
 
 def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
     """Whether rows on their grid are kept from one pass to the next; public.
 
-    What is kept is of one reading, so that others need not show the same. Of rows of
-    users it is tried, up to `most_kept`.
+    Kept rows come from one reading, so later readings need not repeat them. With rows
+    of users, rows are kept as long as they take at most `most_kept`.
     """
     if _are_uncounted(source):
         return _MOST_KEPT > 0
@@ -92,27 +92,27 @@ def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
 
 
 def most_kept(source: Source) -> float:
-    """Bytes of rows on their grid beyond which none is kept after all."""
+    """Bytes of gridded rows beyond which none is kept after all."""
     return _MOST_KEPT if _are_uncounted(source) else math.inf
 
 
 def _are_uncounted(source: Source) -> bool:
-    """Whether no public fact bounds the number of rows: users', not in memory."""
+    """Whether no public fact bounds the number of rows: users outside memory."""
     return holds_users(source) and not holds_rows(source)
 
 
 def is_exact(objective: LinearObjective, clip: float = math.inf) -> bool:
-    """Whether rows and residuals have bounds, so that they can be put on grids."""
+    """Whether rows and residuals have bounds, and so can be put on grids."""
     return math.isfinite(objective.data_norm * residual_bound(objective, clip))
 
 
 def grid_bound(
     bound: Bound, length: float, objective: LinearObjective, clip: float = math.inf
 ) -> Bound:
-    """A bound in exact arithmetic with what grids add to a record's residual.
+    """A bound in exact arithmetic with the effect of grids on a record's residual.
 
-    Lemma 4: its plain arithmetic, and half of a unit in every output. `length` bounds
-    the record's row in the query, and `bound` is taken for real residuals.
+    Lemma 4: plain arithmetic, and half of a unit in every output. `length` bounds the
+    record's row in the query; `bound` is for residuals in real numbers.
     """
     if not is_exact(objective, clip) or bound.zero_out is None:
         return bound
@@ -134,10 +134,10 @@ def grid_slack(
     weights_norm: float,
     clip: float = math.inf,
 ) -> float:
-    """What floating point adds once the sums are exact.
+    """Bound on the sensitivity that floating point adds to exact sums.
 
-    Their rounding to double precision, and of rows that are made of parts what Lemma 4c
-    lists.
+    It covers the rounding of sums to double precision, and the terms of Lemma 4c for
+    rows that are made of parts.
     """
     largest = residual_bound(objective, clip)
     of_all = 8 * objective.n_samples * UNIT_ROUNDOFF * length * largest
@@ -153,7 +153,7 @@ def grid_slack(
 
 
 class Kept(NamedTuple):
-    """A block's rows on their grid: in products, in sums, and what goes with them."""
+    """A block's gridded rows, in products and in sums, with targets and users."""
 
     products: Any
     sums: Any
@@ -170,7 +170,7 @@ class Kept(NamedTuple):
 
 
 class ExactGradientSum:
-    """Exact sums of gradients over a source; each call reads it once, or what it kept.
+    """Exact sums of gradients over a source; each call reads the source or kept rows.
 
     The source is private. Every record's residual is clipped to the norm
     `residual_clip`. Rows on their grid are kept if the source shows the same ones at
@@ -179,7 +179,7 @@ class ExactGradientSum:
     Raises
     ------
     ValueError
-        If rows or residuals have no bound; `GradientSum` needs none.
+        If rows or residuals have no bound; `GradientSum` needs no bounds.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class ExactGradientSum:
         self._largest = residual_bound(objective, residual_clip)
         self._clip = residual_clip
         self._kept: KeptRows[Kept] = KeptRows(most_kept(source))
-        # Rows that were read, or none: of the kind that tells what sums stand for.
+        # The kind of rows that were read, or of none: it gives the sums their meaning.
         self._kind: GridRows | None = None
         self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
         n_numbers = objective.n_samples * objective.n_features
@@ -210,13 +210,13 @@ class ExactGradientSum:
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Sum over the records of the gradients at `weights`, same shape.
 
-        `weights` are released and on their grid. With `rows`, in rising order, over
-        these records only.
+        `weights` are released and on their grid. With rising `rows`, over these records
+        only.
         """
         return self.value(self.whole_sums(weights, rows))
 
     def whole_sums(self, weights: FloatArray, rows: IntArray | None = None) -> Sums:
-        """What the sum follows from: products and residuals, in units."""
+        """Whole sums of products and of residuals, in units."""
         k = weights.shape[1]
         total: Any = None
         of_intercept = WholeSum((1, k))
@@ -232,7 +232,7 @@ class ExactGradientSum:
         return total.whole(), of_intercept
 
     def value(self, sums: Sums) -> FloatArray:
-        """The sum that whole sums stand for."""
+        """The sum of gradients from whole sums."""
         products, units = sums
         kind = self._of_none() if self._kind is None else self._kind
         unit = self._largest * 2.0**-kind.bits
@@ -246,7 +246,7 @@ class ExactGradientSum:
         return self.value_of_intercept(self.whole_of_intercept(weights))
 
     def whole_of_intercept(self, weights: FloatArray) -> Sums:
-        """What the intercept's row follows from: residuals, in units."""
+        """Whole sums of residuals, in units, for the intercept's row."""
         total = WholeSum((1, weights.shape[1]))
         for block in self._blocks(None):
             residual = self._residual(block.products.in_double(), block, weights)
@@ -255,13 +255,13 @@ class ExactGradientSum:
         return (total,)
 
     def value_of_intercept(self, sums: Sums) -> FloatArray:
-        """The intercept's row that whole sums stand for."""
+        """The intercept's row from whole sums."""
         (units,) = sums
         unit = self._largest * 2.0**-RESIDUAL_BITS
         return units.value() * unit * self._objective.intercept_value
 
     def _of_none(self) -> GridRows:
-        """Rows on their grid, of no records; public."""
+        """Gridded rows of no records; public."""
         rows: GridRows = self._on_grid(nothing(self._source)).sums
         return rows
 
@@ -280,7 +280,7 @@ class ExactGradientSum:
 
     def _sampled(self, rows: IntArray) -> Iterator[Kept]:
         for block in blocks_of(self._source, rows):
-            # A null record that is sampled leaves no trace.
+            # A sampled null record leaves no trace.
             real = slice(None) if block.present is None else block.present
             if len(block.y[real]):
                 yield self._on_grid(Block(block.X[real], block.y[real]))
@@ -292,7 +292,7 @@ class ExactGradientSum:
         )
 
     def _in_sums(self, products: Any) -> Any:
-        """Rows as they are added up, of rows in products: the same here."""
+        """Rows in sums, from rows in products; here both are equal."""
         return products
 
     def _gridded(self, X: Any) -> Any:
@@ -304,7 +304,7 @@ class ExactGradientSum:
     # ------------------------------------------------------------- residuals
 
     def _add(self, total: Any, block: Kept, weights: FloatArray) -> FloatArray:
-        """Add the gradients of a block; the sums of its residuals, in units."""
+        """Add the gradients of a block; return the sums of its residuals, in units."""
         is_same = block.sums is block.products
         if self._is_compiled and is_same and isinstance(block.sums, DenseGrid):
             return self._add_compiled(total, block, weights)
@@ -336,7 +336,7 @@ class ExactGradientSum:
         return residual
 
     def _whole(self, residual: FloatArray, block: Kept) -> FloatArray:
-        """Residuals in whole units; times the row's share, cut towards 0."""
+        """Residuals in whole units; multiplied by the row's share and cut towards 0."""
         units = self._units(residual, None, RESIDUAL_BITS)
         if block.present is not None and has_shares(block.present):
             units *= block.present[:, None]
@@ -346,7 +346,7 @@ class ExactGradientSum:
     def _units(
         self, residual: FloatArray, factor: FloatArray | None, bits: int
     ) -> FloatArray:
-        """Residuals, weighted, as whole numbers of 2^-bits of their bound."""
+        """Weighted residuals as whole numbers of 2^-bits of their bound."""
         units = residual if factor is None else residual * factor[:, None]
         units = units * (2.0**bits / self._largest)
         units += 0.5
@@ -382,14 +382,14 @@ class ExactGradientSum:
         return np.array([units])
 
 
-# Of blocks in which every record is present.
+# The mask of blocks in which every record is present.
 _ALL = np.empty(0, dtype=bool)
 
 
 def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
-    """Residuals of norm at most `limit`, but for rounding; each row in one order.
+    """Residuals of norm at most `limit`, up to rounding; each row in a fixed order.
 
-    One limit for all, or of shape (n_rows, 1).
+    `limit` is one number, or of shape (n_rows, 1).
     """
     if residual.shape[1] == 1:
         return np.minimum(np.maximum(residual, -limit), limit)
@@ -401,7 +401,7 @@ def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
 
 
 def grid_view(source: Source) -> Encoded:
-    """Rows of norm at most 1 on their grid, with their norms."""
+    """Gridded rows of norm at most 1, with their norms."""
     n_numbers = source.n_samples * source.n_features
     is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
     is_compiled = n_numbers >= _WORTH_COMPILING
@@ -414,7 +414,7 @@ def _with_norms(X: Any, is_narrow: bool, is_compiled: bool) -> Any:
 
 
 def _held(X: Any, norm: float, is_narrow: bool, is_compiled: bool) -> Any:
-    """As `gridded`, in single precision and by compiled code where that is worth it."""
+    """`gridded`, in single precision and by compiled code where this pays."""
     if is_compiled and _is_row_major(X):
         return _compiled_grid(X, norm)
     found = gridded(X, norm)
@@ -429,7 +429,7 @@ def _is_row_major(X: Any) -> bool:
 
 
 def _compiled_grid(X: Any, norm: float) -> DenseGrid:
-    """As `gridded`, of large dense blocks."""
+    """`gridded` for large dense blocks."""
     from skdp.sums._gradient_kernel import grid_block
 
     grid, squares = np.empty(X.shape, dtype=np.float32), np.empty(len(X))
@@ -440,27 +440,28 @@ def _compiled_grid(X: Any, norm: float) -> DenseGrid:
     return DenseGrid(grid, norm)
 
 
-# ---------------------- Queries that follow from a sum of gradients over clipped rows
+# ----------------------------------------------------- Queries about a sum of gradients
 
 
 class GradientAnswer(Summed):
-    """What is asked of the sum of gradients at released weights.
+    """A query about the sum of gradients at released weights.
 
-    Readers are `ExactGradientSum`, which adds up whole numbers, or do as it does.
+    A reader is an `ExactGradientSum`, which adds up whole numbers, or a class with the
+    same methods.
     """
 
     @property
     @abstractmethod
     def at(self) -> FloatArray:
-        """The weights as a reader takes them, on their grid."""
+        """The weights in a reader's form, on their grid."""
 
     @abstractmethod
     def answer(self, gradient: FloatArray) -> FloatArray:
-        """What is asked of a reader's sum. Private."""
+        """The query's part of a reader's sum. Private."""
 
     @abstractmethod
     def open(self, source: Any) -> Any:
-        """A reader of the source; nothing is read yet."""
+        """A reader of the source; opening reads nothing."""
 
     def whole_sums(self, reader: Any, rows: IntArray | None) -> Sums:
         sums: Sums = reader.whole_sums(self.at, rows)
@@ -473,13 +474,12 @@ class GradientAnswer(Summed):
         return self.answer(reader(self.at, rows))
 
 
-# ------------------------------------------------------------------------------------
-# The gradient sum at released weights: what every iterative solver asks
-# Clipped rows and residuals on public grids, a weighted intercept, and the bound *at
-# these weights*. Proofs: ``docs/proofs/noisy_gd.md``.
+# ------------------------------------------------- The gradient sum at released weights
+# Rows and residuals are clipped on public grids, the intercept has a weight, and the
+# bound holds *at these weights*. Proofs: ``docs/proofs/noisy_gd.md``.
 
 
-# Of weights, for the rounding of raw predictions.
+# Factor on the weights' norm, for the rounding of raw predictions.
 _ROUNDED = 1 + 1e-12
 
 
@@ -499,13 +499,13 @@ class Gradients:
     def at(self, weights: FloatArray) -> Gradient:
         """The query at released weights of shape (n_columns, n_outputs).
 
-        At the weights of the public grid that are nearest: post-processing.
+        The query uses the nearest weights of the public grid: post-processing.
         """
         return Gradient(self, on_grid(weights))
 
     @property
     def is_exact(self) -> bool:
-        """Whether sums are of integers: rows and residuals are bounded."""
+        """Whether sums are of integers, since rows and residuals are bounded."""
         return is_exact(self.objective, self.residual_clip)
 
     @property
@@ -522,7 +522,7 @@ class Gradients:
         return self.bound(math.inf)
 
     def bound(self, weights_norm: float) -> Bound:
-        """Bound at weights of this spectral norm, as the query counts them."""
+        """Bound at weights of this spectral norm, in the query's units."""
         objective, clip = self.objective, self.residual_clip
         bound = gradient_bound(objective, clip, weights_norm, self.intercept_weight)
         bound = grid_bound(bound, self.length, objective, clip)
@@ -545,7 +545,7 @@ class Gradient(GradientAnswer):
 
     @property
     def _unit(self) -> FloatArray:
-        """What each row of the sum is multiplied by in the query."""
+        """Factor on each row of the sum in the query."""
         unit = np.ones((len(self.weights), 1))
         if self.family.objective.fit_intercept:
             unit[-1] = self.family.intercept_weight
@@ -556,7 +556,7 @@ class Gradient(GradientAnswer):
         return self.family.bound(norm * _ROUNDED)
 
     def slack(self, layout: Layout) -> float:
-        # What raw predictions err by.
+        # Norm of the weights, for the error of raw predictions.
         norm = float(np.linalg.norm(self.weights / self._unit))
         objective, clip = self.family.objective, self.family.residual_clip
         if self.family.is_exact:
@@ -585,16 +585,16 @@ class Gradient(GradientAnswer):
         return self._unit * gradient
 
     def read(self, released: FloatArray) -> FloatArray:
-        """The gradient sum that a release stands for; post-processing."""
+        """The gradient sum from a released vector; post-processing."""
         return released / self._unit
 
 
-# --------------- Gradient sums in which all that a user adds is clipped as one vector
-# A user adds the sum over the own rows, whole numbers, shortened to the norm of
+# ----------------------------------- Gradient sums with each user clipped as one vector
+# A user adds the sum over the user's rows, as whole numbers, shortened to the norm of
 # `user_clip` records and cut towards 0. Proof: ``docs/proofs/users.md``, Lemma 4.
 
 
-# Users whose clipped parts, numbers below 2^41, add up in 64 bits.
+# Number of users whose clipped contributions, below 2^41, add up in 64 bits.
 _MOST_USERS = 1 << 20
 
 
@@ -602,8 +602,8 @@ _MOST_USERS = 1 << 20
 class UserGradients(Gradients):
     """Gradient sums of one objective, of users.
 
-    `user_clip`, in (0, 1], is the norm to which a user's part is clipped, in units of
-    the largest of a record.
+    `user_clip`, in (0, 1], is the norm to which a user's contribution is clipped, in
+    units of the largest contribution of a record.
     """
 
     user_clip: float = 1.0
@@ -613,7 +613,7 @@ class UserGradients(Gradients):
         return UserGradient(self, on_grid(weights))
 
     def bound(self, weights_norm: float) -> Bound:
-        """Of the ball in which a user's part lies; of users alone."""
+        """Bound of the ball that holds a user's contribution; for users only."""
         record = super().bound(weights_norm).zero_out
         if record is None or not self.is_exact:
             return Bound()
@@ -623,7 +623,7 @@ class UserGradients(Gradients):
 
 @dataclass(frozen=True, eq=False)
 class UserGradient(Gradient):
-    """The sum of users' clipped parts at `weights`, which are released."""
+    """The sum of users' clipped contributions at `weights`, which are released."""
 
     family: UserGradients
 
@@ -638,34 +638,34 @@ class UserGradient(Gradient):
         return self.answer(reader.value(self.whole_sums(reader, rows)))
 
     def read(self, released: FloatArray) -> FloatArray:
-        """The gradient sum, in which a user's largest part is that of a record."""
+        """The gradient sum; a user's largest contribution is that of a record."""
         return super().read(released) / self.family.user_clip
 
 
 class UserSum(ExactGradientSum):
-    """Sums over users of what each adds, clipped; a user's rows may be anywhere."""
+    """Sums of users' clipped contributions; a user's rows may be anywhere."""
 
     def __init__(self, source: Source, gradients: UserGradients) -> None:
         super().__init__(source, gradients.objective, gradients.residual_clip)
         self._weight = gradients.intercept_weight * gradients.objective.fit_intercept
 
     def _gridded(self, X: Any) -> Any:
-        # What is clipped is a vector of features, not of what they are made of.
+        # The clip applies to a vector of features, so rows made of parts are expanded.
         return super()._gridded(X.made() if isinstance(X, CentredMatrix) else X)
 
     def clipped_sums(self, weights: FloatArray, most: float) -> Sums:
-        """What the sum follows from, with users' parts of norm at most `most`."""
+        """Whole sums of users' contributions of norm at most `most`."""
         of_features, of_constant = self._parts(weights)
         constant = self._weight * LONGEST
         n_users, size = len(of_features), of_features[0].size + of_constant[0].size
         squares = np.zeros(n_users)
-        # One after the other, so that a user's norm depends on no other user.
+        # Squares are added in a fixed order: a user's norm depends on no other user.
         for own in of_constant.T:
             squares += (constant * own) ** 2
         for column in of_features.reshape(n_users, -1).T:
             squares += column * column
         unit = self._objective.data_norm / LONGEST * self._largest
-        # Less for the rounding of squares, of their sum, of roots and of products.
+        # Shorter, for the rounding of squares, of their sum, of roots and products.
         shorter = 1 - (size + 16) * 2.0**-51
         limit = most * shorter / (unit * 2.0**-RESIDUAL_BITS)
         lengths = np.sqrt(squares)
@@ -675,8 +675,8 @@ class UserSum(ExactGradientSum):
         return _summed(of_features), _summed(of_constant[:, None, :])
 
     def _parts(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Each user's sums of rows times residuals, and of residuals; whole."""
-        # Of a part of a source users have the numbers that they have in all of it.
+        """Whole sums over each user's rows: rows times residuals, and residuals."""
+        # In a part of a source, users keep their numbers in the whole source.
         n = round(self._objective.n_samples * max_overcount(self._source))
         k = weights.shape[1]
         of_features = np.zeros((n, self._objective.n_features, k))
@@ -697,9 +697,9 @@ class UserSum(ExactGradientSum):
 
 
 def _users_of(block: Kept) -> tuple[IntArray, csr_array]:
-    """Users of a block's rows that count, and which rows are whose.
+    """Users of a block's present rows, and a matrix that adds up each user's rows.
 
-    Of these alone, so that time does not grow with blocks times users.
+    Only users in the block, so that time does not grow with blocks times users.
     """
     if block.users is None or block.present is None:
         raise TypeError(
@@ -712,7 +712,7 @@ def _users_of(block: Kept) -> tuple[IntArray, csr_array]:
 
 
 def _summed(parts: FloatArray) -> WholeSum:
-    """The sum of all users' parts, cut towards 0."""
+    """The sum of all users' contributions, cut towards 0."""
     total = WholeSum(parts.shape[1:])
     for first in range(0, len(parts), _MOST_USERS):
         run = np.trunc(parts[first : first + _MOST_USERS])
@@ -720,12 +720,11 @@ def _summed(parts: FloatArray) -> WholeSum:
     return total
 
 
-# ------------------------------------------------------------------------------------
-# Gradient sums of the features and of the intercept, in queries of their own
+# ---------------------------------- Separate queries for the features and the intercept
 # The intercept is one weight of large curvature: a few per cent of the budget find it,
-# at new weights of the features as often as they change. Asked beside d features it
-# would make every row longer, and answer for weights that the same step replaces.
-# Proofs: ``docs/proofs/iht.md``.
+# at new weights of the features as often as they change. In one query with d features,
+# it would make every row longer, and its gradient would be for weights that the same
+# step replaces. Proofs: ``docs/proofs/iht.md``.
 
 
 def split_bound(
@@ -748,7 +747,7 @@ def split_bound(
 
 @dataclass(frozen=True)
 class SplitGradients:
-    """Both parts of the gradient sums of one objective.
+    """Both queries about the gradient sums of one objective.
 
     Every record's residual is clipped to the norm `residual_clip`.
     """

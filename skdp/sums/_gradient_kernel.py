@@ -8,14 +8,13 @@ from skdp._compiled import compiled, compiled_exactly
 from skdp.losses._base import LossId
 from skdp.losses._kernel import plain_residual_of_one, residual_of_one, weight_of
 
-# ------------------------------------------------------------------------------------
-# Compiled loops over gridded rows of one output; importing this imports numba
-# Products and sums are of integers that double precision holds, so that their order
-# does not matter and they may be vectorised; residuals are computed exactly as written.
+# --------------------------------------- Compiled loops over gridded rows of one output
+# Products and sums are of integers that double precision holds, so their order does not
+# matter and the loops may be vectorised. Residuals are computed exactly as written.
 
 
-_CHUNK = 256  # rows that stay in the nearest caches from one loop to the next
-# Plain integers, which compiled code takes as constants.
+_CHUNK = 256  # rows that stay in the nearest caches between loops
+# Plain integers, which compiled code treats as constants.
 _SIGMOID, _ERROR = int(LossId.SIGMOID), int(LossId.ERROR)
 
 
@@ -30,7 +29,7 @@ def _predict(rows, weights, raw):
 
 @compiled
 def _add_up(rows, units, part):
-    # Four rows at a time, so that sums are read and written a quarter as often.
+    # Four rows at a time: sums are read and written a quarter as often.
     in_fours = len(rows) - len(rows) % 4
     for i in range(0, in_fours, 4):
         a, b, c, d = units[i], units[i + 1], units[i + 2], units[i + 3]
@@ -59,8 +58,8 @@ def _residuals(raw, targets, facts, form, constants):
 
 @compiled_exactly
 def _to_units(raw, targets, present, facts, form, constants):
-    """Overwrite products with residuals on their grid, 0 of null records."""
-    # The loop is vectorised where the form is a constant, without branches.
+    """Overwrite products with residuals on their grid, 0 for null records."""
+    # The loop is vectorised only if the form is a constant, without branches.
     if form == _SIGMOID:
         _residuals(raw, targets, facts, _SIGMOID, constants)
     elif form == _ERROR:
@@ -68,7 +67,7 @@ def _to_units(raw, targets, present, facts, form, constants):
     else:
         _residuals(raw, targets, facts, form, constants)
     for i in range(len(present)):
-        # What is there, or a share, cut towards 0.
+        # Multiply by presence, or by a share, and cut towards 0.
         raw[i] = np.trunc(raw[i] * present[i]) if present[i] else 0.0
 
 
@@ -76,9 +75,9 @@ def _to_units(raw, targets, present, facts, form, constants):
 def add_gradients(rows, targets, present, weights, facts, form, constants, part):
     """Add the gradients of gridded rows to `part`; returns the sum of residuals.
 
-    At most 2^13 rows. `facts` are what is added to products, their unit, what is added
-    to raw predictions, the clip of residuals, and by how much they are multiplied.
-    `present` is empty, or tells which records are, or with what shares rows count.
+    At most 2^13 rows. `facts` are an addend and the unit of products, an addend of raw
+    predictions, and the clip and the factor of residuals. `present` is empty, or holds
+    for each row whether it is present, or its share.
     """
     buffer = np.empty(_CHUNK)
     sum_of_units = 0.0
@@ -123,11 +122,10 @@ def grid_block(rows, scale, longest, shortened, most, grid, squares):
             grid[i, j] = units[j]
 
 
-# ------------------------------------------------------------------------------------
-# The compiled gradient pass for one output; importing this imports numba
-# One visit of every row, while it is in the nearest cache, in place of two products of
-# the whole block: large dense tables are read from memory once, and single precision is
-# widened number by number. `GradientSum` decides when to use it.
+# ------------------------------ Compiled gradient pass over floating rows of one output
+# The loop visits every row once, while it is in the nearest cache, in place of two
+# products of the whole block: large dense tables are read from memory once, and single
+# precision is widened number by number. `GradientSum` decides when to use it.
 
 
 @compiled
@@ -137,9 +135,9 @@ def add_double_gradients(
     """Add the gradients of dense rows; returns the sum of their residuals.
 
     `rows` are float32 or float64 in row order. `factor` clips each row; 0 leaves the
-    row out. `intercept` is added to every raw prediction, `form` and `constants` are
-    those of the loss, and the residual is clipped to `limit`, times its record's
-    weight if the loss has weights. `total` is added to.
+    row out. `intercept` is added to every raw prediction, and `form` and `constants`
+    describe the loss. The residual is clipped to `limit`, times its record's weight if
+    the loss has weights. The sum is added to `total`.
     """
     sum_of_residuals = 0.0
     for i in range(len(rows)):

@@ -24,17 +24,17 @@ from skdp.tables._centred import SHARE_BITS, CentredMatrix, StateRows
 from skdp.tables._coded import CodeRows, added_up, summed_by_code
 from skdp.tables._source import Block
 
-# ------------------------------------------------------------------------------------
-# Rows as integers of norm at most 2^22, each by itself: clipped by being rounded
-# The rule of Lemma 4 in ``docs/proofs/noisy_gd.md``: a number x becomes ``floor(x 2^22
-# / norm + 1/2)``; a row whose squares then add up to more than 4^22 is shortened, its
-# entries cut towards 0. Squares are integers that double precision adds up exactly, or
-# they tell that the row has to be scaled by a power of two first, so the outcome is
-# that of the row alone, to the last bit, in any layout and on any engine.
+# ------------------------------------------------ Rows as integers of norm at most 2^22
+# Each row is clipped by rounding. The rule of Lemma 4 in ``docs/proofs/noisy_gd.md``: a
+# number x becomes ``floor(x 2^22 / norm + 1/2)``; a row whose squares then add up to
+# more than 4^22 is shortened, and its entries are cut towards 0. Squares are integers.
+# Either double precision adds them up exactly, or their sum shows that the row must be
+# scaled by a power of two first. So the outcome depends on the row alone, to the last
+# bit, in any layout and on any engine.
 
 
 LONGEST = 2.0**ROW_BITS
-# A little less, for the rounding of a root, a quotient and a product.
+# Slightly less, for the rounding of a root, a quotient and a product.
 SHORTENED = LONGEST * (1 - 2.0**-50)
 # Sums of squares of integers are exact below twice this, in any order.
 MOST_SQUARES = 2.0**52
@@ -42,7 +42,7 @@ _LARGEST_SCALE = np.finfo(np.float64).max
 
 
 def scale_of(norm: float) -> float:
-    """What entries are multiplied by; less for norms below all that can be fitted."""
+    """Factor on the entries; smaller for norms below every norm that can be fitted."""
     return min(LONGEST / norm, _LARGEST_SCALE)
 
 
@@ -65,7 +65,7 @@ def grid_rows(X: Any, norm: float) -> Any:
 
 
 def finish_rows(X: Any, grid: Any, squares: FloatArray, norm: float) -> None:
-    """Shorten the rows of `grid` that are too long, `squares` long squared."""
+    """Shorten the rows of `grid` that are too long; `squares` are squared norms."""
     is_far = ~(squares < MOST_SQUARES)
     is_long = (squares > LONGEST**2) & ~is_far
     if is_long.any():
@@ -81,9 +81,9 @@ def finish_rows(X: Any, grid: Any, squares: FloatArray, norm: float) -> None:
 
 
 def _of_far(X: Any, norm: float) -> Any:
-    """The grid of rows many times as long as the norm, or longer than can be squared.
+    """The grid of rows that are many times the norm, or whose squares overflow.
 
-    They are scaled by powers of two that follow from their own entries.
+    Each row is scaled by a power of two that follows from the row's entries.
     """
     scale = scale_of(norm)
     largest = abs(X).max(axis=1)
@@ -101,7 +101,7 @@ def _of_far(X: Any, norm: float) -> Any:
 
 
 def _times_power(X: Any, power: Any) -> Any:
-    """Rows times powers of two, in two steps: one of them may be no double."""
+    """Rows times powers of two, in two steps, since a power may overflow."""
     half = power // 2
     first, second = np.ldexp(1.0, half), np.ldexp(1.0, power - half)
     if issparse(X):
@@ -128,7 +128,7 @@ def _shorten(grid: Any, factor: FloatArray) -> None:
 
 
 def squares_of(grid: Any) -> FloatArray:
-    """Of the rows' norms: exact below 2^53, and above, not less than it."""
+    """Squared norms of rows: exact below 2^53, and never too small above."""
     if issparse(grid):
         squares = with_entries(grid, grid.data * grid.data)
         return np.asarray(squares @ np.ones(grid.shape[1]))
@@ -136,45 +136,45 @@ def squares_of(grid: Any) -> FloatArray:
 
 
 def _spread(X: Any, values: Any) -> Any:
-    """Of each row's value one for each of its entries."""
+    """Each row's value, repeated for each of the row's entries."""
     return np.repeat(values, np.diff(X.indptr))
 
 
-# ------------------------------------------------------------------------------------
-# Rows on a grid, by how they are stored: exact products and exact sums of each kind
-# Every kind has `raw` (raw predictions, of each row by itself), `add` (adds up rows
-# times whole numbers), `features` (what those sums stand for), and how fine the
-# residuals of its sums are.
+# ---------------------------------------------------------------- Kinds of gridded rows
+# Each kind has exact products and exact sums: `raw` (raw predictions, each from one
+# row), `add` (rows times whole numbers), `features` (the features that the sums
+# represent), and `bits`, the precision of the residuals in its sums.
 
 
-# Of weighted residuals of rows by way of states, and of those of codes.
+# Bits of weighted residuals, of rows made of states and of rows made of codes.
 _STATE_BITS, _CODE_BITS = 26, 30
-# Of what states and codes add to raw predictions; times shares below 2^60.
+# Bits of the contribution of states and codes to raw predictions; times shares below
+# 2^60.
 _STATE_TABLE_BITS, _CODE_TABLE_BITS = 40, 50
-# Of numbers of at least 0 that states have; a row of 2^13 parts adds up below 2^63.
+# Bits of nonnegative numbers of states; a row of 2^13 parts adds up below 2^63.
 _MEAN_BITS = 30
 
 
 class GridRows(Protocol):
-    """Rows of one block, each an integer vector or a public map of one."""
+    """Rows of one block: integer vectors, or a public map of integer vectors."""
 
     @property
     def bits(self) -> int:
-        """Of the residuals that are summed."""
+        """Bits of the summed residuals."""
         ...
 
     @property
     def factor(self) -> FloatArray | None:
-        """What each record's residual is multiplied by in the sums, up to 1."""
+        """Factor on each record's residual in the sums, at most 1."""
         ...
 
     @property
     def n_bytes(self) -> int:
-        """What they take in memory, but for what blocks share."""
+        """Memory of the rows, without memory that blocks share."""
         ...
 
     def raw(self, weights: FloatArray) -> FloatArray:
-        """Products with the features' weights and the intercept's, if it is there."""
+        """Products with the features' weights, plus the intercept's weight if any."""
         ...
 
     def total(self, n_outputs: int) -> ExactTotal: ...
@@ -184,13 +184,13 @@ class GridRows(Protocol):
         ...
 
     def features(self, sums: FloatArray) -> FloatArray:
-        """What sums of rows stand for, of shape (n_features, n_outputs)."""
+        """Features of the sums of rows, of shape (n_features, n_outputs)."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class _PlainGrid:
-    """Rows that are integers in units of ``norm 2^-22``."""
+    """Rows of integers in units of ``norm 2^-22``."""
 
     entries: Any
     norm: float
@@ -209,15 +209,15 @@ class _PlainGrid:
         return sums * self.unit
 
     def largest(self, bound: float) -> float:
-        """The largest integer that stands for no more than `bound`."""
+        """The largest integer that represents at most `bound`."""
         return math.floor(min(bound / self.unit * (1 - 2.0**-50), LONGEST))
 
 
 @dataclass(frozen=True, eq=False)
 class DenseGrid(_PlainGrid):
-    """An array of float32, which holds them, or of float64.
+    """An array of float32, if it holds the integers, or of float64.
 
-    `norms` are those of the rows before they were rounded, where they are asked for.
+    `norms`, if requested, are the norms of the rows before rounding.
     """
 
     norms: FloatArray | None = None
@@ -258,7 +258,7 @@ class DenseGrid(_PlainGrid):
 
 @dataclass(frozen=True, eq=False)
 class SparseGrid(_PlainGrid):
-    """CSR of int64, in which sums need no blocks."""
+    """CSR of int64; its sums need no blocks."""
 
     @property
     def n_bytes(self) -> int:
@@ -306,13 +306,13 @@ def _shortening(squares: FloatArray, longest: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class StateGrid:
-    """Centred rows by way of the states of their cells: shares are integers."""
+    """Centred rows as integer shares of the states of their cells."""
 
     rows: CentredMatrix
     shares: Any
     factor: FloatArray
     bits: ClassVar[int] = _STATE_BITS
-    # Sums of so many shares times weighted residuals are below 2^62.
+    # Sums of this many shares times weighted residuals are below 2^62.
     most_rows: ClassVar[int] = 2 ** (62 - SHARE_BITS - _STATE_BITS)
 
     @classmethod
@@ -324,13 +324,13 @@ class StateGrid:
 
     @property
     def n_bytes(self) -> int:
-        # Of the shares there are two forms, in the same places.
+        # There are two forms of the shares, with the same indices.
         numbers = (self.shares.data, self.factor, self.rows.factor, self.rows.lengths)
         return _n_bytes(self.shares) + sum(int(each.nbytes) for each in numbers)
 
     @cached_property
     def _by_state(self) -> Any:
-        """Kept, since SciPy copies what it transposes."""
+        """Cached, since SciPy copies a matrix to transpose it."""
         return self.shares.T
 
     def in_double(self) -> Self:
@@ -348,7 +348,7 @@ class StateGrid:
         return np.asarray(products)
 
     def variance_of(self, values: FloatArray) -> FloatArray:
-        """Of predictions, by variances of unscaled ones, one of each state."""
+        """Variance of predictions, from variances of unscaled ones in each state."""
         table, unit = _whole(values)
         sums = (self.shares @ table).astype(np.float64)
         return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
@@ -375,7 +375,7 @@ class StateGrid:
 
 @dataclass(frozen=True, eq=False)
 class CodeGrid:
-    """Rows of codes: tables of what codes add are integers, and so are sums by code."""
+    """Rows of codes: integer tables of the codes' contributions, and sums by code."""
 
     rows: CodeRows
     factor: FloatArray
@@ -403,7 +403,7 @@ class CodeGrid:
         return np.asarray(raw)
 
     def variance_of(self, values: FloatArray) -> FloatArray:
-        """Of predictions, by variances of the parts of a row, one of each code."""
+        """Variance of predictions, from the variance of each code's contribution."""
         table, unit = _whole(values)
         codes, starts = self.rows.codes, self.rows.basis.starts
         return added_up(codes, starts, (table[:, None],))[:, 0] * unit
@@ -421,7 +421,7 @@ class CodeGrid:
 
 
 def _whole(values: FloatArray) -> tuple[NDArray[np.int64], float]:
-    """Numbers of at least 0 as integers, and their unit."""
+    """Nonnegative numbers as integers, and their unit."""
     largest = max(float(values.max()), np.finfo(np.float64).tiny)
     table = np.floor(values / largest * 2.0**_MEAN_BITS + 0.5).astype(np.int64)
     return table, largest / 2**_MEAN_BITS
@@ -430,10 +430,10 @@ def _whole(values: FloatArray) -> tuple[NDArray[np.int64], float]:
 def _table(
     exact: FloatArray, weights: FloatArray, terms: float, bits: int
 ) -> tuple[NDArray[np.int64], float]:
-    """What states or codes add to raw predictions, as integers, and their unit.
+    """Contributions of states or codes to raw predictions, as integers, and their unit.
 
-    What one record adds up is below 2^bits: `terms` bounds the sum of the norms of what
-    a row is the sum of.
+    The sum for one record is below 2^bits: `terms` bounds the sum of the norms of the
+    parts of a row.
     """
     exponent = norm_exponent(weights) + math.frexp(terms)[1] - bits
     units = np.floor(np.ldexp(exact, -exponent) + 0.5)
@@ -446,7 +446,7 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
     Raises
     ------
     ValueError
-        If rows that are made of parts, whose norm is 1, are asked for in another.
+        If rows made of parts, whose norm is 1, are requested in another norm.
     """
     if isinstance(X, CentredMatrix | CodeRows | DenseGrid) and norm != 1:
         raise ValueError(
@@ -459,7 +459,7 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
         if isinstance(X.X, StateRows):
             return StateGrid.of(X)
         X = X.made()
-    if isinstance(X, DenseGrid):  # a view has put them there
+    if isinstance(X, DenseGrid):  # a view has made the grid
         rows: Any = X
     elif issparse(X):
         entries = grid_rows(X, norm)
@@ -469,20 +469,20 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
     return rows.clipped(entry_bound) if entry_bound < norm else rows
 
 
-# ------------------------------------------------------------------------------------
-# How rows are clipped to a norm in products with weights, in fit and predict
+# ------------------------------------------------ Clipped rows in products with weights
+# `fit` and `predict` clip rows alike.
 
 
-# Rows in single precision of at least this norm are kept apart where products with
-# weights are in single precision too: these overflow long before squares in double do.
+# Single precision rows of at least this norm are kept apart in products with single
+# precision weights: these overflow long before squares in double precision do.
 _HUGE_SINGLE = 1e15
 
 
 def clipped_products(X: Any, coef: NDArray[Any], norm: float) -> NDArray[Any]:
     """Products of rows, clipped as `fit` clips them, with released weights.
 
-    A row's products depend on that row alone. Rows within the norm have those of
-    ``X @ coef``, bit for bit.
+    A row's products depend on the row alone. Rows within the norm have the products
+    of ``X @ coef``, bit for bit.
 
     Parameters
     ----------
@@ -495,23 +495,23 @@ def clipped_products(X: Any, coef: NDArray[Any], norm: float) -> NDArray[Any]:
     Returns
     -------
     ndarray of shape (n_rows, n_outputs)
-        Of the dtype of ``X @ coef``.
+        In the dtype of ``X @ coef``.
     """
     if math.isinf(norm):
         return np.asarray(X @ coef)
     huge_from = HUGE if X.dtype == np.float64 else max(norm, _HUGE_SINGLE)
-    with np.errstate(over="ignore", invalid="ignore"):  # of rows that are kept apart
+    with np.errstate(over="ignore", invalid="ignore"):  # in rows kept apart
         raw = RowClip.of(X, norm, huge_from).predict(X, coef)
     return raw.astype(np.result_type(X, coef), copy=False)
 
 
 @dataclass(frozen=True)
 class RowClip:
-    """What clips the rows of one block.
+    """The clip of the rows of one block.
 
-    Rows whose squares overflow are kept apart, already clipped: the products of the
-    block as it is serve all other rows, whose rounding must not depend on whether some
-    record is huge.
+    Rows whose squares overflow are kept apart, already clipped. All other rows use the
+    products of the unchanged block, so that their rounding does not depend on whether
+    some record is huge.
     """
 
     factor: FloatArray | None = None  # None: nothing is clipped
@@ -520,13 +520,13 @@ class RowClip:
 
     @classmethod
     def of(cls, X: Any, bound: float, huge_from: float = HUGE) -> RowClip:
-        """For rows of norm at most `bound`; kept apart are those of `huge_from`."""
+        """Clip to norm `bound`; rows from norm `huge_from` on are kept apart."""
         norms = row_norms(X)
         factor = bound / np.maximum(norms, bound)
         huge = np.flatnonzero(~(norms < huge_from))
         if not len(huge):
             return cls(factor)
-        # Their squares overflow, so that no factor of this norm would be right.
+        # Their squares overflow, so no factor from this norm would be right.
         factor[huge] = 1.0
         return cls(factor, huge, bring_to_norm(X[huge], bound))
 
@@ -566,7 +566,7 @@ class RowClip:
 
 
 def _one_by_one(rows: Any, coef: NDArray[Any]) -> NDArray[Any]:
-    """Products whose rounding in one row does not depend on how many rows there are."""
+    """Products in which the rounding of a row does not depend on the number of rows."""
     if issparse(rows):
         return np.asarray(rows @ coef)
     return np.concatenate([row @ coef for row in np.split(rows, len(rows))])

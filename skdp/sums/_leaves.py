@@ -1,4 +1,4 @@
-"""Sums over the leaves of trees, and the loss that trees save."""
+"""Sums over the leaves of trees, and the loss reduction by trees."""
 
 from __future__ import annotations
 
@@ -17,30 +17,29 @@ from skdp.sums._exact import Summed, Sums, WholeSum, unit_for
 from skdp.tables._memory import held
 from skdp.tables._source import Source
 
-# ------------------------------------------------------------------------------------
-# LossFacts: what a loss of boosted trees knows beside predictions and targets
+# -------------------------------------------------- Facts about a loss of boosted trees
 
 
 LeafLoss = Literal["logistic", "softmax", "squared", "poisson", "quantile"]
 
-# With larger ones squares of what is left of units underflow, and steps are 0 / 0.
+# With larger origins the squares of small remainders underflow, and steps are 0 / 0.
 _MOST_ORIGIN = 1e17
 
 
 @dataclass(frozen=True)
 class LossFacts:
-    """Public or released numbers that a loss depends on; most losses need none.
+    """Public or released numbers of a loss; most losses need none.
 
     Parameters
     ----------
     level : float in (0, 1), default=0.5
-        Of the quantile.
+        Level of the quantile.
     origin : float in [0, 1e17], default=1.0
-        What targets of counts are above, where they are scaled to [-1, 1].
+        Origin of targets of counts, where they are scaled to [-1, 1].
     cap : float above 0, default=1.0
-        Mean from which on the curvature of counts is 1.
+        The curvature of counts is 1 from this mean on.
     label_weights : tuple of float in (0, 1], default=()
-        By which records of each label are multiplied; empty: all by 1.
+        Factor on the records of each label; empty: 1.
     """
 
     level: float = 0.5
@@ -65,7 +64,7 @@ class LossFacts:
 
     @property
     def typical_weight(self) -> float:
-        """Mean weight of records of labels that are as rare as they weigh much."""
+        """Mean label weight, if labels are as rare as their weights are large."""
         weights = self.label_weights or (1.0,)
         return len(weights) / sum(1 / each for each in weights)
 
@@ -75,7 +74,7 @@ class LossFacts:
         return rising[-1], rising[-2]
 
     def numbers(self, loss: LeafLoss, n_outputs: int) -> FloatArray:
-        """What the compiled loops of the loss read."""
+        """Numbers that the compiled loops of the loss read."""
         if loss == "quantile":
             return np.array([self.level])
         if loss == "poisson":
@@ -84,26 +83,26 @@ class LossFacts:
         return np.array(self.label_weights or (1.0,) * labels)
 
 
-# Of losses that need no more.
+# Facts of losses that need none.
 PLAIN = LossFacts()
 
 
-# ------------------------------------------------------------------------------------
-# Sums over the leaves of a tree: residuals and, in the same vector, curvatures
-# The tree was drawn without data and raw predictions follow from released values, so
-# that a record adds a bounded vector to one leaf. Sensitivities are derived in
+# ------------------------------------------------------- Sums over the leaves of a tree
+# One vector has residuals and curvatures. The tree was drawn without data and raw
+# predictions follow from released values, so a record adds a bounded vector to one
+# leaf. Sensitivities are derived in
 # ``docs/proofs/newton_boosting.md``.
 
 
-# Above it a smaller residual may come with a larger vector (Lemma 1).
+# With a larger weight a smaller residual may come with a larger vector (Lemma 1).
 MOST_CURVATURE = math.sqrt(8.0)
-# Sums of terms up to it are exact in double precision.
+# Sums of terms up to this are exact in double precision.
 MOST_CLIP = 4.0
 
 
 @dataclass(frozen=True)
 class LeafTerms:
-    """What a record adds to its leaf: residuals, and weighted curvatures.
+    """A record's contribution to its leaf: residuals, and weighted curvatures.
 
     Parameters
     ----------
@@ -111,13 +110,13 @@ class LeafTerms:
     n_outputs : int
         Raw predictions of a record: 1, or the number of classes for the softmax.
     clip : float in (0, 4]
-        Norm to which residuals are clipped; those of a quantile are not.
+        Norm to which residuals are clipped; a quantile's are not clipped.
     weight : float in [0, sqrt(8)]
-        Of curvatures: ``p (1 - p)`` of two classes, the probabilities themselves of
-        several, means of counts over a cap, 1 of the squared loss and of quantiles,
-        which is a count of records.
+        Weight of curvatures: ``p (1 - p)`` of two classes, the probabilities of
+        several, means of counts over a cap, and 1 for the squared loss and for
+        quantiles, whose sum is a count of records.
     facts : LossFacts
-        Labels with weights multiply all that their records add.
+        Label weights multiply the whole contribution of a record.
     """
 
     loss: LeafLoss
@@ -135,14 +134,14 @@ class LeafTerms:
 
     @property
     def width(self) -> int:
-        """Numbers of a leaf."""
+        """Number of entries of a leaf."""
         return 2 * self.n_outputs
 
     @property
     def _most(self) -> tuple[float, float]:
         """Largest norm of the residuals, and of the curvatures beside it.
 
-        Of a record of weight 1.
+        For a record of weight 1.
         """
         if self.loss == "logistic":
             residual = min(self.clip, 1.0)
@@ -159,9 +158,9 @@ class LeafTerms:
 
     @property
     def _same_leaf(self) -> float:
-        """By how much two records in one leaf differ.
+        """Largest difference of two records in one leaf.
 
-        Residuals are opposite, and so of different labels; curvatures as they can be.
+        Residuals are opposite, so labels differ; curvatures differ as far as possible.
         """
         residual, curvature = self._most
         one, other = self.facts.heaviest()
@@ -175,7 +174,7 @@ class LeafTerms:
         return math.hypot(2 * residual, curvature if self.loss == "poisson" else 0.0)
 
     def bound(self) -> Bound:
-        """Of the sums over the leaves of one tree."""
+        """Bound on the sums over the leaves of one tree."""
         one = self.facts.heaviest()[0] * math.hypot(*self._most)
         two = max(math.sqrt(2.0) * one, self._same_leaf)
         bound = Bound(zero_out=one * (1 + 1e-12), replace_one=two * (1 + 1e-12))
@@ -183,7 +182,7 @@ class LeafTerms:
 
 
 class Trees(Protocol):
-    """Trees that were drawn without data, as `skdp.ensemble` has them."""
+    """Trees drawn without data; `skdp.ensemble` has a class of them."""
 
     @property
     def feature(self) -> NDArray[np.int32]: ...
@@ -199,13 +198,13 @@ class Trees(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LeafSums(Summed):
-    """Sums over the leaves of the tree that comes after those with released values.
+    """Sums over the leaves of the tree that follows the trees with released values.
 
-    The source has codes for rows, and labels or targets in [-1, 1]; rows of users count
-    with their shares. It may have
-    `offset_of`, which follows from released numbers: it gives each row by itself
-    n_outputs numbers, which are added to its raw predictions. Those of
-    counts are logarithms of means; counts are targets plus `LossFacts.origin`.
+    The rows of the source are codes, with labels or targets in [-1, 1]; rows of users
+    count by their shares. The source may have `offset_of`, which follows from released
+    numbers and maps each row alone to n_outputs addends of its raw predictions. Raw
+    predictions of counts are logarithms of means; counts are targets plus
+    `LossFacts.origin`.
 
     Parameters
     ----------
@@ -234,15 +233,15 @@ class LeafSums(Summed):
 
     @property
     def unit(self) -> float:
-        """Whole numbers are summed in this; all sums are exact in double precision."""
+        """Unit of the whole numbers; all sums are exact in double precision."""
         return unit_for(self.n_samples, MOST_CLIP)
 
     def bound(self) -> Bound:
         return self.terms.bound()
 
     def slack(self, layout: Layout) -> float:
-        # Lemma 3: each number of a record, or of a user's rows, is rounded to units,
-        # twice for neighbours.
+        # Lemma 3: each number of a record, or of each row of a user, is rounded to
+        # units, for both neighbours.
         width = self.terms.width
         computed = 4 * (width + 64) * UNIT_ROUNDOFF * 4
         return 2 * math.sqrt(width) * (layout.rows_of_unit * self.unit / 2 + computed)
@@ -263,8 +262,8 @@ class LeafSums(Summed):
 class LeafReader:
     """Codes, targets and raw predictions of all records. Private.
 
-    Raw predictions follow from released values, tree after tree, and are kept from one
-    query to the next.
+    Raw predictions follow from released values, one tree after another, and are kept
+    between queries.
     """
 
     def __init__(self, source: Source, trees: Trees, n_outputs: int) -> None:
@@ -309,7 +308,7 @@ class LeafReader:
     def _continues(self, start: FloatArray, values: FloatArray) -> bool:
         if self._start is None or not np.array_equal(self._start, start):
             return False
-        # All numbers, since those of earlier trees may have been overwritten.
+        # Compare all numbers: values of earlier trees may have been overwritten.
         done = self._n_done
         return np.array_equal(self._values[:done], values[:done])
 
@@ -321,7 +320,7 @@ class LeafReader:
         unit: float,
         rows: IntArray | None,
     ) -> IntArray:
-        """Sums over the leaves, in whole units; over some rows only, or all."""
+        """Sums over the leaves, in whole units; over chosen rows, or all."""
         from skdp.sums import _leaves_kernel as kernel
 
         add = getattr(kernel, f"{terms.loss}_sums")
@@ -363,7 +362,7 @@ class LeafReader:
         return self._added_up(of_run)
 
     def _counts_of(self, rows: IntArray | None) -> NDArray[Any]:
-        """Which records are there, of some rows or of all, or shares of rows."""
+        """Presence, or share, of chosen rows or of all rows."""
         if rows is None:
             return self._counts
         counts = np.zeros_like(self._counts)
@@ -392,7 +391,7 @@ def find_leaves(
 def add_values(
     leaves: NDArray[np.uint16], values: FloatArray, raw: FloatArray, n_threads: int
 ) -> None:
-    """Add the values of their leaves to raw predictions."""
+    """Add the values of the records' leaves to raw predictions."""
     from skdp.sums import _leaves_kernel as kernel
 
     def of_run(first: int, last: int) -> None:
@@ -401,22 +400,21 @@ def add_values(
     by_runs(of_run, len(leaves), n_threads)
 
 
-# ------------------------------------------------------------------------------------
-# Sums of how much less is lost with shares of boosted trees than with none
-# Raw predictions follow from released values, so that a record's gains are a function
-# of the record alone; each is clipped. Sensitivities are derived in
+# -------------------------------------------- Loss reduction by shares of boosted trees
+# Raw predictions follow from released values, so a record's gains are a function of the
+# record alone; each gain is clipped. Sensitivities are derived in
 # ``docs/proofs/newton_boosting.md``, Lemma 7.
 
 
-# Sums of terms up to it are exact in double precision.
+# Sums of terms up to this are exact in double precision.
 MOST_GAIN = 64.0
 
 
 @dataclass(frozen=True, eq=False)
 class ModelGains(Summed):
-    """Sums of the gains by shares of what all trees add to raw predictions.
+    """Sums of the loss reductions when a share of all trees' values is added.
 
-    Its source is that of `LeafSums`, whose reader it shares.
+    The source and the reader are the same as for `LeafSums`.
 
     Parameters
     ----------
@@ -425,11 +423,11 @@ class ModelGains(Summed):
     start : ndarray of float64 of shape (n_outputs,)
         Released raw predictions before any tree.
     values : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
-        Released.
+        Released values of the trees.
     shares : tuple of float
         In (0, 1].
     clip : float in (0, 64]
-        A record's gain by a share is clipped to so many times the share.
+        A record's gain by a share is clipped to this multiple of the share.
     n_samples : int
     facts : LossFacts
     """
@@ -452,7 +450,7 @@ class ModelGains(Summed):
 
     @property
     def norm(self) -> float:
-        """Of a record's gains together, at most."""
+        """Largest norm of a record's gains together."""
         return self.clip * math.hypot(*self.shares) * (1 + 1e-12)
 
     @property
@@ -465,14 +463,14 @@ class ModelGains(Summed):
 
     @property
     def unit(self) -> float:
-        """Whole numbers are summed in this; all sums are exact in double precision."""
+        """Unit of the whole numbers; all sums are exact in double precision."""
         return unit_for(self.n_samples, MOST_GAIN)
 
     def bound(self) -> Bound:
         return Bound(zero_out=self.norm, replace_one=2 * self.norm).with_user_bounds()
 
     def slack(self, layout: Layout) -> float:
-        # Each gain of a record, or of a user's rows, is rounded to units, twice for
+        # Each gain of a record, or of each row of a user, is rounded to units, for both
         # neighbours.
         one = layout.rows_of_unit * (self.unit / 2 + self.clip * UNIT_ROUNDOFF)
         return 2 * math.sqrt(len(self.shares)) * one

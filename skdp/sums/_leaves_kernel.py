@@ -9,15 +9,15 @@ import numpy as np
 from skdp._compiled import compiled_exactly
 from skdp.losses._kernel import falling_exponential
 
-# ------------------------------ Compiled loops of trees; importing this imports numba
-# One record after the other, all operations as they are written: what a record adds
-# depends on nothing but the record, to the last bit. Probabilities are found by plain
-# arithmetic, and are the same on every machine; means of counts by the machine's own
-# exponential. `counts` is with which share a record counts: 1, 0 if it is null, or that
-# of a user's row.
+# ---------------------------------------------------------- Compiled loops of leaf sums
+# Records are processed one by one, with every operation as written, so a record's
+# contribution depends on nothing but the record, to the last bit. Probabilities are
+# computed by plain arithmetic, equal on every machine; means of counts use the
+# machine's exponential. `counts` is a record's factor: 1, 0 for a null record, or the
+# share of a user's row.
 
 
-# Records that go down a tree side by side.
+# Number of records that descend a tree side by side.
 _TOGETHER = 64
 
 
@@ -32,7 +32,7 @@ def find_leaves(codes, feature, cut, rank, starts, depth, leaves, first, last):
         for code in range(starts[feature[k] + 1] - start):
             goes_right = rank[start + code] >= cut[k]
             steps[k * width + code] = 2 if goes_right else 1
-    # Unsigned places need no look at their sign.
+    # Unsigned indices need no test for negative values.
     columns = feature.astype(np.uintp)
     nodes = np.empty(_TOGETHER, dtype=np.uintp)
     for block in range(first, last, _TOGETHER):
@@ -49,7 +49,7 @@ def find_leaves(codes, feature, cut, rank, starts, depth, leaves, first, last):
 
 @compiled_exactly
 def add_values(leaves, values, raw, first, last):
-    """Add its leaf's values to the raw predictions of each record of a run."""
+    """Add the leaf's values to the raw predictions of each record of a run."""
     for i in range(first, last):
         for k in range(values.shape[1]):
             raw[i, k] += values[leaves[i], k]
@@ -83,7 +83,7 @@ def squared_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first,
 
 @compiled_exactly
 def softmax_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
-    """Add residuals, clipped as one vector, and weighted shares, in whole units."""
+    """Add residuals, clipped as one vector, and weighted probabilities, in units."""
     n_outputs = raw.shape[1]
     p = np.empty(n_outputs)
     for i in range(first, last):
@@ -126,7 +126,7 @@ def poisson_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first,
 
 @compiled_exactly
 def quantile_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
-    """Add who is below less the level, and weights, in whole units."""
+    """Add (1 if the target is below, else 0) less the level, and weights, in units."""
     for i in range(first, last):
         if not counts[i]:
             continue
@@ -137,21 +137,21 @@ def quantile_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first
         sums[leaf, 1] += np.int64(np.rint(own * weight * unit))
 
 
-# ------------------------------ Compiled loops of gains; importing this imports numba
-# One record after the other, all operations as they are written: what a record adds
-# depends on nothing but the record, to the last bit. `counts` is as in the loops of
-# leaf sums.
+# -------------------------------------------------------------- Compiled loops of gains
+# Records are processed one by one, with every operation as written, so a record's
+# contribution depends on nothing but the record, to the last bit. `counts` is as for
+# the leaf sums.
 
 
-# Losses by their place. Numba keeps what it compiles by the types of the arguments, and
-# a function's type is another one in every process: passed as an argument it would be
-# compiled and kept anew each time, until the file of kept code can be read no more.
+# Losses by index. Numba caches compiled code by the types of the arguments, and the
+# type of a function differs between processes: a function as argument would be compiled
+# and cached again each time, until the cache file is too large to read.
 LOSSES = ("logistic", "squared", "softmax", "poisson", "quantile")
 
 
 @compiled_exactly
 def logistic_loss(raw, y, facts):
-    """Of a raw prediction of shape (1,), and a label of 0 or 1; times its weight."""
+    """Loss of a raw prediction of shape (1,) and a label 0 or 1, times its weight."""
     wrong = -raw[0] if y > 0.5 else raw[0]
     lost = max(wrong, 0.0) + math.log1p(math.exp(-abs(wrong)))
     return facts[int(y)] * lost
@@ -159,14 +159,14 @@ def logistic_loss(raw, y, facts):
 
 @compiled_exactly
 def squared_loss(raw, y, facts):
-    """Of raw predictions of shape (1,), and a target that is clipped to [-1, 1]."""
+    """Loss of a raw prediction of shape (1,) and a target clipped to [-1, 1]."""
     error = raw[0] - min(max(y, -1.0), 1.0)
     return error * error / 2.0
 
 
 @compiled_exactly
 def softmax_loss(raw, y, facts):
-    """Of a raw prediction for each class, and the index of one; times its weight."""
+    """Loss of raw predictions of the classes and the index of one, times its weight."""
     largest, total = raw[0], 0.0
     for k in range(1, len(raw)):
         largest = max(largest, raw[k])
@@ -177,7 +177,7 @@ def softmax_loss(raw, y, facts):
 
 @compiled_exactly
 def poisson_loss(raw, y, facts):
-    """Of the logarithm of a mean, and a count less the origin."""
+    """Loss of the logarithm of a mean and a count less the origin."""
     highest = facts[0] + 1.0
     mean, log = min(math.exp(raw[0]), highest), min(raw[0], math.log(highest))
     return mean - max(facts[0] + min(max(y, -1.0), 1.0), 0.0) * log
@@ -185,14 +185,14 @@ def poisson_loss(raw, y, facts):
 
 @compiled_exactly
 def quantile_loss(raw, y, facts):
-    """Of a raw prediction of shape (1,), and a target that is clipped to [-1, 1]."""
+    """Loss of a raw prediction of shape (1,) and a target clipped to [-1, 1]."""
     above = min(max(y, -1.0), 1.0) - raw[0]
     return facts[0] * above if above >= 0 else (facts[0] - 1.0) * above
 
 
 @compiled_exactly
 def _lost(place, raw, y, facts):
-    """By the loss at this place."""
+    """Loss with this index in `LOSSES`."""
     if place == 0:
         return logistic_loss(raw, y, facts)
     if place == 1:
@@ -208,7 +208,7 @@ def _lost(place, raw, y, facts):
 def add_gains(
     place, raw, base, y, counts, shares, clip, unit, facts, sums, first, last
 ):
-    """Add clipped gains by each share of what is above the base, in whole units."""
+    """Add clipped gains by each share of the trees' values, in whole units."""
     part = np.empty(raw.shape[1])
     for i in range(first, last):
         if not counts[i]:

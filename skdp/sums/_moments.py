@@ -18,7 +18,7 @@ from skdp.sums._exact import Summed, Sums, WholeSum, blocks_of, on_grid, total_r
 from skdp.sums._grid_rows import LONGEST, gridded
 from skdp.tables._source import Block, Source
 
-# -------------- Sums of the second moments of clipped rows and targets, as one vector
+# ------------------------------------------- Second moments of clipped rows and targets
 # In units of the public bounds: u is a row divided by `data_norm`, so of norm at most
 # 1, and v a target divided by `target_bound`, so in [-1, 1]. One record contributes
 #
@@ -26,22 +26,22 @@ from skdp.tables._source import Block, Source
 #
 # where svec stacks the diagonal and sqrt(2) times the upper triangle, so that norms are
 # Frobenius norms; t is the constant in the intercept's column (0 without an intercept),
-# k the weight of the targets and h that of their squares; parts of weight 0 are left
-# out. The number of records is public and not summed. Rows and targets are whole
-# numbers of a public unit, and rows are never longer than the bound, so that all sums
-# are exact in any order. A row of a user is multiplied by the root of its share, and so
-# is the constant 1 beside it, before they are. Sensitivities are derived in
+# k the weight of the targets and h the weight of their squares; parts of weight 0 are
+# left out. The number of records is public and not summed. Rows and targets are whole
+# numbers of a public unit, and rows are never longer than the bound, so all sums are
+# exact in any order. A row of a user, and the constant 1 beside it, are multiplied by
+# the root of the row's share first. Sensitivities are derived in
 # ``docs/proofs/adassp.md``.
 
 
-# The bound of rows, and that of targets, in whole numbers.
+# The bound of rows, and the bound of targets, in whole numbers.
 _LARGEST = 2.0**21
-# Rows of which products of whole numbers add up exactly: 42 + 11 = 53 bits in double
-# precision; whole numbers of 64 bits hold more of them.
+# Number of rows whose products of whole numbers add up exactly: 42 + 11 = 53 bits in
+# double precision; 64-bit integers, for sparse rows, hold more of them.
 _DENSE_ROWS, _SPARSE_ROWS = 1 << 11, 1 << 16
-# Squared norms below it are exact.
+# Squared norms below this are exact.
 _EXACT = 2.0**53
-# Share of rows that are too long from which on all are multiplied, in place.
+# From this fraction of too long rows on, all rows are multiplied, in place.
 _MANY = 0.1
 
 
@@ -58,7 +58,7 @@ class MomentWeights:
     squares: float = 0.0
 
     def record_norm(self) -> float:
-        """Largest norm of what one record contributes: zero_out, Lemma 1."""
+        """Largest norm of one record's contribution: zero_out, Lemma 1."""
         t, k = self.intercept, self.target
         return math.sqrt(1 + 2 * t**2 + k**2 * (1 + t**2) + self.squares**2)
 
@@ -70,7 +70,7 @@ class MomentWeights:
         same = 2 * (1 - c**2) + 2 * both * (1 + c)
         c = min(1.0, apart / 2)
         opposite = 2 * (1 - c**2) + 2 * both + 2 * apart * c + 4 * k**2 * t**2
-        # Two squares of targets are at most 1 apart.
+        # Squares of two targets differ by at most 1.
         return math.sqrt(max(same, opposite) + self.squares**2)
 
     def bound(self) -> Bound:
@@ -85,9 +85,9 @@ class MomentWeights:
 class Moments:
     """Sums over the records, exact or released.
 
-    `rows_rows`, of shape (d, d), is the sum of u u', `rows` that of u, `rows_targets`
-    that of u v, `targets` that of v, and `squares` that of v^2. `rows` and `targets`
-    are 0 without an intercept, and `squares` if they have no weight.
+    `rows_rows`, of shape (d, d), is the sum of u u', `rows` of u, `rows_targets` of
+    u v, `targets` of v, and `squares` of v^2. `rows` and `targets` are 0 without an
+    intercept, and `squares` is 0 if it has no weight.
     """
 
     rows_rows: FloatArray
@@ -99,7 +99,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class MomentSums(Summed):
-    """The vector of the module's docstring, summed over all records.
+    """The vector of the section's comment, summed over all records.
 
     Rows are clipped to the norm `data_norm`, and targets, if they have a weight, to the
     magnitude `target_bound`.
@@ -117,7 +117,7 @@ class MomentSums(Summed):
 
     @property
     def _sizes(self) -> tuple[int, ...]:
-        """Numbers in each part: u u', u v, u, v, v^2."""
+        """Number of entries of each part: u u', u v, u, v, v^2."""
         d, t, k = self.n_features, self.weights.intercept > 0, self.weights.target > 0
         has_squares = self.weights.squares > 0
         return d * (d + 1) // 2, d * k, d * t, int(t and k), int(has_squares)
@@ -130,7 +130,7 @@ class MomentSums(Summed):
         return self.weights.bound()
 
     def slack(self, layout: Layout) -> float:
-        # Lemma 3: sums are exact, until they become floats times two weights.
+        # Lemma 3: sums are exact until they become floats times two weights.
         return total_rounding(self.n_samples, self.weights.record_norm(), n_steps=3)
 
     def open(self, source: Source) -> Source:
@@ -145,7 +145,7 @@ class MomentSums(Summed):
 
     def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
         total = _Total(self.n_features, self.weights)
-        # Kept, since memory that is new each time takes longer than the arithmetic.
+        # Reused, since new memory each time would take longer than the arithmetic.
         scratch = np.empty((_DENSE_ROWS, self.n_features))
         for block in blocks_of(reader, rows):
             for X, v, root in self._pieces(block):
@@ -154,7 +154,7 @@ class MomentSums(Summed):
         return total.whole()
 
     def _pieces(self, block: Block) -> Iterator[tuple[Any, FloatArray, FloatArray]]:
-        """Rows that count, as many as add up exactly, with targets and roots."""
+        """Present rows, as many as add up exactly, with targets and roots of shares."""
         X, v, root = block.X, self._whole_targets(block.y), whole_roots(block)
         if block.present is not None:
             X, v, root = X[root > 0], v[root > 0], root[root > 0]
@@ -173,7 +173,7 @@ class MomentSums(Summed):
         return np.asarray(np.rint(np.clip(y, -bound, bound) / bound * _LARGEST))
 
     def stack(self, moments: Moments) -> FloatArray:
-        """Sums as the vector of the module's docstring."""
+        """Sums as the vector of the section's comment."""
         t, k = self.weights.intercept, self.weights.target
         parts = [svec(moments.rows_rows)]
         if k > 0:
@@ -187,7 +187,7 @@ class MomentSums(Summed):
         return np.concatenate(parts)
 
     def read(self, released: FloatArray) -> Moments:
-        """The sums that a released vector stands for; post-processing."""
+        """The sums that a released vector represents; post-processing."""
         d, t, k = self.n_features, self.weights.intercept, self.weights.target
         products, rows_targets, rows, targets, squares = np.split(
             released, np.cumsum(self._sizes[:-1])
@@ -202,13 +202,13 @@ class MomentSums(Summed):
 
 
 def svec(matrix: FloatArray) -> FloatArray:
-    """The diagonal and sqrt(2) times the upper triangle: of the Frobenius norm."""
+    """The diagonal and sqrt(2) times the upper triangle: keeps the Frobenius norm."""
     above = matrix[np.triu_indices(len(matrix), 1)]
     return np.concatenate([np.diag(matrix), math.sqrt(2) * above])
 
 
 def of_svec(vector: FloatArray, size: int) -> FloatArray:
-    """The symmetric matrix, of so many rows, that a vector of `svec` stands for."""
+    """The symmetric matrix with `size` rows that a vector of `svec` represents."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:] / math.sqrt(2)
     matrix += matrix.T + np.diag(vector[:size])
@@ -216,19 +216,17 @@ def of_svec(vector: FloatArray, size: int) -> FloatArray:
 
 
 class _Total:
-    """Sums of whole numbers."""
-
     def __init__(self, n_features: int, weights: MomentWeights) -> None:
         d = n_features
         self._rows_rows, self._rows_targets = WholeSum((d, d)), WholeSum((d,))
         self._rows, self._targets = WholeSum((d,)), WholeSum(())
         self._squares = WholeSum(())
         self._has_rows, self._has_squares = weights.intercept > 0, weights.squares > 0
-        # What is not in whole sums yet, of so many rows.
+        # Sum of the last rows, not yet in whole sums, and their number.
         self._part, self._n_part = np.zeros((d, d)), 0
 
     def add(self, X: Any, v: FloatArray, constant: FloatArray) -> None:
-        """Add rows, at most as many as add up exactly, with targets and constants."""
+        """Add rows, with targets and constants, at most as many as add up exactly."""
         if issparse(X):
             self._rows_rows.add((X.T @ X).toarray())
             v, constant = v.astype(np.int64), constant.astype(np.int64)
@@ -259,7 +257,7 @@ class _Total:
 
 
 def _moments(sums: Sums) -> Moments:
-    """What whole sums stand for, in units of the bounds."""
+    """The moments that whole sums represent, in units of the bounds."""
     rows_rows, rows, rows_targets, targets, squares = sums
     square = _LARGEST**-2
     return Moments(
@@ -272,10 +270,10 @@ def _moments(sums: Sums) -> Moments:
 
 
 def whole_roots(block: Block) -> FloatArray:
-    """Roots of the shares of a block's rows, in whole numbers of 2^-21, cut.
+    """Roots of the shares of a block's rows, cut to whole numbers of 2^-21.
 
-    Those of records are 2^21, or 0 of null records. The squares of a user's add up to
-    at most 4^21.
+    A record has 2^21, a null record 0. The squares of a user's roots add up to at most
+    4^21.
     """
     if block.present is None:
         return np.full(len(block.y), _LARGEST)
@@ -287,8 +285,8 @@ def _of_roots(
 ) -> tuple[Any, FloatArray, FloatArray]:
     """Rows and targets times the roots, cut towards 0, and the roots.
 
-    A row is then a root times a row that is no longer than the bound, and so is its
-    target: what they contribute is the share times what a record may.
+    A row is then a root times a row of norm at most the bound, and likewise its target:
+    the contribution is the share times a possible contribution of a record.
     """
     if (root == _LARGEST).all():
         return rows, v, root
@@ -312,7 +310,7 @@ def whole_rows(X: Any, bound: float, scratch: FloatArray | None = None) -> Any:
     Returns
     -------
     ndarray of float64 or CSR of int64
-        A row's numbers depend on nothing but the row.
+        The numbers of a row depend on the row alone.
     """
     if not issparse(X):
         out = np.empty(X.shape) if scratch is None else scratch[: len(X)]
@@ -356,7 +354,7 @@ def _whole_sparse(X: Any, bound: float) -> Any:
 
 
 def _in_units(X: np.ndarray, bound: float, out: FloatArray) -> FloatArray:
-    """Entries in units; infinite ones are of rows that are far beyond the bound."""
+    """Entries in units; an infinite entry belongs to a row far beyond the bound."""
     scale = _LARGEST / bound
     if math.isfinite(scale):
         np.multiply(X, scale, out=out, dtype=np.float64)
@@ -368,7 +366,7 @@ def _in_units(X: np.ndarray, bound: float, out: FloatArray) -> FloatArray:
 
 
 def _moved(X: FloatArray, largest: FloatArray) -> FloatArray:
-    """Rows times powers of two: the largest entry is from 2^21 to below 2^22."""
+    """Rows times powers of two, so that the largest entry is in [2^21, 2^22)."""
     return np.asarray(np.ldexp(X, 22 - np.frexp(largest)[1]))
 
 
@@ -378,32 +376,32 @@ def _rounded(scaled: FloatArray) -> FloatArray:
 
 
 def _shrinking(squares: FloatArray) -> FloatArray:
-    """Factors by which no row is longer than the bound, once it is rounded down.
+    """Factors that keep each row, rounded down, within the bound.
 
-    Exactly 1 for rows that are not.
+    Exactly 1 for rows within the bound.
     """
-    # The part of 2^-50 is more than sums, root, quotient and product can be off.
+    # The factor 1 - 2^-50 exceeds the errors of sums, root, quotient and product.
     factors = _LARGEST * (1 - 2.0**-50) / np.sqrt(np.maximum(squares, 1.0))
     return np.where(squares > _LARGEST**2, factors, 1.0)
 
 
-# ------------------------------------------------------------------------------------
-# Sums of gradients, curvatures and squared gradients at released weights
-# Rows are divided by `data_norm`, residuals by their bound and curvatures by theirs: u
-# is a row of norm at most 1, with the constant t if there is an intercept, r a residual
-# in [-1, 1] and c a curvature in [0, 1]. One record contributes
+# ------------------------------------------ Gradients, curvatures and squared gradients
+# The sums are at released weights. Rows are divided by `data_norm`, residuals and
+# curvatures by their bounds: u is a row of norm at most 1, with the constant t if there
+# is an intercept, r a residual in [-1, 1] and c a curvature in [0, 1]. One record
+# contributes
 #
 #     (r u, h c svec(u u'), q r^2 svec(u u')),
 #
 # where svec stacks the diagonal and sqrt(2) times the upper triangle, h is the weight
-# of the curvatures and q that of the squares; the last part is left out if q is 0. What
-# is summed are whole numbers: r u and the root of c times u, rounded, and products of
-# those, so that all sums are exact in any order. Sensitivities are derived in
+# of the curvatures and q the weight of the squares; the last part is left out if q is
+# 0. The summed numbers are whole: r u and the root of c times u, rounded, and their
+# products, so all sums are exact in any order. Sensitivities are derived in
 # ``docs/proofs/noisy_newton.md``.
 
 
 _ROWS = 1 << 11
-# Of rounded-up norms.
+# Factor that covers the rounding of norms.
 _ABOVE = 1 + 1e-12
 
 
@@ -428,8 +426,8 @@ class NewtonAnswer:
     gradient : ndarray of shape (n_columns,)
         Sum of ``residual * u``.
     curvature, squares : ndarray of shape (n_columns, n_columns)
-        Sums of ``curvature * u u'`` and of ``residual^2 * u u'``; the latter zeros if
-        they have no weight.
+        Sums of ``curvature * u u'`` and of ``residual^2 * u u'``; the latter are zeros
+        if they have no weight.
     """
 
     gradient: FloatArray
@@ -439,7 +437,7 @@ class NewtonAnswer:
 
 @dataclass(frozen=True)
 class NewtonSums:
-    """The queries of one objective: of one output, and a `plain_curvature`."""
+    """The queries of one objective with one output and a `plain_curvature`."""
 
     objective: LinearObjective
     parts: NewtonWeights
@@ -447,26 +445,26 @@ class NewtonSums:
     def at(self, weights: FloatArray) -> NewtonSum:
         """The query at released weights of shape (n_columns, 1).
 
-        At the weights of the public grid that are nearest: post-processing.
+        The query uses the nearest weights of the public grid: post-processing.
         """
         return NewtonSum(self, on_grid(weights))
 
     @property
     def largest_residual(self) -> float:
-        """In units of which residuals are."""
+        """Unit of the residuals."""
         return self.objective.loss.zero_out_bound(math.inf)
 
     def noise(self, deviation: float) -> tuple[float, float]:
-        """In the gradient, and on the diagonal of the curvatures, of that in a number.
+        """Noise of the gradient and of diagonal curvatures in `NewtonSum.read`.
 
-        Standard deviations, of what `NewtonSum.read` gives; public.
+        Standard deviations, if an entry of the query has `deviation`; public.
         """
         bend = self.objective.loss.smoothness / self.parts.curvature
         return deviation * self.largest_residual, deviation * bend
 
     @property
     def constant(self) -> FloatArray:
-        """What columns of u are over those of ``(row / data_norm, 1)``."""
+        """Ratio of the columns of u to the columns of ``(row / data_norm, 1)``."""
         unit = np.ones(self.objective.n_columns)
         if self.objective.fit_intercept:
             unit[-1] = self.parts.intercept
@@ -474,7 +472,7 @@ class NewtonSums:
 
     @property
     def length(self) -> float:
-        """Largest norm of u, squared."""
+        """Largest squared norm of u."""
         t = self.parts.intercept if self.objective.fit_intercept else 0.0
         return 1 + t**2
 
@@ -484,13 +482,13 @@ class NewtonSums:
         return self.bound(math.inf)
 
     def bound(self, radius: float) -> Bound:
-        """Bound at weights with which no raw prediction is larger than `radius`."""
+        """Bound at weights whose raw predictions are at most `radius`."""
         p, objective = self.length, self.objective
         residual = objective.loss.zero_out_bound(radius) / self.largest_residual
         residual += plain_error(objective.loss) / self.largest_residual
         of_gradient = residual**2
         of_matrices = self.parts.curvature**2 + (self.parts.squares * residual**2) ** 2
-        # Lemma 1, and Lemma 2 of its two cases.
+        # Lemma 1, and Lemma 2 in its two cases.
         one = of_gradient * p + of_matrices * p**2
         apart = of_gradient * 4 * p + of_matrices * p**2
         between = min(of_gradient / (2 * of_matrices), p)
@@ -502,7 +500,7 @@ class NewtonSums:
         )
 
     def _rounded(self) -> float:
-        """What whole numbers add to the norm of a record's part (Lemma 3)."""
+        """Effect of whole numbers on the norm of a record's contribution (Lemma 3)."""
         off = math.sqrt(self.objective.n_columns) / 2 / _LARGEST
         of_product = off * (2 * math.sqrt(self.length) + off)
         weights = self.parts.curvature + self.parts.squares
@@ -511,7 +509,7 @@ class NewtonSums:
 
 @dataclass(frozen=True, eq=False)
 class NewtonSum(Summed):
-    """The vector of the module's docstring at `weights`, which are released."""
+    """The vector of the section's comment at `weights`, which are released."""
 
     of: NewtonSums
     weights: FloatArray
@@ -523,7 +521,7 @@ class NewtonSum(Summed):
 
     @property
     def family(self) -> Hashable:
-        # Nothing is kept of rows.
+        # No rows are kept between queries.
         return NewtonSum
 
     def bound(self) -> Bound:
@@ -535,7 +533,7 @@ class NewtonSum(Summed):
         return self.of.bound(objective.data_norm * reach * _ABOVE)
 
     def slack(self, layout: Layout) -> float:
-        # Sums are exact, until they become floats times a weight and a unit.
+        # Sums are exact until they become floats times a weight and a unit.
         worst = self.of.worst.zero_out
         assert worst is not None
         return total_rounding(self.of.objective.n_samples, worst, n_steps=3)
@@ -555,7 +553,7 @@ class NewtonSum(Summed):
         return gradient, *products
 
     def _pieces(self, block: Block) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Rows times residuals, and times roots of curvatures, in whole numbers."""
+        """Rows times residuals and times roots of curvatures, in whole numbers."""
         X, y = block.X, block.y
         if block.present is not None:
             X, y = X[block.present], y[block.present]
@@ -584,7 +582,7 @@ class NewtonSum(Summed):
         return np.concatenate(parts)
 
     def read(self, released: FloatArray) -> NewtonAnswer:
-        """The sums that a released vector stands for; post-processing."""
+        """The sums that a released vector represents; post-processing."""
         d, parts = self.of.objective.n_columns, self.of.parts
         gradient, curvature, squares = np.split(released, [d, d + d * (d + 1) // 2])
         residual, bend = self.of.largest_residual, self.of.objective.loss.smoothness

@@ -29,24 +29,23 @@ from skdp.sums._gradient import keeps_grid, most_kept
 from skdp.sums._grid_rows import DenseGrid, GridRows, gridded, squares_of
 from skdp.tables._source import Block, Source, counted, has_shares, nothing
 
-# ------------------------------------------------------------------------------------
-# Layers forwards and backwards on grids: each record's numbers are its own
-# Inputs of hidden layers and what is sent back are integers times a power of two that
-# follows from the record alone, so that products with released weights on their grid
-# are exact in any order, and a record's gradient has the same bits wherever the record
-# is. Lemma 2 of ``docs/proofs/networks.md``.
+# ----------------------------------------------- Layers forwards and backwards on grids
+# Inputs of hidden layers and back-propagated derivatives are integers times a power of
+# two that follows from the record alone. So products with released weights on their
+# grid are exact in any order, and a record's gradient has the same bits in any layout.
+# Lemma 2 of ``docs/proofs/networks.md``.
 
 
-# Of inputs and of what is sent back; and of weights between hidden units, so that sums
-# of 2^12 products are below 2^53.
+# Bits of inputs and derivatives; and of weights between hidden units, so that sums of
+# 2^12 products are below 2^53.
 UNIT_BITS, HIDDEN_WEIGHT_BITS = 20, 26
-# From where on powers of two are ordinary doubles, with room for squares.
+# Powers of two from this exponent on are ordinary doubles, with room for squares.
 _LEAST_EXPONENT = -400
 
 
 @dataclass(frozen=True, eq=False)
 class OwnGrid:
-    """Vectors, one a row, each in units of its own: powers of two.
+    """Vectors, one a row; the unit of each is a power of two.
 
     Parameters
     ----------
@@ -59,7 +58,7 @@ class OwnGrid:
     unit: FloatArray
 
     def squares(self) -> FloatArray:
-        """Squared norms; the sums are exact."""
+        """Squared norms, which are exact sums."""
         squares: FloatArray = np.einsum("ij,ij->i", self.units, self.units)
         return squares * self.unit**2
 
@@ -71,7 +70,7 @@ class OwnGrid:
 
 
 def own_grid(values: FloatArray) -> OwnGrid:
-    """Vectors rounded to 2^-20 of a power of two above their largest number."""
+    """Vectors rounded to 2^-20 of a power of two above their largest entry."""
     largest = np.abs(values).max(axis=1)
     unit = _units_above(largest)
     units = values / unit[:, None]
@@ -84,7 +83,7 @@ def _units_above(largest: FloatArray) -> FloatArray:
 
 
 def as_inputs(raw: FloatArray, activation: Activation) -> OwnGrid:
-    """Values of hidden units, and a last one that is 1 for the biases.
+    """Values of hidden units, and a last value 1 for the biases.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ def as_inputs(raw: FloatArray, activation: Activation) -> OwnGrid:
     Returns
     -------
     OwnGrid of shape (n_rows, n_units + 1)
-        Of a unit of at least 2^-20.
+        Its unit is at least 2^-20.
     """
     values = activation.value(raw)
     if activation.is_bounded:
@@ -108,12 +107,12 @@ def as_inputs(raw: FloatArray, activation: Activation) -> OwnGrid:
 
 @dataclass(frozen=True, eq=False)
 class Passed:
-    """What the layers of one block were given, and what is sent back to them.
+    """Inputs and back-propagated derivatives of the layers, for one block.
 
     Parameters
     ----------
     inputs : list of OwnGrid
-        Of every layer but the first, biases' constant included.
+        Inputs of every layer but the first, with the constant of the biases.
     deltas : list of OwnGrid
         Derivatives of the loss by the raw values of every layer.
     """
@@ -124,8 +123,9 @@ class Passed:
     def squares(self, of_rows: FloatArray) -> FloatArray:
         """Squared norms of the records' joint gradients of all layers.
 
-        That of one layer's gradient, which is never formed, is that of its input times
-        that of what is sent back. `of_rows` are those of the first layer's inputs.
+        The squared norm of one layer's gradient, which is never formed, is the squared
+        norm of the layer's input times that of its derivatives. `of_rows` are squared
+        norms of the first layer's inputs.
         """
         squares = of_rows * self.deltas[0].squares()
         for given, delta in zip(self.inputs, self.deltas[1:], strict=True):
@@ -136,14 +136,14 @@ class Passed:
 def forwards(
     raw: FloatArray, layers: list[FloatArray], activation: Activation
 ) -> tuple[list[OwnGrid], FloatArray]:
-    """Inputs of all layers but the first, and the last one's raw values.
+    """Inputs of all layers but the first, and the raw values of the last layer.
 
     Parameters
     ----------
     raw : ndarray of shape (n_rows, n_units)
-        The first layer's.
+        Raw values of the first layer.
     layers : list of ndarray
-        Weights of all layers, on their grids; the first is not looked at.
+        Weights of all layers, on their grids; the first is not used.
     """
     inputs = []
     for layer in layers[1:]:
@@ -158,7 +158,7 @@ def backwards(
     layers: list[FloatArray],
     activation: Activation,
 ) -> Passed:
-    """What the residual of the loss sends back to every layer."""
+    """Derivatives by every layer's raw values, from the residual of the loss."""
     deltas = [own_grid(residual)]
     for given, layer in zip(reversed(inputs), reversed(layers[1:]), strict=True):
         sent = deltas[-1].times(layer[:-1].T)
@@ -168,14 +168,13 @@ def backwards(
     return Passed(inputs, deltas[::-1])
 
 
-# ------------------------------------------------------------------------------------
-# Sums of a network's gradients: exact ones of clipped gradients, and floating ones
+# ------------------------------------- Exact and floating sums of a network's gradients
 
 
-# Rows that go through the layers at once: as many as pay for a call, and as few as
-# leave what is between the layers in the processor's memory.
+# Rows that pass through the layers together: enough to repay a call, and few enough
+# that values between the layers stay in the processor's cache.
 _ROWS = 1024
-# Rows that are kept together, of which a sample draws enough to pay for a call.
+# Rows that are kept together; a sample draws enough of them to repay a call.
 _KEPT_ROWS = 8192
 
 
@@ -191,7 +190,7 @@ class ExactNetworkSum:
     source : Source
     objective : NetworkObjective
     gradient_clip : float in (0, inf)
-        Norm that no record's joint gradient of all layers is longer than.
+        Largest norm of a record's joint gradient of all layers.
     """
 
     def __init__(
@@ -205,8 +204,8 @@ class ExactNetworkSum:
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Sum over the records of the clipped gradients at `weights`, same shape.
 
-        `weights` are released and on their grids. With `rows`, in rising order, over
-        these records only.
+        `weights` are released and on their grids. With rising `rows`, over these
+        records only.
         """
         return self.value(self.whole_sums(weights, rows))
 
@@ -224,12 +223,12 @@ class ExactNetworkSum:
         return found
 
     def value(self, sums: Sums) -> FloatArray:
-        """The sum that whole sums stand for."""
+        """The gradient sum from whole sums."""
         values = self._totals().value(sums, self._objective.input_factor, self._clip)
         return np.asarray(values)
 
     def _totals(self) -> Any:
-        """What adds the records up."""
+        """The sums to which records are added."""
         of_none = self._on_grid(nothing(self._source)).rows
         return Totals(self._objective.shapes, of_none)
 
@@ -246,7 +245,7 @@ class ExactNetworkSum:
         return backwards(residual, inputs, layers, activation)
 
     def _factors(self, passed: Any, squares: FloatArray) -> FloatArray:
-        """What shortens each record's joint gradient, over the clip."""
+        """Factor that shortens each record's joint gradient, divided by the clip."""
         norms = np.sqrt(passed.squares(squares))
         return np.asarray(1.0 / np.maximum(norms, self._clip))
 
@@ -260,7 +259,7 @@ class ExactNetworkSum:
         return kept if rows is None else _gathered(_drawn(kept, rows))
 
     def _read(self) -> Iterator[Gridded]:
-        # In single precision, which holds their integers.
+        # Kept in single precision, which holds the integers.
         read = map(self._on_grid, self._source.blocks())
         return _together(read, _KEPT_ROWS, np.float32)
 
@@ -268,23 +267,23 @@ class ExactNetworkSum:
         rows = gridded(block.X, self._objective.data_norm)
         of_unit = (rows.unit * self._objective.input_factor) ** 2
         squares = squares_of(rows.entries) * of_unit + 1.0
-        if isinstance(rows, DenseGrid):  # single precision holds its integers
+        if isinstance(rows, DenseGrid):  # single precision holds the integers
             rows = DenseGrid(rows.entries.astype(np.float32), rows.norm)
         return Gridded(rows, squares, block.y, block.present)
 
 
 @dataclass(frozen=True, eq=False)
 class Gridded:
-    """A block's rows on their grid, with what goes with them. Private.
+    """A block's gridded rows, with norms, targets and presence. Private.
 
     Parameters
     ----------
     rows : DenseGrid or SparseGrid
     squares : ndarray of shape (n_rows,)
-        Of the norms of the first layer's inputs.
+        Squared norms of the first layer's inputs.
     y : ndarray of shape (n_rows,)
     present : ndarray of bool or of float64 of shape (n_rows,), or None
-        As of a `Block`.
+        As in `Block`.
     """
 
     rows: Any
@@ -298,19 +297,19 @@ class Gridded:
         return int(self.rows.n_bytes + self.squares.nbytes + self.y.nbytes + present)
 
     def part(self, chosen: Any) -> Gridded:
-        """Some of its records, in rising order."""
+        """The chosen records, in rising order."""
         present = None if self.present is None else self.present[chosen]
         rows = replace(self.rows, entries=self.rows.entries[chosen])
         return Gridded(rows, self.squares[chosen], self.y[chosen], present)
 
     def those_present(self) -> NDArray[Any]:
-        """Which records are present, or shares of rows, of shape (n_rows,)."""
+        """Presence of the records, or shares of rows, of shape (n_rows,)."""
         if self.present is None:
             return np.ones(len(self.y), dtype=bool)
         return self.present
 
     def alone(self) -> Gridded:
-        """Without null records: one that is sampled leaves no trace."""
+        """The records without null records: a sampled one leaves no trace."""
         if self.present is None:
             return self
         there = self.part(np.flatnonzero(self.present))
@@ -323,9 +322,9 @@ class Totals:
     Parameters
     ----------
     shapes : sequence of pairs of int
-        Of the layers, biases included.
+        Shapes of the layers, biases included.
     of_none : GridRows
-        Of no records: of the kind that tells what sums of rows stand for.
+        Rows of no records; their kind gives the sums of rows their meaning.
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]], of_none: GridRows) -> None:
@@ -337,7 +336,8 @@ class Totals:
     def add(self, rows: Any, passed: Passed, factors: FloatArray) -> None:
         """Add the gradients of up to 2^12 records.
 
-        Cut towards 0, so that none becomes longer than `factors` make it.
+        Entries are cut towards 0, so that no gradient exceeds its length with
+        `factors`.
         """
         units = cut_units(
             passed.deltas[0].units, factors * passed.deltas[0].unit, rows.bits
@@ -346,8 +346,8 @@ class Totals:
         self._of_first_bias.add(units.sum(axis=0))
         parts = zip(self._rest, passed.inputs, passed.deltas[1:], strict=True)
         for total, given, delta in parts:
-            # An input's largest number is more than half of 2^20 units: what is sent
-            # back is no longer than twice the clip in these.
+            # The largest entry of an input exceeds half of 2^20 units, so in these
+            # units the derivatives have norm at most twice the clip.
             own = factors * delta.unit * given.unit
             units = cut_units(delta.units, own, 2 * UNIT_BITS - 1)
             total.add((given.units.T @ units).astype(np.int64), len(units))
@@ -357,7 +357,7 @@ class Totals:
         return self._of_rows.whole(), self._of_first_bias, *rest
 
     def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:
-        """What sums stand for, as one vector."""
+        """The gradient sum as one vector."""
         of_rows, of_first_bias, *rest = sums
         unit = clip * 2.0**-self._kind.bits
         features = self._kind.features(of_rows.value()) * (unit * input_factor)
@@ -368,7 +368,7 @@ class Totals:
 
 
 def _runs(n_rows: int, at_once: int) -> Iterator[slice]:
-    """Rows of a block in parts of nearly one size, at most half as large again."""
+    """Slices of nearly equal size, at most one and a half times `at_once`."""
     n_runs = max(1, round(n_rows / at_once))
     for i in range(n_runs if n_rows else 0):
         yield slice(i * n_rows // n_runs, (i + 1) * n_rows // n_runs)
@@ -383,7 +383,7 @@ def residual_of(loss: Loss, block: Gridded, raw: FloatArray) -> FloatArray:
 
 
 def cut_units(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
-    """Rows times factors, as whole numbers of 2^-bits, cut towards 0."""
+    """Rows times factors, cut towards 0 to whole numbers of 2^-bits."""
     own = units * (factors * 2.0**bits)[:, None]
     return np.trunc(own, out=own)
 
@@ -399,16 +399,16 @@ def _drawn(blocks: Iterator[Gridded], rows: IntArray) -> Iterator[Gridded]:
 
 
 def _gathered(blocks: Iterator[Gridded]) -> Iterator[Gridded]:
-    """Present records of several blocks together: few are drawn of each."""
+    """Present records of several blocks together: a sample has few of each block."""
     alone = (block.alone() for block in blocks)
-    # In double, as they are multiplied: copied once.
+    # Copied once, into the double precision in which they are multiplied.
     return _together(alone, _ROWS, np.float64)
 
 
 def _together(
     blocks: Iterable[Gridded], least: int, kind: type[np.floating[Any]]
 ) -> Iterator[Gridded]:
-    """Blocks of at least so many records but for the last; dense ones of a kind."""
+    """Blocks of one kind joined to at least `least` records, except the last."""
     waiting: list[Gridded] = []
     for block in blocks:
         waiting.append(block)
@@ -438,7 +438,7 @@ def _joined(blocks: list[Gridded], kind: type[np.floating[Any]]) -> Gridded:
 
 
 class NetworkSum:
-    """Floating sums of gradients that nothing hides; for ``epsilon=inf``.
+    """Floating sums of gradients, for fits without noise (``epsilon=inf``).
 
     Parameters
     ----------
@@ -473,7 +473,7 @@ class NetworkSum:
     def _passed(
         self, block: Block, layers: list[FloatArray]
     ) -> tuple[list[Any], list[FloatArray]]:
-        """Every layer's inputs, and what is sent back to it."""
+        """Inputs of every layer, and derivatives by its raw values."""
         activation, loss = self._objective.unit, self._objective.loss
         inputs: list[Any] = [block.X.astype(np.float64) * self._objective.input_factor]
         for layer in layers[:-1]:
@@ -494,14 +494,14 @@ def _squares(rows: Any, more: float) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", rows, rows)) + more
 
 
-# ----------------------- The sum of a network's clipped gradients at released weights
-# One joint gradient a record, of all layers and their biases, clipped to one norm: its
-# bound is that norm, or twice it, whatever the weights are. Proofs:
+# -------------------------------------------- Query about a network's clipped gradients
+# Each record has one joint gradient of all layers and their biases, clipped to one
+# norm. The bound is this norm, or twice the norm, at any weights. Proofs:
 # ``docs/proofs/networks.md``.
 
 
-# Of a record's norm: what rounding adds to the root, the quotient and the products that
-# shorten it.
+# Factor on a record's norm: the rounding of the root, the quotient and the products
+# that shorten the gradient.
 _ROUNDED = 1 + 2.0**-40
 
 
@@ -509,8 +509,8 @@ _ROUNDED = 1 + 2.0**-40
 class NetworkGradients:
     """Gradient sums of one network.
 
-    Every record's gradient is clipped to the norm `gradient_clip`; inf: not at all,
-    allowed only without privacy.
+    Every record's gradient is clipped to the norm `gradient_clip`; inf: no clip, which
+    only fits without privacy may use.
     """
 
     objective: NetworkObjective
@@ -519,7 +519,7 @@ class NetworkGradients:
     def at(self, weights: FloatArray) -> NetworkGradient:
         """The query at released weights of shape (n_weights,).
 
-        At the weights of public grids that are nearest: post-processing.
+        The query uses the nearest weights of the public grids: post-processing.
         """
         first, *rest = self.objective.layers(weights)
         layers = [on_grid(first), *(on_grid(own, HIDDEN_WEIGHT_BITS) for own in rest)]
@@ -527,7 +527,7 @@ class NetworkGradients:
 
     @property
     def is_exact(self) -> bool:
-        """Whether sums are of integers: rows and gradients are bounded."""
+        """Whether sums are of integers, since rows and gradients are bounded."""
         return math.isfinite(self.objective.data_norm * self.gradient_clip)
 
     @property
@@ -552,7 +552,7 @@ class NetworkGradient(Summed):
         return self.family.worst
 
     def slack(self, layout: Layout) -> float:
-        # Of exact totals that become doubles: two constants, and twice for neighbours.
+        # Exact totals become doubles: two constants, twice for neighbours.
         n_samples = self.family.objective.n_samples
         return 8 * n_samples * UNIT_ROUNDOFF * self.family.gradient_clip
 
@@ -588,5 +588,5 @@ class NetworkGradient(Summed):
         return reader(self.weights, rows)
 
     def read(self, released: FloatArray) -> FloatArray:
-        """The gradient sum that a release stands for: itself."""
+        """The gradient sum, which is the released vector."""
         return released

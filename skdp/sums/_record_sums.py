@@ -1,4 +1,4 @@
-"""Sums over records of a few bounded numbers each, and of scores of models."""
+"""Sums over records of a few bounded numbers each, and of models' scores."""
 
 from __future__ import annotations
 
@@ -36,21 +36,20 @@ from skdp.sums._grid_rows import LONGEST, grid_rows, gridded, squares_of
 from skdp.tables._memory import places_of_own
 from skdp.tables._source import Block, Source, counted
 
-# ------------------------------------------------------------------------------------
-# Sums over records of one bounded number each, of their probabilities, or their rows
-# Every number is clipped to a public interval and rounded to a whole multiple of a
-# public power of two, so that sums are exact in any order. Sensitivities are derived in
+# ----------------------------- Sums of one bounded number, of probabilities, or of rows
+# Every number is clipped to a public interval and rounded to a multiple of a public
+# power of two, so that sums are exact in any order. Sensitivities are derived in
 # ``docs/proofs/centred_descent.md``, Lemma 3.
 
 
-# Charged on top of a bound, for the rounding of the bound itself.
+# Factor on a bound, for the rounding of the bound.
 _ROUNDED = 1 + 1e-12
-# A ratio's denominator is at least this, so that it can be divided by.
+# Least denominator of a ratio.
 _LEAST_VARIANCE = 1e-100
 
 
 def _squares(rows: FloatArray) -> FloatArray:
-    """Squared length of each row, added up in one order whatever stands beside it."""
+    """Squared length of each row; the order of addition is the same in any layout."""
     squares = rows[:, 0] ** 2
     for output in range(1, rows.shape[1]):
         squares = squares + rows[:, output] ** 2
@@ -59,7 +58,7 @@ def _squares(rows: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class RecordSum(Summed):
-    """Sum of one number per record, or a few, in an interval that contains 0.
+    """Sum of one or a few numbers per record, in an interval that contains 0.
 
     Parameters
     ----------
@@ -71,11 +70,11 @@ class RecordSum(Summed):
     @property
     @abstractmethod
     def interval(self) -> tuple[float, float]:
-        """What a record's number is clipped to; public."""
+        """The interval to which a record's number is clipped; public."""
 
     @abstractmethod
     def numbers(self, block: Block) -> FloatArray:
-        """Of each row of a block, by itself, before they are clipped. Private.
+        """The number of each row of a block, by itself, before the clip. Private.
 
         Of shape (n_rows,), or (n_rows, n_numbers).
         """
@@ -101,12 +100,12 @@ class RecordSum(Summed):
 
     @property
     def unit(self) -> float:
-        """Numbers are summed in whole multiples of this."""
+        """Unit of the whole numbers that are summed."""
         largest = 2.0 ** math.ceil(math.log2(self._largest))
         return largest * unit_for(self.n_samples)
 
     def slack(self, layout: Layout) -> float:
-        # Two records, or the rows of two users, each rounded by half a unit.
+        # Two records, or the rows of two users; each row is rounded by half a unit.
         return layout.rows_of_unit * math.sqrt(math.prod(self.shape)) * self.unit
 
     def open(self, source: Source) -> Source:
@@ -127,14 +126,14 @@ class RecordSum(Summed):
 
 @dataclass(frozen=True, eq=False)
 class TargetSum(RecordSum):
-    """Sum of the targets less a middle.
+    """Sum of the targets minus a middle.
 
     Parameters
     ----------
     middle : float
         Released or public.
     half : float in (0, inf)
-        To which the differences are clipped; likewise.
+        Clip of the differences; released or public.
     """
 
     middle: float
@@ -150,7 +149,7 @@ class TargetSum(RecordSum):
 
 @dataclass(frozen=True, eq=False)
 class PredictionSum(RecordSum):
-    """Sum of centred rows times released weights of one output.
+    """Sum of the products of centred rows with released weights of one output.
 
     Parameters
     ----------
@@ -172,7 +171,7 @@ class PredictionSum(RecordSum):
 
 @dataclass(frozen=True, eq=False)
 class ProbabilitySum(RecordSum):
-    """Sum of the probabilities of the second of two labels, or of each of several.
+    """Sum of the probability of the second of two labels, or of each of several.
 
     Parameters
     ----------
@@ -201,15 +200,15 @@ class ProbabilitySum(RecordSum):
     def bound(self) -> Bound:
         if self.loss.n_outputs == 1:
             return super().bound()
-        # Probabilities of a record add up to 1: they have at most that norm, and those
-        # of two records are at most as far apart as two labels.
+        # Probabilities of a record add up to 1, so their norm is at most 1, and two
+        # records are at most as far apart as two labels.
         return Bound(
             zero_out=_ROUNDED, replace_one=math.sqrt(2) * _ROUNDED
         ).with_user_bounds()
 
     def numbers(self, block: Block) -> FloatArray:
         raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.constant
-        # Residuals of a record of the first label.
+        # Residuals as if all records had the first label.
         found = self.loss.residual(np.zeros(len(raw)), raw)
         if self.loss.n_outputs == 1:
             return np.asarray(found[:, 0])
@@ -219,7 +218,7 @@ class ProbabilitySum(RecordSum):
 
 @dataclass(frozen=True, eq=False)
 class ErrorSum(RecordSum):
-    """Sum of the lengths of residuals at released weights.
+    """Sum of the norms of residuals at released weights.
 
     Parameters
     ----------
@@ -229,7 +228,7 @@ class ErrorSum(RecordSum):
     offset : ndarray of float64 of shape (n_outputs,)
         Added to predictions; released.
     clip : float in (0, inf)
-        Largest length that counts; public or released.
+        Clip of the norms; public or released.
     """
 
     loss: Loss
@@ -248,17 +247,17 @@ class ErrorSum(RecordSum):
 
 @dataclass(frozen=True, eq=False)
 class NoiseRatio(RecordSum):
-    """Sum of squared predictions over the variance that noise alone gives them.
+    """Sum of squared predictions over the variance due to noise alone.
 
     Parameters
     ----------
     coef : ndarray of float64 of shape (n_features, n_outputs)
         Released. Where outputs are centred, they add up to 0 in each prediction.
     variance : ndarray of float64 of shape (n_states,) or (1,)
-        Of a prediction in each state, were the weights noise; or of rows of norm 1, in
-        any direction. Released or public.
+        Variance of a prediction in each state if the weights are noise; or for rows of
+        norm 1 in any direction. Released or public.
     most : float in (0, inf)
-        To which a record's ratio is clipped.
+        Clip of a record's ratio.
     """
 
     coef: FloatArray
@@ -281,7 +280,7 @@ class NoiseRatio(RecordSum):
 
 @dataclass(frozen=True, eq=False)
 class RowSum(Summed):
-    """Sums of rows clipped to a norm, over that norm, and of their squared norms.
+    """Sums of rows clipped to a norm, divided by the norm, and of squared norms.
 
     Parameters
     ----------
@@ -292,7 +291,7 @@ class RowSum(Summed):
     n_samples: int
     n_features: int
     data_norm: float
-    # What squared norms count: more would add to the bound of all numbers.
+    # Weight of squared norms: a larger one would increase the bound of all numbers.
     weight: ClassVar[float] = 0.5
 
     @property
@@ -304,7 +303,7 @@ class RowSum(Summed):
         return RowSum
 
     def bound(self) -> Bound:
-        # Of a row of norm 1; of two rows that are opposite.
+        # A row of norm 1; two opposite rows.
         one = math.hypot(1.0, self.weight) * _ROUNDED
         return Bound(zero_out=one, replace_one=2 * one).with_user_bounds()
 
@@ -342,42 +341,41 @@ class RowSum(Summed):
         return released[:-1], float(released[-1]) / cls.weight
 
 
-# ------------------------------------------------------------------------------------
-# Scores of models: for each of them a sum of one bounded vector for each record
-# A record moves the statistic of every model that is scored on it, so norms of the
-# changes add up in L1, and add up in squares in L2; a choice among models needs the
-# bound of each one apart. Derived in
-# ``docs/proofs/private_score.md``.
+# --------------------------------------------------------------------- Scores of models
+# The score of a model is a sum of one bounded vector for each record. A record moves
+# the statistic of every model that is scored on it, so norms of the changes add up in
+# L1, and their squares add up in L2; a choice among models needs each model's bound
+# separately. Derived in ``docs/proofs/private_score.md``.
 
 
-# What a record contributes is rounded to this grid. Sums of up to MOST_RECORDS such
-# numbers in [-1, 1] are exact.
+# A record's contribution is rounded to this grid. Sums of up to MOST_RECORDS numbers
+# of the grid in [-1, 1] are exact.
 QUANTUM = 2.0**-26
 MOST_RECORDS = 2**27
-# Of users there is a bit to spare for what each of their rows is rounded by.
+# With users one bit is left for the rounding of each of their rows.
 MOST_USERS = 2**26
 
 
 class Scorer(Protocol):
-    """What is asked of a `PrivateScoring`."""
+    """The methods of a `PrivateScoring` that sums need."""
 
     @property
     def size(self) -> int:
-        """Numbers in a statistic."""
+        """Number of entries of a statistic."""
         ...
 
     @property
     def n_nonzero(self) -> int:
-        """Numbers of a record's vector that are not 0, at most."""
+        """Largest number of nonzero entries of a record's vector."""
         ...
 
     def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
-        """How far one record can move a statistic."""
+        """Largest change of a statistic by one record."""
         ...
 
 
 class Scored(Protocol):
-    """Records that know what models are worth on them."""
+    """Records that compute models' statistics."""
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
         """The exact statistic of one model. Private."""
@@ -388,8 +386,9 @@ class Scored(Protocol):
 class Scores(Summed):
     """Statistics of some models on the same records, as one vector.
 
-    `models` are fitted, and public or paid for; or what the records know them by.
-    `norm` is that of the bounds: inf is for choices, with statistics of one number.
+    `models` are fitted, and public or paid for; or the keys by which the records know
+    them. `norm` is the norm of the bounds: inf for choices, with statistics of one
+    number.
     """
 
     scorer: Scorer
@@ -418,12 +417,12 @@ class Scores(Summed):
         return self.scorer.sensitivity(adjacency, norm) * several
 
     def slack(self, layout: Layout) -> float:
-        # Contributions are rounded to a grid on which sums of them are exact; those of
-        # a user's rows once more, each with its share, on both sides.
+        # Contributions are rounded to a grid on which sums are exact. Rows of a user
+        # are rounded again, each with its share, for both neighbours.
         if layout.rows_of_unit == 1:
             return 0.0
         numbers = len(self.models) * self.scorer.n_nonzero
-        # A share, and what is multiplied by it, are rounded once, too.
+        # A share, and the number that it multiplies, are also rounded once.
         unit = QUANTUM * (1 + 2**-20)
         return float(layout.rows_of_unit * unit * numbers ** (1 / self.norm))
 
@@ -438,21 +437,21 @@ class Scores(Summed):
         return sums[0].value() * QUANTUM
 
 
-# ------------------------------------------------------------------------------------
-# Rows of users as they are scored: each user once, with the mean over the own rows
-# What an estimator is asked about are arrays of one length, and a row is where its
-# user's id says: nobody's prediction follows from what others have, how many rows they
-# are, or in which order they come, though a prediction may round otherwise at another
-# place or in an array of another length.
+# -------------------------------------------------------------- Scores on rows of users
+# Each user counts once, with the mean over the user's rows. An estimator gets arrays
+# of one length, and a user's id determines the position of the user's rows. So no
+# prediction depends on the rows of other users, on their number or on their order,
+# except that it may round differently at another position or in an array of another
+# length.
 
 
-# Many calls cost time, and so do long arrays in which few places are taken. Not more
-# than scorers ask about at once.
+# Many calls cost time, and so do long arrays with few used positions. At most the
+# number of rows in one call of a scorer.
 ROWS_AT_ONCE = 1024
 
 
 def places_of_users(ids: Iterable[Any]) -> IntArray:
-    """Where rows of each user are asked about, by the id alone.
+    """Position of the rows of each user, from the user's id alone.
 
     Parameters
     ----------
@@ -478,14 +477,14 @@ def statistic_of_users(
     X : array-like, CSR, data frame or RowsForEach of n_rows rows
     y : ndarray of shape (n_rows,)
     shares : ndarray of float64 of shape (n_rows,)
-        With which rows count; those of 0 are not asked about.
+        Share by which each row counts; rows of share 0 are left out.
     places : ndarray of int of shape (n_rows,)
-        As `places_of_users` gives those of their users.
+        Positions of the rows' users, from `places_of_users`.
     """
     total, counted = np.zeros(scorer.size), np.flatnonzero(shares)
     for turn in _in_turn(places[counted]):
         rows = counted[turn]
-        # A place without a row has another's, which counts nothing.
+        # An empty position repeats another row, with weight 0.
         asked, weights = np.full(ROWS_AT_ONCE, rows[0]), np.zeros(ROWS_AT_ONCE)
         asked[places[rows]], weights[places[rows]] = rows, shares[rows]
         total += scorer.statistic(model, rows_repeated(X, asked), y[asked], weights)
@@ -493,7 +492,7 @@ def statistic_of_users(
 
 
 def _in_turn(places: IntArray) -> Iterator[IntArray]:
-    """Positions of rows at different places, as often as there are rows at one."""
+    """Runs of rows at different positions, as many as rows at one position."""
     turns = places_of_own(places)
     ends = np.cumsum(np.bincount(turns))
     if len(ends):

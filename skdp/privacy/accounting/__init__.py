@@ -1,1 +1,1 @@
-"""Events, and what they cost in epsilon and delta."""
+"""Events, and their cost in epsilon and delta."""

@@ -1,4 +1,4 @@
-"""What an event costs, and the smallest noise that fits a budget."""
+"""The cost of an event, and the smallest noise that fits a budget."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, sma
 _CALIBRATION_WIDTH = 1e-6
 # Range of multipliers tried; events may scale them by up to 1e10 either way.
 _LEAST, _MOST = 1e-90, 1e90
-# A fit is asked for this much less than the budget's epsilon, so that the epsilon
-# recomputed for it, a root rounded up, stays within.
+# Calibration aims this far below the budget's epsilon, so that the recomputed epsilon,
+# a root that is rounded up, stays within the budget.
 _ROOT_MARGIN = 1e-6
-# Where epsilon is dear: how far below the budget it may end, and when to give up.
+# Where an epsilon takes long to compute, the search stops this close to the budget.
 _SECANT_WIDTH = 6e-4
-# Below this the variance of a sampled event's loss says little of its cost.
+# Below this multiplier the variance of a sampled event's loss predicts its cost badly.
 _LEAST_GUESS = 0.3
 _MOST_SECANTS = 25
 
@@ -53,7 +53,7 @@ class Budget:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the budget asks for any privacy at all."""
+        """Whether the budget asks for any privacy."""
         return math.isfinite(self.epsilon)
 
 
@@ -68,7 +68,7 @@ def epsilon_of(event: Event, delta: float) -> float:
     Returns
     -------
     float in [0, inf]
-        Under the adjacency for which the event's noise multipliers were made.
+        Under the adjacency for which the event's noise multipliers were computed.
 
     Examples
     --------
@@ -83,22 +83,22 @@ def epsilon_of(event: Event, delta: float) -> float:
 def fits(event: Event, budget: Budget) -> bool:
     """Whether an event fixed in advance is (epsilon, delta)-DP for the budget.
 
-    The same bounds as `epsilon_of`, asked the other way round; their roots are rounded
-    by a relative 1e-6 at most, each to its safe side.
+    The bounds are those of `epsilon_of`, evaluated in the other direction. Their roots
+    are rounded by a relative 1e-6 at most, each to its safe side.
     """
     return _bounds(event).fits(event, budget)
 
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Valid bounds on what some kind of event costs, asked from both ends."""
+    """Valid bounds on the cost of one kind of event, in both directions."""
 
     epsilon: Callable[[Event, float], float]
     fits: Callable[[Event, Budget], bool]
 
 
 def _bounds(event: Event) -> _Bounds:
-    """The tightest bounds known for the kinds of parts that an event has."""
+    """The tightest known bounds for the kinds of an event's parts."""
     kinds = [type(leaf) for leaf in event.leaves]
     if SelectionEvent in kinds:
         return _SELECTED
@@ -113,7 +113,7 @@ def _bounds(event: Event) -> _Bounds:
 
 
 def _selected_epsilon(event: Event, delta: float) -> float:
-    """Each selection by its own bound and the rest together, delta in equal shares."""
+    """Each selection by a separate bound, the rest together; delta in equal shares."""
     chosen = [leaf for leaf in event.leaves if isinstance(leaf, SelectionEvent)]
     others = tuple(x for x in event.leaves if not isinstance(x, SelectionEvent))
     share = delta / (len(chosen) + bool(others))
@@ -131,7 +131,7 @@ def _parallel_parts(event: Event) -> tuple[Event, ...]:
 
 
 def _parallel_epsilon(event: Event, delta: float) -> float:
-    """The dearest part's."""
+    """The largest epsilon among the parts."""
     return max(epsilon_of(part, delta) for part in _parallel_parts(event))
 
 
@@ -140,7 +140,7 @@ def _parallel_fits(event: Event, budget: Budget) -> bool:
 
 
 def closed_epsilon(event: Event, delta: float) -> float:
-    """Closed forms: pure parts added to, or converted and composed with, the rest."""
+    """Closed forms: pure parts are added to the rest, or converted and composed."""
     left = delta - event.box_delta
     if left < 0:
         return math.inf
@@ -169,7 +169,7 @@ def _profile(event: Event) -> Callable[[float], float]:
 
 
 def _objective_epsilon(event: Event, delta: float) -> float:
-    """The profile, with the pure parts added."""
+    """Epsilon from the profile, plus the pure parts."""
     pure, profile = event.pure_epsilon, _profile(event)
     if math.isinf(pure) or delta == 0:
         return math.inf
@@ -188,7 +188,7 @@ def _objective_fits(event: Event, budget: Budget) -> bool:
 
 
 def _composed_epsilon(event: Event, delta: float) -> float:
-    """Privacy-loss distributions, or the closed forms where those are better."""
+    """The smaller of privacy-loss distributions and closed forms."""
     closed = closed_epsilon(event, delta)
     if math.isinf(event.pure_epsilon) or delta == 0:
         return closed
@@ -201,15 +201,15 @@ def _composed_epsilon(event: Event, delta: float) -> float:
 
 @lru_cache(maxsize=1024)
 def _numeric_epsilon(leaves: tuple[Event, ...], delta: float) -> float:
-    """Kept, since fits of the same public facts ask for the same events."""
-    # Imported here, because what it rests on takes a second to import.
+    """Cached, since fits of the same public facts have the same events."""
+    # Imported here, because dp-accounting takes a second to import.
     from skdp.privacy.accounting._pld import pld_epsilon
 
     return pld_epsilon(leaves, delta)
 
 
 def simple(leaf: Event) -> Event | None:
-    """The event that stands for a leaf in a composition, if there is one."""
+    """The event that replaces a leaf in a composition, or None."""
     return leaf.dominating if isinstance(leaf, ParallelEvent) else leaf
 
 
@@ -231,8 +231,8 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     Parameters
     ----------
     declare : callable
-        Maps a noise multiplier to the event; must cost less for more noise and
-        must be pure.
+        Maps a noise multiplier to the event; must cost less for more noise, and must
+        have no side effects.
     budget : Budget
         A finite epsilon.
 
@@ -240,7 +240,7 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     -------
     float
         At most 1.00001 times the smallest sufficient multiplier, or 1.001 times if the
-        event has to be composed numerically.
+        event is composed numerically.
 
     Raises
     ------
@@ -272,7 +272,7 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
 
 
 def _bracket(admits: Callable[[float], bool]) -> tuple[float, float]:
-    """Multipliers of which the upper one fits, if any does, and the lower one does not.
+    """An upper multiplier that fits, if any does, and a lower one that does not.
 
     The strides grow, because extreme budgets and large fits are many octaves away.
     """
@@ -289,14 +289,14 @@ def _bracket(admits: Callable[[float], bool]) -> tuple[float, float]:
 def _by_secants(declare: Callable[[float], Event], budget: Budget) -> float | None:
     """A multiplier whose epsilon is just below the budget, in few evaluations.
 
-    For events composed numerically, whose epsilon is dear: log epsilon is nearly linear
-    in log multiplier. None for other events, or if no such multiplier is found.
+    For events composed numerically, whose epsilon takes long to compute: log epsilon is
+    nearly linear in log multiplier. None for other events, or if none is found.
     """
     if budget.delta == 0 or _bounds(declare(1.0)) is not _COMPOSED:
         return None
     from skdp.privacy.accounting._pld import loss_variance
 
-    # A Gaussian mechanism of about the same variance of the privacy loss.
+    # A Gaussian mechanism with about the same variance of the privacy loss.
     target = gaussian_mu(budget.epsilon, budget.delta) ** 2
 
     def is_near(multiplier: float) -> bool:

@@ -1,4 +1,4 @@
-"""Events as JSON, from an allow-list of classes; nothing is imported by name."""
+"""Events as JSON, from an allow-list of classes; no class is imported by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skdp.privacy.accounting._events import (
     SelectionEvent,
 )
 
-# Meanings of keys and fields never change; a new meaning takes a new key.
+# Meanings of keys and fields never change; a new meaning gets a new key.
 _FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     "gaussian": (GaussianEvent, ("noise_multiplier", "count")),
     "pure": (PureEvent, ("epsilon", "count")),
@@ -46,10 +46,10 @@ _FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     "selection": (SelectionEvent, ("trial", "family", "mean", "most", "shape")),
     "non_private": (NonPrivateEvent, ()),
 }
-# Events of which another is made: the field "parts".
+# Events composed of other events, which are in the field "parts".
 _WHOLES: dict[str, type[Any]] = {"composed": ComposedEvent, "parallel": ParallelEvent}
-# Fields that came later. One that has this value is not written, and one that is
-# missing has it: what was stored before keeps its text.
+# Fields added later, with defaults. A field with its default is not written, and a
+# missing field has its default, so events stored before keep their text.
 _LATER: dict[str, dict[str, Any]] = {"objective": {"outputs": 1}}
 _ALL_KEYS = sorted([*_FIELDS, *_WHOLES])
 _KEYS = {kind: key for key, (kind, _) in _FIELDS.items()}
@@ -74,8 +74,8 @@ def event_to_dict(event: Event) -> dict[str, Any]:
 def event_from_dict(record: Any) -> Event:
     """The event that `event_to_dict` described.
 
-    Raises `ValueError` if the record is not exactly of an allowed form, or a value is
-    out of range.
+    Raises `ValueError` if the record does not have exactly an allowed form, or a value
+    is out of range.
     """
     if not isinstance(record, dict) or "event" not in record:
         raise ValueError("An event record must be an object with the field 'event'.")

@@ -19,40 +19,37 @@ from skdp.privacy.accounting._random_stopping import (
 )
 from skdp.privacy.accounting._relations import Adjacency, check_adjacency
 
-# --------------------- Events: frozen descriptions of everything a mechanism releases
-# An event is declared from public facts before any data is read. Its noise
-# multiplier is sigma divided by the sensitivity under the adjacency that stands
-# beside the event (in the objective, in the privacy record, in the ledger).
+# ----------------------------------------------------------------- Events of mechanisms
+# An event is declared from public facts before any data is read. Its noise multiplier
+# is sigma divided by the sensitivity under the adjacency that is stored beside the
+# event (in the objective, in the privacy record, in the ledger).
 #
-# Every event answers these questions about itself:
+# Every event has these attributes:
 #
 # ``mu_squared``
-#     Sum of mu^2 over all other parts; exact if they are Gaussian, inf for sampled
-#     ones.
+#     Sum of mu^2 over its parts that are neither pure nor black boxes; exact if they
+#     are Gaussian, inf for sampled ones.
 # ``pure_epsilon``
 #     Sum of epsilon over its pure parts and black boxes (basic composition).
 # ``box_delta``
 #     Sum of delta over its black boxes.
 # ``gdp_mu_squared``
-#     mu^2 of the whole, pure parts converted to Gaussian differential privacy; inf
-#     if
-#     there is no such mu.
+#     mu^2 of the whole, with pure parts converted to Gaussian differential privacy; inf
+#     if there is no such mu.
 # ``leaves``
 #     The events without parts of which it is composed.
 #
 # **Treaty.** Events are stored: in ledgers, in records, in fitted models. The meaning
-# of
-# an event, of its fields and of their values must not change, ever: a stored event says
-# what was released, and books that were true must stay true. A new meaning takes a new
-# event, or a new field whose default is the old meaning, or a new schema number
-# (``docs/support.md``). Only what accounting makes of an event may change, and
-# only
-# to a smaller bound that has its own proof, or to a larger one if the smaller was
-# wrong.
+# of an event, of its fields and of their values must never change: a stored event says
+# what was released, and a true ledger must stay true. A new meaning gets a new event,
+# or a new field whose default is the old meaning, or a new schema number
+# (``docs/support.md``). Only the cost that accounting computes from an event may
+# change, and only to a smaller bound that has a proof, or to a larger bound if the
+# smaller one was wrong.
 
 
 class Event(Protocol):
-    """What accounting needs to know of an event."""
+    """The attributes of an event that accounting reads."""
 
     @property
     def mu_squared(self) -> float: ...
@@ -70,7 +67,7 @@ class Event(Protocol):
     def leaves(self) -> tuple[Event, ...]: ...
 
 
-# Outputs of an objective whose corners are counted.
+# Most outputs of an objective whose corners are counted.
 MOST_OUTPUTS = 500
 
 _check_size = partial(check_real, low=1e-100, high=1e100)
@@ -83,7 +80,7 @@ def _check_curvature(name: str, value: Any) -> float | None:
 
 
 class Single:
-    """An event that is its own leaf; what a subclass does not say of its cost is 0."""
+    """An event that is its only leaf; costs that a subclass does not define are 0."""
 
     _checks: ClassVar[Checks] = {}
 
@@ -141,7 +138,7 @@ class GaussianEvent(Single):
 
 @dataclass(frozen=True)
 class PureEvent(Single):
-    """`count` releases, each epsilon-DP; Laplace noise of scale b has 1/multiplier.
+    """`count` epsilon-DP releases; Laplace noise of scale b has epsilon 1/multiplier.
 
     Parameters
     ----------
@@ -165,14 +162,14 @@ class PureEvent(Single):
 
 @dataclass(frozen=True)
 class BoundedRangeEvent(Single):
-    r"""`count` selections, each of bounded range: the exponential mechanism.
+    r"""`count` selections of bounded range, such as the exponential mechanism.
 
     A mechanism is of epsilon-bounded range if the logarithm of the ratio of its
     probabilities under neighbouring data varies by at most epsilon between outcomes
     [1]_; it is then epsilon-DP. The exponential mechanism with weights
-    ``exp(epsilon * score / (2 * sensitivity))`` is one. Telling two neighbours apart is
-    at least as hard as telling two logistic distributions of unit scale apart whose
-    means differ by epsilon (``docs/proofs/accounting.md``, Lemma 6).
+    ``exp(epsilon * score / (2 * sensitivity))`` is one. Two neighbours are at least as
+    hard to distinguish as two logistic distributions of unit scale whose means differ
+    by epsilon (``docs/proofs/accounting.md``, Lemma 6).
 
     Parameters
     ----------
@@ -197,7 +194,7 @@ class BoundedRangeEvent(Single):
 
     @property
     def gdp_mu_squared(self) -> float:
-        # Two Gaussians of this distance cross the logistic trade-off where both errors
+        # Two Gaussians at this distance cross the logistic trade-off where both errors
         # are equal, as for a pure mechanism of half the epsilon.
         return self.count * pure_mu(self.epsilon / 2) ** 2
 
@@ -229,7 +226,7 @@ class LaplaceEvent(Single):
 
 @dataclass(frozen=True)
 class EpsilonDeltaEvent(Single):
-    """`count` releases, each (epsilon, delta)-DP; nothing else is known of them.
+    """`count` releases, each (epsilon, delta)-DP, of otherwise unknown mechanisms.
 
     Parameters
     ----------
@@ -277,8 +274,8 @@ class PoissonGaussianEvent(Single):
     count : int, default=1
         Number of releases; later queries may depend on earlier releases.
     adjacency : {"zero_out", "replace_one"}, default="zero_out"
-        Relation for which the event is charged: replace_one by two steps, to the null
-        record and from it, for all `count` releases together.
+        Relation for which the event is charged. replace_one is charged as two steps, to
+        the null record and from it, for all `count` releases together.
     """
 
     _checks: ClassVar[Checks] = {
@@ -303,8 +300,8 @@ class ObjectiveEvent(Single):
     r"""Minimising an objective with a Gaussian linear term (objective perturbation).
 
     The fields bound the privacy loss in both orders, see
-    `skdp.privacy.accounting._objective_perturbation`. What is computed of the minimiser
-    is rounded and noised; that noise is a `GaussianEvent` beside this one.
+    `skdp.privacy.accounting._objective_perturbation`. The computed minimiser is rounded
+    and noised; this noise is a separate `GaussianEvent` beside this event.
 
     Parameters
     ----------
@@ -313,14 +310,15 @@ class ObjectiveEvent(Single):
     log_determinant : float in [0, 1e8]
         Bound on the logarithm of the ratio of the Jacobian determinants.
     corners, half_corners : int, default=1 and 0
-        Gaussian variables of parameter mu = 1 / noise_multiplier, and of mu / 2, of
-        which the loss is at most the maximum.
+        Numbers of Gaussian variables with parameter mu = 1 / noise_multiplier, and with
+        mu / 2; the loss is at most their maximum.
     curvature : float in [0, 1e8] or None, default=None
-        Bound kappa on the relative change of curvature, of one record with one corner,
-        or of the two of an exchange, with one corner and two half corners.
+        Bound kappa on the relative change of curvature, for one record with one corner,
+        or for the two records of an exchange, with one corner and two half corners.
     outputs : int in [1, 500], default=1
-        Of several, the loss is the determinant's part and a sum of independent maxima,
-        each over corners of mu / sqrt(outputs): one corner, and none or two half ones.
+        With several outputs, the loss is the determinant's part plus a sum of
+        independent maxima, each over corners of mu / sqrt(outputs): one corner, and
+        none or two half corners.
     """
 
     _checks: ClassVar[Checks] = {
@@ -423,9 +421,7 @@ class NonPrivateEvent(Single):
         return math.inf
 
 
-# ------------------------------------------------------------------------------------
-# Events of searches: the best of secretly many trials, and disjoint sets of records
-# They answer the questions of `skdp.privacy.accounting._events`.
+# ----------------------------------- Events of searches and of disjoint sets of records
 
 
 @dataclass(frozen=True)
@@ -435,7 +431,7 @@ class SelectionEvent(Single):
     Parameters
     ----------
     trial : GaussianEvent or PureEvent
-        What one trial costs, its score included: mu-GDP, or pure.
+        Cost of one trial, its score included: mu-GDP, or pure.
     family, mean, most, shape
         The law of the number of trials, see `TrialCount`.
     """
@@ -491,7 +487,7 @@ class ParallelEvent(Single):
     """Mechanisms that read disjoint sets of records, chosen without regard to the data.
 
     A record is in one of the sets, under replace_one and zero_out alike, so the whole
-    costs what the dearest part costs.
+    costs as much as the part with the largest cost.
 
     Parameters
     ----------
@@ -508,7 +504,7 @@ class ParallelEvent(Single):
 
     @property
     def dominating(self) -> Event | None:
-        """A simple event that costs no less in any composition, if there is one."""
+        """A simple event that costs at least as much in any composition, or None."""
         if self._is_pure:
             return PureEvent(self.pure_epsilon)
         mu = math.sqrt(self.gdp_mu_squared)

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri
 
-# ------------------------------------------------------------------------------------
-# Closed forms of the Gaussian mechanism and of mu-Gaussian differential privacy
-# A mechanism is mu-GDP when telling two neighbouring data sets apart is at least
-# as hard as telling N(0, 1) from N(mu, 1). The Gaussian mechanism with noise
+# ------------------------------------- Closed forms of mu-Gaussian differential privacy
+# A mechanism is mu-GDP if distinguishing two neighbouring data sets is at least as
+# hard as distinguishing N(0, 1) from N(mu, 1). The Gaussian mechanism with noise
 # multiplier z = sigma / sensitivity is exactly (1/z)-GDP, and adaptive compositions
 # of Gaussian mechanisms with (equal or unequal) parameters mu_i are exactly
 # sqrt(sum mu_i^2)-GDP [1]_, Corollary 3.3. The conversion to (epsilon, delta) is
@@ -34,14 +33,14 @@ from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri
 #    https://arxiv.org/abs/1805.06530
 
 
-# Relative safety margin on every root below. It is far above the rounding error
-# of the formulas (about 1e-13) and far below the 0.2 % allowed for calibration.
+# Relative safety margin on every root below. It is far above the rounding error of the
+# formulas (about 1e-13) and far below the 0.2 % that calibration allows.
 _MARGIN = 1e-7
 # Bound on the relative rounding error of the formula for delta; added to round up.
 _FORMULA_ERROR = 1e-9
-# The same for a difference of probabilities of order one.
+# The same bound for a difference of probabilities of order one.
 _ABSOLUTE_ERROR = 1e-15
-# What is taken off to round down: the error above, the one added, and a margin.
+# Relative decrease that rounds down: the error above, the added error, and a margin.
 _BELOW = 1e-8
 # Below this a double has fewer digits.
 _LEAST_RESOLVED = 1e-290
@@ -70,10 +69,10 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     x = epsilon / mu - mu / 2
     density = _INV_SQRT_2PI * math.exp(-x * x / 2)
     # exp(epsilon) * density(x + mu) = density(x): the difference of the two
-    # tails becomes a difference of Mills ratios, free of overflow.
+    # tails becomes a difference of Mills ratios, which does not overflow.
     if mu < 1e-5:
-        # The difference below would cancel. It is the integral of 1 - u mills(u), which
-        # falls with u, over [x, x + mu]: at most mu times its value at x.
+        # The difference below would cancel. It equals the integral of 1 - u mills(u),
+        # which falls with u, over [x, x + mu]: at most mu times the value at x.
         delta = density * mu * (1 - x * _mills(x))
     elif x > 0:
         delta = density * (_mills(x) - _mills(x + mu))
@@ -85,8 +84,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def _mills_gap(x: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
     """mills(x) - mills(x + mu), to a relative 3e-9 for -1 <= x <= 200."""
     if mu < 1e-5:
-        # The difference would cancel. It is the integral of 1 - u mills(u), taken by
-        # the midpoint rule with a relative error below mu^2.
+        # The difference would cancel. It equals the integral of 1 - u mills(u), taken
+        # by the midpoint rule with a relative error below mu^2.
         x = x + mu / 2
         return np.asarray(mu * (1 - x * _SQRT_HALF_PI * erfcx(x / math.sqrt(2))))
     near, far = erfcx(x / math.sqrt(2)), erfcx((x + mu) / math.sqrt(2))
@@ -96,12 +95,12 @@ def _mills_gap(x: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
 def gaussian_deltas(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
     """E[(1 - exp(epsilon - L))_+] for the loss L ~ N(mu^2/2, mu^2), rounded up.
 
-    A negative epsilon stands for a loss already suffered elsewhere.
+    A negative epsilon represents a loss that another mechanism has already caused.
     """
     if mu == 0:
         return np.maximum(0.0, -np.expm1(np.minimum(epsilons, 0.0)))
     x = np.asarray(epsilons / mu - mu / 2)
-    # Far to the left the mechanism adds nothing to a loss that is there already.
+    # Far to the left the mechanism adds nothing to the existing loss.
     deltas = np.asarray(-np.expm1(np.minimum(epsilons, 0.0)) + _ABSOLUTE_ERROR)
     late = x > 0
     right = x[late]
@@ -110,7 +109,7 @@ def gaussian_deltas(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.floa
     near = ~late & (x > -(mu + 40))
     left = x[near]
     # exp(epsilon) has an exponent of at most mu^2/2; above 700 the term is replaced by
-    # nothing, which rounds up.
+    # 0, which rounds up.
     exponent = mu * (left + mu / 2)
     taken = np.exp(np.minimum(exponent, 700.0)) * ndtr(-left - mu)
     taken[exponent > 700] = 0.0
@@ -136,10 +135,10 @@ def log_gaussian_deltas(
 ) -> NDArray[np.float64]:
     """Logarithms of the delta of mu-GDP, free of underflow; relative error 3e-9.
 
-    `mu` is in (0, inf), no epsilon is negative.
+    `mu` is in (0, inf), and no epsilon is negative.
     """
     x = epsilons / mu - mu / 2
-    # Beyond -1 a delta may be so small that an absolute error would matter.
+    # Right of -1 a delta may be so small that an absolute error would matter.
     right = np.maximum(x, -1.0)
     with np.errstate(divide="ignore"):
         late = (
@@ -152,9 +151,9 @@ def log_gaussian_deltas(
 
 
 def smallest(accept: Callable[[float], bool], low: float) -> float:
-    """A point accepted, at most 1 + 1e-7 times one that is not, or `low` itself.
+    """An accepted point, at most 1 + 1e-7 times a rejected point, or `low` itself.
 
-    `accept` must hold at every point above one where it holds.
+    If `accept` holds at a point, it must hold at every larger point.
     """
     if accept(low):
         return low
@@ -173,7 +172,7 @@ def smallest(accept: Callable[[float], bool], low: float) -> float:
 
 
 def _boundary(accept: Callable[[float], bool], low: float, high: float) -> float:
-    """Largest point accepted, in logarithmic steps; `accept` must hold at `low`."""
+    """Largest accepted point, by logarithmic steps; `accept` must hold at `low`."""
     while high / low > 1 + _MARGIN / 4:
         middle = math.sqrt(low) * math.sqrt(high)  # a product may overflow
         if accept(middle):
@@ -239,7 +238,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     low = min(mu * mu, 1.0)
     while not too_small(low):
         low /= 2
-        if low < 1e-300:  # delta sits at its value for epsilon = 0
+        if low < 1e-300:  # delta equals its value for epsilon = 0
             return low
     high = max(mu * mu, 1.0)
     while too_small(high):
@@ -248,7 +247,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def mu_pure_epsilon(mu: float) -> float:
-    """Largest epsilon such that `pure_mu` of it is at most `mu`, rounded down."""
+    """Largest epsilon whose `pure_mu` is at most `mu`, rounded down."""
     epsilon = float(log_ndtr(mu / 2) - log_ndtr(-mu / 2))
     if epsilon > 700:
         epsilon = max(700.0, mu**2 / 8)
@@ -267,14 +266,13 @@ def pure_mu(epsilon: float) -> float:
         return math.inf
     if epsilon > 700:  # the kink underflows; Phi^-1(p) >= -sqrt(-2 log p)
         return 2 * math.sqrt(2 * epsilon) * (1 + _MARGIN)
-    if epsilon < 1:  # 1 / (1 + exp(epsilon)) would lose what differs from 1/2
+    if epsilon < 1:  # 1 / (1 + exp(epsilon)) would lose its difference from 1/2
         root = float(erfinv(math.tanh(epsilon / 2)))
         return 2 * math.sqrt(2) * root * (1 + _MARGIN)
     return float(-2 * ndtri(1 / (1 + math.exp(epsilon)))) * (1 + _MARGIN)
 
 
-# ------------------------------------------------------------------------------------
-# What a secret batch of the records is worth, where an exact law is known
+# ------------------------------------------------------ Amplification by a secret batch
 
 
 # Above this the exponential is taken out of the logarithm, before it overflows.
@@ -284,7 +282,7 @@ _AMPLIFICATION_ERROR = 1e-12
 
 
 def batch_epsilon(epsilon: float, rate: float) -> float:
-    """Epsilon of an epsilon-DP release of a batch that stays secret.
+    """Epsilon of an epsilon-DP release about a secret batch.
 
     ``log(1 + rate (exp(epsilon) - 1))`` for a batch of a fixed size, drawn afresh and
     uniformly without replacement ([1]_, theorem 9). Exact: some releases attain it.
@@ -292,9 +290,10 @@ def batch_epsilon(epsilon: float, rate: float) -> float:
     Parameters
     ----------
     epsilon : float in (0, inf)
-        Of the release, for the exchange of **one record of the batch for any other**;
-        also where data sets are neighbours by a missing record, since another record
-        takes its place in the batch (``docs/proofs/nesterov.md``, Lemma 3).
+        Epsilon of the release, for the exchange of **one record of the batch for any
+        other**, also if neighbouring data sets differ by a missing record, since
+        another record takes its place in the batch (``docs/proofs/nesterov.md``,
+        Lemma 3).
     rate : float in (0, 1]
         Size of the batch over the number of records, both public.
 

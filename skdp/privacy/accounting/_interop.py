@@ -22,20 +22,22 @@ if TYPE_CHECKING:
     from dp_accounting import DpEvent, NeighboringRelation
 
 
-# -------------------- Events of dp-accounting, to and from, where the relations agree
-# A ``DpEvent`` names no relation of neighbours; whoever passes one on must. Of
-# dp-accounting's three, REPLACE_SPECIAL is zero_out and REPLACE_ONE is replace_one.
+# ------------------------------------------------- Conversion to and from dp-accounting
+# A ``DpEvent`` names no relation of neighbours; whoever passes one on must name it. Of
+# dp-accounting's three relations, REPLACE_SPECIAL is zero_out and REPLACE_ONE is
+# replace_one.
 #
-# What a noise multiplier is differs. There it is the standard deviation over the
-# largest norm of one record's contribution. Here, but for samples, it is that over the
-# sensitivity, which under replace_one is up to twice the norm: :math:`|v - v'| \le 2C`.
-# So under replace_one a multiplier there is twice the one here; for samples, whose
-# multiplier is that of zero_out under both relations, they are equal.
+# The noise multiplier has another meaning. In dp-accounting it is the standard
+# deviation over the largest norm of one record's contribution. In skdp, except for
+# samples, it is the standard deviation over the sensitivity, which under replace_one is
+# up to twice the norm: :math:`|v - v'| \le 2C`. So under replace_one the multiplier of
+# dp-accounting is twice the multiplier of skdp. For samples, whose multiplier is that
+# of zero_out under both relations, they are equal.
 
 
 _RELATIONS = {"REPLACE_SPECIAL": "zero_out", "REPLACE_ONE": "replace_one"}
 _RELATION_NAMES = {ours: theirs for theirs, ours in _RELATIONS.items()}
-# Largest norm of a contribution, over it the sensitivity.
+# The sensitivity over the largest norm of a contribution.
 _SENSITIVITIES: dict[str, float] = {"zero_out": 1.0, "replace_one": 2.0}
 _NOISES: dict[str, type[GaussianEvent] | type[LaplaceEvent]] = {
     "GaussianDpEvent": GaussianEvent,
@@ -50,15 +52,15 @@ def to_dp_event(event: Event, *, adjacency: str) -> tuple[DpEvent, NeighboringRe
     Parameters
     ----------
     event : Event
-        Gaussian and Laplace noise, Poisson samples with Gaussian noise, what is not
-        private, and compositions of these.
+        Gaussian and Laplace noise, Poisson samples with Gaussian noise, non-private
+        releases, and compositions of these.
     adjacency : {"replace_one", "zero_out"}
         The relation for which the event was declared.
 
     Returns
     -------
     DpEvent, NeighboringRelation
-        Pass both on: under another relation the event says too little.
+        Pass both on: under another relation the event promises too little.
 
     Raises
     ------
@@ -96,20 +98,20 @@ def from_dp_event(
         Gaussian one, ``NoOpDpEvent``, ``NonPrivateDpEvent``, ``ComposedDpEvent`` or
         ``SelfComposedDpEvent``.
     relation : NeighboringRelation
-        The one its mechanisms were declared for: REPLACE_SPECIAL, its special record
-        being one that contributes exactly 0, or REPLACE_ONE. The number of records
+        The relation for which its mechanisms were declared: REPLACE_SPECIAL, whose
+        special record must contribute exactly 0, or REPLACE_ONE. The number of records
         must be public. The event does not name its relation, so nothing can check it.
 
     Returns
     -------
     Event, {"zero_out", "replace_one"}
-        Pass both to `BudgetLedger.commit`, which refuses another adjacency than its
-        own.
+        Pass both to `BudgetLedger.commit`, which refuses any other adjacency than the
+        ledger's.
 
     Raises
     ------
     ValueError
-        If the relation is another one, or skdp has no such event.
+        If the relation is a different one, or skdp has no such event.
 
     Examples
     --------
@@ -211,14 +213,14 @@ def _unknown(name: str) -> ValueError:
     )
 
 
-# ---------------------- Costs in OpenDP's terms, to and from, where the metrics agree
-# OpenDP is not needed: what goes either way is a plain dictionary with the names of its
-# metric and measure and the distances. replace_one is its HammingDistance at 1: one row
-# of a table of public size is another one, in the same place. ChangeOneDistance forgets
-# the order of the rows. What is promised under it holds under HammingDistance, and not
-# the other way round. SymmetricDistance and InsertDeleteDistance add and remove rows:
-# the number of rows is not public there. None of them has a null record, so zero_out
-# has no metric there.
+# -------------------------------------------------------- Conversion to and from OpenDP
+# OpenDP need not be installed: both directions use a plain dictionary with the names of
+# OpenDP's metric and measure and the distances. replace_one is HammingDistance at 1: in
+# a table of public size one row is replaced, in the same place. ChangeOneDistance
+# ignores the order of the rows. A promise under ChangeOneDistance also holds under
+# HammingDistance, but not the reverse. SymmetricDistance and InsertDeleteDistance add
+# and remove rows, so the number of rows is not public under them. None of them has a
+# null record, so zero_out has no metric in OpenDP.
 
 
 _METRIC = "HammingDistance"
@@ -226,14 +228,14 @@ _METRICS_READ = (_METRIC, "ChangeOneDistance")
 _PURE, _APPROXIMATE = "MaxDivergence", "Approximate(MaxDivergence)"
 _CONCENTRATED = "ZeroConcentratedDivergence"
 _FIELDS = {"input_metric", "d_in", "output_measure", "d_out"}
-# Above the rounding of the sums that rho is made of.
+# Factor above the rounding of the sums in rho.
 _ROUNDED_UP = 1 + 1e-12
 
 
 def to_opendp(
     event: Event, *, adjacency: str, delta: float | None = None
 ) -> dict[str, Any]:
-    """What an event costs, in OpenDP's terms.
+    """The cost of an event, in OpenDP's terms.
 
     Parameters
     ----------
@@ -241,7 +243,7 @@ def to_opendp(
     adjacency : {"replace_one"}
         The relation for which the event was declared.
     delta : float in [0, 1) or None, default=None
-        Where its epsilon is taken: 0 gives a ``MaxDivergence``, more an
+        Delta at which epsilon is computed: 0 gives a ``MaxDivergence``, more an
         ``Approximate(MaxDivergence)``. None: rho of a ``ZeroConcentratedDivergence``.
 
     Returns
@@ -276,13 +278,14 @@ def to_opendp(
 
 
 def from_opendp(told: dict[str, Any]) -> tuple[Event, Adjacency]:
-    """The event for what OpenDP says that a measurement costs.
+    """The event for the cost of an OpenDP measurement.
 
     Parameters
     ----------
     told : dict
-        Of the form that `to_opendp` gives. Its metric may be ``ChangeOneDistance`` too;
-        its measure not be ``ZeroConcentratedDivergence``, which no event of skdp is.
+        In the form that `to_opendp` returns. Its metric may also be
+        ``ChangeOneDistance``. Its measure must not be ``ZeroConcentratedDivergence``,
+        which has no event in skdp.
 
     Returns
     -------
@@ -292,7 +295,7 @@ def from_opendp(told: dict[str, Any]) -> tuple[Event, Adjacency]:
     Raises
     ------
     ValueError
-        If the metric is not one of the two at 1, or the measure is another one.
+        If the metric is neither of the two at distance 1, or the measure is another.
 
     Examples
     --------
@@ -328,7 +331,7 @@ def _distance(event: Event, delta: float | None) -> tuple[str, Any]:
 
 
 def _rho(event: Event) -> float:
-    """Half the square of mu: what is no harder to tell apart than two Gaussians."""
+    """Half the square of mu: as hard to distinguish as two Gaussians, or harder."""
     rho = event.gdp_mu_squared / 2 * _ROUNDED_UP
     if math.isfinite(rho):
         return rho

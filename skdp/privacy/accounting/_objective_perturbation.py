@@ -1,25 +1,25 @@
 """The privacy loss of objective perturbation, bounded by one random variable.
 
-Minimising a strongly convex objective plus a Gaussian linear term has, in both
-orders of a pair of neighbours, a privacy loss stochastically at most
+Minimising a strongly convex objective plus a Gaussian linear term has, in both orders
+of a pair of neighbours, a privacy loss that is stochastically at most
 
     Z = shift + max(0, G_1, ..., G_corners, H_1, ..., H_half),
 
-G_i ~ N(mu^2/2, mu^2), H_j ~ N(mu^2/8, mu^2/4), however they depend on each other
-(``docs/proofs/objective_perturbation.md``). A loss that is a sum over `outputs` has
-their sum of such maxima, each with a mu / sqrt(outputs) of its own; those are
-independent of each other. With one corner and a bound `curvature`
-= kappa on the change of curvature, a record's loss is also at most
+G_i ~ N(mu^2/2, mu^2), H_j ~ N(mu^2/8, mu^2/4), with any dependence between them
+(``docs/proofs/objective_perturbation.md``). A loss that is a sum over `outputs` has a
+sum of such maxima, one for each output, with parameter mu / sqrt(outputs); these maxima
+are independent of each other. With one corner and a bound `curvature` = kappa on the
+change of curvature, a record's loss is also at most
 
     Z' = max over r in [0, 1] of kappa r (1 - r) + r m N + r^2 m^2 / 2,  m <= mu,
 
-N ~ N(0, 1). Replaced by its tangent at r0, the curvature costs s0 = kappa r0^2 where
-r = 0 and s1 = kappa (1 - r0)^2 where r = 1, so that P(loss > t) <= P(s1 + G_1 > t) for
-t >= s0; two half corners, those of an exchange, stand at s1 + H_1 and s0 + H_2. Every
-r0 gives a bound, and the least of them counts. All are *upper bound variables*: only
-their upper tails, sums of independent ones, and E[(1 - exp(epsilon - Z))_+] mean
-anything (``docs/proofs/accounting.md``). They must never be inverted or tilted into
-the loss of the other order.
+N ~ N(0, 1). Replaced by its tangent at r0, the curvature costs s0 = kappa r0^2 at r = 0
+and s1 = kappa (1 - r0)^2 at r = 1, so that P(loss > t) <= P(s1 + G_1 > t) for t >= s0.
+The two half corners of an exchange are at s1 + H_1 and s0 + H_2. Every r0 gives a
+bound, and the least of them counts. All are *upper bound variables*: only their upper
+tails, sums of independent ones, and E[(1 - exp(epsilon - Z))_+] have a meaning
+(``docs/proofs/accounting.md``). They must never be inverted or tilted into the loss of
+the other order.
 """
 
 from __future__ import annotations
@@ -42,30 +42,30 @@ from skdp.privacy.accounting._gaussian import (
 
 Array = NDArray[np.float64]
 
-# Cells of the upper sums. Each costs at most 25 / _CELLS of delta, a tenth of that or
-# less of the noise multiplier.
+# Cells of the upper sums. The grid costs at most 25 / _CELLS of delta, and at most a
+# tenth of that of the noise multiplier.
 _CELLS = 2048
 # Decades (base e) of the loss that an upper sum resolves; the rest is charged in full.
 _REACH = 25.0
 # Standard deviations of a Gaussian part beyond which its tail is charged in full.
 _TAIL = 16.0
-# Relative step of the grid on which a dominating mu is sought, and the least distance
-# of that mu from the mechanism's own.
+# Relative step of the grid in the search for a dominating mu, and the least relative
+# excess of that mu over the mechanism's mu.
 _STEP = 5e-4
 _LEAST_EXCESS = 1e-4
-# Bound on the relative rounding error of such sums and of the logarithms below.
+# Bound on the relative rounding error of upper sums and of the logarithms below.
 _SUM_ERROR = 1e-8
-# Tangents of the curvature, by how far the tails of one of two records lag behind the
-# tail of both, in units of mu: one of them gives at most 1.3 times the least bound.
+# Tangents of the curvature, by the lag in units of mu of the tails of one of two
+# records behind the tail of both: one of them gives at most 1.3 times the least bound.
 _LAGS = (0.0, 0.3, 0.7)
-# Shares of mu^2 that the sum over several outputs is told apart by.
+# Number of shares of mu^2 that the sum over several outputs distinguishes.
 _MOST_TERMS = 128
-# Beyond this kappa / mu a tangent would lose digits and is not taken; no budget comes
+# Above this kappa / mu a tangent would lose digits and is not used; no budget comes
 # near it.
 _MOST_KAPPA = 1e6
 # A smaller change of curvature is charged as this one.
 _LEAST_CURVATURE = 1e-100
-# A delta nearer to 1 than this is not told from 1.
+# A delta closer to 1 than this is not distinguished from 1.
 _RESOLVED = 1e-7
 
 
@@ -73,11 +73,11 @@ _RESOLVED = 1e-7
 class ObjectiveLoss:
     """The bound on the privacy loss, in both orders.
 
-    `mu` is the sensitivity of the gradient sum over the sigma of the linear term,
-    `shift` a bound on the logarithm of the ratio of Jacobian determinants. `corners`
-    and `half_corners` variables of parameter mu, and of mu/2, stand in the maximum.
-    `curvature` is kappa, if the second bound holds: of one record, or of an exchange.
-    Of several `outputs` each has the corners, and `mu` is that of all together.
+    `mu` is the sensitivity of the gradient sum over the sigma of the linear term, and
+    `shift` a bound on the logarithm of the ratio of Jacobian determinants. The maximum
+    is over `corners` variables of parameter mu and `half_corners` of parameter mu/2.
+    `curvature` is kappa, if the second bound holds: for one record, or for an exchange.
+    Each of several `outputs` has the corners, and `mu` is that of all outputs together.
     """
 
     mu: float
@@ -97,13 +97,12 @@ class ObjectiveLoss:
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
         """Bound on the delta of the mechanism and a mu-GDP mechanism together.
 
-        `mu` is that of everything else that is released, for example of an output
-        noise.
+        `mu` is that of every other release, for example of an output noise.
         """
         bounds = [1.0, self._union_delta(epsilon, mu)]
         if self._is_late(epsilon):
             bounds.append(self._late_delta(epsilon, mu))
-        # With nothing beside it, these may use up all that `survival` says.
+        # Without another mechanism, these bounds use everything in `survival`.
         is_exact = self.curvature is None or self._is_late(epsilon)
         if mu > 0 or not is_exact:
             bounds.append(self._upper_sum(epsilon, mu))
@@ -129,7 +128,7 @@ class ObjectiveLoss:
     def _tangents(self, t: Array) -> Iterator[tuple[Array, Array]]:
         """Costs (s0, s1) of the curvature at r = 0 and r = 1, chosen for each t.
 
-        Both t - s0 and t - s1 grow with t, so that bounds made of them fall.
+        Both t - s0 and t - s1 grow with t, so bounds from them fall with t.
         """
         kappa = max(self.curvature or 0.0, _LEAST_CURVATURE)
         if kappa > _MOST_KAPPA * self.mu:
@@ -147,7 +146,7 @@ class ObjectiveLoss:
 
     @property
     def _late_from(self) -> float:
-        """From here on the curvature of one record, alone, costs nothing."""
+        """From this loss on, the curvature costs nothing, for one record alone."""
         return self.curvature or 0.0
 
     def _is_late(self, epsilon: float) -> bool:
@@ -156,7 +155,7 @@ class ObjectiveLoss:
 
     @property
     def _terms(self) -> tuple[tuple[float, float], ...]:
-        """Gaussian variables of the union, how many and of which parameter."""
+        """Gaussian variables of the union: their number and parameter."""
         if self.outputs > 1:
             counts = _output_counts(self.outputs, self.half_corners > 0)
             return tuple((n, self.mu * math.sqrt(share)) for n, share in counts)
@@ -169,7 +168,7 @@ class ObjectiveLoss:
 
     @cached_property
     def _certain(self) -> float:
-        """Below this point the union bound is 1, that is, it says nothing."""
+        """Below this point the union bound is 1, and so carries no information."""
 
         def is_informative(t: float) -> bool:
             return float(self._union(np.asarray(t))) <= 1
@@ -179,7 +178,7 @@ class ObjectiveLoss:
         return self.shift + smallest(is_informative, 1e-3 * self.mu)
 
     def _union_delta(self, epsilon: float, mu: float) -> float:
-        """The positive part of a maximum is at most the sum of the positive parts."""
+        """Delta of the union: a maximum's positive part is at most the parts' sum."""
         if mu == 0:
             return self._union_alone(epsilon)
         left = epsilon - self.shift
@@ -194,18 +193,18 @@ class ObjectiveLoss:
         late = math.fsum(n * gaussian_delta(m, start) for n, m in self._terms)
         if epsilon >= certain:
             return late
-        # The loss is taken to be at least `certain`.
+        # The loss is assumed to be at least `certain`.
         gap = epsilon - certain
         return -math.expm1(gap) + math.exp(gap) * min(1.0, late)
 
     def _late_delta(self, epsilon: float, mu: float) -> float:
-        """Without a shift where the curvature costs nothing, all lost elsewhere."""
+        """Delta without a shift; the other mechanism's losses above the gap in full."""
         gap = epsilon - self._late_from
         missed = float(ndtr(mu / 2 - gap / mu)) * (1 + _SUM_ERROR) if mu > 0 else 0.0
         return gaussian_delta(math.hypot(self.mu, mu), epsilon) + missed
 
     def _upper_sum(self, epsilon: float, mu: float) -> float:
-        """E[g(epsilon - Z)], g the profile of mu-GDP, with Z rounded up to a grid."""
+        """E[g(epsilon - Z)]; g is the profile of mu-GDP, Z is rounded up to a grid."""
         start = max(0.0, epsilon - mu * (mu / 2 + _TAIL))
         t = np.concatenate(([0.0], np.linspace(start, self._end(epsilon), _CELLS)))
         # Rounding errors must not make the increasing function g(epsilon - t) fall.
@@ -214,7 +213,7 @@ class ObjectiveLoss:
         return float(g[0] + terms.sum()) * (1 + _SUM_ERROR)
 
     def _end(self, epsilon: float) -> float:
-        """Beyond this the loss matters less than exp(-_REACH) of what lies below."""
+        """Losses beyond this matter less than exp(-_REACH) of the losses below it."""
         survives = float(self.survival(np.asarray(epsilon))) * math.exp(-_REACH)
         share = max(survives / self._n_terms, 1e-300)
         quantile = self.mu * (self.mu / 2 - float(ndtri(share)))
@@ -238,7 +237,7 @@ class ObjectiveLoss:
     def _curved_log_deltas(self, epsilons: Array) -> Array:
         """The least of the tangents' bounds; below kappa, the integral of `survival`.
 
-        That is of exp(epsilon - t) P(loss > t), summed from kappa down.
+        The integrand is exp(epsilon - t) P(loss > t), summed from kappa down.
         """
         late_from = self._late_from
         bound = self._tangent_log_deltas(epsilons)
@@ -271,9 +270,9 @@ class ObjectiveLoss:
 def _output_counts(outputs: int, is_exchange: bool) -> tuple[tuple[float, float], ...]:
     """Weights of the choices of corners in all outputs, by share of the largest mu^2.
 
-    i outputs at the corner of both records, j at one of the two of either and l at 0,
-    which each output is with probability 1/2 at most: outputs! / (i! j! l!) 2^j 2^-l,
-    of a share (i + j/4) / outputs. Without an exchange j is 0.
+    i outputs are at the corner of both records, j at a half corner and l at 0, where
+    each output is with probability at most 1/2. The weight is outputs! / (i! j! l!) 2^j
+    2^-l, for the share (i + j/4) / outputs. Without an exchange j is 0.
     """
     quarters = [0] * (4 * outputs + 1)
     for i in range(outputs + 1):
@@ -294,9 +293,9 @@ def _output_counts(outputs: int, is_exchange: bool) -> tuple[tuple[float, float]
 def dominating_mu(loss: ObjectiveLoss) -> float:
     """The smallest mu, rounded up, for which the mechanism is mu-GDP.
 
-    Sought on a grid [0, end]; between two points delta is at most its value at the
-    left one, and the Gaussian's at least its value at the right one. Beyond `end`
-    the Gaussian wins by ``_tail_is_dominated``.
+    The search uses a grid [0, end]. Between two points the mechanism's delta is at most
+    its value at the left point, and the Gaussian's delta at least its value at the
+    right point. Beyond `end` the Gaussian's is larger by ``_tail_is_dominated``.
     """
     at_zero = loss.delta(0.0)
     if at_zero >= 1 - _RESOLVED:

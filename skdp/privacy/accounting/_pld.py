@@ -1,12 +1,12 @@
-"""Composition by privacy-loss distributions: the only door to `dp-accounting`.
+"""Composition by privacy-loss distributions: the only module with `dp-accounting`.
 
 The library rounds privacy losses to a grid so that every hockey-stick divergence is
-bounded from above [1]_, and convolves by Fourier transform. What it leaves open is
-decided here:
+bounded from above [1]_, and convolves by Fourier transform. This module decides what
+the library leaves open:
 
 - Its noise multiplier means sigma / contribution or sigma / sensitivity, depending on
   the accountant and the relation. Here a multiplier is sigma / sensitivity under the
-  relation that stands beside the event, so each pair is built with sensitivity 1 and
+  relation that is stored beside the event, so each pair is built with sensitivity 1 and
   without naming a relation.
 - It has no event for an (epsilon, delta) black box, nor for objective perturbation;
   they are built from their profiles. Its records name modules to import, and are
@@ -14,13 +14,13 @@ decided here:
 - A grid that is coarse beside the loss of one step is worse than a Renyi bound;
   `_interval` chooses it from public facts.
 - Fourier transforms lose about a unit of rounding per step; it is added to delta. For
-  a delta as small as that, Renyi divergences bound the cost, with the same multiplier
-  and relation.
+  a delta as small as this loss, Renyi divergences bound the cost, with the same
+  multiplier and relation.
 
 Poisson sampling is exact under zero_out: a record against the null record is the
 pair of add and remove. Under replace_one the guarantee of the whole composition
-follows by two steps, to the null record and from it, each in its own order and with
-its own share of epsilon (``docs/proofs/accounting.md``).
+follows by two steps, to the null record and from it, each with the profile of its order
+and with its share of epsilon (``docs/proofs/accounting.md``).
 
 References
 ----------
@@ -62,20 +62,20 @@ if TYPE_CHECKING:
 # the excess noise stays below 0.05 %.
 _STEP_SHARE = 0.05
 _WHOLE_SHARE = 0.01
-# Rounding of a Fourier transform and its power, per step, beside delta.
+# Rounding of a Fourier transform and its power, per step, added to delta.
 _ROUNDING = 2.0**-50
-# mu^2, per step, of one more Gaussian mechanism that stands for what the divergence of
-# order alpha >= 1.1 loses in rounding: 1e-14 alpha / (alpha - 1), many units.
+# mu^2, per step, of an additional Gaussian mechanism that covers the rounding of the
+# divergence of order alpha >= 1.1: 1e-14 alpha / (alpha - 1), many units.
 _RENYI_ROUNDING = 2e-13
 # Mass that each convolution may move to infinity, as a share of delta.
 _TRUNCATED = 1e-6
 _MOST_CELLS = 2**19
 # Losses of this size are not composed: exponentials overflow, and nothing is private.
 _MOST_LOSS = 500.0
-# Where epsilon is divided between the two steps of an exchange: points tried, how often
-# the best of them is looked at more closely, and by how much.
+# Search for the division of epsilon between the two steps of an exchange: points,
+# number of refinements around the best point, and their factor.
 _POINTS, _LOOKS, _CLOSER = 33, 3, 0.1
-# How far from one half the division is sought, in standard deviations of the loss.
+# The division is sought within this many standard deviations of the loss around 1/2.
 _AROUND = 4.0
 # Bound on the relative rounding error of sums over a grid of losses; added to round up.
 _SUM_ERROR = 1e-9
@@ -87,13 +87,13 @@ Profile = Callable[[Array], Array]
 def pld_epsilon(leaves: Iterable[Event], delta: float) -> float:
     """Epsilon of the adaptive composition of some events, never too small.
 
-    Poisson events are all of one adjacency, and delta is 0 or in [1e-50, 1).
+    All Poisson events have one adjacency, and delta is 0 or in [1e-50, 1).
 
     Returns
     -------
     float in [0, inf]
-        Looser, by Renyi divergences, where delta is below what transforms resolve, and
-        inf if that is impossible too or the cost is in the hundreds.
+        Looser, by Renyi divergences, where delta is below the rounding of transforms;
+        inf if these fail too or the cost is in the hundreds.
     """
     events = tuple(leaves)
     # A standard deviation s of the loss costs an epsilon of at least about s^2 / 2.
@@ -124,14 +124,14 @@ def _epsilon(events: tuple[Event, ...], delta: float) -> float:
         return _renyi_bound(events)(delta)
     epsilon = float(_compose(events, left).get_epsilon_for_delta(left))
     if any(isinstance(event, BoundedRangeEvent) for event in events):
-        # No one pair of distributions is the worst for every order of divergence: of
-        # many selections the Renyi bound may be the better.
+        # No single pair of distributions is the worst for every order of divergence:
+        # with many selections the Renyi bound may be smaller.
         return min(epsilon, _renyi_bound(events)(delta))
     return epsilon
 
 
 def _group_epsilon(events: tuple[Event, ...], delta: float) -> float:
-    """Two steps of group privacy, from a record to the null record and to another."""
+    """Group privacy in two steps, from a record to the null record to another."""
     if delta <= 8 * _rounding(events):
         return _coarse_group_epsilon(events, delta)
     profile = _exchange(events, delta)
@@ -140,7 +140,7 @@ def _group_epsilon(events: tuple[Event, ...], delta: float) -> float:
         return float(profile(np.array([epsilon]))[0]) <= delta
 
     found = 0.0 if is_enough(0.0) else smallest(is_enough, 1e-6)
-    # The share that is left for so large an epsilon may be below what rounding takes.
+    # With such a large epsilon, the remaining share may be below the rounding.
     return found if found < _MOST_LOSS else _coarse_group_epsilon(events, delta)
 
 
@@ -152,13 +152,13 @@ def _coarse_group_epsilon(events: tuple[Event, ...], delta: float) -> float:
 def pld_profile(leaves: Iterable[Event], delta: float) -> Profile | None:
     """Delta at any epsilon of 0 or more, in both orders; never too small.
 
-    `leaves` are as for `pld_epsilon`, and all or none of them Poisson events under
-    replace_one; `delta` is in [1e-50, 1) and says how small a delta matters.
+    `leaves` are as for `pld_epsilon`, and all or none of them are Poisson events under
+    replace_one. `delta`, in [1e-50, 1), is the smallest delta that matters.
 
     Returns
     -------
     callable or None
-        Maps an array to an array; None where transforms resolve no such delta, or the
+        Maps an array to an array; None if transforms cannot resolve this delta, or the
         cost is in the hundreds.
     """
     events = tuple(leaves)
@@ -180,7 +180,7 @@ def pld_profile(leaves: Iterable[Event], delta: float) -> Profile | None:
 
 
 def _exchange(events: tuple[Event, ...], delta: float) -> Profile:
-    """The profile of one record exchanged for another, by way of the null record.
+    """The profile of an exchange of two records, by way of the null record.
 
     P <= e^a P0 + r(a) and P0 <= e^(e - a) P' + s(e - a) for every real a, so that
     r(a) + e^a s(e - a) is a delta at e. The least over some a is taken.
@@ -229,7 +229,7 @@ class _HockeyStick:
 
 
 def _sums_from(values: Array) -> Array:
-    """Sums of all values from each place on; 0 at the place behind the last."""
+    """Sums of all values from each index to the end, and a final 0."""
     return np.append(np.cumsum(values[::-1])[::-1], 0.0)
 
 
@@ -242,8 +242,8 @@ def _orders(events: tuple[Event, ...], delta: float) -> tuple[Profile, Profile]:
 def _fixed_point(bound: Callable[[float], float], delta: float) -> float:
     """An e with ``bound(delta / (1 + exp(e))) <= e``, hardly above the least one.
 
-    `bound` falls with delta: what is bounded for the share of a larger e is also
-    bounded for its own.
+    `bound` falls with delta, so the bound at the share of a larger e also holds at the
+    share of a smaller e.
     """
     epsilon = bound(delta / 2)
     while True:
@@ -254,7 +254,7 @@ def _fixed_point(bound: Callable[[float], float], delta: float) -> float:
 
 
 class _NoWarningsFrom(logging.Filter):
-    """Lets one thread's records pass only above the level of warnings."""
+    """Drops one thread's log records up to the level of warnings."""
 
     def __init__(self, thread: int) -> None:
         super().__init__()
@@ -266,7 +266,7 @@ class _NoWarningsFrom(logging.Filter):
 
 @contextmanager
 def _quiet_library() -> Iterator[None]:
-    """No word of the orders that the library leaves out: fewer are valid as well."""
+    """Silence the library about orders that it leaves out: fewer are valid as well."""
     import absl.logging
 
     logger = absl.logging.get_absl_logger()
@@ -280,7 +280,7 @@ def _quiet_library() -> Iterator[None]:
 
 @_quiet_library()
 def _renyi_bound(events: tuple[Event, ...]) -> Callable[[float], float]:
-    """Epsilon given any delta, looser; inf if an event has no Renyi curve."""
+    """A looser epsilon for any delta; inf if an event has no Renyi curve."""
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -288,7 +288,7 @@ def _renyi_bound(events: tuple[Event, ...]) -> Callable[[float], float]:
     steps, mu_squared = 0, 0.0  # unsampled: sampling never costs more
     for event in events:
         if isinstance(event, BoundedRangeEvent):
-            # zCDP of epsilon^2 / 8: a loss within an interval of that length.
+            # zCDP of epsilon^2 / 8: the loss lies in an interval of length epsilon.
             accountant.compose(dp_event.ZCDpEvent(event.epsilon**2 / 8), event.count)
             steps += event.count
             mu_squared += event.gdp_mu_squared
@@ -320,22 +320,22 @@ def _rounding(events: tuple[Event, ...]) -> float:
 
 
 def loss_variance(event: Event) -> float:
-    """About the variance of the privacy loss of a whole event; only a scale."""
+    """Approximate variance of the privacy loss of an event; used as a scale only."""
     return getattr(event, "count", 1) * _KINDS[type(event)][0](event)
 
 
 def _interval(events: tuple[Event, ...]) -> float:
-    """The grid: fine beside the loss of a step and beside that of the whole."""
+    """The grid's step: small beside the loss of one step and of the whole."""
     steps = sum(getattr(event, "count", 1) for event in events)
     whole = math.sqrt(math.fsum(map(loss_variance, events)))
     wanted = whole * min(_STEP_SHARE / math.sqrt(steps), _WHOLE_SHARE)
-    # Coarser is never unsafe, and the grid has to fit into memory.
+    # A coarser grid is never unsafe, and the grid must fit into memory.
     reach = max(20 * whole, *(_reach(event) for event in events))
     return max(wanted, reach / _MOST_CELLS)
 
 
 def _reach(event: Any) -> float:
-    """About the largest loss of one step that matters."""
+    """Approximate largest loss of one step that matters."""
     if hasattr(event, "epsilon"):
         return float(event.epsilon)
     mu = 1 / float(event.noise_multiplier)
@@ -358,7 +358,7 @@ def _compose(events: tuple[Event, ...], delta: float) -> PrivacyLossDistribution
 
 @cache
 def _library() -> Any:
-    """`dp_accounting`'s distributions, imported when they are first needed."""
+    """`dp_accounting`'s distributions, imported at their first use."""
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     return pld_pmf, privacy_loss_distribution
@@ -402,8 +402,8 @@ def _bounded_range(event: BoundedRangeEvent, interval: float, truncated: float) 
     epsilon = event.epsilon
     reach = math.ceil(epsilon / interval)
     grid = np.arange(-reach, reach + 1)
-    # The lowest place may be below -epsilon, where the profile is 1 - exp(e): with less
-    # there the second distribution would have more than all of its mass.
+    # The lowest point may be below -epsilon, where the profile is 1 - exp(e). A smaller
+    # value there would give the second distribution a mass above 1.
     e = np.minimum(grid * interval, epsilon)
     above = np.minimum(np.abs(e), epsilon)
     # (exp(epsilon/2) - exp(|e|/2))^2 / (exp(epsilon) - 1) without overflow.

@@ -1,9 +1,9 @@
 """The cost of releasing the best of a random number of trials.
 
-A mechanism Q, whose output carries a score, is run K times independently, and the
-output of the highest score is released (the first among equals; nothing if K = 0). K
-is drawn from a public law and kept secret. With w(u) = E[K (1 - u)^(K - 1)] and u(y)
-the probability that Q gives better than y, the release has the density w(u(y)) with
+A mechanism Q, whose output has a score, is run K times independently, and the output of
+the highest score is released (the first among equals; nothing if K = 0). K is drawn
+from a public law and kept secret. With w(u) = E[K (1 - u)^(K - 1)] and u(y) the
+probability that Q gives better than y, the release has the density w(u(y)) with
 respect to Q. If Q'(E) <= g(Q(E)) for all events E and neighbouring data, then
 
     delta(epsilon) <= sum_j a_j delta_Q(epsilon + log z_j),
@@ -44,14 +44,14 @@ _WEIGHT = 2**52
 _REACH, _CELLS = 9.0, 10_000
 # Bound on the relative rounding error of w; charged.
 _FORMULA_ERROR = 1e-10
-# What scipy's ndtr may be off near 1, charged where 1 - u matters.
+# Error of scipy's ndtr near 1, charged where 1 - u matters.
 _NEAR_ONE = 2.0**-52
 # Bound on the relative error of ndtr, charged on differences.
 _TAIL_ERROR = 2.0**-40
 MOST_TRIALS = 10_000
-# How far, relative to epsilon, a pure bound may lie above what is attained.
+# Largest relative excess over epsilon of a pure bound above the attained value.
 _PURE_EXCESS = 1e-3
-# Cells after which a valid bound is taken as it is.
+# With this many cells a valid bound is accepted as it is.
 _MOST_CELLS = 100_000
 
 
@@ -67,7 +67,7 @@ class TrialCount:
         1, logarithmic for 0), gamma following from `mean`; "poisson": Poisson, with
         K = 0 possible.
     mean : float in (1, 1e4], or (0, 1e4] for Poisson
-        Of the law before it is cut off.
+        Mean of the law before truncation.
     most : int in [1, 10000]
         The law is conditioned on K <= most.
     shape : float in [-0.9, 10], default=1.0
@@ -148,10 +148,10 @@ def _density(trials: TrialCount, below: FloatArray, order: int = 0) -> FloatArra
 
 @dataclass(frozen=True)
 class _Cells:
-    """Cells that cover all u in [0, 1], u = Phi(place), and what is known of w there.
+    """Cells that cover all u in [0, 1], u = Phi(place), with bounds on w.
 
-    `lower` and `upper` are the places of their ends; `highest`, `lowest` and `steepest`
-    bound w from above and below, and -w' from above.
+    `lower` and `upper` are the places of their ends; `highest` and `lowest` bound w
+    from above and below, and `steepest` bounds -w' from above.
     """
 
     lower: FloatArray
@@ -191,7 +191,7 @@ def _envelope(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     order = np.lexsort((b, a))
     for slope, offset in zip(a[order].tolist(), b[order].tolist(), strict=True):
         if slope == slopes[-1]:
-            continue  # the same slope with a smaller offset came before
+            continue  # a line with the same slope and a smaller offset came before
         kink = (offset - offsets[-1]) / (slope - slopes[-1])
         while len(slopes) > 1 and kink <= kinks[-1]:
             del slopes[-1], offsets[-1], kinks[-1]
@@ -212,10 +212,10 @@ def _gaussian_envelope(trials: TrialCount, mu: float) -> tuple[FloatArray, Float
 def _lines(trials: TrialCount, mu: float) -> tuple[FloatArray, FloatArray]:
     """Slopes a and offsets b of lines a z - b whose maximum is above G.
 
-    In a cell w(u) <= highest and w(g(u)) >= least give one line. Where mu is small, as
-    wide a cell as a step of mu says nothing of w(u) - w(g(u)); but w(g(u)) is also at
-    least w(u) - fall, so that G is at most w(u) (z - 1) + fall: a line on either side
-    of z = 1. Whichever is zero up to a larger z is taken.
+    In a cell w(u) <= highest and w(g(u)) >= least give one line. If mu is small, a cell
+    as wide as a step of mu gives no information on w(u) - w(g(u)). But w(g(u)) is also
+    at least w(u) - fall, so G is at most w(u) (z - 1) + fall: a line on either side of
+    z = 1. The line that is zero up to a larger z is used.
     """
     cells = _cells(trials)
     least = _lowest(trials, ndtr(-(cells.upper + mu)))
@@ -230,8 +230,8 @@ def _lines(trials: TrialCount, mu: float) -> tuple[FloatArray, FloatArray]:
 def _largest_fall(trials: TrialCount, cells: _Cells, mu: float) -> FloatArray:
     """Largest w(u) - w(g(u)) in each cell, rounded up.
 
-    -w' is convex, so that the trapezoid is above its integral from u to g(u); it falls,
-    so that both of its sides are longest at the cell's lower end.
+    -w' is convex, so the trapezoid is above its integral from u to g(u); -w' falls, so
+    both sides of the trapezoid are longest at the cell's lower end.
     """
     steepest = cells.steepest + _highest(trials, ndtr(-(cells.lower + mu)), order=1)
     return steepest / 2 * _longest_way(cells, mu) * (1 + _FORMULA_ERROR)
@@ -240,7 +240,7 @@ def _largest_fall(trials: TrialCount, cells: _Cells, mu: float) -> FloatArray:
 def _longest_way(cells: _Cells, mu: float) -> FloatArray:
     """Largest g(u) - u in each cell: Phi(t + mu) - Phi(t), rounded up; top at -mu/2."""
     start = np.clip(-mu / 2, cells.lower, cells.upper)
-    side = np.where(start > -mu / 2, -1.0, 1.0)  # from the tail that is thinner
+    side = np.where(start > -mu / 2, -1.0, 1.0)  # from the thinner tail
     ends = ndtr(side * start), ndtr(side * (start + mu))
     return np.asarray(np.abs(ends[1] - ends[0]) + _TAIL_ERROR * (ends[0] + ends[1]))
 
@@ -252,7 +252,7 @@ def selection_delta(trials: TrialCount, mu: float, epsilon: float) -> float:
     return min(1.0, float(increments @ deltas) * (1 + _FORMULA_ERROR))
 
 
-# A search asks the same when it plans and when it commits.
+# A search asks for the same value when it plans and when it commits.
 @lru_cache(maxsize=4096)
 def selection_epsilon(trials: TrialCount, mu: float, delta: float) -> float:
     """Epsilon at `delta` of the best of K trials of a mu-GDP mechanism, rounded up."""
@@ -295,9 +295,10 @@ def _log_ratios(
 ) -> FloatArray:
     """Largest log w(u) - log w(g(u)) in each cell, or at its lower end, rounded up.
 
-    The smaller of two bounds: w falls, so w(lower) and w(g(upper)) bound the ratio; and
-    so does -w', so that the integral of -w' / w from u to g(u) is at most the longest
-    such way times the largest integrand. The second is close where epsilon is small.
+    It is the smaller of two bounds. w falls, so w(lower) and w(g(upper)) bound the
+    ratio. -w' falls too, so the integral of -w' / w from u to g(u) is at most the
+    longest interval times the largest integrand; this bound is close for a small
+    epsilon.
     """
     upper = lower if upper is None else upper
     rise = math.exp(min(epsilon, 700.0))
@@ -314,6 +315,6 @@ def _log_ratios(
 
 
 def _way(epsilon: float, u: FloatArray) -> FloatArray:
-    """g(u) - u, without cancellation; concave, with its top at the kink of g."""
+    """g(u) - u, without cancellation; concave, with its maximum at the kink of g."""
     up = math.expm1(min(epsilon, 700.0)) * u
     return np.asarray(np.minimum(up, -math.expm1(-epsilon) * (1 - u)))

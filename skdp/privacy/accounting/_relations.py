@@ -1,6 +1,6 @@
-"""The neighbouring relations skdp knows.
+"""The neighbouring relations of skdp.
 
-Two of them are relations of tables, with the number of records n public:
+Two are relations of tables, with the number of records n public:
 
 ``replace_one``
     One record is exchanged for any other record.
@@ -11,15 +11,15 @@ Two of them are relations of tables, with the number of records n public:
 Neither sensitivity is derived from the other: halving is right for a sum of
 vectors from a symmetric set and wrong for counts and for second moments.
 
-Two are the same of users, who have any number of rows each, with the number of users
-public and that of rows not (``docs/proofs/users.md``):
+Two are the same relations for users, who have any number of rows each, with the number
+of users public and the number of rows not (``docs/proofs/users.md``):
 
 ``replace_user``
-    All rows of one user are exchanged for any others, or for none.
+    All rows of one user are exchanged for any other rows, or for none.
 ``zero_out_user``
     All rows of one user are exchanged for none; the user still counts as one.
 
-Two are relations of ratings, and each has a unit of its own:
+Two are relations of ratings, each with a different unit:
 
 ``rating_value``
     The value of one rating changes. Who rated what is public.
@@ -36,20 +36,20 @@ from skdp._checks import check_choice
 
 Adjacency = Literal["replace_one", "zero_out"]
 ADJACENCIES: tuple[Adjacency, ...] = ("replace_one", "zero_out")
-# What a factorisation may protect; the relation and its unit have one name.
+# Relations that a factorisation may protect; each is named like its unit.
 Unit = Literal["rating_value", "user"]
 UNITS: tuple[Unit, ...] = ("rating_value", "user")
-# Of tables whose rows belong to users.
+# Relations of tables whose rows belong to users.
 OfUsers = Literal["replace_user", "zero_out_user"]
 OF_USERS: tuple[OfUsers, ...] = ("replace_user", "zero_out_user")
 TableRelation = Adjacency | OfUsers
 TABLE_RELATIONS: tuple[TableRelation, ...] = (*ADJACENCIES, *OF_USERS)
-# What an estimator of rows may protect.
+# Units that an estimator of rows may protect.
 TableUnit = Literal["record", "user"]
 TABLE_UNITS: tuple[TableUnit, ...] = ("record", "user")
 Relation = TableRelation | Unit
 RELATIONS: tuple[Relation, ...] = (*TABLE_RELATIONS, *UNITS)
-# What one neighbour differs from another in, as ledgers and records call it.
+# The unit in which neighbours differ, as ledgers and records name it.
 UNIT_OF: dict[str, str] = {
     "replace_one": "record",
     "zero_out": "record",
@@ -89,12 +89,12 @@ def is_of_users(relation: Relation) -> bool:
 
 
 def adjacency_of(relation: Relation) -> Relation:
-    """What the parameter `adjacency` says of a relation, beside the unit."""
+    """The value of the parameter `adjacency` for a relation, without the unit."""
     return _OF_ROWS.get(relation, relation)
 
 
 def scored_relation(adjacency: Any, unit: Any) -> Relation:
-    """The relation of what splits or scores rows: one by one, or those of users."""
+    """The relation for splitting or scoring rows: of single rows, or of users."""
     if check_choice("privacy_unit", unit, TABLE_UNITS) == "user":
         return relation_for(adjacency, unit)
     return check_row_relation(adjacency)
@@ -103,8 +103,8 @@ def scored_relation(adjacency: Any, unit: Any) -> Relation:
 def table_relation(relation: Relation) -> Adjacency:
     """The relation of tables that covers a relation of ratings.
 
-    Whose value changes is a record exchanged for another one. All ratings of a user are
-    no single record, so nothing covers them.
+    A change of one rating's value is an exchange of one record. All ratings of a user
+    are not a single record, so no relation of tables covers them.
     """
     return "replace_one" if relation == "rating_value" else check_adjacency(relation)
 
@@ -112,7 +112,7 @@ def table_relation(relation: Relation) -> Adjacency:
 def check_row_relation(value: Any) -> Relation:
     """Return `value` if it names a relation whose neighbours differ in one row.
 
-    What splits and scores rows one by one can promise no more than that.
+    Code that splits or scores single rows can promise no more than this.
     """
     relation = check_relation(value)
     if relation == "user" or is_of_users(relation):

@@ -1,4 +1,4 @@
-"""What a release lets an attacker learn about one record."""
+"""What an attacker can learn from a release about one record."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from scipy.special import bdtr, bdtrc, expit, ndtr, ndtri
 from skdp.privacy.accounting._calibrate import epsilon_of, simple
 from skdp.privacy.accounting._events import Event, PureEvent, SelectionEvent
 
-# ---------------- The most powerful test of one record that a release leaves room for
-# A test that tells two neighbouring data sets apart raises a false alarm with
-# probability `a` and is right with probability `b`. What accounting knows of a release
-# bounds b:
+# ------------------------------------------------- The most powerful test of one record
+# A test that distinguishes two neighbouring data sets raises a false alarm with
+# probability `a` and is right with probability `b`. Accounting bounds b for a release:
 #
 # - mu-Gaussian differential privacy: b <= Phi(Phi^-1(a) + mu) [1]_, equation (6);
 # - (epsilon, delta): b <= exp(epsilon) a + delta and
 #   1 - a >= exp(-epsilon) (1 - b - delta) [2]_, Theorem 2.1.
 #
-# Every pair of the profile delta(epsilon) gives a line of its own, and their least is
-# the trade-off function itself where the profile is exact [1]_, Proposition 2.12. A
-# person with k records is met by k such steps, one after the other [1]_, Theorem 2.14.
+# Every pair of the profile delta(epsilon) gives a line, and the minimum of the lines is
+# the trade-off function itself where the profile is exact [1]_, Proposition 2.12. For a
+# person with k records, k such steps are applied in turn [1]_, Theorem 2.14.
 #
 # References
 # ----------
@@ -35,15 +34,15 @@ from skdp.privacy.accounting._events import Event, PureEvent, SelectionEvent
 
 
 Array = NDArray[np.float64]
-# The profile of a composition is asked for so many epsilons, closer to each other
-# where they are small: the least of the lines is then within 1e-7 of the curve.
+# Number of epsilons at which the profile of a composition is evaluated, denser where
+# they are small: the minimum of the lines is then within 1e-7 of the curve.
 _EPSILONS = 8001
-# Where there is no profile, epsilon is asked for at these deltas.
+# Without a profile, epsilon is computed at these deltas.
 _DELTAS = np.logspace(-12, -0.01, 60)
-# What of the profile is resolved; smaller false alarms than this mean nothing.
+# Resolution of the profile; smaller false alarm rates have no meaning.
 _RESOLVED = 1e-12
 _FARTHEST = 60.0
-# By how much a search may miss the top; added, so that no bound is too small.
+# Bound on the error of a search for the maximum; added, so that no bound is too small.
 _SEARCHED = 1e-8
 
 
@@ -54,11 +53,11 @@ class PowerCurve:
     Parameters
     ----------
     mu : float in [0, inf]
-        Of Gaussian differential privacy; inf if nothing is known.
+        Of Gaussian differential privacy; inf if unknown.
     epsilons, deltas : ndarray of shape (n_pairs,)
-        Pairs that hold; they may be of no length.
+        Valid pairs of epsilon and delta; the arrays may be empty.
     n_records : int of at least 1
-        By how many records the neighbours differ.
+        Number of records in which the neighbours differ.
     """
 
     mu: float
@@ -91,7 +90,7 @@ class PowerCurve:
         if math.isfinite(self.mu):
             found = float(ndtr(ndtri(rate) + self.mu))
         if self.epsilons.size:
-            # By logarithms: an epsilon may be in the thousands, a rate below all else.
+            # In logarithms, since epsilon may be in the thousands and the rate tiny.
             logs = self.epsilons + (math.log(rate) if rate > 0 else -math.inf)
             low = (np.exp(np.minimum(logs, 0.0)) + self.deltas).min()
             high = (1 - (1 - self.deltas - rate) * np.exp(-self.epsilons)).min()
@@ -99,14 +98,14 @@ class PowerCurve:
         return max(found, rate)
 
     def best(self, prior: float = 0.5) -> float:
-        """Largest probability of telling the two apart, the first having this prior."""
+        """Largest probability of a right guess, if the first has this prior."""
 
         def wrong(rate: float) -> float:
             right = float(self(np.array([rate]))[0])
             return prior * (1 - right) + (1 - prior) * rate
 
-        # Concave on both sides of its top: one search finds it. Guessing what is more
-        # likely, always, is a test as well.
+        # The function is concave on both sides of its maximum, so one search finds it.
+        # Always guessing the more likely one is also a test.
         found = minimize_scalar(
             wrong, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12}
         )
@@ -114,21 +113,21 @@ class PowerCurve:
 
 
 def power_of_pair(epsilon: float, delta: float, n_records: int = 1) -> PowerCurve:
-    """What one pair of epsilon and delta leaves room for."""
+    """Power curve of one pair of epsilon and delta."""
     if math.isinf(epsilon):
         return PowerCurve(math.inf, np.empty(0), np.empty(0), n_records)
     return PowerCurve(math.inf, np.array([epsilon]), np.array([delta]), n_records)
 
 
 def power_of_event(event: Event, n_records: int = 1) -> PowerCurve:
-    """What an event fixed in advance leaves room for.
+    """Power curve of an event fixed in advance.
 
-    Exact for Gaussian events; for others as tight as what accounting knows of them.
+    Exact for Gaussian events; for others as tight as accounting.
     """
     mu = math.sqrt(event.gdp_mu_squared)
     projected_onto_box = event.pure_epsilon > 0 or event.box_delta > 0
     if math.isfinite(event.mu_squared) and not projected_onto_box:
-        # Gaussian all through: nothing is tighter than the one number.
+        # All parts are Gaussian: no bound is tighter than mu alone.
         return PowerCurve(mu, np.empty(0), np.empty(0), n_records)
     if math.isinf(event.pure_epsilon):
         return PowerCurve(mu, np.empty(0), np.empty(0), n_records)
@@ -140,8 +139,8 @@ def power_of_event(event: Event, n_records: int = 1) -> PowerCurve:
 
 
 def _profile(event: Event) -> tuple[Array, Array]:
-    """Pairs of the profile of an event that is not Gaussian all through."""
-    # Imported here, because what it rests on takes a second to import.
+    """Pairs of the profile of an event whose parts are not all Gaussian."""
+    # Imported here, because dp-accounting takes a second to import.
     from skdp.privacy.accounting._pld import pld_profile
 
     leaves = tuple(found for leaf in event.leaves if (found := simple(leaf)))
@@ -157,27 +156,26 @@ def _profile(event: Event) -> tuple[Array, Array]:
             epsilons = reach * np.linspace(0.0, 1.0, _EPSILONS) ** 2
             return epsilons, profile(epsilons)
     epsilons = np.array([epsilon_of(event, delta) for delta in _DELTAS])
-    known = np.isfinite(epsilons)  # an infinite one says nothing
+    known = np.isfinite(epsilons)  # an infinite epsilon carries no information
     return epsilons[known], _DELTAS[known]
 
 
 def _pure_profile(event: PureEvent) -> tuple[Array, Array]:
     """The corners of the optimal composition of equal pure releases ([2]_, 3.3)."""
-    # Randomised response, told the truth so often, has these losses and no others.
-    # Fewer corners are valid too.
+    # Repeated randomised response has exactly these losses, one for each number of
+    # lies. Fewer corners are valid too.
     lies = np.unique(np.linspace(0, event.count // 2, 2000).astype(int))
     epsilons = (event.count - 2.0 * lies) * event.epsilon
     told = expit(event.epsilon)
     right = np.where(lies > 0, bdtr(lies - 1, event.count, 1 - told), 0.0)
-    # Lies and truths change places under the other data set.
+    # Under the other data set lies and truths are interchanged.
     wrong = np.where(lies > 0, bdtrc(event.count - lies, event.count, 1 - told), 0.0)
     with np.errstate(divide="ignore"):
         weighed = np.exp(np.minimum(epsilons + np.log(wrong), 0.0))
     return epsilons, np.clip(right - weighed, 0.0, 1.0) * (1 + 1e-9)
 
 
-# ------------------------------------------------------------------------------------
-# What a record risks, in one sentence, from what a privacy record says anyway
+# ------------------------------------------------ The risk sentence of a privacy record
 
 
 _DOUBT = {
@@ -196,7 +194,7 @@ def gaussian_advantage(mu: float) -> float:
 
 
 def pair_advantage(epsilon: float, delta: float) -> float:
-    """The same under one pair, in [0, 1]."""
+    """Largest true minus false positive rate under one pair, in [0, 1]."""
     if not math.isfinite(epsilon):
         return 1.0
     half = math.tanh(epsilon / 2)
@@ -204,10 +202,10 @@ def pair_advantage(epsilon: float, delta: float) -> float:
 
 
 def risk_sentence(event: Event, epsilon: float, delta: float, relation: str) -> str:
-    """One sentence on what one record risks at the most.
+    """One sentence on the largest risk of one record.
 
-    From mu where the whole event has one, else from epsilon and delta, which allow for
-    attacks that hardly any mechanism leaves room for.
+    The smaller of two bounds counts: from mu, if the whole event has one, or from
+    epsilon and delta, which allow for attacks that hardly any mechanism permits.
     """
     found = {
         "mu of its noise": gaussian_advantage(math.sqrt(event.gdp_mu_squared)),
@@ -218,7 +216,7 @@ def risk_sentence(event: Event, epsilon: float, delta: float, relation: str) -> 
 
 
 def advantage_sentence(advantage: float, relation: str | None, basis: str) -> str:
-    """The sentence, for an advantage in [0, 1]; None stands for an untold relation."""
+    """The sentence for an advantage in [0, 1]; `relation` None means unknown."""
     doubt = _DOUBT[relation] if relation else "of which of two neighbours these are"
     told = relation or "the relation that was promised"
     return (
@@ -230,6 +228,6 @@ def advantage_sentence(advantage: float, relation: str | None, basis: str) -> st
 
 
 def _points(share: float) -> str:
-    """A share in points of a hundred, rounded up."""
+    """A share in percentage points, rounded up."""
     points = math.ceil(share * 1000 - 1e-6) / 10
     return f"{min(points, 100.0):.1f} points"

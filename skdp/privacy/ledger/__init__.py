@@ -1,1 +1,1 @@
-"""What has been spent on a data set, and the cap."""
+"""Spending on a data set, and its cap."""

@@ -1,12 +1,11 @@
-"""The books of one trial within a search that has paid for all of its trials.
+"""The ledger of one trial within a search that has paid for all of its trials.
 
-A search commits one event of its own and gives each trial an `Allowance` in place of a
-ledger. In a *rehearsal*, before that commit, private steps declare and calibrate as
-ever, their events are noted down, and they answer with constants in place of reading
-data. In the trial itself events are accepted as long as they cost no more together
-than the trial was given. Later steps may depend on what earlier ones released: squares
-of mu, and pure epsilons, add up for adaptively chosen releases too
-(``docs/privacy_guarantee.md``).
+A search commits one event and gives each trial an `Allowance` in place of a ledger. In
+a *rehearsal*, before that commit, private steps declare and calibrate as usual, their
+events are noted, and they answer with constants in place of reading data. In the trial
+itself events are accepted as long as together they cost no more than the trial was
+given. Later steps may depend on releases of earlier steps: squares of mu, and pure
+epsilons, add up for adaptively chosen releases too (``docs/privacy_guarantee.md``).
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from skdp.privacy.accounting._events import (
 )
 from skdp.privacy.accounting._relations import Relation
 
-# What a trial may cost: a mu, or a pure epsilon.
+# The cost that a trial may have: a mu, or a pure epsilon.
 EventCost = GaussianEvent | PureEvent
 
-# Sums of doubles may pass the whole by this much; calibration leaves a wider margin.
+# Relative excess allowed for sums of doubles; calibration leaves a wider margin.
 _ROUNDING = 1e-12
 
 
 def cost_over(event: Event, strength: EventCost) -> float:
-    """What an event costs over what is allowed, in units of epsilon or of mu."""
+    """Ratio of an event's cost to the allowed cost, in units of epsilon or of mu."""
     if isinstance(strength, PureEvent):
         is_pure = event.mu_squared == 0 and event.box_delta == 0
         return event.pure_epsilon / strength.pure_epsilon if is_pure else math.inf
@@ -41,11 +40,11 @@ def cost_over(event: Event, strength: EventCost) -> float:
 
 
 class Allowance:
-    """What one trial may release.
+    """The events that one trial may release.
 
-    Its events may cost `strength` together, None in a rehearsal; seeded steps are
-    accepted if `allow_nonprivate`, in a search that is not private itself. `noted` has
-    what was committed.
+    Together they may cost `strength`, None in a rehearsal. Seeded steps are accepted if
+    `allow_nonprivate`, in a search that is not private itself. `noted` holds the
+    committed events.
     """
 
     path: ClassVar[str] = ""
@@ -67,11 +66,11 @@ class Allowance:
 
     @property
     def is_rehearsal(self) -> bool:
-        """Whether events are only noted down, so that no data may be read."""
+        """Whether events are only noted, so that no data may be read."""
         return self.strength is None
 
     def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
-        """Raise ValueError if a step has another adjacency than its search."""
+        """Raise ValueError if a step's adjacency differs from that of its search."""
         if adjacency != self.adjacency:
             raise ValueError(
                 f"Every step of a search must have adjacency={self.adjacency!r}, the "
@@ -82,7 +81,7 @@ class Allowance:
     def commit(
         self, event: Event, *, adjacency: Relation, budget: Budget, label: str
     ) -> None:
-        """Note an event down; raise if the trial would cost more than it may."""
+        """Note an event; raise if the trial would cost more than it may."""
         self.check_accepts(adjacency=adjacency, is_private=True)
         seeded = self.allow_nonprivate and isinstance(event, NonPrivateEvent)
         if self.strength is not None and not seeded:

@@ -30,37 +30,37 @@ from skdp.privacy.accounting._gaussian import (
     smallest,
 )
 
-# ------------------------------------------------------------------------------------
-# What a release is charged: a share of epsilon, a share of delta, and a mu
+# ---------------------------------------------------------- Valid charges for a release
+# A charge has a share of epsilon, a share of delta, and a mu.
 # A charge (a, d, mu) is *valid* for a release if, in both orders of every pair of
 # neighbours and for every real e, the hockey-stick divergence of the release is at most
 #
 #     T(e) = d + (1 - d) gd(mu, e - a),
 #
-# gd(mu, .) that of mu-GDP: "with probability d everything is shown, else the loss is
-# a + N(mu^2/2, mu^2)". Charges of adaptively chosen releases add up
+# where gd(mu, .) is the divergence of mu-GDP: "with probability d everything is shown,
+# else the loss is a + N(mu^2/2, mu^2)". Charges of adaptively chosen releases add up
 # (``docs/proofs/accounting.md``).
 #
-# For a release of which only a bound on delta at every e >= 0 is known, in both orders,
-# `least_charge` finds the least multiple of some set-asides that is valid. With the
-# divergence in the other order, h(-e) = 1 - exp(-e) + exp(-e) h'(e), all real e are
-# covered by two conditions at e >= 0. On a grid from 0 they are checked between points
-# with the bound at the left one and T at the right one; beyond the last point the bound
-# is at most what T has there at least.
+# If only a bound on delta at every e >= 0 is known for a release, in both orders,
+# `least_charge` finds the least valid multiple of some set-asides. With the divergence
+# in the other order, h(-e) = 1 - exp(-e) + exp(-e) h'(e), two conditions at e >= 0
+# cover all real e. They are checked on a grid from 0: between two points, the bound at
+# the left point is compared with T at the right point; beyond the last point, the bound
+# is compared with the least value of T there.
 
 
 Array = NDArray[np.float64]
 Profile = Callable[[Array], Array]
 
-# Points of the grid, evenly spaced and by equal ratios.
+# Number of evenly spaced grid points, and of points with equal ratios.
 _EVEN, _BY_RATIO = 2000, 5000
 _LEAST_RATIO = 1e-4
-# No release is charged a smaller share of the set-asides.
+# Smallest fraction of the set-asides that a release is charged.
 _LEAST_SHARE = 1e-9
-# The share of the set-aside delta at which a grid may end, and how much a profile has
-# to fall from there for the grid to go on.
+# The fraction of the set-aside delta at which a grid may end, and how much a profile
+# must fall from there for the grid to continue.
 _LEAST_DELTA, _FALL = 1e-5, 0.999
-# Beyond this a loss is hopeless, and exponentials lose digits.
+# A larger loss gives no privacy, and exponentials lose digits.
 _MOST_LOSS = 500.0
 
 
@@ -68,7 +68,7 @@ _MOST_LOSS = 500.0
 class Charge:
     """A share of epsilon, a share of delta, and mu squared.
 
-    `is_void` of a release that is not private; then the numbers mean nothing.
+    `is_void` marks a release that is not private; its numbers have no meaning.
     """
 
     epsilon: float = 0.0
@@ -78,14 +78,14 @@ class Charge:
 
     @property
     def is_finite(self) -> bool:
-        """Whether any cap could have room for it."""
+        """Whether any cap could have room for the charge."""
         return math.isfinite(self.epsilon) and math.isfinite(self.mu_squared)
 
     def times(self, share: float) -> Charge:
         return Charge(share * self.epsilon, share * self.delta, share * self.mu_squared)
 
     def share_of(self, whole: Charge) -> float:
-        """The largest of the three shares that this is of a whole."""
+        """The largest of the three ratios of this charge to `whole`."""
         return max(
             _share(self.epsilon, whole.epsilon),
             _share(self.delta, whole.delta),
@@ -97,7 +97,7 @@ NOTHING = Charge()
 
 
 def sum_of(charges: Iterable[Charge]) -> Charge:
-    """What releases are charged together, whoever chose the later ones."""
+    """The charge of several releases together, even if later ones were adaptive."""
     parts = list(charges)
     return Charge(
         math.fsum(part.epsilon for part in parts),
@@ -108,7 +108,7 @@ def sum_of(charges: Iterable[Charge]) -> Charge:
 
 
 def largest_of(charges: Iterable[Charge]) -> Charge:
-    """A charge that is valid if any one of these is."""
+    """A charge that is valid if at least one of these charges is."""
     parts = list(charges)
     return Charge(
         max(part.epsilon for part in parts),
@@ -126,12 +126,12 @@ def least_charge(profile: Profile, whole: Charge) -> Charge | None:
     profile : callable
         Bound on delta, in both orders, at increasing epsilons of 0 or more.
     whole : Charge
-        The set-asides, or what is left of them. Its delta is above 0.
+        The set-asides, or the rest of them. Its delta is above 0.
 
     Returns
     -------
     Charge or None
-        None if it would be more than the whole.
+        None if it would exceed the whole.
     """
     if whole.delta <= 0 or whole.mu_squared <= 0:
         return None
@@ -157,13 +157,13 @@ def is_valid(charge: Charge, grid: Array, bounds: Array) -> bool:
     below = gaussian_deltas_below(mu, right + charge.epsilon)
     below = lost + kept * (shown + (1 - shown) * below)
     ends = min(shown, lost + kept * shown)
-    # Sums of numbers below 1 are rounded by less than this.
+    # Rounding of sums of numbers below 1 is smaller than this.
     least = np.append(np.minimum(above, below), ends) * (1 - 1e-14)
     return bool(np.all(bounds <= least))
 
 
 def _grid(profile: Profile, delta: float) -> Array:
-    """From 0 to where the profile hardly matters, or the loss is hopeless."""
+    """Points from 0 to where the profile hardly matters, or nothing is private."""
     end, last = 1e-3, 1.0
     while end < _MOST_LOSS:
         found = float(profile(np.array([end]))[0])
@@ -181,25 +181,26 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.inf
 
 
-# --------------- What a ledger may charge for an event: the ways, each a valid charge
-# As a *release* an event is charged its epsilon at some delta. In *squares* it is
-# charged leaf by leaf: noise that adds up in squares its mu; a sampled part and
-# objective perturbation the least multiple of the set-asides that is valid; pure parts
-# and black boxes either a share of epsilon or their mu; the best of secretly many
-# trials, which has no good mu, its epsilon at a share of delta. All is known before the
+# ------------------------------------------------------------------ Charges of an event
+# There are several ways to charge an event; each gives a valid charge. As a *release*
+# an event is charged its epsilon at some delta. In *squares* each leaf is charged
+# separately: noise that adds up in squares is charged its mu; a sampled part and
+# objective perturbation the least valid multiple of the set-asides; pure parts and
+# black boxes either a share of epsilon or their mu; the best of secretly many trials,
+# which has no good mu, its epsilon at a share of delta. All of it is known before the
 # data are read. Proofs in ``docs/proofs/accounting.md``.
 
 
 # Bound on the relative error of `log_deltas`, added to round up.
 _LOG_ERROR = 1e-8
-# What a composition may leave out, as a share of the delta that is set aside.
+# Largest mass that a composition may leave out, as a fraction of the set-aside delta.
 _TRUNCATED = 1e-2
 
 
 def release(event: Event, delta: float) -> Charge:
     """The charge of an event as one (epsilon, delta)-DP release.
 
-    `delta` is that at which its epsilon is taken, unless its parts have their own.
+    `delta` is the delta of its epsilon, unless the parts have deltas.
     """
     if event.mu_squared == 0:
         return Charge(event.pure_epsilon, event.box_delta)
@@ -207,7 +208,7 @@ def release(event: Event, delta: float) -> Charge:
 
 
 def is_release(event: Event) -> bool:
-    """Whether no part of an event has squares of its own to add up."""
+    """Whether no part of an event has a mu whose square adds up."""
     return all(
         leaf.mu_squared == 0 or isinstance(leaf, SelectionEvent)
         for leaf in event.leaves
@@ -223,16 +224,16 @@ def in_squares(
     ----------
     event : Event
     delta : 0 or float in [1e-50, 1)
-        Shared by the searches with secret trials that it holds.
+        Divided among the searches with secret trials in the event.
     whole : Charge
-        Set-asides that a part without a mu of its own takes in equal shares.
+        Set-asides that a part without a mu takes in equal shares.
     pure_in_squares : bool
         Whether pure parts are charged a mu, or a share of epsilon.
 
     Returns
     -------
     Charge or None
-        None if some part has none.
+        None if some part has no charge.
     """
     parts = list(_parts(event, delta, whole, pure_in_squares))
     known = [part for part in parts if part is not None and part.is_finite]
@@ -260,7 +261,7 @@ def _parts(
 
 
 def _of_leaf(leaf: Event, pure_in_squares: bool) -> Charge:
-    """By closed forms; the delta of a black box is charged either way."""
+    """The charge by closed forms; a black box's delta is charged in either way."""
     if leaf.mu_squared == 0 and not pure_in_squares:
         return Charge(leaf.pure_epsilon, leaf.box_delta)
     if isinstance(leaf, EpsilonDeltaEvent):
@@ -272,7 +273,7 @@ def _of_leaf(leaf: Event, pure_in_squares: bool) -> Charge:
 def _of_parallel(
     leaf: ParallelEvent, delta: float, whole: Charge, pure_in_squares: bool
 ) -> Charge | None:
-    """A record is in one of the disjoint sets: the largest charge of any."""
+    """The largest charge of the parts, since a record is in one of the sets."""
     parts = [
         in_squares(part, delta, whole, pure_in_squares=pure_in_squares)
         for part in leaf.parts
@@ -285,7 +286,7 @@ def _of_parallel(
 def _of_sampled(leaves: tuple[Event, ...], whole: Charge) -> Charge | None:
     if whole.delta <= 0:
         return None
-    # A power of ten, so that few are kept for all that may be set aside.
+    # A power of ten, so that few profiles are cached for all possible set-asides.
     least = 10.0 ** math.floor(math.log10(whole.delta * _TRUNCATED))
     profile = _profile_of_sampled(leaves, max(least, 1e-50))
     return None if profile is None else least_charge(profile, whole)
@@ -293,7 +294,7 @@ def _of_sampled(leaves: tuple[Event, ...], whole: Charge) -> Charge | None:
 
 @lru_cache(maxsize=16)
 def _profile_of_sampled(leaves: tuple[Event, ...], least: float) -> Profile | None:
-    # Imported here, because what it rests on takes a second to import.
+    # Imported here, because dp-accounting takes a second to import.
     from skdp.privacy.accounting._pld import pld_profile
 
     return pld_profile(leaves, least)
@@ -301,7 +302,7 @@ def _profile_of_sampled(leaves: tuple[Event, ...], least: float) -> Profile | No
 
 @lru_cache(maxsize=1024)
 def _of_objective(leaf: ObjectiveEvent, whole: Charge) -> Charge:
-    """By its dominating mu alone, or a multiple of the set-asides if that is less."""
+    """The charge by the dominating mu, or a multiple of the set-asides if smaller."""
 
     def profile(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.exp(np.minimum(leaf.loss.log_deltas(epsilons) + _LOG_ERROR, 0.0))
@@ -314,25 +315,24 @@ def _of_objective(leaf: ObjectiveEvent, whole: Charge) -> Charge:
 
 @lru_cache(maxsize=4096)
 def _epsilon_alone(event: Hashable, delta: float) -> float:
-    """Kept, since a refusal asks for it again."""
+    """Cached, since a refusal needs the same epsilon again."""
     return epsilon_of(cast(Event, event), delta)
 
 
-# ------------------------------------------------------------------------------------
-# The privacy filter that makes a ledger's cap hold for adaptively chosen fits
+# ------------------------------------------------------------------- The privacy filter
 # When each fit may depend on the results of earlier ones, composition theorems for
 # parameters fixed in advance do not apply; a *filter*, a stopping rule fixed in
-# advance, does. Of a cap (epsilon, delta) some epsilon c and some delta d are set aside
-# when the ledger is made. Each event is charged a triple (`Charge`): a share of c, a
-# share of d, and a mu; the squares of the mus may add up to mu'^2, mu' the largest mu
-# for which mu-GDP implies (epsilon - c, delta - d)-DP. The three sums do not depend on
-# the order of the events, and no path can trade one for another.
+# advance, does. When the ledger is made, some epsilon c and some delta d of the cap
+# (epsilon, delta) are set aside. Each event is charged a triple (`Charge`): a share of
+# c, a share of d, and a mu. The squares of the mus may add up to mu'^2, where mu' is
+# the largest mu for which mu-GDP implies (epsilon - c, delta - d)-DP. The three sums do
+# not depend on the order of the events, and no path can trade one for another.
 #
-# Until the first square is charged, nothing is said of squares yet, and the whole cap
-# is there for epsilons and deltas, by basic composition [1]_: what has no squares, and
-# what the squares have no room for, is charged as one (epsilon, delta)-DP release.
-# Where they have passed c or d by the time of the first square, that is what is set
-# aside from then on, and for good.
+# Until the first square is charged, no bound on squares is used, and the whole cap is
+# available for epsilons and deltas, by basic composition [1]_. Events without squares,
+# and events for which the squares have no room, are charged as one (epsilon, delta)-DP
+# release. If these charges have exceeded c or d by the time of the first square, the
+# exceeding sum is set aside from then on, permanently.
 #
 # The proof is from first principles (``docs/proofs/accounting.md``); for squares alone
 # the filter is that of [2]_ and [3]_.
@@ -350,19 +350,19 @@ def _epsilon_alone(event: Hashable, delta: float) -> float:
 Part = Literal["epsilon", "delta"]
 
 # Three fits at 0.1 must fit a cap of 0.3 although the doubles add up to more: sums may
-# pass what they are held against by this relative amount. Of squares the margin of
-# gaussian_mu (1e-7) more than covers it; of epsilons and deltas the cap holds up to it
+# exceed their limits by this relative amount. For squares the margin of gaussian_mu
+# (1e-7) more than covers the excess; for epsilons and deltas the cap holds up to it
 # (docs/known_weaknesses.md).
 _ROUNDING = 1e-10
-# Less than this is left as good as nothing; a Budget may not ask for less either.
+# A smaller epsilon counts as nothing left; a Budget may not ask for less either.
 _LEAST_EPSILON = 1e-6
-# What is told to be left is rounded down, so that asking for so much is not refused.
+# The reported remainder is rounded down, so that a request for it is not refused.
 _TOLD = 1 - 1e-5
 
 
 @dataclass(frozen=True)
 class Reserve:
-    """What is set aside of a cap, for what does not add up in squares."""
+    """The part of a cap set aside for charges that do not add up in squares."""
 
     epsilon: float = 0.0
     delta: float = 0.0
@@ -370,10 +370,10 @@ class Reserve:
 
 @dataclass(frozen=True)
 class FilterState:
-    """What has been charged so far, and what is set aside.
+    """The charges so far, and the set-asides.
 
     `spent` has the three sums. `reserve` is in force once squares have been charged;
-    before, it is the least that will be.
+    before, it is the minimum of the later set-asides.
     """
 
     cap: Budget
@@ -399,10 +399,10 @@ class FilterState:
         return type(self)(self.cap, reserve, spent)
 
     def charge_of(self, event: Event, delta: float = 0.0) -> Charge:
-        """What `event` is charged here: the first way that there is room for.
+        """The charge of `event` in this state: the first way that has room.
 
-        Depends on what is on the books and on public facts of the event. `delta`, which
-        its fit asked for, is that at which it is charged as a release.
+        Depends on the ledger's entries and on public facts of the event. `delta`, which
+        the fit asked for, is the delta of a charge as a release.
         """
         first = None
         for way in self.ways(event, delta):
@@ -412,18 +412,18 @@ class FilterState:
         return first or Charge(math.inf)
 
     def in_squares(self, event: Event, delta: float = 0.0) -> Charge | None:
-        """What `event` would be charged in squares, if that is known."""
+        """The charge of `event` in squares, or None if unknown."""
         ways = self._in_squares(event, delta, self.whole, (False, True))
         return ways[0] if ways else None
 
     def exhausted(self) -> Part | None:
-        """Which part of the cap the charges exceed, if any."""
+        """The part of the cap that the charges exceed, or None."""
         limit = self._limit
-        # Asked so that what is no number is refused.
+        # Written so that NaN is refused.
         if not self.spent.delta * (1 - _ROUNDING) <= limit.delta:
             return "delta"
         if not self.spent.epsilon * (1 - _ROUNDING) <= limit.epsilon:
-            # Without a delta no epsilon is enough for what is not pure.
+            # Without a delta no epsilon is enough for an event that is not pure.
             return "delta" if math.isinf(self.spent.epsilon) else "epsilon"
         if not self.spent.mu_squared * (1 - _ROUNDING) <= limit.mu_squared:
             return "epsilon" if self.reserve.delta < self.cap.delta else "delta"
@@ -436,7 +436,7 @@ class FilterState:
 
     @property
     def whole(self) -> Charge:
-        """What may be charged in all, were squares charged now; 0 where it is gone."""
+        """All that may be charged if squares are charged now; 0 for a used up part."""
         limit, spent = self._limits_of_squares, self.spent
         return Charge(
             limit.epsilon if limit.epsilon > spent.epsilon else 0.0,
@@ -446,7 +446,7 @@ class FilterState:
 
     @property
     def room(self) -> Charge:
-        """What may be charged yet, were squares charged now."""
+        """The remaining charges if squares are charged now."""
         limit, spent = self._limits_of_squares, self.spent
         return Charge(
             max(0.0, limit.epsilon - spent.epsilon),
@@ -477,7 +477,7 @@ class FilterState:
     def remaining_epsilon(self) -> float:
         """Largest epsilon, at `delta_left`, of one more fit that the cap allows.
 
-        Of Gaussian noise once squares have been charged, and of any before.
+        For Gaussian noise once squares have been charged, and for any noise before.
         """
         if self.spent.is_void:
             return 0.0
@@ -508,14 +508,14 @@ class FilterState:
         return Charge(reserve.epsilon, reserve.delta, mu**2)
 
     def _reserve_at(self, spent: Charge) -> Reserve:
-        """What is set aside if the first square is charged now."""
+        """The set-asides if the first square is charged now."""
         return Reserve(
             max(self.reserve.epsilon, spent.epsilon),
             max(self.reserve.delta, spent.delta),
         )
 
     def ways(self, event: Event, delta: float) -> Iterator[Charge]:
-        """Valid charges of an event, the one to be preferred first."""
+        """Valid charges of an event, in order of preference."""
         if math.isinf(event.pure_epsilon):
             yield Charge(is_void=True)
         elif is_release(event):
@@ -531,11 +531,11 @@ class FilterState:
     ) -> list[Charge]:
         ways = [in_squares(event, delta, whole, pure_in_squares=x) for x in pure]
         known = {way: None for way in ways if way is not None}
-        # Without pure parts there is one way, and dearness takes time.
+        # Without pure parts there is one way; sorting would cost time.
         return sorted(known, key=self._dearness) if len(known) > 1 else list(known)
 
     def _dearness(self, way: Charge) -> float:
-        """How much of what there is a charge takes."""
+        """The fraction of the available cap that a charge takes."""
         if self.is_open:
             return way.share_of(self.whole)
         return self.after(way).spent_epsilon()

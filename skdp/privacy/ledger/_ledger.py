@@ -39,23 +39,22 @@ if TYPE_CHECKING:
     from skdp.privacy.ledger._report import LedgerDisplay
 
 
-# ------------------------------------------------------------------------------------
-# What a ledger says when it has no room for a fit: what was asked, what would fit
-# All of it follows from the books and from public facts of the fit.
+# ---------------------------------- Refusals: the request, and the largest possible fit
+# All of it follows from the ledger's entries and from public facts of the fit.
 
 
-# Set-asides of epsilon that are tried, as shares of the cap.
+# Candidate set-asides of epsilon, as fractions of the cap.
 _TRIED = tuple(i / 15 for i in range(15))
-# Books for which the search for a set-aside would take long are not searched.
+# Longer ledgers, or ledgers with more kinds of events, are not searched: it takes long.
 MOST_SEARCHED, _MOST_KINDS = 300, 4
-# Digits of a set-aside that is named.
+# Digits of a reported set-aside.
 _DIGITS = 4
 
 
 def told(
     state: FilterState, event: Event, budget: Budget, exhausted: Part, kept: str
 ) -> str:
-    """What ran out, what was asked for and what would fit; `kept` says what books."""
+    """What ran out, the request and the largest fit; `kept` names the ledger."""
     return (
         f"{exhausted} ran out. The cap is epsilon={state.cap.epsilon:g}, delta="
         f"{state.cap.delta:g} ({kept}); the fit asks for epsilon={budget.epsilon:g}, "
@@ -66,7 +65,7 @@ def told(
 
 
 def _what_would_fit(state: FilterState, event: Event, delta: float) -> str:
-    """What one more fit may cost, in the unit in which the event was refused."""
+    """The largest cost of one more fit, in the unit in which the event was refused."""
     most = f"epsilon={state.remaining_epsilon():.4g}, delta={state.delta_left():.4g}"
     if not state.is_open:
         return f"one more fit, with any noise, may cost at most {most}"
@@ -101,8 +100,8 @@ def sufficient_reserve(
 ) -> Reserve | None:
     """Set-asides with which a ledger would have had room for all of these events.
 
-    `booked` has events and the deltas of their fits. None if none is found; long books
-    are not searched.
+    `booked` holds events and the deltas of their fits. None if none is found; long
+    ledgers are not searched.
     """
     kinds = {event for event, _ in booked}
     if len(booked) > MOST_SEARCHED or len(kinds) > _MOST_KINDS:
@@ -120,7 +119,7 @@ def sufficient_reserve(
 
 
 def _candidates(cap: Budget, event: Event, delta: float) -> Iterator[Reserve]:
-    """Set-asides worth trying, the smaller ones of epsilon first."""
+    """Candidate set-asides, those with small epsilons first."""
     alone = release(event, delta)
     deltas = [cap.delta / 2, 0.0]
     epsilons = [share * cap.epsilon for share in _TRIED]
@@ -135,21 +134,21 @@ def _candidates(cap: Budget, event: Event, delta: float) -> Iterator[Reserve]:
 
 
 def _rounded_up(value: float) -> float:
-    """The next number of few digits."""
+    """The next larger number with few digits."""
     if value == 0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
     return float(f"{math.ceil(value / unit - 1e-9) * unit:.{_DIGITS}g}")
 
 
-# ------------------------ BudgetLedger: the books of one data set, in one SQLite file
-# The handle holds only the values it was made with and opens a connection per call,
-# so copies made by ``clone``, pickling or workers all keep the same books.
+# ------------------------------------------------------------------------- BudgetLedger
+# The handle holds only its constructor's values and opens a connection per call, so
+# copies made by ``clone``, pickling or workers all use the same file.
 
 
-# Of which noise something is left.
+# Kinds of noise of a remaining budget.
 Kind = Literal["gaussian", "pure", "any"]
-# Ledgers beside a new one that a warning names.
+# Most ledgers beside a new one that a warning names.
 _MOST_NAMED = 3
 _NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs a cap."
 
@@ -164,14 +163,14 @@ class BudgetLedger:
     shares what is left of the cap when `reserve_epsilon` and `reserve_delta` are taken
     off.
 
-    The ledger covers **fitted objects of skdp only**. Not covered is what else reads
-    raw data, also within scikit-learn's meta-estimators: scores, out-of-fold
-    predictions, a choice made from them, calibrators, tuned thresholds, the final
+    The ledger covers **fitted objects of skdp only**. It does not cover other code that
+    reads raw data, also within scikit-learn's meta-estimators: scores, out-of-fold
+    predictions, a choice made from them, calibrators, tuned thresholds, and the final
     estimator of a stack if it is not of skdp. Folds must not depend on the data:
-    stratified ones do, since one record's label moves others to other folds, so pass
-    ``cv=KFold(5)``. Under "user" all of scikit-learn's folds do, since how many rows
-    there are depends on the data: pass `skdp.model_selection.UserKFold`, and nothing
-    else. See ``docs/pipelines.md``.
+    stratified folds do, since one record's label moves others to other folds, so pass
+    ``cv=KFold(5)``. Under "user" all of scikit-learn's folds depend on the data, since
+    the number of rows does: pass `skdp.model_selection.UserKFold`, and nothing else.
+    See ``docs/pipelines.md``.
 
     Parameters
     ----------
@@ -320,7 +319,7 @@ class BudgetLedger:
 
     @property
     def is_rehearsal(self) -> bool:
-        """Always false: what is on these books may be read."""
+        """Always false: a fit with this ledger may read its data."""
         return False
 
     @property
@@ -331,7 +330,7 @@ class BudgetLedger:
     def commit(
         self, event: Event, *, adjacency: Relation, budget: Budget, label: str
     ) -> None:
-        """Put an event on the books, durably, or raise and change nothing.
+        """Commit an event to the file, durably, or raise and change nothing.
 
         Parameters
         ----------
@@ -339,8 +338,8 @@ class BudgetLedger:
         adjacency : str
             The relation for which the event was declared.
         budget : Budget
-            What the fit asked for. Its delta is what the fit is charged if it has to
-            be booked as one (epsilon, delta)-DP release; epsilon is informative.
+            The request of the fit. Its delta is charged if the event must be booked as
+            one (epsilon, delta)-DP release; its epsilon is informative.
         label : str
             Name of what is fitted.
 
@@ -361,7 +360,7 @@ class BudgetLedger:
             refused = state.after(charge).exhausted() if _is_private(event) else None
             if refused is None:
                 writer.append(event, budget.epsilon, budget.delta, label, charge)
-        # After the transaction: what would have sufficed takes a while to find.
+        # After the transaction, since the search for a sufficient reserve takes time.
         if refused is not None:
             kept = f"{self.adjacency}, unit {self.unit}"
             raise BudgetExceeded(
@@ -395,8 +394,8 @@ class BudgetLedger:
         Parameters
         ----------
         verify : bool, default=False
-            Find again what every event costs, which takes a while with sampled fits,
-            and raise `LedgerError` if one was charged less.
+            Compute every event's cost again, which takes a while with sampled fits, and
+            raise `LedgerError` if an event was charged less.
         """
         spends = self._books.read().spends()
         if check_bool("verify", verify):
@@ -413,14 +412,14 @@ class BudgetLedger:
     def to_event(self) -> Event:
         """All committed events as one, in the order in which they were committed.
 
-        For accountants of other libraries (`to_dp_event`). What they make of it is the
-        cost of these releases fixed in advance; of adaptively chosen ones the guarantee
-        is the cap.
+        For accountants of other libraries (`to_dp_event`). Their result is the cost of
+        these releases if they were fixed in advance; for adaptively chosen releases the
+        guarantee is the cap.
         """
         return ComposedEvent(tuple(spend.event for spend in self.spends()))
 
     def spent(self) -> Amount:
-        """What the fits so far cost, had they been fixed in advance.
+        """The cost of the fits so far, as if they had been fixed in advance.
 
         Returns
         -------
@@ -435,17 +434,17 @@ class BudgetLedger:
         Parameters
         ----------
         kind : {"gaussian", "pure", "any"} or None, default=None
-            Of which noise: Gaussian, pure (delta is then 0), or any at all, such as a
+            Kind of the noise: Gaussian, pure (delta is then 0), or any, such as a
             search with secret trials. None: any until squares are charged, with the
             first fit of Gaussian noise; then Gaussian.
 
         Returns
         -------
         object with `epsilon`, `delta`, `noise` and `pure_epsilon`
-            `noise` is "any" if epsilon and delta hold for a fit with whatever noise.
-            `pure_epsilon` is the most that a pure fit may cost. What sampled fits and
-            objective perturbation may cost depends on their own parameters; a refusal
-            says what they count as.
+            `noise` is "any" if epsilon and delta hold for a fit with any noise.
+            `pure_epsilon` is the largest cost of a pure fit. The possible cost of
+            sampled fits and objective perturbation depends on their parameters; a
+            refusal reports their charge.
         """
         state = self._state(self._books.read())
         if kind is not None:
@@ -468,14 +467,14 @@ class BudgetLedger:
         return True
 
     def to_frame(self) -> pd.DataFrame:
-        """The books as a table.
+        """The ledger's entries as a table.
 
         Returns
         -------
         DataFrame
-            One row per fit: number, time, label, epsilon and delta asked for, the
+            One row per fit: number, time, label, the epsilon and delta asked for, the
             event as JSON, its epsilon alone, the running total at the cap's delta, and
-            what it was charged: epsilon and delta of what is set aside, and mu.
+            the charge: epsilon and delta out of the set-asides, and mu.
         """
         import pandas as pd
 
@@ -554,7 +553,7 @@ class BudgetLedger:
         return card(title, rows.items(), is_good=share < 1, below=[gauge(share)])
 
     def _warn_of_neighbours(self) -> None:
-        """Warn of what may be the ledger that was meant."""
+        """Warn if the user may have meant another ledger of the same folder."""
         others = ledgers_beside(self.path, self.dataset)
         if not others:
             return
@@ -587,7 +586,7 @@ class BudgetLedger:
         return state_of(self._books.terms, entries)
 
     def _hint(self, entries: Entries, event: Event, delta: float) -> str:
-        """Which set-aside would have sufficed, or nothing."""
+        """A sentence on set-asides that would have sufficed, or an empty text."""
         if len(entries.rows) > MOST_SEARCHED:
             return ""
         booked = [(spend.event, spend.delta) for spend in entries.spends()]
@@ -624,7 +623,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Remaining(Amount):
-    """What one more fit may cost, and for which kind of noise this holds."""
+    """Largest cost of one more fit, and the kind of noise for which it holds."""
 
     noise: Kind
     pure_epsilon: float
@@ -642,9 +641,9 @@ def _remaining(state: FilterState, kind: Kind | None = None) -> Remaining:
 
 
 def _told(state: FilterState, n_spends: int) -> str:
-    """What was spent, and what is left for which kind of noise."""
+    """The spent budget, and the remaining budget by kind of noise."""
     left = _remaining(state)
-    # Before the first square the filter spends delta too; later it stays as it is.
+    # Before the first square the filter spends delta too; afterwards delta is fixed.
     at = f" at delta={left.delta:.4g}" if left.delta < state.cap.delta else ""
     text = f"{left.epsilon:.4g} left for one more fit with any noise{at}"
     if left.noise == "gaussian":
@@ -677,7 +676,7 @@ def _check_adjacency_of(event: Event, adjacency: Relation) -> None:
 
 
 def _leaves_within(event: Event) -> Iterator[Event]:
-    """The leaves, and those of the events that a leaf is made of."""
+    """The leaves, and the leaves of the events inside a leaf."""
     for leaf in event.leaves:
         yield leaf
         for part in getattr(leaf, "parts", ()):

@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from skdp.privacy.ledger._ledger import BudgetLedger
 
 
-# ------------------------------------------------------------------------------------
-# A report on a ledger for who answers for the data: what, when, at which cost
-# It is made from the file alone, which is opened for reading only, and says the same of
-# the same books on every day and under every file name. Its signature is a digest of
-# all that it says, the head of the ledger's chain included. That finds what was changed
-# in a report by mistake, or by who cannot make a new digest; anybody can make one
-# without a key. With a key (HMAC) only who has the key can. Neither is a public-key
-# signature.
+# ------------------------------------------------------------------- Report on a ledger
+# The report is for the person who is responsible for the data: what, when, and at which
+# cost. It is made from the file alone, which is opened for reading only, and is the
+# same for the same entries on every day and under every file name. Its signature is a
+# digest of the whole report, the head of the ledger's chain included. The digest
+# detects changes by mistake, or by a person who cannot compute a digest; anybody can
+# compute one without a key. With a key (HMAC) only a person with the key can. Neither
+# is a public-key signature.
 
 
-# Meanings of fields never change; a new meaning takes a new number.
+# Meanings of fields never change; a new meaning gets a new number.
 REPORT_SCHEMA = 1
 LEAST_KEY = 16  # bytes
 COVERS = (
@@ -87,7 +87,8 @@ def report_on(path: str, key: bytes | None = None) -> dict[str, Any]:
     Raises
     ------
     LedgerError
-        If the file is missing, foreign or damaged, or holds what a killed writer left.
+        If the file is missing, foreign or damaged, or a killed writer left it half
+        written.
     ValueError
         If the key is too short.
     """
@@ -98,19 +99,19 @@ def report_on(path: str, key: bytes | None = None) -> dict[str, Any]:
 
 
 def check_report(text: str, key: bytes | None = None) -> dict[str, Any]:
-    """The report in a text, if it is as it was made.
+    """The report in a text, if the text is unchanged.
 
     Parameters
     ----------
     text : str
-        JSON of what `report_on` gave.
+        JSON of the result of `report_on`.
     key : bytes or None
-        The one it was made with.
+        The key with which the report was made.
 
     Raises
     ------
     ValueError
-        If it is no report, was changed, or was made with another key or with none.
+        If it is no report, was changed, or was made with another key or without one.
     """
     try:
         given = json.loads(text)
@@ -137,7 +138,7 @@ def check_report(text: str, key: bytes | None = None) -> dict[str, Any]:
 
 
 def as_text(signed: dict[str, Any]) -> str:
-    """A report in lines."""
+    """A report as lines of text."""
     told, signature = signed["report"], signed["signature"]
     cap, aside = told["cap"], told["set_aside"]
     lines = [
@@ -202,7 +203,7 @@ def _release(spend: Spend, state: FilterState) -> dict[str, Any]:
 
 
 def _cost(event: Event, state: FilterState) -> str:
-    """What a release costs, in one sentence."""
+    """The cost of a release, in one sentence."""
     names = sorted({_KINDS[type(leaf).__name__] for leaf in event.leaves})
     by = f"By {' and '.join(names) or 'nothing'}"
     delta = state.cap.delta
@@ -257,25 +258,25 @@ def _ready(value: float) -> float | str:
 
 
 def _quoted(label: str) -> str:
-    """A label on one line, whatever a forged file holds."""
+    """A label on one line, whatever a forged file contains."""
     return json.dumps(label)
 
 
-# ----------------------- The picture of a ledger, made as scikit-learn's displays are
+# ------------------------------------------------------------------ Display of a ledger
 
 
 _GREEN, _RED = "#1a7f37", "#b42318"
 
 
 class LedgerDisplay:
-    """What the fits of a ledger cost together, one after the other, below its cap.
+    """Joint cost of a ledger's fits, in order, below its cap.
 
-    Drawn from the books: it reads no data and costs nothing.
+    Drawn from the ledger's entries: it reads no data and costs nothing.
 
     Parameters
     ----------
     books : DataFrame
-        As `BudgetLedger.to_frame` gives them.
+        The result of `BudgetLedger.to_frame`.
     cap : Budget
     title : str, default=""
 
@@ -312,7 +313,7 @@ class LedgerDisplay:
         Returns
         -------
         LedgerDisplay
-            Drawn.
+            The display, drawn.
 
         Raises
         ------
@@ -327,19 +328,19 @@ class LedgerDisplay:
         return display.plot(over=over, ax=ax)
 
     def plot(self, *, over: str = "fit", ax: Any = None) -> Self:
-        """Draw.
+        """Draw the display.
 
         Parameters
         ----------
         over : {"fit", "time"}, default="fit"
-            Fits by name at equal distances, or by when they were booked.
+            Fits by name at equal distances, or by the time of their entries.
         ax : matplotlib Axes or None, default=None
             None makes a figure.
 
         Returns
         -------
         LedgerDisplay
-            Itself.
+            The display itself.
 
         Raises
         ------

@@ -25,12 +25,12 @@ from skdp.privacy.accounting._codec import event_from_json, event_to_json
 from skdp.privacy.accounting._events import Event
 from skdp.privacy.ledger._filter import Charge, FilterState, Reserve
 
-# ------------------ The file behind a ledger: one SQLite database, chained by digests
-# Knows how spends and their charges are stored and nothing of how these are found. A
-# file is refused by its bytes before SQLite opens it, appears under its name only when
-# complete, and every read verifies that it is whole. The schema number is SQLite's
-# ``user_version``. Which version of skdp wrote a spend stands in a table of its own; no
-# digest covers it.
+# ---------------------------------------------------------- The SQLite file of a ledger
+# The store knows how spends and their charges are stored, and nothing of their
+# computation. A file is refused by its bytes before SQLite opens it, appears under its
+# name only when complete, and every read verifies that it is whole: digests chain the
+# entries. The schema number is SQLite's ``user_version``. A separate table holds the
+# version of skdp that wrote each spend; no digest covers it.
 
 
 _APPLICATION_ID = 0x736B6470  # "skdp"
@@ -50,17 +50,17 @@ CREATE TABLE spends (
     epsilon REAL, delta REAL NOT NULL, event TEXT NOT NULL, charge TEXT
 );
 """
-# SQLite's name for what a reader that may not write would have to undo.
+# SQLite's name for a half-finished write that a reader without write access meets.
 _HALF_WRITTEN = "SQLITE_READONLY_ROLLBACK"
 _UNDO = "Open it once with BudgetLedger.open, which undoes that."
 # Parts of a charge, in the order of its fields.
 _NUMBERS = ("epsilon", "delta", "mu_squared")
-# Columns of the books, and of spends.
+# Number of columns of the tables "books" and "spends".
 _BOOKS_WIDTH, _SPENDS_WIDTH = 10, 7
 _TABLES = {("table", name) for name in ("books", "spends", "versions")}
-# Empty in files of 1.0.0rc1, which would have written there what 0.1 had spent.
+# Empty in files of 1.0.0rc1, which would have stored there the spends of 0.1.
 _CARRIED = ("table", "carried")
-# Made by the first spend.
+# Created by the first spend.
 _VERSIONS = (
     "CREATE TABLE IF NOT EXISTS versions "
     "(since INTEGER NOT NULL, skdp_version TEXT NOT NULL)"
@@ -69,7 +69,7 @@ _VERSIONS = (
 
 @dataclass(frozen=True)
 class LedgerTerms:
-    """The values a ledger was made with, in the order in which they are stored."""
+    """The values with which a ledger was made, in the order of storage."""
 
     epsilon: float
     delta: float
@@ -85,10 +85,10 @@ class LedgerTerms:
 class Spend:
     """One committed event.
 
-    `id` runs from 1, `committed_at` is in UTC, and `label` says what was fitted.
-    `epsilon` and `delta` are what the fit asked for; epsilon is inf for a non-private
-    event. `skdp_version` is that of the skdp that made the release. `charge` is what it
-    was charged.
+    `id` runs from 1, `committed_at` is in UTC, and `label` names the fitted object.
+    `epsilon` and `delta` are the fit's request; epsilon is inf for a non-private event.
+    `skdp_version` is the version of skdp that made the release. `charge` is the charge
+    of the event.
     """
 
     id: int
@@ -103,7 +103,7 @@ class Spend:
 
 @dataclass(frozen=True)
 class Entries:
-    """What a verified file holds; events are read when they are asked for.
+    """The content of a verified file; events are parsed when they are needed.
 
     `head` is the last digest of the chain.
     """
@@ -131,7 +131,7 @@ class Entries:
 
     @property
     def last_version(self) -> str:
-        """The version of skdp that made the last spend; there has to be one."""
+        """The version of skdp that made the last spend, which must exist."""
         return list(self.versions.values())[-1]
 
 
@@ -139,8 +139,8 @@ class Entries:
 class SpendStore:
     """Spends in a file.
 
-    `path` is absolute; `terms` are those that the file must have been made with. Books
-    that are `read_only` never write, nor undo what a killed writer left.
+    `path` is absolute; the file must have been made with `terms`. A `read_only` store
+    never writes, nor undoes the half-finished write of a killed process.
     """
 
     path: str
@@ -180,8 +180,8 @@ class SpendStore:
             raise LedgerError(
                 f"The folder of the ledger must exist. Got {folder!r}. Create it first."
             )
-        # The file appears under its name only when it is complete, so another
-        # process never sees half a ledger; if another was first, its file stands.
+        # The file appears under its name only when it is complete, so no other process
+        # sees half a ledger; if another process was first, its file stays.
         handle, draft = tempfile.mkstemp(prefix=_DRAFT, dir=folder)
         os.close(handle)
         try:
@@ -207,7 +207,7 @@ class SpendStore:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Let SQLite's errors become the ledger's."""
+        """Translate SQLite's errors into the ledger's errors."""
         problem = ""
         try:
             yield
@@ -220,7 +220,7 @@ class SpendStore:
             )
 
     def _verified(self, connection: sqlite3.Connection) -> Entries:
-        """All entries, after checking that the file is whole and of these terms."""
+        """All entries, after checking that the file is whole and has these terms."""
         if _holds_more(connection):
             raise _damaged(self.path, "it holds more than its tables")
         books = connection.execute("SELECT * FROM books").fetchall()
@@ -266,9 +266,9 @@ class Writer:
     def append(
         self, event: Event, epsilon: float, delta: float, label: str, charge: Charge
     ) -> None:
-        """Add a spend, what it is charged, and the next link of the chain.
+        """Add a spend, its charge, and the next link of the chain.
 
-        Raises `LedgerError` if the file does not hold then what was written.
+        Raises `LedgerError` if the file does not contain the written values afterwards.
         """
         row = (
             self.count + 1,
@@ -319,7 +319,7 @@ def _charge_from(text: str) -> Charge:
     if set(values) != set(_NUMBERS):
         raise ValueError("a charge does not have the parts of one")
     found = [values[name] for name in _NUMBERS]
-    # Asked so that what is no number is refused.
+    # Written so that a value that is not a number is refused.
     if not all(type(value) in (int, float) and value >= 0 for value in found):
         raise ValueError("a part of a charge is negative or no number")
     epsilon, delta, mu_squared = map(float, found)
@@ -337,7 +337,7 @@ def _object_of(text: str) -> dict[str, Any]:
 
 
 def _holds_more(connection: sqlite3.Connection) -> bool:
-    """Whether there is anything but tables of a ledger, such as a trigger."""
+    """Whether the file holds more than a ledger's tables, such as a trigger."""
     held = set(connection.execute("SELECT type, name FROM sqlite_master").fetchall())
     if _CARRIED in held and connection.execute("SELECT * FROM carried").fetchone():
         return True
@@ -345,7 +345,7 @@ def _holds_more(connection: sqlite3.Connection) -> bool:
 
 
 def _versions(connection: sqlite3.Connection) -> dict[int, str]:
-    """By number of a spend, the version that wrote it and those that follow."""
+    """Version of skdp by the number of the first spend that it wrote."""
     tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
     if ("versions",) not in tables:
         return {}
@@ -353,7 +353,7 @@ def _versions(connection: sqlite3.Connection) -> dict[int, str]:
 
 
 def _copy_exclusively(draft: str, path: str) -> None:
-    """Write a new file unless one is there; never replaces the books of another."""
+    """Write a new file unless it exists; never replaces another process's ledger."""
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
@@ -365,7 +365,7 @@ def _copy_exclusively(draft: str, path: str) -> None:
 
 
 def find_terms(path: str, *, read_only: bool = False) -> LedgerTerms:
-    """The terms that an existing file was made with.
+    """The terms with which an existing file was made.
 
     Raises `LedgerError` if the file is missing, foreign or damaged.
     """
@@ -383,7 +383,7 @@ def find_terms(path: str, *, read_only: bool = False) -> LedgerTerms:
 
 
 def _terms_of(path: str, row: tuple[Any, ...]) -> LedgerTerms:
-    """The terms in a row of books."""
+    """The terms in a row of the table "books"."""
     if len(row) != _BOOKS_WIDTH:
         raise _damaged(path, "its books have another form")
     return LedgerTerms(*row[:6], *row[8:])
@@ -398,10 +398,10 @@ def _books_row(terms: LedgerTerms) -> tuple[Any, ...]:
 def ledgers_beside(path: str, dataset: str) -> list[str]:
     """Names of the ledgers in the file's folder that carry this data set label.
 
-    The name that is most like the file's is the first one.
+    The name most similar to the file's comes first.
 
-    What cannot be read at once is passed over. Files are looked at through SQLite, as
-    in `_connect`, and only if they are as long as a database could be.
+    Files that cannot be read at once are skipped. Files are read through SQLite only,
+    as in `_connect`, and only if their size is possible for a database.
     """
     try:
         with os.scandir(os.path.dirname(path)) as entries:
@@ -419,7 +419,7 @@ def ledgers_beside(path: str, dataset: str) -> list[str]:
 
 
 def _label_of(file: os.DirEntry[str]) -> str | None:
-    """The data set label of a ledger; None if the file is none, or is busy."""
+    """The data set label of a ledger; None if the file is no ledger, or is busy."""
     try:
         if not _may_be_ledger(file):
             return None
@@ -435,7 +435,7 @@ def _label_of(file: os.DirEntry[str]) -> str | None:
 
 
 def _may_be_ledger(file: os.DirEntry[str]) -> bool:
-    """Whether a file has whole pages and no log, and `create` did not draft it."""
+    """Whether a file has whole pages and no log, and is not a draft of `create`."""
     if file.name.startswith(_DRAFT) or not file.is_file():
         return False
     size = file.stat().st_size
@@ -444,10 +444,10 @@ def _may_be_ledger(file: os.DirEntry[str]) -> bool:
 
 
 def _connect(path: str, read_only: bool = False) -> sqlite3.Connection:
-    """A connection to a file that says it is a ledger of this schema.
+    """A connection to a file that is marked as a ledger of this schema.
 
-    The file is looked at through SQLite only: opening and closing it by other means
-    would drop the locks that another thread of this process may hold on it (POSIX).
+    The file is read through SQLite only: opening and closing it by other means would
+    drop the locks that another thread of this process may hold on it (POSIX).
     """
     if not os.path.isfile(path):
         raise LedgerError(
@@ -456,8 +456,9 @@ def _connect(path: str, read_only: bool = False) -> sqlite3.Connection:
             "that has used it."
         )
     problem, application, version = "it is empty", 0, 0
-    # "rw", also to read: a reader may have to undo what a killed writer left, and fails
-    # by "ro". A file with a write-ahead log is foreign, and SQLite would fold it in.
+    # Mode "rw", also to read: a reader may have to undo a killed writer's half-finished
+    # write, and fails with "ro". A file with a write-ahead log is foreign, and SQLite
+    # would fold the log in.
     if os.path.exists(path + "-wal"):
         problem = "it has a write-ahead log"
     else:
@@ -472,7 +473,7 @@ def _connect(path: str, read_only: bool = False) -> sqlite3.Connection:
                 connection.execute("PRAGMA synchronous=EXTRA")
                 return connection
             problem = "it was written by another program"
-        except sqlite3.OperationalError:  # busy, or the disk: not the file's fault
+        except sqlite3.OperationalError:  # busy, or the disk: the file may be whole
             connection.close()
             raise
         except sqlite3.DatabaseError as error:
@@ -500,7 +501,7 @@ def _damaged(path: str, what: str) -> LedgerError:
 
 
 def _first_link(books: tuple[Any, ...]) -> str:
-    """Of the terms in a row of books."""
+    """First link of the chain, from the terms in a row of the table "books"."""
     terms = (*books[:6], *books[8:])
     return hashlib.sha256(repr(terms).encode()).hexdigest()
 
@@ -509,11 +510,10 @@ def _next_link(link: str, row: tuple[Any, ...]) -> str:
     return hashlib.sha256((link + repr(tuple(row))).encode()).hexdigest()
 
 
-# ------------------------------------------------------------------------------------
-# The filter's states that the entries of a ledger lead to, and whether they hold
+# -------------------------------------------------- Filter states of a ledger's entries
 
 
-# Charges found again may differ by rounding, as on another machine.
+# Recomputed charges may differ by rounding, as on another machine.
 _ROUNDING = 1e-6
 
 
@@ -539,11 +539,11 @@ def history_of(
 
 
 def underpaid(start: FilterState, spends: Iterable[Spend]) -> Spend | None:
-    """The first spend that was charged less than its event costs, if any.
+    """The first spend whose charge is less than the cost of its event, if any.
 
-    `start` is the state before them. Charges are found anew; a booked one has to cover
-    any way to charge the event there: every way is valid, and which of them is tried
-    first, or has room, may change as accounting becomes tighter.
+    `start` is the state before them. Charges are computed again. A booked charge must
+    cover at least one way to charge the event in its state: every way is valid, and the
+    way that is tried first, or has room, may change as accounting becomes tighter.
     """
     state = start
     for spend in spends:

@@ -1,14 +1,14 @@
-"""Correlated noise: lower-triangular matrices by which answers are added up.
+"""Correlated noise: lower-triangular matrices that weight sums of answers.
 
-What leaves in place of the answers u is C u + z, where z is independent Gaussian noise;
-solving for u afterwards is post-processing and leaves the noise C^-1 z, which mostly
-cancels in the sums that C was made for:
+In place of the answers u, C u + z is released, where z is independent Gaussian noise.
+Solving for u afterwards is post-processing and leaves the noise C^-1 z, which mostly
+cancels in the sums for which C was made:
 
 - the square root of "the sum of all so far": weights ``binom(2k, k) / 4^k`` on the
   diagonals k, of which a band keeps the first. The noise in running sums grows with the
   logarithm of their number in place of its root;
-- trees of momentum: row t holds the dyadic interval that ends at t, the weight of an
-  answer falling by the momentum with every answer after it.
+- trees of momentum: row t covers the dyadic interval that ends at t; the weight of an
+  answer falls by the factor momentum with every later answer.
 
 Proofs: ``docs/proofs/correlated_noise.md``.
 """
@@ -23,15 +23,15 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 
-# A rounding of a sum or a product, of float64.
+# Relative rounding error of a sum or a product in float64.
 _ROUNDING = 2.0**-53
 
 
 class Correlation(ABC):
-    """A lower-triangular matrix C of diagonal 1, and which answers are about one part.
+    """A lower-triangular matrix C of diagonal 1, and the part of each answer.
 
-    Rows belong to answers, which go through all parts, `asks` about each, `passes`
-    times. No weight is negative.
+    Each row belongs to an answer. Answers go through all parts `passes` times, with
+    `asks` answers about each part. No weight is negative.
     """
 
     n_parts: int
@@ -40,12 +40,12 @@ class Correlation(ABC):
 
     @property
     def times(self) -> int:
-        """Answers in all."""
+        """Total number of answers."""
         return self.passes * self.n_parts * self.asks
 
     @abstractmethod
     def weights(self, t: int) -> FloatArray:
-        """Of answer `t`, from 0, and of those before it; there may be more of them."""
+        """Weights of answer `t`, from 0, and of earlier answers; may be longer."""
 
     @property
     @abstractmethod
@@ -55,12 +55,12 @@ class Correlation(ABC):
     @property
     @abstractmethod
     def n_sums(self) -> int:
-        """Most sums that one record is in."""
+        """Largest number of sums that contain one record."""
 
     @property
     @abstractmethod
     def norm(self) -> float:
-        """L2 norm of what one record adds to all sums, and at most 1 to each answer.
+        """L2 norm of a record's contribution to all sums, if at most 1 to each answer.
 
         Exact for these weights, and rounded up.
         """
@@ -68,18 +68,18 @@ class Correlation(ABC):
     @property
     @abstractmethod
     def answer_spread(self) -> float:
-        """Largest deviation of an answer, for noise of 1 in every sum."""
+        """Largest standard deviation of an answer, with noise of 1 in every sum."""
 
     @property
     @abstractmethod
     def prefix_spread(self) -> float:
-        """The same of the sum that the matrix is made for, of all answers of a pass."""
+        """The same for the sum for which the matrix is made, over a whole pass."""
 
     def slack(self, size: int) -> float:
-        """What floating point adds to `norm`, for sums over `size` records.
+        """Bound on the effect of floating point on `norm`, for `size` records.
 
-        Each sum is of at most as many answers as the largest, each of norm `size` at
-        most, and rounded; so is that of the neighbour.
+        Each sum has at most as many answers as the largest sum, each of norm at most
+        `size`, and is rounded; the neighbour's sum likewise.
         """
         weights = self.largest
         once = (len(weights) + 4) * _ROUNDING * float(weights.sum()) * size
@@ -94,9 +94,9 @@ class SquareRoot(Correlation):
     ----------
     n_parts : int
     asks : int
-        Answers in a row about each part.
+        Consecutive answers about each part.
     band : int
-        Weights that are not 0.
+        Number of nonzero weights.
     """
 
     n_parts: int
@@ -118,7 +118,7 @@ class SquareRoot(Correlation):
     @property
     def norm(self) -> float:
         found = joint_norm(self.times, self.asks, self.band)
-        # Roundings of the weights, of their sums and of the norm.
+        # The factor covers rounding of the weights, of their sums and of the norm.
         return found * (1 + (3 * self.band + self.asks + self.times) * 2.0**-52)
 
     @property
@@ -132,9 +132,9 @@ class SquareRoot(Correlation):
 
 @dataclass(frozen=True)
 class BinaryTrees(Correlation):
-    """A tree over the parts, begun anew in each pass, for sums by momentum.
+    """A new tree over the parts in each pass, for sums by momentum.
 
-    The sum of the first t answers of a pass is made of as many rows as t has bits.
+    The sum of the first t answers of a pass combines as many rows as t has 1 bits.
 
     Parameters
     ----------
@@ -162,13 +162,13 @@ class BinaryTrees(Correlation):
 
     @property
     def norm(self) -> float:
-        # Rows of different passes have no answer in common. Roundings: fewer than 64.
+        # Rows of different passes share no answer. There are fewer than 64 roundings.
         once = _tree_norm_squared(self.n_parts, self.momentum)
         return float(np.sqrt(self.passes * once)) * (1 + 64 * 2.0**-52)
 
     @property
     def answer_spread(self) -> float:
-        # An answer is its row less those within it, which end 1, 2, 4, ... before.
+        # An answer is its row minus the rows within it, which end 1, 2, 4, ... before.
         weights = self.largest
         ends = 2 ** np.arange(len(weights).bit_length() - 1)
         return float(np.sqrt(1 + np.sum(weights[ends - 1] ** 2) * self.momentum**2))
@@ -192,7 +192,7 @@ def _tree_norm_squared(n_parts: int, momentum: float) -> float:
     """Largest sum of squares of a column of the tree of one pass."""
     columns, size = np.zeros(n_parts), 1
     while size <= n_parts:
-        # Left nodes: those that the sum of the first answers may need.
+        # Left nodes: the nodes that a sum of the first answers may use.
         ends = np.arange(size, n_parts + 1, 2 * size)
         places = ends[:, None] - 1 - np.arange(size)
         columns[places] += _powers(momentum, size) ** 2
@@ -202,17 +202,17 @@ def _tree_norm_squared(n_parts: int, momentum: float) -> float:
 
 @lru_cache(maxsize=16)
 def root_weights(times: int, band: int) -> FloatArray:
-    """Weights of the last `band` answers, of `times`, the newest first."""
+    """Weights of the last `band` of `times` answers, the newest first."""
     k = np.arange(1.0, min(times, band))
     return np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
 
 
 @lru_cache(maxsize=16)
 def joint_norm(times: int, asks: int, band: int) -> float:
-    """L2 norm of what `asks` answers in a row of norm 1 add to all weighted sums.
+    """L2 norm of the contribution of `asks` consecutive answers to all weighted sums.
 
-    The largest, of the first ones; answers in one direction add up, since no weight is
-    negative.
+    Each answer has norm 1. The first answers have the largest norm; answers in one
+    direction add up, since no weight is negative.
     """
     whole = np.zeros(times)
     weights = root_weights(times, band)
@@ -232,10 +232,10 @@ def root_inverse(times: int, band: int) -> FloatArray:
 
 
 def answer_spread(times: int, band: int) -> float:
-    """Standard deviation of the last answer, for noise of 1 in every weighted sum."""
+    """Standard deviation of the last answer, with noise of 1 in every weighted sum."""
     return float(np.linalg.norm(root_inverse(times, band)))
 
 
 def prefix_spread(times: int, band: int) -> float:
-    """The same of the sum of all answers."""
+    """Standard deviation of the sum of all answers, with noise of 1 in every sum."""
     return float(np.linalg.norm(np.cumsum(root_inverse(times, band))))

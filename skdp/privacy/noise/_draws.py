@@ -1,4 +1,4 @@
-"""`Draws`: orders, samples and counts, which are random and no noise."""
+"""`Draws`: orders, samples and counts, which are random but not noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skdp._arrays import IntArray
 
 
 class Draws(Protocol):
-    """Exact draws from finite laws; nothing that could hide a number."""
+    """Exact draws from finite laws; none of them could hide a number."""
 
     def permutation(self, n: int) -> IntArray:
         """A uniform order of 0, ..., n - 1."""

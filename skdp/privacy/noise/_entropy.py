@@ -1,4 +1,4 @@
-"""Where random words come from: the operating system, or a seed that tells them."""
+"""Sources of random words: the operating system, or a seed that determines them."""
 
 from __future__ import annotations
 

@@ -29,16 +29,16 @@ from skdp.privacy.noise._noise import (
     spherical_scale,
 )
 
-# Natural logarithm of the probability with which a draw is farther than `farthest`.
+# Natural logarithm of 1 / the probability that a draw exceeds `farthest`.
 _NEVER = 800.0
 
 
 class NoiseLaw(ABC):
     """A law, its event and its draws; `multiplier` is scale over sensitivity.
 
-    `norm` is that of the sensitivity which the law needs, 1 or 2. A release with
-    `side_multiple` times the multiplier of another adds 1 % to its cost, mu^2 or
-    epsilon.
+    `norm`, 1 or 2, is the norm of the sensitivity that the law needs. A release with
+    `side_multiple` times the multiplier of another release adds 1 % to its cost, mu^2
+    or epsilon.
     """
 
     name: ClassVar[str]
@@ -48,7 +48,7 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def event(self, multiplier: float, times: int = 1) -> Event:
-        """What so many releases cost."""
+        """Event of `times` releases."""
 
     @abstractmethod
     def deviation(self, multiplier: float, size: int) -> float:
@@ -77,7 +77,7 @@ class NoiseLaw(ABC):
         multiplier: float,
         fine: bool = False,
     ) -> FloatArray:
-        """Release `query` of this sensitivity, in the law's norm."""
+        """Release `query`, whose `sensitivity` is in the law's norm."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class PureChoices(Choices):
-    """Selections of one candidate each; `reach` is their pure epsilon, as it is."""
+    """Selections of one candidate each; `reach` is their pure epsilon, unscaled."""
 
     mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
 
@@ -245,20 +245,20 @@ class PureChoices(Choices):
         return np.array([chosen])
 
 
-# Laws that an L2 sensitivity may take. Laplace is not one of them.
+# Laws for an L2 sensitivity; Laplace needs an L1 sensitivity.
 LAWS: dict[str, NoiseLaw] = {"gaussian": Gaussian(), "spherical": Spherical()}
 
 
 def budget_of(law: NoiseLaw, budget: Budget) -> Budget:
-    """What a release by this law asks for: a pure one has no use for delta."""
+    """The budget of a release by this law: a pure law does not use delta."""
     return Budget(budget.epsilon, 0.0) if law.is_pure else budget
 
 
 def deviation_once(law: NoiseLaw, budget: Budget, size: int) -> float:
-    """Deviation of one of `size` entries, per unit of sensitivity, of one release.
+    """Standard deviation of one of `size` entries, per unit of sensitivity.
 
-    If that release has the whole budget; for rules of thumb, since it is not rounded
-    up as `calibrate` is.
+    For one release that gets the whole budget. For rules of thumb, since it is not
+    rounded up as in `calibrate`.
     """
     multiplier = 1 / budget.epsilon
     if not law.is_pure:
@@ -271,8 +271,8 @@ def law_for(
 ) -> NoiseLaw:
     """The law of the smallest standard deviation, from public facts.
 
-    The budget is of a finite epsilon and `sensitivities` are in L1 and L2, by norm. If
-    the cost `adds_up` with that of other releases, Gaussian noise is taken if delta
+    The budget has a finite epsilon; `sensitivities` are in L1 and L2, by norm. If the
+    cost `adds_up` with the cost of other releases, Gaussian noise is used if delta
     allows it, since it adds up in squares.
     """
     if adds_up and budget.delta > 0:

@@ -22,49 +22,47 @@ from skdp.privacy.noise._rounding import (
     rounded_draws,
 )
 
-# What is released is ``grid * (round(query / grid) + round(N / grid))``, where N is a
+# A release is ``grid * (round(query / grid) + round(N / grid))``, where N is a
 # *continuous* Gaussian, Laplace or spherical variable and both roundings are exact
-# (`skdp.privacy.noise._rounding`). For a point x of the grid, ``x + round(N) = round(x
-# + N)``:
-# the release is post-processing of the continuous mechanism applied to the query put on
-# the grid, so closed forms and pure epsilon hold for the numbers that leave the
-# computer,
-# not only on paper. Putting the query on the grid can move two neighbouring queries
-# apart
-# by ``sqrt(size) * grid`` (L2) or ``size * grid`` (L1); that is charged to the
-# sensitivity. The proofs are in ``docs/proofs/noise.md``.
+# (`skdp.privacy.noise._rounding`). For a point x of the grid,
+# ``x + round(N) = round(x + N)``, so the release is post-processing of the continuous
+# mechanism applied to the query on the grid. So closed forms and pure epsilon hold for
+# the released numbers, not only on paper. Moving the query to the grid can increase the
+# distance of two neighbouring queries by ``sqrt(size) * grid`` (L2) or ``size * grid``
+# (L1); this is charged to the sensitivity. The proofs are in ``docs/proofs/noise.md``.
 
 
-# Grid points are kept where a double holds every integer; a query is clamped
-# there first, which is 1-Lipschitz, and a release after, which is post-processing.
+# Grid points stay where a double holds every integer. A query is clamped to this range
+# before the noise, which is 1-Lipschitz, and a release after it, which is
+# post-processing.
 _QUERY_LIMIT = 2.0**51
 _RELEASE_LIMIT = 2**52
-# A draw is clamped only where every sum with a query is beyond the release's limit.
+# A draw is clamped only where every sum with a query exceeds the release's limit.
 _DRAW_LIMIT = 2 * _RELEASE_LIMIT
-# Entries whose noise is drawn at a time: the cache, not the query, holds the work.
+# Number of entries whose noise is drawn together, so that the work fits the cache.
 _DRAWN_TOGETHER = 1 << 18
 
-# The grid is this fraction of the sensitivity after the dimension factor, unless the
-# noise is so large that its draws would leave the integers: then it is a fraction of
-# the noise, and costs more.
+# The grid is this fraction of the sensitivity after the dimension factor. If the noise
+# is so large that its draws would leave the integers, the grid is a fraction of the
+# noise, and costs more.
 _GRID_COST = 2.0**-12
 _FINEST = 2.0**-46
-# For draws whose rounding is charged elsewhere and dearer: as fine as the fast path
-# decides nearly all draws.
+# For draws whose rounding is charged elsewhere, at a higher cost: as fine as possible
+# while the fast path still decides nearly all draws.
 _FINE_GRID_COST, _FINE_FINEST = 2.0**-26, 2.0**-32
 
 # Assumed bound on the relative error of the random variance of spherical noise: a few
 # units in the last place of logarithm, sum, root and product, and the digits of a
 # uniform that are not drawn (2**-61).
 _VARIANCE_ERROR = 2.0**-47
-# Spherical noise has its queries and releases clamped to fewer grid points, since the
-# cost of that error grows with the norm of what can be seen of the noise.
+# Queries and releases with spherical noise are clamped to fewer grid points, since the
+# cost of the error above grows with the norm of the visible noise.
 _SPHERICAL_LIMIT = 2**46
 
 
 @dataclass(frozen=True)
 class NoiseScale:
-    """How noise for one query is laid out: public facts only.
+    """Grid and scale of the noise for one query: public facts only.
 
     `grid` is the spacing of released values, a power of two, and `sigma` the scale of
     the continuous noise, both in units of the query: the standard deviation for the
@@ -94,7 +92,7 @@ def gaussian_scale(
 ) -> NoiseScale:
     """Grid and sigma for a query of `size` numbers of L2 sensitivity `sensitivity`.
 
-    `fine` asks for the finest grid on which draws are still fast.
+    `fine` selects the finest grid on which draws are still fast.
     """
     sensitivity, noise_multiplier = float(sensitivity), float(noise_multiplier)
     root = math.sqrt(size)
@@ -110,7 +108,7 @@ def gaussian_scale(
 def share_ratio(scale: NoiseScale, n_shares: int) -> float:
     """Standard deviation of one of `n_shares` shares, in steps of the grid.
 
-    Rounded up, so that as many of them have no less than the variance of the whole.
+    Rounded up, so that `n_shares` shares have at least the variance of the whole.
     """
     return scale.sigma / scale.grid / math.sqrt(n_shares) * (1 + 2.0**-48)
 
@@ -141,16 +139,16 @@ def spherical_scale(
 ) -> NoiseScale:
     """Grid and scale for a query of `size` numbers of L2 sensitivity `sensitivity`.
 
-    The scale is that of the norm: the density is ``exp(-norm / sigma)``. Of `epsilon`
-    a part is set aside for the rounding of the random variance (proof page). `fine` is
-    for a draw that is not added to a query.
+    The scale is that of the norm: the density is ``exp(-norm / sigma)``. A part of
+    `epsilon` is set aside for the rounding of the random variance (proof page). `fine`
+    is for a draw that is not added to a query.
     """
     sensitivity, epsilon = float(sensitivity), float(epsilon)
     root = math.sqrt(size)
     noise = sensitivity / epsilon
     grid = _grid(sensitivity, noise, root)
     if fine:
-        # The clamp must be out of reach of a draw that is no query's noise.
+        # A draw that is not added to a query must never reach the clamp.
         finest = max(_FINE_FINEST * root, 4 * spherical_reach(size) / _SPHERICAL_LIMIT)
         grid = _grid(sensitivity, noise, root, _FINE_GRID_COST, finest)
     if math.isnan(grid):
@@ -165,12 +163,12 @@ def spherical_scale(
 
 
 def spherical_is_possible(*, epsilon: float, size: int) -> bool:
-    """Whether such noise can be drawn for a query of any sensitivity.
+    """Whether this noise can be drawn for a query of any sensitivity.
 
-    Not with so many entries that rounding takes half of so small an epsilon. Grids are
-    powers of two, so what rounding takes depends on the sensitivity; it is most where
-    the grid is as wide as wanted. Asked for a little less epsilon, since calibration
-    and releases on the side leave that much less.
+    It cannot if there are so many entries that rounding takes half of a small epsilon.
+    Grids are powers of two, so the cost of rounding depends on the sensitivity; it is
+    largest where the grid is as wide as wanted. The test uses a slightly smaller
+    epsilon, since calibration and side releases leave that much less.
     """
     epsilon = epsilon / 1.02
     wanted = max(_GRID_COST / math.sqrt(size), _FINEST / epsilon)
@@ -182,11 +180,10 @@ def spherical_is_possible(*, epsilon: float, size: int) -> bool:
 def selection_gaps(
     scores: FloatArray, *, sensitivity: float, epsilon: float
 ) -> list[Fraction]:
-    """How far each score is below the best, in units of 2 sensitivity / epsilon.
+    """Distance of each score from the best, in units of 2 sensitivity / epsilon.
 
-    Scores are put on the grid of a Laplace release of one number, clamped there, and
-    the grid is charged to the sensitivity. What is no number counts as the lowest.
-    Private.
+    Scores are put on the grid of a Laplace release of one number and clamped there, and
+    the grid is charged to the sensitivity. NaN counts as the lowest score. Private.
     """
     steps, unit = _grid_gaps(scores, sensitivity, epsilon)
     return [int(gap) * unit for gap in steps]
@@ -195,7 +192,7 @@ def selection_gaps(
 def _grid_gaps(
     scores: FloatArray, sensitivity: float, epsilon: float
 ) -> tuple[IntArray, Fraction]:
-    """How many steps of the grid each score is below the best, and their unit."""
+    """Distance of each score from the best in grid steps, and the unit of a step."""
     scale = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=1)
     _check_scale(scale)
     with np.errstate(all="ignore"):
@@ -207,13 +204,13 @@ def _grid_gaps(
 def choice_unit(*, sensitivity: int, epsilon: float) -> Fraction:
     """E-folds in one step of an integer score.
 
-    Rounded down for the relative errors of the integer weights of levels.
+    Rounded down, to cover the relative errors of the integer weights of levels.
     """
     return Fraction(epsilon) * (1 - Fraction(1, 2**48)) / (2 * sensitivity)
 
 
 def choice_shift(*, sensitivity: int, epsilon: float) -> int:
-    """Binary digits of a level of at most one e-fold, and more than half of one."""
+    """Binary digits of a level, of more than half an e-fold and at most one."""
     steps = math.floor(1 / choice_unit(sensitivity=sensitivity, epsilon=epsilon))
     return min(max(steps.bit_length() - 1, 0), 62)
 
@@ -227,10 +224,10 @@ def _check_scale(scale: NoiseScale) -> None:
 
 
 class NoiseSource:
-    """Adds the noise a solver declared; nothing else in skdp draws randomness.
+    """Adds the declared noise of a solver; no other code in skdp draws randomness.
 
     Without a seed it draws from the operating system and is private. A seed makes every
-    draw reproducible, which means that it is not a private release.
+    draw reproducible, so the release is not private.
     """
 
     def __init__(self, seed: int | None = None) -> None:
@@ -247,11 +244,11 @@ class NoiseSource:
     ) -> FloatArray:
         """Release `query` with Gaussian noise.
 
-        `query` is private: clamped to the range of the grid, never refused.
-        `sensitivity`, in its units, is in L2 under the declared adjacency, and
+        `query` is private: it is clamped to the range of the grid, and never refused.
+        `sensitivity`, in the query's units, is in L2 under the declared adjacency, and
         `noise_multiplier` is sigma / sensitivity of the declared event. `fine` is for
-        noise of its own, not a query's: the finest grid on which draws are still fast
-        and never clamped. Released are multiples of a public power of two.
+        noise that is not added to a query: the finest grid on which draws are still
+        fast and never clamped. Released are multiples of a public power of two.
         """
         scale = gaussian_scale(
             sensitivity=sensitivity,
@@ -266,16 +263,16 @@ class NoiseSource:
     ) -> IntArray:
         """`query` in steps of the grid, with one of `n_shares` shares of the noise.
 
-        Together so many shares have the noise of `gaussian`; alone this is no release
-        of the declared event. `query` is private, and clamped as there; the sum of
-        at most 512 results is below 2^63 in magnitude.
+        `n_shares` shares together have the noise of `gaussian`; one share alone is not
+        a release of the declared event. `query` is private, and clamped as in
+        `gaussian`; the sum of at most 512 results is below 2^63 in magnitude.
         """
         _check_scale(scale)
         on_grid = np.nan_to_num(np.rint(query / scale.grid))
         on_grid = np.clip(on_grid, -_QUERY_LIMIT, _QUERY_LIMIT).astype(np.int64)
         ratio = share_ratio(scale, n_shares)
         draws = rounded_draws(StandardGaussian(), ratio, query.size, self._entropy)
-        # 2^6 standard deviations away at least: never, but the sum must not overflow.
+        # At least 2^6 standard deviations away: never reached, so sums cannot overflow.
         share: IntArray = on_grid + np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT)
         return share
 
@@ -301,7 +298,8 @@ class NoiseSource:
         ``(size + 1) / 2`` and scale 2, sqrt(V) times a standard Gaussian vector has
         density proportional to exp(-norm).
 
-        `epsilon` is that of the declared event; the rest is as in `gaussian`.
+        `epsilon` is that of the declared event; the other parameters are as in
+        `gaussian`.
         """
         size = query.size
         scale = spherical_scale(
@@ -319,10 +317,10 @@ class NoiseSource:
         score that is accepted with probability
         ``exp(-epsilon (max - score) / (2 sensitivity))``, decided exactly.
 
-        `scores`, greater is better, are private and never refused: clamped to the range
-        of the grid, and what is no number counts as the lowest. `sensitivity` is by how
-        much one record can change any one score, and `epsilon` that of the declared
-        event.
+        `scores`, greater is better, are private and never refused: they are clamped to
+        the range of the grid, and NaN counts as the lowest. `sensitivity` is the
+        largest change of any one score by one record, and `epsilon` that of the
+        declared event.
 
         References
         ----------
@@ -362,12 +360,12 @@ class NoiseSource:
         The exponential mechanism `k` times without replacement: the law of the `k`
         largest sums of a score and independent Gumbel noise of scale
         ``2 sensitivity / epsilon`` [1]_. Each selection is of epsilon-bounded range.
-        Scores more than 64 of these scales below the best of those left count as that
-        far below.
+        Scores more than 64 of these scales below the best remaining score count as 64
+        scales below it.
 
-        `scores` and `sensitivity` are as in `permute_and_flip`, `k` is at most their
-        number, and `epsilon` is that of each of the `k` selections of the declared
-        event.
+        `scores` and `sensitivity` are as in `permute_and_flip`, `k` is at most the
+        number of scores, and `epsilon` is that of each of the `k` selections of the
+        declared event.
 
         References
         ----------
@@ -387,10 +385,10 @@ class NoiseSource:
 
         The exponential mechanism over both signs of all candidates: weights
         ``exp(epsilon * s * scores[j] / (2 * sensitivity))``, with no score cut off, in
-        time that does not grow with their number. Of epsilon-bounded range.
+        time that does not grow with their number. The choice has epsilon-bounded range.
 
-        The scores of `ranking` are private, and integers, so that nothing is rounded;
-        `sensitivity`, at least 1, is by how much one record can change any one of them,
+        The scores of `ranking` are private, and integers, so nothing is rounded.
+        `sensitivity`, at least 1, is the largest change of any one score by one record,
         and `epsilon` that of the declared event.
         """
         unit = choice_unit(sensitivity=sensitivity, epsilon=epsilon)
@@ -430,7 +428,7 @@ class NoiseSource:
         limit: int = _RELEASE_LIMIT,
     ) -> FloatArray:
         _check_scale(scale)
-        # No query is refused: what is not a number is 0, whatever the data are.
+        # No query is refused: NaN becomes 0, for all data.
         on_grid = np.nan_to_num(np.rint(query.ravel() / scale.grid))
         on_grid = np.clip(on_grid, -limit / 2, limit / 2).astype(np.int64)
         ratio = spread * (scale.sigma / scale.grid)
@@ -438,8 +436,8 @@ class NoiseSource:
         for start in range(0, query.size, _DRAWN_TOGETHER):
             part = draws[start : start + _DRAWN_TOGETHER]
             part[:] = rounded_draws(law, ratio, part.size, self._entropy)
-        # So far out that the sum is clamped as it would be for the draw itself: what is
-        # released follows from the sum, and the query alone never shows.
+        # The clamp is so far out that the sum is clamped as with the draw itself: the
+        # release follows from the sum, and the query alone is never visible.
         np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT, out=draws)
         released = np.clip(on_grid + draws, -limit, limit)
         return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)

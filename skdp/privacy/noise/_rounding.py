@@ -118,8 +118,8 @@ class StandardLaplace:
 def exceeds(law: StandardLaw, t: Fraction, digits: list[int], entropy: Entropy) -> bool:
     """Whether the magnitude at P exceeds `t`; draws more digits of P if needed.
 
-    `digits` holds [leading integer, number of bits] and is extended in place, so
-    that one P answers every question asked of it.
+    `digits` holds [leading integer, number of bits] and is extended in place, so that
+    one P answers every comparison with it.
     """
     while True:
         lead, bits = digits
@@ -169,7 +169,7 @@ def rounded_draws(
 
 
 def _small_uniforms(size: int, entropy: Entropy) -> FloatArray:
-    """Uniforms on (0, 1/2] with 61 significant digits, however small they are."""
+    """Uniforms on (0, 1/2] with 61 significant digits, even if very small."""
     words = entropy.words(size).copy()
     exponent = np.full(size, -64)
     for i in np.flatnonzero(words < np.uint64(2**61)):

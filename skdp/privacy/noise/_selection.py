@@ -1,7 +1,7 @@
 """Exact draws from finite laws; their words come from the caller's entropy.
 
-Nothing here is rounded: every law is the stated one, and whether a word is drawn
-again depends on the words alone, never on data.
+Nothing is rounded: every law is exactly as stated, and whether a word is drawn again
+depends on the words alone, never on data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skdp._arrays import IntArray
 from skdp._checks import check_count, check_real
 from skdp.privacy.noise._entropy import Entropy
 
-# Candidates more e-folds below the best left than this count as that far below.
+# Candidates more e-folds below the best remaining one count as this far below.
 DEEPEST = 64
 # exp(-level) for every level, in units of 2**-256: relative errors below 2**-163.
 _DIGITS = Context(prec=120)
@@ -30,7 +30,7 @@ _LEVEL_WEIGHTS = [
     for level in range(DEEPEST + 1)
 ]
 
-# Probabilities are put on a grid of this many binary digits.
+# Probabilities are multiples of 2 to minus this power.
 _PROBABILITY_BITS = 62
 
 
@@ -41,7 +41,7 @@ def permutation(n: int, entropy: Entropy) -> IntArray:
         words = entropy.words(n)
         order = np.argsort(words).astype(np.int64)
         ranked = words[order]
-        if np.all(ranked[1:] > ranked[:-1]):  # not so with equal words
+        if np.all(ranked[1:] > ranked[:-1]):  # false if two words are equal
             return order
 
 
@@ -52,7 +52,7 @@ def subset(n: int, size: int, entropy: Entropy) -> IntArray:
     while True:
         words = entropy.words(n)
         chosen = np.flatnonzero(words <= np.partition(words, size - 1)[size - 1])
-        if len(chosen) == size:  # not so with equal words, one time in 2^64 / n^2
+        if len(chosen) == size:  # false if words are equal, about once in 2^64 / n^2
             return chosen
 
 
@@ -71,7 +71,7 @@ def poisson_sample(n: int, rate: float, entropy: Entropy) -> IntArray:
 def integers(n: int, size: int, entropy: Entropy) -> IntArray:
     """`size` independent uniform draws from {0, ..., n - 1}."""
     n = check_count("n", n, high=2**63)
-    # The largest word below the last multiple of n: those above are drawn again.
+    # The largest word below the last multiple of n; larger words are drawn again.
     largest = np.uint64(2**64 - 2**64 % n - 1)
     words = entropy.words(size).copy()
     while (again := np.flatnonzero(words > largest)).size:
@@ -97,13 +97,13 @@ def weighted_index(weights: Sequence[int], entropy: Entropy) -> int:
 
 
 class Levels:
-    """Candidates by how many e-folds they are below the best left, drawn and taken out.
+    """Candidates by e-folds below the best remaining one; drawing removes a candidate.
 
     A candidate `g` e-folds below has weight exp(-g), g at most `DEEPEST`. Whole e-folds
-    are levels, drawn by integer weights; what is left of `g` is accepted exactly, which
-    takes less than three proposals on average. Candidates left are numbered from the
-    best on; those taken out are kept as a list of places, so that a draw takes no time
-    in proportion to the number of candidates.
+    are levels, drawn by integer weights; the fractional part of `g` is accepted
+    exactly, which takes less than three proposals on average. Remaining candidates are
+    numbered from the best; the positions of removed ones are kept in a list, so the
+    time of a draw does not grow with the number of candidates.
 
     `gaps`, private, are steps below the best, each of `unit` e-folds.
     """
@@ -111,33 +111,33 @@ class Levels:
     def __init__(self, gaps: IntArray, unit: Fraction) -> None:
         self._order = np.argsort(gaps, kind="stable")
         self._gaps, self._unit = gaps[self._order], unit
-        # Steps from which on a candidate is in a level.
+        # The first step of each level.
         up, down = unit.denominator, unit.numerator
         steps = [min(-(-level * up // down), 2**62) for level in range(DEEPEST + 1)]
         self._steps = np.array(steps, dtype=np.int64)
-        self._taken: list[int] = []  # places, in rising order
+        self._taken: list[int] = []  # positions, rising
 
     def _place(self, number: int) -> int:
-        """Where a candidate left is among all: after the places taken before it."""
+        """Position of a remaining candidate among all candidates."""
         taken = self._taken
-        # The place taken[i] has so many candidates left before it: taken[i] - i.
+        # Position taken[i] has taken[i] - i remaining candidates before it.
         before = bisect_right(range(len(taken)), number, key=lambda i: taken[i] - i)
         return number + before
 
     def starts(self) -> list[int]:
-        """Numbers at which each level of those left begins, and where the last ends."""
+        """Numbers at which each level of remaining candidates begins, and the end."""
         best = self._gaps[self._place(0)]
         begins = np.searchsorted(self._gaps, best + self._steps).tolist()
         ends = [*begins, len(self._gaps)]
         return [place - bisect_left(self._taken, place) for place in ends]
 
     def gap(self, number: int) -> Fraction:
-        """E-folds from the best candidate left to another one left."""
+        """E-folds from the best remaining candidate to another one."""
         steps = int(self._gaps[self._place(number)] - self._gaps[self._place(0)])
         return min(steps * self._unit, Fraction(DEEPEST))
 
     def draw(self, entropy: Entropy, accepts: Callable[[Fraction], bool]) -> int:
-        """One of the candidates left, by its weight; it is taken out.
+        """A remaining candidate, drawn by its weight and removed.
 
         `accepts` is true with probability exp(-x) for a given x of at least 0.
         """
@@ -154,22 +154,22 @@ class Levels:
         return int(self._order[place])
 
 
-# Levels that are kept apart; candidates below the lowest are put into it.
+# Number of separate levels; candidates below the lowest level are put into it.
 _KEPT_LEVELS = 512
 
 
 class Ranking:
-    """Candidates in the order of their levels, kept by who changes their scores.
+    """Candidates ordered by level, updated by the code that changes their scores.
 
-    A level is ``2**shift`` magnitudes of a score. Whoever changes a score moves its
-    candidate, by one swap for every level crossed, so that a draw costs the number of
-    levels and not of candidates. What is kept decides how long a draw takes, never its
-    law.
+    A level is ``2**shift`` magnitudes of a score. Code that changes a score also moves
+    its candidate, by one swap for every level crossed, so that the cost of a draw grows
+    with the number of levels and not of candidates. The stored order determines how
+    long a draw takes, never its law.
 
-    `scores`, private, are int64 of magnitude below 2**63, and changed in place by their
-    owner; `shift` is in [0, 62]. `order` has the candidates by rising level and `place`
-    where each of them is; `starts` has where each level starts in `order`, and the end
-    of the last. `first` is the lowest level that is kept apart.
+    `scores`, private, are int64 of magnitude below 2**63, and their owner changes them
+    in place; `shift` is in [0, 62]. `order` has the candidates by rising level and
+    `place` the position of each; `starts` has the position in `order` at which each
+    level starts, and the end of the last. `first` is the lowest separate level.
     """
 
     def __init__(self, scores: IntArray, shift: int) -> None:
@@ -177,7 +177,7 @@ class Ranking:
         self.sort()
 
     def sort(self) -> None:
-        """Put all candidates in order, the best in the middle of the levels kept."""
+        """Order all candidates, with the best in the middle of the separate levels."""
         levels = np.abs(self.scores)
         levels >>= self.shift  # in place: there may be millions
         self.first = max(0, int(levels.max()) - _KEPT_LEVELS // 2)
@@ -221,15 +221,15 @@ def signed_choice(
 ) -> tuple[int, int]:
     """A candidate and a sign, drawn with weight exp(unit * sign * score).
 
-    A level is drawn as if its members were at its upper end, then a member and a sign,
-    and what was too much is made up for by accepting exactly. All members more than
-    `DEEPEST` e-folds down are one group, drawn as if that far down. Less than ten
-    proposals are expected if a level is at most one e-fold.
+    A level is drawn as if its members were at its upper end, then a member and a sign;
+    an exact acceptance corrects the excess. All members more than `DEEPEST` e-folds
+    down form one group, drawn as if at that distance. Less than ten proposals are
+    expected if a level is at most one e-fold.
     """
     top = ranking.settle()
     weights = _weights_by_level(unit * 2**ranking.shift)
     lowest = max(0, top - len(weights) + 1)
-    # Group 0 is all that is below the level `lowest`; group g is level lowest + g - 1.
+    # Group 0 has all levels below `lowest`; group g is level lowest + g - 1.
     ends = [0, *ranking.starts[lowest : top + 2].tolist()]
     heights = [_LEVEL_WEIGHTS[DEEPEST], *reversed(weights[: top - lowest + 1])]
     counts = [end - start for start, end in pairwise(ends)]

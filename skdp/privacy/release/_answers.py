@@ -1,4 +1,4 @@
-"""`Answers`: the only way to the records, counted down and noisy as planned."""
+"""`Answers`: noisy access to the records, limited to the answers of a plan."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ from skdp.tables._memory import MOST_ROWS_OF_A_USER
 from skdp.tables._source import max_overcount, remote
 from skdp.tables._views import buckets, parts_of
 
-# ------------------------------------------------------------------------------------
-# Answers that are added up where the records are, which do not come here
+# -------------------------------------------- Exact answers of local and remote records
 
 
 def exact_answer(
@@ -50,7 +49,7 @@ def exact_answer(
     query : Query
     source : Source
     opened : callable
-        From a query to its reader of the source, for records that come here.
+        Maps a query to its reader of the source, for records of this process.
     rows : ndarray of int64 or None
         In rising order; None for all records.
     """
@@ -62,24 +61,24 @@ def exact_answer(
 
 
 def whole_of(query: Any) -> Any:
-    """The query as one of whole sums, of `skdp.sums._exact`; None if it is none."""
+    """The query if its answer follows from whole sums, else None."""
     return query if getattr(query, "is_whole", False) else None
 
 
-# ------------------------------------------------------------------------------------
-# What answers with correlated noise still need of the answers before. Private
+# ----------------------------------------------- State of answers with correlated noise
+# Private: the state has sums over records.
 
 
 class PartSums:
-    """Parts in their order, and weighted sums of what was asked of them.
+    """The parts in order, and weighted sums of the queries' answers about them.
 
-    Whoever holds these holds records' sums: answers do, and nobody else.
+    This object holds sums over records: only `Answers` may hold it.
 
     Parameters
     ----------
     sample : Correlated
     source : Source
-        Of a table, which is cut; or of a stream, whose parts arrive.
+        A table, which is cut into parts; or a stream, whose parts arrive.
     """
 
     def __init__(self, sample: Correlated, source: Any) -> None:
@@ -87,7 +86,7 @@ class PartSums:
         self._parts = parts_of(source, sample.size)
         self._asked = 0
         self._weights: FloatArray = np.ones(1)
-        # The newest first: exact answers over their bounds, and what leaves of them.
+        # The newest first: exact answers over their bounds, and released ones.
         most = len(sample.matrix.largest)
         self._exact: deque[FloatArray] = deque(maxlen=most)
         self._released: deque[FloatArray] = deque(maxlen=most)
@@ -111,18 +110,18 @@ class PartSums:
         return self._part
 
     def weighted(self, query: Query, bound: float) -> FloatArray:
-        """The weighted sum that the answer to a query leaves by. Private."""
+        """The weighted sum that is released for a query. Private."""
         exact = exact_answer(query, self._part, self._opened, None)
         self._exact.appendleft(np.asarray(exact) / bound)
         if self._asked % self.sample.matrix.asks == 0:
-            # Its sums are needed on, its records are not.
+            # Later answers need the part's sums, but not its records.
             self._part, self._reader = None, (None, None)
         return self._sum(self._exact, 0)
 
     def unweighted(self, released: FloatArray) -> FloatArray:
-        """The answer, over its bound, that a released sum stands for.
+        """The answer, over its bound, that follows from a released sum.
 
-        Post-processing: of this release and those before it.
+        Post-processing of this release and of earlier ones.
         """
         answer = np.asarray(released - self._sum(self._released, 1))
         self._released.appendleft(answer)
@@ -141,21 +140,20 @@ class PartSums:
         return reader
 
 
-# ------------------------------------------------------------------------------------
-# Answers: the only way to a record, as often and as noisily as was declared
-# Whoever holds answers holds no record and no entropy. Answers are had by committing a
-# plan (`skdp.privacy.release._door`); they add up a query where the records are, add
+# -------------------------------------------------- Answers: the only access to records
+# An object that holds answers holds no record and no entropy. Committing a plan returns
+# answers (`skdp.privacy.release._door`). They add up a query where the records are, add
 # the declared noise, count down, and raise when the plan is used up.
 
 
 View = Callable[[Any], Any]
 T = TypeVar("T")
-# What ends a reading for a public reason, or because the user wants it.
+# Exceptions with a public reason, or by the user's wish.
 _PASSED_ON = (PlanUsedUpError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 class Records(Protocol):
-    """What answers need of a source: public facts of its layout."""
+    """The public facts of a source's layout that answers need."""
 
     n_samples: int
     largest_block: int
@@ -170,10 +168,10 @@ class Released:
     value : ndarray of float64
         Private output.
     sigma : float
-        Scale of its noise in units of the query: the standard deviation for Gaussian
+        Scale of the noise in units of the query: the standard deviation for Gaussian
         noise, the scale of the norm for spherical, of an entry for Laplace noise.
     deviation : float
-        Standard deviation of the noise in one number. Public, like `sigma`.
+        Standard deviation of the noise in one entry. Public, like `sigma`.
     """
 
     value: FloatArray
@@ -183,11 +181,11 @@ class Released:
 
 @dataclass(frozen=True)
 class Grant:
-    """An event on the books, and the noise it was declared with; public.
+    """A committed event, and its noise; public.
 
-    `noise_multiplier` is the plan's, 0.0 without noise; `relation` is that of
-    neighbours. There may be `max_overcount` times as many records as the plan was
-    made for.
+    `noise_multiplier` is the plan's, 0.0 without noise; `relation` is the relation of
+    neighbours. The number of records may be up to `max_overcount` times the number for
+    which the plan was made.
     """
 
     event: Event
@@ -197,15 +195,15 @@ class Grant:
 
 
 def answered(ask: Callable[[], T]) -> T:
-    """What comes of records; nothing else about them may leave.
+    """The result of reading records; nothing else about them may leave.
 
-    Whatever is raised on the way becomes one constant error, and no warning leaves:
-    both could follow from a single record.
+    Any exception on the way becomes one constant error, and no warning leaves: both
+    could follow from a single record.
 
     Parameters
     ----------
     ask : callable
-        Reads the records, and returns what may leave.
+        Reads the records, and returns the values that may leave.
 
     Raises
     ------
@@ -218,17 +216,17 @@ def answered(ask: Callable[[], T]) -> T:
             raise
         except BaseException:  # drivers raise more than exceptions
             pass
-    # Outside of the handler, so that the first error is not carried along.
+    # Raised outside the handler, so that the first error is not chained to it.
     raise SourceError(READ_FAILED)
 
 
 def seen_by(view: View | None, source: Any) -> Any:
-    """A source as a part of a plan sees it, whose view may read the records."""
+    """A source as a part of a plan sees it; the view may read the records."""
     return source if view is None else answered(lambda: view(source))
 
 
 class Answers(ABC):
-    """Answers to the queries of a plan whose event is on the books.
+    """Answers to the queries of a plan whose event has been committed.
 
     Parameters
     ----------
@@ -242,7 +240,7 @@ class Answers(ABC):
     """
 
     is_rehearsed = False  # whether answers are constants
-    is_exact = False  # whether they are the numbers themselves
+    is_exact = False  # whether answers have no noise
 
     def __init__(self, plan: Plan, source: Any, grant: Grant) -> None:
         self._plan, self._source, self._grant = plan, source, grant
@@ -253,12 +251,12 @@ class Answers(ABC):
 
     @property
     def noise_scale(self) -> float:
-        """Largest `sigma` so far, those of parts included; 0.0 without noise."""
+        """Largest `sigma` so far, with the parts; 0.0 without noise."""
         return max([self._largest, *(part.noise_scale for part in self._parts)])
 
     @property
     def layout(self) -> Layout:
-        """How sums over all records are taken; public."""
+        """The layout of sums over all records; public."""
         return _layout_of(self._source, self.relation)
 
     @abstractmethod
@@ -268,28 +266,29 @@ class Answers(ABC):
         Parameters
         ----------
         line : int, default=0
-            Of the plan.
+            Index of the plan's line.
 
         Raises
         ------
         PlanUsedUpError
             If all answers of the line have been given.
         TypeError
-            If the line is not of answers that leave with noise for the query's norm.
+            If the line's answers are hidden, or its noise does not fit the query's
+            norm.
         UnboundedQueryError
-            If the query has no bound. Whatever is raised, nothing was read.
+            If the query has no bound. After every exception, nothing was read.
         """
 
     @abstractmethod
     def choose(self, query: Query, k: int, line: int) -> IntArray:
-        """Indices of `k` nearly largest numbers of a query, each chosen privately.
+        """Indices of `k` nearly largest entries of a query, each chosen privately.
 
         Parameters
         ----------
         k : int of at least 1
-            Uses up as many answers of the line.
+            Uses up `k` answers of the line.
         line : int
-            Of the plan, and of choices.
+            Index of the plan's line, which must be of choices.
 
         Raises
         ------
@@ -300,22 +299,22 @@ class Answers(ABC):
     def inside(
         self, algorithm: Inside, hear: Callable[[Any], None] | None = None
     ) -> Any:
-        """What an algorithm within the walls releases last; None if all is hidden.
+        """The last release of an algorithm within the walls; None if all is hidden.
 
         Parameters
         ----------
         algorithm : Inside
             Uses up all lines of the plan.
         hear : callable or None, default=None
-            Is told each release that is not hidden.
+            Called with each release that is not hidden.
 
         Raises
         ------
         PlanUsedUpError
             If an answer of the plan has been given.
         TypeError
-            If a line is a part, of samples, or of noise for bounds in L1, and wherever
-            there are no records that noise hides.
+            If a line is a part, of samples, or of noise for bounds in L1; and for
+            answers that have no records which noise hides.
         """
         raise TypeError(
             "Only answers with noise have walls. Answer with a constant in a "
@@ -323,7 +322,7 @@ class Answers(ABC):
         )
 
     def part(self, line: int, view: View | None = None) -> Answers:
-        """Answers of a plan within the plan, over the records as a view shows them."""
+        """Answers of a plan within the plan, about the records as a view shows them."""
         part = self._plan.lines[line]
         if not isinstance(part, Part):
             raise TypeError(f"Line {line} of the plan must be a part. Got {part!r}.")
@@ -342,13 +341,13 @@ class Answers(ABC):
         return self._plan.lines[line].multiplier(self.noise_multiplier)
 
     def expected(self, query: Query, line: int = 0) -> Released:
-        """What is public of an answer beforehand: its noise, with zeros for numbers."""
+        """The public part of a future answer: its noise, with zeros for values."""
         asked, law = self._of_noise(line)
         bound = self._bound(query, asked) + self._slack(query, self._layout(asked))
         return self._scaled(np.zeros(query.shape), asked, law, bound)
 
     def _sub(self, plan: Plan, view: View | None, grant: Grant) -> Answers:
-        """Answers of the same kind for a plan within the plan."""
+        """Answers of the same class for a plan within the plan."""
         return type(self)(plan, self._source, grant)
 
     def _line(self, line: int) -> Line:
@@ -360,7 +359,7 @@ class Answers(ABC):
         return asked
 
     def _leaving(self, line: int) -> Line:
-        """A line that pays for answers which leave the walls, or raise."""
+        """A line whose answers are released; raises for a hidden line."""
         asked = self._line(line)
         if asked.is_hidden or asked.is_fine:
             raise TypeError(
@@ -370,14 +369,14 @@ class Answers(ABC):
         return asked
 
     def _of_noise(self, line: int) -> tuple[Line, NoiseLaw]:
-        """A line that can be asked, with its law, or raise."""
+        """A line that `ask` may use, with its law; raises for others."""
         asked = self._leaving(line)
         if isinstance(asked.law, Choices):
             raise TypeError("A line of choices has no noise of a size. Use choose().")
         return asked, asked.law
 
     def _of_choices(self, line: int, query: Query, k: int) -> Choices:
-        """The law of a line by which `k` numbers can be chosen, or raise."""
+        """The law of a line that allows `k` choices; raises for others."""
         law = self._leaving(line).law
         if not isinstance(law, Choices):
             raise TypeError("Only a line of choices can be chosen from. Use ask().")
@@ -402,13 +401,13 @@ class Answers(ABC):
         )
 
     def _layout(self, line: Line) -> Layout:
-        # Which rows stand beside a sampled one is secret, so all of them may move.
+        # The sample is secret, so the rounding of all rows may change.
         is_sampled = isinstance(line.sample, (Batch, Poisson))
         moved = self._source.n_samples if is_sampled else 1
         return _layout_of(self._source, self.relation, moved)
 
     def _bound(self, query: Query, line: Line) -> float:
-        """In exact arithmetic."""
+        """The query's bound in exact arithmetic."""
         bound = query.bound()
         if isinstance(line.law, Choices) or bound.norm == line.law.norm:
             return bound.under(line.sample.covering(self.relation))
@@ -421,17 +420,17 @@ class Answers(ABC):
         """Raise for a public reason before anything is read."""
         if not isinstance(
             line.sample, Correlated
-        ):  # whose answers have bounds of their own
+        ):  # its answers have separate bounds
             self._bound(query, line)
 
     def _slack(self, query: Query, layout: Layout) -> float:
-        """What floating point adds, at most in proportion to the number of records."""
+        """Bound on the effect of floating point, for all records there may be."""
         return self._grant.max_overcount * query.slack(layout)
 
     def _scaled(
         self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
     ) -> Released:
-        """A released value with what is public of its noise."""
+        """A released value with the public facts of its noise."""
         if isinstance(line.sample, Correlated):
             bound *= line.sample.spread
         multiplier = line.multiplier(self.noise_multiplier)
@@ -452,14 +451,14 @@ def _layout_of(source: Any, relation: Relation, moved_rows: int = 1) -> Layout:
 
 
 class LocalAnswers(Answers):
-    """Over records of this process, with noise from one source."""
+    """Answers over the records of this process, with noise from one source."""
 
     def __init__(
         self, plan: Plan, source: Any, grant: Grant, noise: NoiseSource
     ) -> None:
         super().__init__(plan, source, grant)
         self._noise = noise
-        # What the last query's family keeps of the rows.
+        # Rows that the last query's family keeps.
         self._reader: tuple[Any, Any] = (None, None)
         self._buckets: Iterator[Any] | None = None
         self._part_sums: dict[int, PartSums] = {}  # by line
@@ -467,7 +466,7 @@ class LocalAnswers(Answers):
     def ask(self, query: Query, line: int = 0) -> Released:
         asked, law = self._of_noise(line)
         self._check_bound(query, asked)
-        # Counted before the read: an error on the way may have seen records.
+        # Count before the read: a failed read may have seen records.
         self._take(line)
         if isinstance(asked.sample, Correlated):
             if line not in self._part_sums:
@@ -483,13 +482,13 @@ class LocalAnswers(Answers):
     def _of_part(
         self, query: Query, line: Line, sums: PartSums, law: NoiseLaw
     ) -> Released:
-        """The answer about a part, by a release of its weighted sum with others.
+        """The answer about a part, from the release of its weighted sum with others.
 
-        Each answer counts in units of its own bound, which follows from releases.
+        Each answer counts in units of its bound, which follows from releases.
         """
         part = sums.part()
         layout = _layout_of(part, self.relation)
-        # Each part has a room of its own.
+        # Each part may have a different overcount.
         bound = self._bound(query, line) + max_overcount(part) * query.slack(layout)
         exact = sums.weighted(query, bound)
         multiplier = line.multiplier(self.noise_multiplier)
@@ -538,12 +537,12 @@ class LocalAnswers(Answers):
                 released = heard
                 if hear is not None:
                     hear(released)
-        # All that was declared has been answered: the records are left.
+        # Every declared answer has been given, so the algorithm leaves the records.
         answered(reading.close)
         return released
 
     def _check_shares(self, algorithm: Inside) -> None:
-        """Refuse users where rows do not count with their shares."""
+        """Refuse users if the algorithm does not multiply rows by their shares."""
         if is_of_users(self.relation) and not getattr(algorithm, "takes_shares", False):
             raise TypeError(
                 "An algorithm within the walls must be for records, or multiply what "
@@ -552,7 +551,7 @@ class LocalAnswers(Answers):
             )
 
     def _within(self, number: int) -> Line:
-        """A line that an algorithm may answer which reads all records, or raise."""
+        """A line about all records for an algorithm's answers; raises for others."""
         line = self._line(number)
         if self._left[number] < line.times:
             raise PlanUsedUpError(
@@ -572,7 +571,7 @@ class LocalAnswers(Answers):
         return LocalAnswers(plan, source, grant, self._noise)
 
     def _total(self, query: Query, line: Line) -> tuple[FloatArray, float]:
-        """The exact answer, and its bound, which is known before it is read."""
+        """The exact answer, and its bound, which is known before the read."""
         bound, rows, n = self._bound(query, line), None, self._source.n_samples
         if isinstance(line.sample, Buckets):
             bucket = self._next_bucket(line.sample)
@@ -604,12 +603,12 @@ class LocalAnswers(Answers):
         return bucket
 
     def _noisy(self, exact: Any, line: Line, bound: float) -> Any:
-        """What leaves for an exact answer."""
+        """The released value of an exact answer."""
         multiplier = line.multiplier(self.noise_multiplier)
         law: NoiseLaw | Choices = line.law
         if isinstance(law, Choices):
             epsilon = law.epsilon(multiplier)
-            # Its scores are integers, and a bound that is rounded up remains one.
+            # The scores are integers, and rounding the bound up keeps it valid.
             return self._noise.signed_choice(
                 exact, sensitivity=math.ceil(bound), epsilon=epsilon
             )
@@ -619,7 +618,7 @@ class LocalAnswers(Answers):
 
 
 class RehearsedAnswers(Answers):
-    """Constants in place of answers, and nothing is read: for what a search plans."""
+    """Constants in place of answers, without reading: for the plan of a search."""
 
     is_rehearsed = True
 
@@ -634,7 +633,7 @@ class RehearsedAnswers(Answers):
 
 
 class NoiselessRehearsal(RehearsedAnswers):
-    """Zeros, as many as are asked for: a rehearsal at ``epsilon=inf``."""
+    """Zeros for any number of queries: a rehearsal at ``epsilon=inf``."""
 
     def ask(self, query: Query, line: int = 0) -> Released:
         return self.expected(query, line)
@@ -647,7 +646,7 @@ class NoiselessRehearsal(RehearsedAnswers):
 
 
 class ExactAnswers(Answers):
-    """The records themselves, where nothing is private: ``epsilon=inf``."""
+    """Answers without noise, where nothing is private: ``epsilon=inf``."""
 
     is_exact = True
 

@@ -36,30 +36,30 @@ from skdp.privacy.release._shared import (
 )
 from skdp.tables._source import LEAST_PART, has_room, holds_users, max_overcount
 
-# ---------------------------------- Whoever audits a fit: what a door must know of it
-# Within an audit nothing is released: what a fit would hand to its noise is written
-# down by somebody who has the table anyway. That is for data made up or given up for
-# it, so nothing of it may be booked.
+# ----------------------------------------------------------------- The auditor of a fit
+# Within an audit nothing is released: the auditor, who has the table anyway, records
+# the exact answers that a fit would hand to its noise. An audit is for data made up or
+# given up for it, so nothing of an audited fit may be booked.
 
 
 T = TypeVar("T")
 
 
 class Auditor(Protocol):
-    """Who answers in place of the doors that are opened within an audit."""
+    """Replaces the answers of the doors that are opened within an audit."""
 
     def noise(self, seed: int | None) -> Any:
-        """What a door draws from."""
+        """The source of a door's draws."""
         ...
 
     def answers(self, plan: Any, source: Any, grant: Any, noise: Any) -> Any:
-        """What a door hands out; private."""
+        """The answers that a door hands out; private."""
         ...
 
 
 @dataclass
 class _Audit:
-    """An audit, which is where it was begun, until it is over."""
+    """An audit, valid in the process and thread of its start, until it is over."""
 
     auditor: Auditor
     place: tuple[int, int]
@@ -75,7 +75,7 @@ def _here() -> tuple[int, int]:
 
 
 def auditor_now() -> Auditor | None:
-    """Who audits what is fitted now, in this thread; None if nobody does."""
+    """The auditor of fits in this thread; None without an audit."""
     audit = _AUDIT.get()
     if audit is None or audit.is_over or audit.place != _here():
         return None
@@ -84,9 +84,10 @@ def auditor_now() -> Auditor | None:
 
 @contextmanager
 def audited_by(auditor: Auditor) -> Iterator[None]:
-    """All doors that are opened within are the auditor's.
+    """Give all doors that are opened within to the auditor.
 
-    An interrupt between two of its steps may leave it open: see `audited`.
+    An interrupt between two steps of this function may leave the audit open: see
+    `audited`.
     """
     audit = _Audit(auditor, _here())
     token = _AUDIT.set(audit)
@@ -98,10 +99,10 @@ def audited_by(auditor: Auditor) -> Iterator[None]:
 
 
 def audited(auditor: Auditor, work: Callable[[], T]) -> T:
-    """Do some work of which all doors are the auditor's.
+    """Run `work`, whose doors are all given to the auditor.
 
-    It is done in a context of its own, so that no interrupt, wherever it comes, leaves
-    the caller's with an auditor.
+    It runs in a separate context, so that no interrupt, at any point, leaves the
+    caller's context with an auditor.
     """
     audit, context = _Audit(auditor, _here()), copy_context()
     try:
@@ -111,15 +112,15 @@ def audited(auditor: Auditor, work: Callable[[], T]) -> T:
         audit.is_over = True
 
 
-# ------------------------------------------------------------------------------------
-# Door: declare, calibrate, commit, ask. The order of its steps is the argument
+# ----------------------------------------------------------------------------- The door
+# The order of its steps is the privacy argument: declare, calibrate, commit, ask.
 
 
 class Ledger(Protocol):
-    """Books that an event is put on before its data are read.
+    """Accepts an event before its data are read.
 
-    `BudgetLedger` is one; the other is the `Allowance` of a trial within a search whose
-    own event is on the books already.
+    `BudgetLedger` is one; the other is the `Allowance` of a trial within a search that
+    has committed its event already.
     """
 
     path: str
@@ -128,7 +129,7 @@ class Ledger(Protocol):
 
     @property
     def is_rehearsal(self) -> bool:
-        """Whether events are only noted down, so that no data may be read."""
+        """Whether events are only noted, so that no data may be read."""
         ...
 
     def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
@@ -138,15 +139,15 @@ class Ledger(Protocol):
     def commit(
         self, event: Event, *, adjacency: Relation, budget: Budget, label: str
     ) -> None:
-        """Put an event on the books, or raise and change nothing."""
+        """Commit an event, or raise and change nothing."""
         ...
 
 
 class Door:
-    """Where a release is declared, calibrated, booked, and answered: the only one.
+    """The only place where a release is declared, calibrated, booked and answered.
 
-    It holds the entropy from the start, and hands out the right to ask after the event
-    is on the books.
+    The door holds the entropy from the start, and hands out the right to ask only after
+    the event is committed.
 
     Parameters
     ----------
@@ -159,7 +160,7 @@ class Door:
     Attributes
     ----------
     draws : Draws
-        Orders and counts from the same stream; no noise.
+        Orders and counts from the same stream as the noise; they are not noise.
     is_private : bool
         Whether the noise cannot be reproduced.
     relation : str
@@ -185,9 +186,9 @@ class Door:
         self.draws: Draws = DrawsOf(self._noise)
 
     def public_seed(self, below: int = 2**32) -> int:
-        """A seed of draws that hide nothing; public.
+        """A seed for draws that hide nothing; public.
 
-        Of several owners it is that of their plan, so that all draw the same.
+        With several owners it is the seed of their plan, so that all draw the same.
 
         Parameters
         ----------
@@ -199,34 +200,34 @@ class Door:
         return int(self.draws.integers(below, 1)[0])
 
     def commit(self, plan: Plan | None, source: Any, *, label: str) -> Answers:
-        """Calibrate the noise of a plan to the budget and put its event on the books.
+        """Calibrate a plan's noise to the budget, and commit its event to the ledger.
 
         Parameters
         ----------
         plan : Plan or None
-            Everything that will be asked, from public facts only. With an infinite
-            epsilon there is no noise, and None lets everything be asked.
+            Every query of the release, from public facts only. With an infinite epsilon
+            there is no noise, and None allows every query.
         source : Records
-            Private. Nothing is read from it before the event is on the books.
+            Private. No record is read before the event is committed.
         label : str
-            What the books call this release.
+            Name of the release in the ledger.
 
         Returns
         -------
         Answers
-            In a rehearsal they are constants.
+            Constants in a rehearsal.
 
         Raises
         ------
         BudgetExceeded
-            From the ledger; nothing was read or spent.
+            From the ledger; no record was read and nothing was spent.
         PlanUsedUpError
             If a plan has been committed here before.
         ValueError
-            If there is no plan for a finite epsilon, if what is audited is on books, or
-            if the door was opened within another audit, or within none.
+            If there is no plan for a finite epsilon, if an audited fit would be booked,
+            or if the door was opened within another audit, or within none.
         Refused
-            If the records are of several owners who cannot answer such a plan.
+            If the records belong to several owners who cannot answer the plan.
         """
         if not self._is_open:
             raise PlanUsedUpError(
@@ -260,13 +261,13 @@ class Door:
         if plan is not None and is_finite:
             declare = partial(plan.event, relation=self.relation)
             multiplier = calibrate(declare, self._budget)
-            # Whoever knows the seed can take the noise away.
+            # A person who knows the seed can subtract the noise.
             if self.is_private:
                 event = declare(multiplier)
         notes_only = self._ledger is not None and self._ledger.is_rehearsal
         if owners is not None and is_rehearsing() and plan and not notes_only:
             self._is_open = False
-            # A trial's search has paid for it.
+            # The search of this trial has paid for it.
             if not isinstance(self._ledger, Allowance):
                 owners.books(event, self._budget.delta, self._ledger)
             grant = Grant(event, multiplier, self.relation, max_overcount(source))
@@ -294,12 +295,12 @@ class Door:
 
     @property
     def _is_booked(self) -> bool:
-        # The books of a trial within a search have no file.
+        # The allowance of a trial within a search has no file.
         return self._ledger is not None and bool(self._ledger.path)
 
 
 def _check_unit(relation: Relation, source: Any) -> None:
-    """Refuse users whose rows are not known to be theirs, and records with users."""
+    """Refuse if the relation is of users and the source has none, or the reverse."""
     if is_of_users(relation) != holds_users(source):
         raise ValueError(
             f"A release under {relation!r} must be of records, or of users whose rows "
@@ -309,7 +310,7 @@ def _check_unit(relation: Relation, source: Any) -> None:
 
 
 def _check_room(source: Any) -> None:
-    """Refuse a part of users in which sums of all there may be might not be exact."""
+    """Refuse a part of users so small that sums over it might not be exact."""
     times = max_overcount(source)
     if times == 1.0:
         return

@@ -1,8 +1,8 @@
-"""What may be asked of records: public questions with a known bound.
+"""Queries of records: public functions with a known bound.
 
 A `Query` is a sum over records of a bounded function; an `Inside` is an algorithm that
-has to read within the walls. Both are public, frozen values: released weights are their
-fields, records are what they are shown.
+must read within the walls, where exact answers stay. Both are public, frozen values:
+released weights are their fields, and records are their arguments.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from skdp.privacy.noise._draws import Draws
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """By how much neighbours can move an answer, in exact arithmetic.
+    """Largest distance of two neighbours' answers, in exact arithmetic.
 
-    None stands for a relation for which nothing was derived; such a query is refused.
+    None marks a relation without a derived bound; such a query is refused.
 
     Parameters
     ----------
@@ -29,15 +29,15 @@ class Bound:
         One record exchanged for the null record, or for any other. Neither follows
         from the other.
     rating_value : float or None
-        The value of one rating changed.
+        The value of one rating is changed.
     user : float or None
-        All that one user has exchanged: many rows, whether each of them counts or they
-        are summed and clipped as one.
+        All ratings of one user are exchanged: many rows, whether each row counts or the
+        rows are summed and clipped as one.
     zero_out_user, replace_user : float or None
-        All rows of one user of a table exchanged for none, or for any others or none.
-        Only what multiplies each row's part by its share may state them.
+        All rows of one user of a table are exchanged for none; or for any others, or
+        none. Only a query that multiplies each row's part by its share may state them.
     norm : {1, 2, inf}, default=2
-        In which the bounds are taken; inf is of each number apart, for choices.
+        Norm of the bounds; inf bounds each entry separately, for choices.
     """
 
     zero_out: float | None = None
@@ -49,11 +49,12 @@ class Bound:
     norm: float = 2
 
     def with_user_bounds(self) -> Bound:
-        """With the bounds of users whose rows count with shares of at most 1 together.
+        """Add the bounds of users whose rows count with shares of at most 1 together.
 
-        Lemma 1 of ``docs/proofs/users.md``: what a user adds lies in the convex hull of
-        what a record may add, and of 0. For sums of which each row's part is multiplied
-        by the row's share, or by something between 0 and that.
+        Lemma 1 of ``docs/proofs/users.md``: a user's contribution lies in the convex
+        hull of 0 and the possible contributions of a record. Valid for sums in which
+        each row's part is multiplied by the row's share, or by a number between 0 and
+        the share.
         """
         if self.zero_out is None or self.replace_one is None:
             return self
@@ -89,23 +90,22 @@ class Bound:
 
 @dataclass(frozen=True)
 class Layout:
-    """Public facts of how a sum is taken, for what rounding can add to it.
+    """Public facts of the layout of a sum, which bound the effect of rounding.
 
     Parameters
     ----------
     largest_block : int
         Rows of the largest block.
     moved_rows : int, default=1
-        Rows that neighbours may compute otherwise: one, or all if it is secret which
-        rows stand beside which.
+        Rows that neighbours may compute differently: one, or all if it is secret which
+        rows are in a block together.
     amplification : float, default=1.0
-        By how much the terms of which a row's products are made may be larger than the
-        row.
+        Bound on the terms of a row's products, in units of the row.
     cells : int, default=0
-        Numbers that are summed in place of features, where rows are made of parts; 0
-        if they are not.
+        Numbers that are summed in place of features, if rows are made of parts; 0
+        otherwise.
     rows_of_unit : int, default=1
-        Most rows that neighbours differ in: those of a record, or of a user.
+        Largest number of rows in which neighbours differ: of a record, or of a user.
     """
 
     largest_block: int
@@ -120,41 +120,41 @@ class Query(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the answer; public."""
+        """Shape of the answer; public."""
         ...
 
     @property
     def family(self) -> Hashable:
-        """Queries that are equal in this may share what `open` keeps of the rows."""
+        """Queries with equal families may share the rows that `open` keeps."""
         ...
 
     def bound(self) -> Bound:
-        """What one neighbour can change, in exact arithmetic."""
+        """Largest distance of two neighbours' answers, in exact arithmetic."""
         ...
 
     def slack(self, layout: Layout) -> float:
-        """What floating point adds to it."""
+        """Bound on what floating point adds to `bound`."""
         ...
 
     def open(self, source: Any) -> Any:
-        """A reader of the source; may keep what depends on single rows alone."""
+        """A reader of the source; it may keep values that depend on single rows."""
         ...
 
     def total(self, reader: Any, rows: IntArray | None) -> FloatArray:
-        """The exact answer over all records, or over `rows`, which rise. Private."""
+        """The exact answer over all records, or over rising `rows`. Private."""
         ...
 
 
 class Inside(Protocol):
-    """An algorithm that must read within the walls, for several answers of its own.
+    """An algorithm that must read within the walls, for several answers.
 
-    It computes exact numbers in the order of the plan's lines, and is told what became
-    of each with noise; what leaves is what lines that are not hidden released. One that
-    may read users has an attribute `takes_shares` that is True.
+    It computes exact numbers in the order of the plan's lines, and receives each with
+    noise. Only answers of lines that are not hidden are released. An algorithm that may
+    read users has an attribute `takes_shares` that is True.
     """
 
     def bound(self, line: int, done: int) -> float:
-        """Of the answer after `done` others of a line, rounding included; public."""
+        """Bound of a line's answer after `done` others, with rounding; public."""
         ...
 
     def within(self, source: Any, draws: Draws) -> Generator[Any, Any, None]:

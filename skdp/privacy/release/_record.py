@@ -17,34 +17,33 @@ from skdp.privacy.accounting._codec import event_from_dict, event_to_dict
 from skdp.privacy.accounting._events import Event, GaussianEvent
 from skdp.privacy.accounting._relations import Relation, check_relation
 
-# ------------------------------------------------------------------------------------
-# StepPrivacy: what one step says of its privacy, the same for every class
+# -------------------------------------------------------------- The privacy of one step
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepPrivacy:
-    """What one step costs: planned if it is not fitted, else spent.
+    """Cost of one step: planned before its fit, spent after it.
 
     Parameters
     ----------
     epsilon, delta : float
-        Guarantee of the step alone: 0, 0 if it works by a declared rule on each row on
-        its own, inf if it is not private.
+        Guarantee of the step alone: 0, 0 if it works by a declared rule on each row
+        separately, inf if it is not private.
     adjacency : str or None, default=None
         None if the step costs nothing.
     event : Event or None, default=None
-        What was released. None before the fit, and for a step that costs nothing.
+        Event of the release. None before the fit, and for a step that costs nothing.
     adds_in_squares : bool, default=False
-        Whether the step, not fitted yet, will release Gaussian noise only and stay
+        Whether the step, before its fit, will release Gaussian noise only and stay
         within the largest mu that its epsilon and delta allow.
     note : str, default=""
-        What the reader should know.
+        A remark for the reader.
     release : str, default=""
-        Name of the joint release that this step is a part of: parts of one release,
-        such as the steps that a search selected, are paid once.
+        Name of the joint release to which this step belongs: parts of one release, such
+        as the steps that a search selected, are paid once.
     of_users : str, default=""
-        What to change beside steps that protect users, to whom the number of rows is
-        private; empty: nothing.
+        The change that the step needs beside steps that protect users, for whom the
+        number of rows is private; empty: none.
     """
 
     epsilon: float
@@ -58,21 +57,21 @@ class StepPrivacy:
 
 
 class PrivacyStep(Protocol):
-    """What every estimator of skdp can say of itself; never fits anything."""
+    """Cost of an estimator of skdp, without any fit."""
 
     def step_privacy(self) -> StepPrivacy:
-        """What this object costs, planned or spent."""
+        """The cost of this object, planned or spent."""
         ...
 
 
 class NormStep(Protocol):
-    """What a step that bounds the rows that come out says of them; reads nothing."""
+    """Bound on the rows that a step returns, without reading data."""
 
     def output_norm(self, input_norm: float | None = None) -> float | None:
-        """Largest L2 norm of a row that comes out; None if unknown.
+        """Largest L2 norm of a returned row; None if unknown.
 
-        `input_norm` is that of the rows that come in. By parameters before the fit and
-        by public facts of the fit after it, up to rounding.
+        `input_norm` is the norm of the input rows. It follows from parameters before
+        the fit and from public facts of the fit after it, up to rounding.
         """
         ...
 
@@ -82,13 +81,13 @@ FREE = StepPrivacy(
 )
 
 
-# ------------------ PrivacyRecord: the privacy statement that a fitted object carries
+# ------------------------------------------------------------------------ PrivacyRecord
 
 
-# Meanings of fields never change; a new meaning takes a new field or a new number.
+# Meanings of fields never change; a new meaning gets a new field or a new number.
 RECORD_SCHEMA = 1
 _WHAT = "A stored record"
-# Why a report or a ledger shows another epsilon for the same fit.
+# Reason why a report or a ledger shows another epsilon for the same fit.
 _AS_ASKED = "(as asked for; the event may cost a little less, or more at a lower delta)"
 ADJACENCY_MEANING = {
     "replace_one": "one record exchanged for any other; the number of records public",
@@ -123,7 +122,7 @@ class PrivacyRecord:
         The relation of neighbours: "replace_one", "zero_out", "replace_user",
         "zero_out_user", "rating_value" or "user".
     unit : str
-        What one record stands for.
+        The unit that one record represents.
     solver : str
         Key of the solver.
     solver_params : dict
@@ -131,38 +130,39 @@ class PrivacyRecord:
     why_solver : str
         Why this solver was used.
     event : Event
-        What accounting charges.
+        The event that accounting charges.
     noise_multiplier : float
-        sigma / sensitivity of every query; of a search, as a whole. Where noise is
-        divided over the steps, that of one query for the whole budget: the event has
-        those of the steps. With samples, what the event is made from.
+        sigma / sensitivity of every query; for a search, of the search as a whole.
+        Where noise is divided over the steps, the multiplier of one query for the whole
+        budget: the event has the multipliers of the steps. With samples, the multiplier
+        from which the event is made.
     sensitivity : float or None
         Largest L2 sensitivity of one query, in its units. None for a search.
     noise_scale : float or None
         Largest sigma that any query received, in the same units. None for a search.
     n_samples, n_features : int
-        Of a table of users `n_samples` is their number.
+        With users of a table, `n_samples` is the number of users.
     data_norm : float or None
-        Rows were clipped to this norm (inf: not clipped; None: by their own rule).
+        Rows were clipped to this norm (inf: not clipped; None: by another rule).
     assumed_public : tuple of str
         Facts that the guarantee takes as public.
     warnings : tuple of str
     ledger, dataset : str
         The ledger's file and data set label, or empty strings.
     release : str, default=""
-        Name of the joint release that this one is a part of. Its epsilon, delta and
-        event stand here; they are paid once.
+        Name of the joint release to which this one belongs. Its epsilon, delta and
+        event are stated here; they are paid once.
     feature_bound : float or None, default=None
-        Entries were clipped to this magnitude before rows were (inf: not clipped;
-        None: by no rule of their own).
+        Entries were clipped to this magnitude before rows were (inf: not clipped; None:
+        no such rule).
     n_nonzero_coefs : int or None, default=None
-        Most features with a nonzero coefficient; None: all of them.
+        Largest number of features with a nonzero coefficient; None: all of them.
     sensitivity_unit : str, default=""
-        Unit of `sensitivity` and `noise_scale`, if it is not that of the query.
+        Unit of `sensitivity` and `noise_scale`, if it is not the query's.
     skdp_version : str
         The version of skdp that made the release.
     risk : str, default=""
-        What a record risks at the most, in one sentence; empty if the release is not
+        The largest risk of a record, in one sentence; empty if the release is not
         private, or an older version made it. `skdp.audit.membership_risk` says more.
     """
 
@@ -201,8 +201,8 @@ class PrivacyRecord:
     def to_dict(self) -> dict[str, Any]:
         """The record with JSON-ready values; an infinite number becomes ``"inf"``.
 
-        Its fields, and ``"schema"``, the number of their meaning; `record_schema` has
-        its form.
+        The fields, and ``"schema"``, the number of their meaning; `record_schema`
+        describes the form.
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {"event": event_to_dict(self.event), "schema": RECORD_SCHEMA}
@@ -210,9 +210,9 @@ class PrivacyRecord:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The record that `to_dict` described, also of an older version.
+        """The record that `to_dict` described, also from an older version.
 
-        A record is a statement, and is read as such: what it says is not verified.
+        A record is a statement: reading it does not verify it.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class PrivacyRecord:
         Raises
         ------
         ValueError
-            If the record is of a newer schema, or is none.
+            If the record has a newer schema, or is no record.
 
         Warns
         -----
@@ -302,7 +302,7 @@ class PrivacyRecord:
 
 
 def step_of(record: PrivacyRecord) -> StepPrivacy:
-    """What was spent, as a step of several."""
+    """The spent cost, as one of several steps."""
     note = "" if record.is_private else record.reason
     if record.release:
         note = f"part of {record.release}, paid once"
@@ -317,7 +317,7 @@ def step_of(record: PrivacyRecord) -> StepPrivacy:
 
 
 def _read_fields(stored: Any) -> dict[str, Any]:
-    """The fields that a stored record holds; raises and warns as `from_dict` does."""
+    """The fields of a stored record; raises and warns as `from_dict` does."""
     if not isinstance(stored, dict):
         raise ValueError(f"{_WHAT} must be an object. Got something else.")
     values: dict[str, Any] = _plain(stored)
@@ -341,7 +341,7 @@ def _read_fields(stored: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as it was before `_json_ready`, but for tuples, which are lists."""
+    """A value before `_json_ready`, except that tuples stay lists."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -358,7 +358,7 @@ def _compact(fields: dict[str, Any]) -> str:
 
 
 def _describe(event: dict[str, Any]) -> str:
-    """An event in one line; of a composed one, part by part."""
+    """An event in one line; a composed event part by part."""
     if event["event"] == "composed":
         return "; ".join(_describe(part) for part in event["parts"])
     if event["event"] == "parallel":
@@ -384,19 +384,18 @@ def _json_ready(value: Any) -> Any:
     return value
 
 
-# ------------------------------------------------------------------------------------
-# The JSON Schema of a privacy record, which is shipped beside this module
+# ------------------------------------------------------ JSON Schema of a privacy record
+# The schema is a file beside this module.
 
 
 _NAME = "record.schema.json"
 
 
 def record_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of what `PrivacyRecord.to_json` writes.
+    """The JSON Schema (draft 2020-12) of the result of `PrivacyRecord.to_json`.
 
-    Its ``$id`` names the schema number of the record. A record that an older version
-    wrote may lack fields; `PrivacyRecord.from_json` reads it, and what that writes is
-    complete.
+    Its ``$id`` contains the schema number of the record. A record from an older version
+    may lack fields; `PrivacyRecord.from_json` reads it, and writes a complete record.
 
     Returns
     -------

@@ -30,10 +30,9 @@ from skdp.privacy.release._plan import Everyone, Line, Part, Plan
 from skdp.privacy.release._query import Inside, Query
 from skdp.tables._source import remote
 
-# ------------------------------------------------------------------------------------
-# Owners of records who show nobody their sums: what a door must know of them
-# While owners are asked, every release of this context is theirs: what cannot be added
-# up among them is refused before anything is booked.
+# ---------------------------------------------------- Owners who show nobody their sums
+# While owners are asked, every release of this context uses their records: a query that
+# cannot be added up among them is refused before anything is booked.
 
 
 class Owners(Protocol):
@@ -42,11 +41,11 @@ class Owners(Protocol):
     Attributes
     ----------
     n_parties : int
-        How many they are; public.
+        Number of owners; public.
     n_honest : int
-        How many of them are trusted to draw their share of the noise.
+        Number of owners who are trusted to draw their share of the noise.
     seed : int or None
-        From which all draw what is public, such as trees; None where one process does.
+        Seed of public draws, such as trees, for all owners; None if one process draws.
     """
 
     n_parties: int
@@ -54,22 +53,22 @@ class Owners(Protocol):
     seed: int | None
 
     def books(self, event: Any, delta: float, ledger: Any) -> None:
-        """Hear in a rehearsal of an event that will be booked, and where."""
+        """Called in a rehearsal with an event that will be booked, and its ledger."""
         ...
 
     def one_of(self, fits: Sequence[Callable[[], Any]]) -> None:
-        """Hear in a rehearsal which fits may come next, of which one will."""
+        """Called in a rehearsal with the fits of which one will come next."""
         ...
 
     def planned(self, query: Any, source: Any, statement: bytes) -> None:
-        """Hear in a rehearsal of a query that will be asked, and of its question.
+        """Called in a rehearsal with a future query, and the digest of its statement.
 
-        Raises `Refused` if they cannot be sent to the owners.
+        Raises `Refused` if the query cannot be sent to the owners.
         """
         ...
 
     def answers(self, query: Any, source: Any) -> list[FloatArray]:
-        """The exact answer over the records of each owner here. Private."""
+        """The exact answer over the records of each owner in this process. Private."""
         ...
 
     def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
@@ -78,32 +77,32 @@ class Owners(Protocol):
         Parameters
         ----------
         statement : bytes
-            Digest of what is asked and of its noise; must be the same for all.
+            Digest of the query and its noise; must be equal for all owners.
         shares : list of ndarray of int64
-            Of the owners here, with their noise.
+            Shares of the owners in this process, with their noise.
         """
         ...
 
 
-# Whose records are asked for, and whether in rehearsal; of this thread alone.
+# Owners of the records that are queried, and whether in rehearsal; per context.
 _OWNERS: ContextVar[tuple[Owners | None, bool]] = ContextVar(
     "_OWNERS", default=(None, False)
 )
 
 
 def owners_now() -> Owners | None:
-    """Whose records are being asked; None if those of this process."""
+    """Owners of the records that are queried; None for records of this process."""
     return _OWNERS.get()[0]
 
 
 def is_rehearsing() -> bool:
-    """Whether what runs now is a rehearsal: nobody is asked, and nobody hears of it."""
+    """Whether this is a rehearsal: no owner is asked, and nothing is sent."""
     return _OWNERS.get()[1]
 
 
 @contextmanager
 def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
-    """All releases within are of these owners' records."""
+    """Make all releases within use these owners' records."""
     token = _OWNERS.set((owners, rehearses))
     try:
         yield
@@ -116,11 +115,11 @@ def is_theirs(owners: Owners, source: Any) -> bool:
     return getattr(remote(source), "owners", None) is owners
 
 
-# ------------------------------------------------------------------------------------
-# What is asked, as a digest: equal for all who ask the same at the same weights
+# -------------------------------------------------------------------- Digest of a query
+# All owners who ask the same query at the same weights get the same digest.
 
 
-# Of a fitted model: what each owner has of its own, and what was booked.
+# Attributes of a fitted model that differ between owners or describe the booking.
 _OWN = ("ledger", "privacy_", "random_state")
 _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
@@ -131,7 +130,7 @@ def statement_of(*asked: Any) -> bytes:
     Raises
     ------
     Refused
-        For an object of which not all is known that an answer depends on.
+        If an object has unknown content on which an answer may depend.
     """
     found = hashlib.blake2b(digest_size=32)
     _tell(found, asked)
@@ -179,15 +178,14 @@ def _tell(found: Any, value: Any) -> None:
 
 
 def _say(found: Any, kind: str, content: bytes) -> None:
-    """Kind and length first, so that no two values read alike."""
+    """Write kind and length first, so that no two values give the same bytes."""
     found.update(f"{kind} {len(content)} ".encode() + content)
 
 
-# ------------------------------------------------------------------------------------
-# Answers that owners add up among themselves, each with its share of the noise
-# Each owner adds ``round(N(0, sigma^2 / t))`` to its own answer on the grid: as long as
-# t of them do so and tell nobody, what is seen has at least the declared noise. The law
-# of the sum and the proof are in ``docs/proofs/federated.md``.
+# -------------------------------------------------------- Answers added up among owners
+# Each owner adds ``round(N(0, sigma^2 / t))`` to the owner's answer on the grid. As
+# long as t owners do so and keep their draws secret, the visible sum has at least the
+# declared noise. ``docs/proofs/federated.md`` has the law of the sum and the proof.
 
 
 _REMEDY = (
@@ -205,13 +203,13 @@ _SEEN = (
     "Several owners see every answer, and this fit pays for fewer. Use "
     f"method='composition' of a search. {_REMEDY}"
 )
-# Standard deviations of one share in steps of the grid: below, the law of a sum of
-# rounded draws is no longer that of the proof.
+# Least standard deviation of one share, in steps of the grid: below it, the law of a
+# sum of rounded draws is no longer the law of the proof.
 _FEWEST_STEPS = 64.0
 
 
 def check_shared(plan: Plan | None, source: Any, owners: Owners) -> None:
-    """Refuse what several owners cannot answer, by public facts alone.
+    """Refuse plans that several owners cannot answer, by public facts alone.
 
     Raises
     ------
@@ -228,17 +226,17 @@ def check_shared(plan: Plan | None, source: Any, owners: Owners) -> None:
 
 
 def _check_seen(plan: Plan) -> None:
-    """Refuse events for which some answers should have stayed hidden, in parts too."""
+    """Refuse events for which some answers must stay hidden, also in parts."""
     if plan.declared is not None and not plan.is_seen:
         raise Refused(_SEEN)
     for line in plan.lines:
-        # A whole that pays for all of its answers pays for those of its parts.
+        # A plan that pays for all of its answers also pays for those of its parts.
         if isinstance(line, Part) and not plan.is_seen:
             _check_seen(line.plan)
 
 
 class _OfShares(Answers):
-    """What is public of such answers: there are more shares than are counted on."""
+    """Public facts of shared answers, with the noise shares of all owners."""
 
     _owners: Owners
 
@@ -257,7 +255,7 @@ class _OfShares(Answers):
         raise Refused(_ROWS)
 
     def _shared(self, query: Query, number: int) -> tuple[Line, NoiseScale, float]:
-        """A line that owners can answer, with the scale of its noise and the bound."""
+        """A line that owners can answer, with its noise's scale and its bound."""
         line, law = self._of_noise(number)
         if not isinstance(law, Gaussian):
             raise Refused(_LAW)
@@ -278,12 +276,12 @@ class _OfShares(Answers):
 
 
 def _statement(query: Query, scale: NoiseScale) -> bytes:
-    """What is asked, and with what noise: the same for all owners."""
+    """Digest of the query and of its noise, equal for all owners."""
     return statement_of(query, query.shape, scale.grid, scale.sigma)
 
 
 class RehearsedShares(_OfShares):
-    """Zeros for what owners could answer, and a refusal for the rest."""
+    """Zeros for queries that owners could answer, and a refusal for other queries."""
 
     def __init__(self, plan: Plan, source: Any, grant: Grant, owners: Owners) -> None:
         super().__init__(plan, source, grant)
@@ -292,7 +290,7 @@ class RehearsedShares(_OfShares):
     def ask(self, query: Query, line: int = 0) -> Released:
         asked, scale, bound = self._shared(query, line)
         self._take(line)
-        # The statement may refuse, while nothing is booked.
+        # The owners may refuse the statement before anything is booked.
         self._owners.planned(query, self._source, _statement(query, scale))
         zeros = np.zeros(query.shape)
         law = self._of_noise(line)[1]
@@ -308,7 +306,7 @@ class RehearsedShares(_OfShares):
 class SharedAnswers(_OfShares):
     """Sums over the records of several owners, with noise shares from one source.
 
-    The noise here is that of the owners in this process: one, or in a simulation all.
+    The noise source belongs to the owners in this process: one, or all in a simulation.
     """
 
     def __init__(
@@ -324,7 +322,7 @@ class SharedAnswers(_OfShares):
 
     def ask(self, query: Query, line: int = 0) -> Released:
         asked, scale, bound = self._shared(query, line)
-        # Counted before the read: an error on the way may have seen records.
+        # Count before the read: a failed read may have seen records.
         self._take(line)
         value = (self._total(query, scale) * scale.grid).reshape(query.shape)
         released = self._scaled(value, asked, self._of_noise(line)[1], bound)
@@ -332,7 +330,7 @@ class SharedAnswers(_OfShares):
         return released
 
     def _total(self, query: Query, scale: NoiseScale) -> Any:
-        """Whole steps of the grid, of all owners and with all noise."""
+        """Sum of all owners' answers with all noise, in whole steps of the grid."""
         t = self._owners.n_honest
         shares = answered(
             lambda: [
