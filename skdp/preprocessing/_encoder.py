@@ -501,7 +501,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         return FREE if isinstance(self.n_knots, Integral) else _BY_ROWS
 
     def _fit(self, X: Any, knots: KnotRule) -> tuple[Encoding, list[Cells]]:
-        """Fit with this rule for ``n_knots="auto"``; the encoding and the cells read."""
+        """Fit with this rule for ``n_knots="auto"``; the encoding and its cells."""
         declared, n_knots = self._checked()
         table = self._open(X, declared, reset=True)
         names, each = matched(table, declared, is_drop=self.remainder == "drop")
