@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-# Of one ledger; each is a command of ``python -m skdp.privacy``.
+# Commands about one ledger; each is a command of ``python -m skdp.privacy``.
 _OF_BOOKS: dict[str, Callable[[list[str]], list[str]]] = {
     "books": lambda rest: rest,
     "report": lambda rest: ["report", *rest],

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-# -------------------------------- Types of arrays, and what rounding to nearest costs
+# ------------------------------------------------------------------- Types and rounding
 
 
 FloatArray = NDArray[np.float64]
@@ -19,8 +19,8 @@ IntArray = NDArray[np.int64]
 UNIT_ROUNDOFF = 2.0**-53
 
 
-# ------------------------------------------------------------------------------------
-# Norms and scaling of rows, dense or CSR, that no finite entry can overflow
+# ------------------------------------------------------------ Norms and scaling of rows
+# Rows are dense or CSR, and no finite entry overflows.
 
 
 # Rows of at least this norm are scaled in two steps; far below the square root of the
@@ -29,7 +29,7 @@ HUGE = 1e100
 
 
 def with_entries(X: Any, entries: NDArray[Any]) -> Any:
-    """CSR with other numbers in the same places, which are shared and not copied."""
+    """CSR with other numbers in the same places; indices are shared, not copied."""
     # Views set one by one: the constructor copies parts of the arrays.
     changed = csr_array(X.shape, dtype=entries.dtype)
     changed.data, changed.indices, changed.indptr = entries, X.indices, X.indptr
@@ -62,17 +62,18 @@ def row_norms(X: Any) -> FloatArray:
     if issparse(X):
         squares = with_entries(X, np.square(X.data, dtype=np.float64))
         return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
-    # Row-major: else a row's last bit follows from whether other rows are beside it.
-    # So it does of one row alone, of many columns, which is added up in runs.
+    # Row-major, since otherwise the last bit of a row's norm follows from whether other
+    # rows are beside it. This holds for one row with many columns too: it is added up
+    # in runs.
     n = X.shape[0]
     X = np.ascontiguousarray(np.repeat(X, 2, axis=0) if n == 1 else X, dtype=np.float64)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)[:n]), dtype=np.float64)
 
 
 def row_products(X: Any, weights: FloatArray) -> FloatArray:
-    """Dense rows times weights of shape (n_outputs, n_features), each by itself.
+    """Dense rows times weights of shape (n_outputs, n_features), one row at a time.
 
-    The last bits of products by BLAS follow from how many rows there are, and where.
+    The last bits of a BLAS product depend on the number of rows and on their positions.
     """
     X, weights = (np.ascontiguousarray(own, dtype=np.float64) for own in (X, weights))
     return np.asarray(np.einsum("ij,kj->ik", X, weights))
@@ -139,7 +140,7 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
 
 
 def copied(rows: Any) -> Any:
-    """Rows that whoever gets them may change, in the same layout; None stays None.
+    """A copy of rows, in the same layout, that the caller may change; None stays None.
 
     A source is read anew each time.
     """
@@ -163,7 +164,6 @@ class RowsForEach:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of records."""
         return (count_rows(self.tables[0]),)
 
     def taking(self, positions: NDArray[np.int64] | slice) -> RowsForEach:
@@ -171,7 +171,7 @@ class RowsForEach:
 
 
 def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:
-    """As many rows as there are, one at each place; labels stay in their places.
+    """As many rows as X has, one from each position; labels of rows stay in place.
 
     Labels that repeat would make joins within a step fail, for all rows at once.
     """
@@ -186,7 +186,7 @@ def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:
 
 
 def rows_repeated(rows: Any, positions: NDArray[np.int64]) -> Any:
-    """Any number of rows, each as often as it is named, with labels that count them."""
+    """Any number of rows, repeated as the positions say; labels of rows count up."""
     some = rows_at(rows, positions)
     if isinstance(some, RowsForEach):
         return RowsForEach(tuple(map(_counted_off, some.tables)))
@@ -209,11 +209,11 @@ def count_rows(rows: Any) -> int:
     return int(rows.shape[0]) if hasattr(rows, "shape") else len(rows)
 
 
-# -------------------------------------- How released numbers become fitted attributes
+# ------------------------------------------------ Released numbers as fitted attributes
 
 
 def in_dtype(released: np.ndarray, dtype: Any) -> np.ndarray:
-    """Released numbers in the dtype of X, its largest in place of an overflow."""
+    """Released numbers in the dtype of X; its largest number replaces an overflow."""
     largest = np.finfo(dtype).max
     clipped = np.clip(released, -largest, largest)
     return np.asarray(clipped.astype(dtype, copy=False))

@@ -32,11 +32,11 @@ from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._door import Door
 from skdp.privacy.release._record import FREE, PrivacyRecord, StepPrivacy, step_of
 
-# ------------------------------------------------------------------------------------
-# Noise against signal, by public facts: what is forecast, what fit warns of
+# ----------------------------------------------------------------- Noise against signal
+# Public facts only: `forecast` returns them, and `fit` warns of them.
 
 
-# Of any budget.
+# Range of any epsilon.
 _LEAST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e8
 
 
@@ -47,26 +47,26 @@ class Signal:
     Attributes
     ----------
     coefficient_noise : float
-        Standard deviation of the privacy noise in a coefficient that is learned to
-        the end: of a linear model in a direction of average curvature, of a sparse one
-        of the largest among the features, of a factorisation in an item's bias, of
-        boosted trees in one of eight leaves.
+        Standard deviation of the privacy noise in a fully learned coefficient. A linear
+        model: in a direction of average curvature. A sparse model: the largest noise
+        among the features. A factorisation: in an item's bias. Boosted trees: in one of
+        eight leaves.
     coefficient_scale : float
         Size of the coefficients of a model whose raw predictions vary by one unit of
-        decision: one logit, half a hinge, a third of the target bound; in a sparse
-        model of as many as it may have. Of biases a ninth of the width of the rating
-        bounds.
+        decision: one logit, half a hinge, a third of the target bound. A sparse model:
+        if it has all the coefficients that it may have. A factorisation: a ninth of the
+        width of the rating bounds.
     n_records : int
         Records, ratings or users that the noise is for.
     counted : {"records", "ratings", "users"}
         What is counted.
     little_to, constant_from : float
-        Noise over scale up to which models were close to those without privacy, and
-        from which on they were hardly better than a constant one: of the default 0.3
-        and 12, or less with many labels, of named solvers 0.3 and 10, for delta = 0 0.3
-        and 4, of sparse models 0.3 and 3, of factorisations 0.02 and 1.5, of boosted
-        trees 0.01 and 1
-        (``docs/how_to_choose.md``, ``benchmarks/dominating_noise.py``).
+        Noise over scale below which models were close to models without privacy, and
+        above which they were hardly better than a constant: 0.3 and 12 for the default
+        (12 is less with many labels), 0.3 and 10 for named solvers, 0.3 and 4 for delta
+        = 0, 0.3 and 3 for sparse models, 0.02 and 1.5 for factorisations, 0.01 and 1
+        for boosted trees (``docs/how_to_choose.md``,
+        ``benchmarks/dominating_noise.py``).
     """
 
     coefficient_noise: float
@@ -88,7 +88,7 @@ class Signal:
 
     @property
     def records_for_little_noise(self) -> int:
-        """Of what is `counted`: how many there have to be, with all else as it is."""
+        """How many of what is `counted` would make noise small, all else equal."""
         return self._records_for(self.little_to)
 
     @property
@@ -117,12 +117,12 @@ class Signal:
 
 
 def rounded(number: float, digits: int) -> str:
-    """So many digits of it, in words."""
+    """The number in words, rounded to this many significant digits."""
     return f"{float(f'{number:.{digits - 1}e}'):,.10g}"
 
 
 def relaxed(budget: Budget) -> tuple[str, ...]:
-    """The remedy for those who pay for pure epsilon."""
+    """The remedy of a fit with delta = 0: a delta above 0."""
     return ("delta above 0",) if budget.delta == 0 else ()
 
 
@@ -161,12 +161,12 @@ class Forecast(Signal):
     solver_params : mapping
         Its hyper-parameters, every rule filled in.
     noise_multiplier : float
-        Of that solver: scale of its noise over the sensitivity of its query.
+        Scale of the solver's noise over the sensitivity of its query.
     notes : tuple of str
-        What that solver foretells of its own.
+        Notes of the solver.
     half_at : float or None
-        Noise over scale at which a model is expected to have half of what one without
-        privacy gains; None: that was not measured of this solver.
+        Noise over scale at which a model is expected to reach half of the gain without
+        privacy; None: not measured for this solver.
     coefficient_noise, coefficient_scale, n_records, counted
     little_to, constant_from
         As in `Signal`.
@@ -187,22 +187,24 @@ class Forecast(Signal):
 
         The strength is the number of records times mu, halved under replace_one. The
         expected score is ``strength / (strength + 140)``, and 0 below a strength of 50,
-        where the model is the constant; with K > 2 labels both numbers are
-        ``sqrt(K / 2)`` times as large. Only public facts count, and nothing is spent.
+        where the model is the constant; with K > 2 labels both numbers are ``sqrt(K /
+        2)`` times as large. Only public facts count, and nothing is spent.
 
         It is a guess (``benchmarks/forecast_score.py``: scores 0.5, 0.75 and 0.9 on
         held-out rows, epsilon 0.1 to 4). On the six tables of declared columns that
-        settled it, the guess was within a factor of 2 of the epsilon that was needed in
-        67 % of cells, of 3 in 88 % and of 5 in 94 %; on seven other tables in 49, 63
-        and 75 %. Weak signals need up to 17 times as much: two of the seven, on which
-        the model without privacy takes less than a tenth off the constant's loss. So do
-        sparse rows of texts. Strong signals in few records need a tenth as much.
+        settled it, the guess was within a factor of 2 of the required epsilon in 67 %
+        of cells, within 3 in 88 % and within 5 in 94 %; on seven other tables in 49, 63
+        and 75 %. Weak signals need up to 17 times as much: this held for two of the
+        seven tables, where the model without privacy takes less than a tenth off the
+        constant's loss. Sparse rows of texts need as much. Strong signals in few
+        records need a tenth as much.
 
         Parameters
         ----------
         score : float in (0, 1)
-            Share of what the same model without privacy gains over the constant, in
-            log-loss or deviance, or in 1 - R2 of a regression; no accuracy and no R2.
+            Share of the gain over the constant that the same model has without privacy,
+            in log-loss or deviance, or in 1 - R2 of a regression; not an accuracy or an
+            R2.
 
         Returns
         -------
@@ -214,7 +216,7 @@ class Forecast(Signal):
         ------
         ValueError, TypeError
             If `score` is no number in (0, 1), or the solver is not the default of
-            linear models with a delta above 0, of which alone scores were measured.
+            linear models with a delta above 0, the only one whose scores were measured.
 
         Examples
         --------
@@ -267,7 +269,7 @@ class Forecast(Signal):
         return card(verdict, told.items(), is_good=is_good)
 
 
-# -------------------- What private objects share: budget, ledger, warnings and record
+# -------------------------------------------------- Budget, ledger, warnings and record
 
 
 # What every guarantee about rows of a table takes as public.
@@ -285,7 +287,7 @@ PUBLIC_OF_DECLARED = (
 
 
 def of_users(facts: tuple[str, ...]) -> tuple[str, ...]:
-    """What a guarantee about all rows of a user takes as public in place of these."""
+    """What a guarantee about users takes as public in place of facts about records."""
     known, *others = facts
     assert known == PUBLIC_OF_TABLES[0]
     return "number of users, not that of their rows", *others
@@ -297,15 +299,15 @@ def public_of_tables(relation: Relation) -> tuple[str, ...]:
 
 
 class DeclaredEstimator(StoredEstimator):
-    """An object whose `fit` takes nothing from the values of the data."""
+    """An object whose `fit` learns nothing from the values of the data."""
 
     def step_privacy(self) -> StepPrivacy:
-        """What this object costs: nothing."""
+        """No cost."""
         return FREE
 
 
 class Booked(Protocol):
-    """What a record says of a release that is on the books; public."""
+    """What a privacy record states of a release that the ledger has; public."""
 
     @property
     def event(self) -> Event:
@@ -327,13 +329,12 @@ class PrivateEstimator(StoredEstimator):
     """
 
     is_search: ClassVar[bool] = False
-    # What is protected; models that can protect users have a parameter of the name.
+    # What is protected; models that can protect users have this parameter.
     privacy_unit: str = "record"
-    # The parameter that names the relation.
+    # The parameter that holds the relation.
     _relation_parameter: ClassVar[str] = "adjacency"
 
     def _relation(self) -> Relation:
-        """The checked relation of neighbours."""
         return relation_for(self.adjacency, self.privacy_unit)
 
     def _set_relation(self, relation: Relation) -> None:
@@ -353,13 +354,13 @@ class PrivateEstimator(StoredEstimator):
         self.set_params(adjacency=adjacency_of(relation))
 
     def _has_relation(self, relation: Relation) -> bool:
-        """Whether the parameter is at its default or as a search wants it."""
+        """Whether the parameter has its default or the relation of the search."""
         default = inspect.signature(type(self)).parameters["adjacency"].default
         return self.adjacency in (default, adjacency_of(relation))
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
-        """scikit-learn's diagram, and below it what a fit promises."""
+        """scikit-learn's diagram with the promise of a fit below it."""
         diagram: Callable[[], str] = super()._repr_html_
         return lambda: diagram() + self._promise()
 
@@ -377,8 +378,9 @@ class PrivateEstimator(StoredEstimator):
     def _all_or_nothing(self) -> Iterator[None]:
         """Undo every change to the estimator if the fit inside fails.
 
-        Whether NumPy warns or raises at an overflow follows from the records, and is
-        up to the user's settings: within a fit it does neither.
+        Whether an overflow occurs follows from the records, and whether NumPy then
+        warns or raises follows from the user's settings: within a fit NumPy does
+        neither.
         """
         before = dict(vars(self))
         try:
@@ -390,7 +392,7 @@ class PrivateEstimator(StoredEstimator):
             raise
 
     def _check_privacy_params(self) -> Budget:
-        """Check what all private estimators share and what needs no data."""
+        """Check the privacy parameters, which need no data, and return the budget."""
         budget = Budget(self.epsilon, self.delta)
         relation = self._relation()
         seed = check_random_state(self.random_state)
@@ -412,7 +414,7 @@ class PrivateEstimator(StoredEstimator):
         return budget
 
     def _door(self, budget: Budget) -> Door:
-        """Where this fit's releases are declared, booked and answered."""
+        """The door through which this fit declares, books and releases."""
         return Door(
             budget,
             adjacency=self._relation(),
@@ -423,7 +425,7 @@ class PrivateEstimator(StoredEstimator):
     def _warn_of_public_facts(
         self, budget: Budget, n_samples: int, door: Door
     ) -> tuple[str, ...]:
-        """Warn before anything is spent; what stays on the record is returned."""
+        """Warn before anything is spent; what the record keeps is returned."""
         if not budget.is_finite:
             return ()
         if not door.is_private:
@@ -536,7 +538,7 @@ class PrivateEstimator(StoredEstimator):
 
 
 class PrivateRelease(PrivateEstimator):
-    """Budget, books and noise of what is released without a model."""
+    """Budget, ledger and noise of an object that releases numbers without a model."""
 
     def __init__(
         self,

@@ -11,7 +11,8 @@ from numba import njit
 # unless a loop is compiled exactly, but no assumption is made on infinities or NaN.
 
 
-# Said, since a function that leaves it open takes it over from whoever calls it first.
+# Set explicitly: a function without these options takes them over from its first
+# caller.
 _EXACT_OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",

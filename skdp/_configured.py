@@ -12,18 +12,17 @@ from skdp._quiet import warn
 from skdp._version import __version__
 from skdp.exceptions import InconsistentVersionWarning
 
-# ------------------------------------------------------------------------------------
-# Versions of what is stored: written beside it, compared when it is read
-# Every kind of stored thing (fitted state, record, ledger) has a schema number of its
-# own. It grows when a release writes what the releases before would misread; what is
-# newer than the number known here is refused, and so is what was stored before 1.0.
+# ------------------------------------------------------------ Versions of stored things
+# Every kind of stored thing (fitted state, record, ledger) has a schema number. The
+# number grows when a release writes what earlier releases would misread. A newer number
+# than the one known here is refused, and so is anything stored before 1.0.
 # ``docs/support.md`` has the rules.
 
 
 def check_schema(what: str, schema: Any, known: int, version: str) -> None:
     """Refuse a stored thing that this release could misread.
 
-    Raises `ValueError` if its schema number is not the one known.
+    Raises `ValueError` if its schema number is not `known`.
     """
     if type(schema) is int and schema == known:
         return
@@ -42,9 +41,9 @@ def warn_of_version(what: str, version: str, remedy: str) -> None:
 
 
 def check_version(what: str, version: Any) -> str:
-    """The version that something says it was written by; ValueError if it is none.
+    """The version that wrote a stored thing; ValueError if the thing names none.
 
-    What was stored before 1.0 named none, and is not read.
+    Whatever was stored before 1.0 names no version, and is not read.
     """
     is_text = isinstance(version, str)
     if is_text and re.fullmatch(r"[1-9]\d*\.\d+[\w.+]*", version):
@@ -60,13 +59,13 @@ def _minor(version: str) -> list[str]:
     return version.split(".")[:2]
 
 
-# ------------------------------------------------------------------------------------
-# Frozen configurations: what users gave, apart from what rules make of it
+# ---------------------------------------------------------------- Frozen configurations
+# A configuration is what users gave and what rules decided, kept apart.
 
 
-# What a parameter has to pass: from its name and value to what is kept.
+# Check of each parameter: a function of its name and value returns the value to keep.
 Checks = Mapping[str, Callable[[str, Any], Any]]
-# Parameters that were given, checked; those that are left to a rule are not in it.
+# Checked parameters that users gave; a parameter that is left to a rule is absent.
 Given = Mapping[str, Any]
 
 
@@ -74,13 +73,13 @@ Given = Mapping[str, Any]
 class Configured:
     """A frozen dataclass of public hyper-parameters, all of them decided.
 
-    A field without a default has a data-independent rule, by which the subclass's
-    ``planned`` decides it if it was not given.
+    A field without a default has a data-independent rule: the subclass's ``planned``
+    applies it if the user gave no value.
     """
 
     key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
     checks: ClassVar[Checks] = {}
-    # Of parameters that are given in another form than they are kept in.
+    # Checks of parameters that users give in another form than the one that is kept.
     given_checks: ClassVar[Checks] = {}
 
     @classmethod
@@ -121,7 +120,7 @@ def given_params(
 
 
 def checked_params(kind: type[Configured], params: Mapping[str, Any]) -> Given:
-    """Known parameters, each checked; without None where there is a rule."""
+    """Known parameters, each checked; a None that stands for a rule is left out."""
     fixed = {field.name for field in fields(kind) if not _has_rule(field)}
     checks, given = {**kind.checks, **kind.given_checks}, {}
     for name, value in params.items():

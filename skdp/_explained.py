@@ -129,7 +129,7 @@ def explain_methods(cls: type) -> None:
 
 
 def _names_to_give(signature: inspect.Signature) -> str:
-    """What may stand without its name, and what may not."""
+    """Arguments that may be positional, and arguments that must be named."""
     found = list(signature.parameters.values())[1:]
     bare = [x.name for x in found if x.kind is x.POSITIONAL_OR_KEYWORD]
     named = [x.name for x in found if x.kind is x.KEYWORD_ONLY]

@@ -21,16 +21,15 @@ from skdp._checks import check_real
 from skdp._quiet import warn
 from skdp.exceptions import PublicLabelsWarning
 
-# ------------------------------------------------------------------------------------
-# Data as users pass it: accepted or refused once, before anything is spent
-# This is all that `fit` looks at before the commit: shape, dtype, finiteness and
-# whether labels are declared. Messages name columns and kinds, never a value, a row
-# or a count, and no exception carries data along in its context.
+# ---------------------------------------------------------------- Validation of X and y
+# `fit` looks at nothing else before the commit: shape, dtype, finiteness and whether
+# labels are declared. Messages name columns and kinds, never a value, a row or a count,
+# and no exception carries data along in its context.
 
 
 DTYPES = (np.float64, np.float32)
 
-# What scikit-learn's validation may say; anything else might quote an entry.
+# Messages of scikit-learn's validation that are shown; any other might quote an entry.
 _SAFE_MESSAGES = (
     "A source of rows",
     "A sparse matrix was passed",
@@ -165,9 +164,10 @@ def check_targets(estimator: Any, X: Any, y: Any) -> np.ndarray:
 
 
 def check_indexable(X: Any, y: Any) -> tuple[Any, Any]:
-    """X and y as rows can be taken of them: CSR if sparse, y as one column if any.
+    """X and y in forms that rows can be taken of: CSR if sparse, y as one column.
 
-    Nothing else is asked of them, since what is fitted on the rows will do that.
+    Nothing else is checked, since the estimator that is fitted on the rows checks the
+    rest.
     """
     if issparse(X):
         X = without_data(lambda: canonical_csr(X), _BAD_SPARSE)
@@ -204,7 +204,7 @@ def refuse_several_targets(y: Any, meta: str) -> None:
 
 
 def _shape_of(y: Any) -> tuple[int, ...]:
-    """What y says of its shape, or that of nested lists; () if there is none."""
+    """Shape of y, or of nested lists; () if it has none."""
     try:
         return tuple(np.shape(y) if isinstance(y, (list, tuple)) else y.shape)
     except Exception:  # ragged, or objects that raise what they like
@@ -243,7 +243,7 @@ def canonical_csr(X: Any) -> Any:
     is unsorted. Indices out of bounds would read and write foreign memory.
     """
     if X.format in ("csr", "csc"):
-        # Built anew, because SciPy keeps its answers to the questions below.
+        # Built anew, because SciPy caches its answers to the questions below.
         X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
         X.check_format(full_check=True)
     if X.format != "csr":
@@ -267,7 +267,7 @@ def canonical_csr(X: Any) -> Any:
 
 
 def _check_kind(X: Any, remedy: str) -> None:
-    """Refuse what holds no numbers by its type, naming a data frame's columns."""
+    """Refuse an X whose type holds no numbers, and name a data frame's columns."""
     if np.ma.isMaskedArray(X):
         raise TypeError(
             "The X argument must be an array without a mask. Got a masked array, whose "
@@ -310,7 +310,7 @@ def in_column_order(
 def without_data(call: Callable[[], Any], otherwise: str) -> Any:
     """The result of a validation; its error is raised again without any entry.
 
-    `otherwise` is said if its own text cannot be shown.
+    The message is `otherwise` if the text of the error might quote an entry.
     """
     problem: Exception | None = None
     try:
@@ -346,8 +346,8 @@ def raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
     raise kind(otherwise)
 
 
-# ------------------------------------------------------------------------------------
-# Labels of a classifier: declared, or taken from y and said to be public
+# --------------------------------------------------------------- Labels of a classifier
+# Labels are declared, or they are taken from y and stated to be public.
 
 
 _COUNTED_ELSEWHERE = (
@@ -382,8 +382,8 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
             "labels."
         )
     declared = model.classes is not None
-    # Which labels occur is private if they are declared: then nothing of
-    # scikit-learn's opinion on y, which it may put in a warning, is asked for.
+    # Which labels occur is private if labels are declared. scikit-learn's check of y
+    # could put them in a warning, so it is not called.
     refuse_several_targets(y, "MultiOutputClassifier")
     y = without_data(
         lambda: _label_column(X, y, ask_for_kind=not declared),
@@ -411,7 +411,7 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
 
 
 def _declared_alone(model: Any, name: str) -> np.ndarray:
-    """The declared labels of a model of a source, which has no others."""
+    """The declared labels of a model of a source, which must declare them."""
     if model.classes is None:
         raise ValueError(
             f"{name} needs declared labels with a source, since finding them would be "
@@ -448,26 +448,26 @@ def _label_column(X: Any, y: Any, *, ask_for_kind: bool) -> np.ndarray:
     return np.asarray(y)
 
 
-# --------------- Declared weights of labels: what is allowed, and how a fit uses them
+# -------------------------------------------------------------------- Weights of labels
 
 
 _LEAST, _MOST = 1e-6, 1e6
 
 
 def label_weights(given: Any, classes: Any) -> tuple[float, ...]:
-    """Of each class, in units of the largest; empty if all are alike."""
+    """Weight of each class, as a fraction of the largest; empty if all are equal."""
     weights = _weights_of(given, classes)
     largest = max(weights)
     return tuple(w / largest for w in weights) if min(weights) < largest else ()
 
 
 def largest_weight(given: Any, classes: Any) -> float:
-    """The unit of `label_weights`, in which penalties are divided."""
+    """The unit of `label_weights`; penalties are divided by it."""
     return max(_weights_of(given, classes))
 
 
 def expected_labels(declared: Any, given: Any) -> Any:
-    """Before there is a y: those declared; else those of weights, and two at least."""
+    """Labels before there is a y: the declared ones, those with weights, or two."""
     if declared is not None:
         return declared_labels(declared)
     weighted = [*declared_weights(given or {})]
@@ -475,7 +475,7 @@ def expected_labels(declared: Any, given: Any) -> Any:
 
 
 def weighted_by(label_weights: tuple[float, ...]) -> FloatArray:
-    """By how much weights of labels move raw predictions."""
+    """Amount by which the weights of labels shift raw predictions."""
     logs = np.log(label_weights or (1.0, 1.0))
     if len(logs) == 2:
         return np.asarray(logs[1:] - logs[:1])
@@ -483,7 +483,7 @@ def weighted_by(label_weights: tuple[float, ...]) -> FloatArray:
 
 
 def unweighted(raw: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
-    """Log-odds of records as they are, from those of weighted ones.
+    """Log-odds without weights of labels, from weighted log-odds.
 
     Parameters
     ----------
@@ -532,7 +532,7 @@ def declared_weights(given: Any) -> dict[Any, float]:
     }
 
 
-# ------------------------- Declared bounds of features, and features in units of them
+# ------------------------------------------------------------------- Bounds of features
 
 
 def middle_and_half(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:

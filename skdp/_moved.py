@@ -61,14 +61,14 @@ MOVED = {
     "skdp.privacy._search_events": "skdp.privacy.accounting._events",
     "skdp.statistics._summaries": "skdp.statistics._description",
 }
-# Classes that have another name there.
+# Old names of classes that were renamed.
 RENAMED = {
     "skdp.preprocessing._table_blocks": {"Bins": "Intervals", "Part": "DatePart"},
 }
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds a module of `MOVED`: another one with the classes of the new one."""
+    """Finds a module of `MOVED` and gives it the classes of its successor."""
 
     def find_spec(
         self,
@@ -89,5 +89,4 @@ class _Moved(MetaPathFinder, Loader):
 
 
 def find_moved() -> None:
-    """Let imports by old names succeed."""
     sys.meta_path.append(_Moved())

@@ -29,13 +29,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-# Who may stand between the user and a fit.
+# Packages whose frames may lie between the user's code and a fit.
 _BETWEEN = ("skdp", "sklearn", "joblib")
 _PACKAGE = str(Path(__file__).parent) + os.sep
 # From Python 3.14 on, each context may have filters of its own.
 _FILTERS_ARE_LOCAL = bool(getattr(sys.flags, "context_aware_warnings", False))
 
-# By the user's code: the instructions that led to a warning, the text, the filters.
+# Warnings already shown, by the user's code object: instruction, text and filters.
 _TOLD: WeakKeyDictionary[CodeType, set[tuple[Any, ...]]] = WeakKeyDictionary()
 
 _is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)

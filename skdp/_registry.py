@@ -15,8 +15,8 @@ from typing import TypeVar
 
 Kind = TypeVar("Kind")
 
-# What pyproject.toml hands on as the entry points of skdp. It is read here as well and
-# goes before them: metadata of a checkout may be missing, or of another version.
+# pyproject.toml passes this file on as the entry points of skdp. It is also read here,
+# and takes precedence: metadata of a checkout may be missing or of another version.
 _OF_ANNEX = Path(__file__).parent / "papers" / "entry_points.txt"
 
 
@@ -47,7 +47,6 @@ class Registry(Mapping[str, Kind]):
         return {key: points[key] for key in sorted(points) if key not in self._kinds}
 
     def register(self, key: str, kind: Kind) -> None:
-        """Add a kind, in this process."""
         self._kinds[key] = kind
 
     def __getitem__(self, key: str) -> Kind:

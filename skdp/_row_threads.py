@@ -12,12 +12,12 @@ _Result = TypeVar("_Result")
 
 # Fewer rows on a thread do not make up for starting it.
 _LEAST_ROWS = 50_000
-# Of sums in floating point, in which the ends of runs show.
+# For sums in floating point, whose last bits depend on where runs end.
 _MOST_BLOCKS = 8
 
 
 def n_threads_for(n_rows: int) -> int:
-    """How many threads are worth it, at most one for each processor at hand."""
+    """Number of threads that pay off, at most one for each processor available."""
     at_hand = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     return max(1, min(at_hand or os.cpu_count() or 1, n_rows // _LEAST_ROWS))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-# ------------------------------------------------------------------------------------
-# HTML of what is shown in a notebook: one style, and every text escaped
+# ------------------------------------------------------------------- HTML for notebooks
+# There is one style, and every text is escaped.
 
 
 _LEFT = "text-align:left;vertical-align:top"
@@ -55,7 +55,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def remark(text: str) -> str:
-    """A paragraph."""
     return f"<p>{html.escape(text)}</p>"
 
 
@@ -70,7 +69,7 @@ def gauge(share: float) -> str:
 
 
 def page(title: str, body: str) -> str:
-    """A page of its own around HTML."""
+    """A complete page around HTML."""
     title = html.escape(title)
     return (
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}"
@@ -83,8 +82,8 @@ def _cell(text: str) -> str:
     return f"<td style='{_LEFT}'>{html.escape(text)}</td>"
 
 
-# ------------------------------------------------------------------------------------
-# Where pictures are drawn; matplotlib is imported when one is asked for
+# --------------------------------------------------------------------- Axes of pictures
+# matplotlib is imported when a picture is asked for.
 
 
 def new_axes(instead: str) -> Any:

@@ -45,6 +45,6 @@ class StoredEstimator(BaseEstimator):
         super().__setstate__(self._defaults() | state)
 
     def _defaults(self) -> dict[str, Any]:
-        """Of parameters, some of which the writer's version did not have."""
+        """Defaults of parameters that the writer's version did not have."""
         parameters = inspect.signature(type(self)).parameters
         return {name: each.default for name, each in parameters.items()}

@@ -17,7 +17,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.tables._memory import UserSource, equal_shares
 from skdp.tables._source import Source
 
-# ------------------------------ Whose row is whose: ids of users as fit is given them
+# ------------------------------------------------------------------------- Ids of users
 
 
 _BAD_IDS = (
@@ -34,7 +34,7 @@ _HOW = (
 
 
 class UsersToFit(Protocol):
-    """Users, each of whom counts as one record, wherever their rows are."""
+    """Users, each of whom counts as one record, wherever the rows are."""
 
     @property
     def n_users(self) -> int:
@@ -73,9 +73,9 @@ class Users:
     n_users : int
         Public.
     codes : ndarray of int of shape (n_rows,)
-        Whose each row is, from 0 to ``n_users - 1``. Private.
+        Number of each row's user, from 0 to ``n_users - 1``. Private.
     known_as : sequence of int or str, of length n_users, or None, default=None
-        Their ids; None: those numbers.
+        The users' ids; None: their numbers.
     """
 
     n_users: int
@@ -84,14 +84,14 @@ class Users:
 
     @classmethod
     def of(cls, groups: Any, n_rows: int) -> Users:
-        """Of the ids of all rows, or an error that quotes none.
+        """Users from the ids of all rows, or an error that quotes no id.
 
-        A categorical declares all users, those without rows too, who count as well.
+        A categorical declares all users. Users without rows count as well.
 
         Raises
         ------
         ValueError, TypeError
-            If they are no ids, or there are fewer or more than rows.
+            If `groups` are not ids, or are fewer or more than the rows.
         """
         if isinstance(getattr(groups, "dtype", None), pd.CategoricalDtype):
             declared = pd.Categorical(groups)
@@ -113,7 +113,7 @@ class Users:
 
     @property
     def shares(self) -> FloatArray:
-        """With which each row counts. Private."""
+        """The weight with which each row counts. Private."""
         return equal_shares(self.codes, self.n_users)
 
     @property
@@ -123,7 +123,7 @@ class Users:
 
     @property
     def ids(self) -> pd.Categorical:
-        """Ids that declare these users, for what takes them. Private."""
+        """Ids as a categorical that declares these users. Private."""
         everybody = pd.RangeIndex(self.n_users)
         return pd.Categorical.from_codes(self.codes, categories=everybody)
 
@@ -140,7 +140,7 @@ class Users:
         rows : ndarray of int
             Positions of their rows, rising. Private.
         users : Users
-            Whose these rows are; ``chosen[u]`` is user u of them.
+            The users of these rows; user u is ``chosen[u]``.
         """
         number = np.full(self.n_users, -1)
         number[chosen] = np.arange(len(chosen))
@@ -157,7 +157,7 @@ class Users:
 def users_to_fit(
     model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
 ) -> UsersToFit | None:
-    """The users of a table, None of a model whose unit is a record.
+    """The users of a table; None if the model's unit is a record.
 
     Parameters
     ----------
@@ -168,13 +168,13 @@ def users_to_fit(
         Private but for the number of users.
     budget : Budget
     how : str
-        To pass ids, for whom has passed none.
+        How to pass ids, for a user who has passed none.
 
     Raises
     ------
     ValueError, TypeError
-        If there are ids without a unit "user", or the other way round, and if they are
-        no ids.
+        If there are ids but the unit is not "user", if the unit is "user" but there are
+        no ids, or if `groups` are not ids.
     """
     is_elsewhere = hasattr(X, "sample_row")
     if model.privacy_unit != "user":
@@ -200,7 +200,7 @@ def users_to_fit(
 def users_of_release(
     model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
 ) -> UsersToFit | None:
-    """As `users_to_fit`, for what takes users with noise only."""
+    """As `users_to_fit`, for releases that can protect users only with noise."""
     if model.privacy_unit == "user" and not budget.is_finite:
         raise ValueError(
             "The 'epsilon' parameter must be finite with privacy_unit='user'. Got inf. "
@@ -255,10 +255,10 @@ def _n_rows(X: Any) -> int:
 
 
 def _checked(groups: Any, n_rows: int) -> Any:
-    """Ids as an array of one kind; raises whatever for anything else."""
+    """Ids as an array of one kind; raises an error of any class for anything else."""
     if np.ma.isMaskedArray(groups):
         raise TypeError
-    # As objects: among texts an integer would become one.
+    # As objects: in an array of texts an integer would become a text.
     is_array = hasattr(groups, "dtype")
     ids = np.asarray(groups) if is_array else np.array(groups, dtype=object)
     if ids.shape != (n_rows,) or not n_rows:
@@ -271,22 +271,22 @@ def _checked(groups: Any, n_rows: int) -> Any:
 
 
 def _are(ids: Any, kind: type) -> bool:
-    """Whether all ids are of a kind; truth values are no integers."""
+    """Whether all ids are of a kind; truth values do not count as integers."""
     return all(isinstance(own, kind) and not isinstance(own, bool) for own in ids)
 
 
-# ------------------------------- Numbers that look random and follow from an id alone
+# ------------------------------------------------------------------------ Hashes of ids
 
 
 def number_of(own: Any) -> int:
-    """A number below 2^64 that follows from an id; 5 and "5" have the same.
+    """A number below 2^64 that follows from an id; 5 and "5" have the same number.
 
     Parameters
     ----------
     own : int, str or bytes
-        Text as its bytes in UTF-8, which those of a source may not be.
+        A text counts as its UTF-8 bytes; bytes of a source may be invalid UTF-8.
     """
-    # A text from JSON may hold half a character, which is no UTF-8.
+    # A text from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
     is_stored = isinstance(own, bytes)
     stored = own if is_stored else str(own).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(stored, digest_size=8).digest(), "little")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-# Of the site of `make docs`; the same as in pyproject.toml.
+# The site of `make docs`; pyproject.toml has the same address.
 DOCUMENTATION = "https://skdp.readthedocs.io/en/stable/"
 
 
 class _Documented(BaseException):
     """Ends its message with the address of what `docs/errors.md` says of its class.
 
-    The address follows from the class alone. The message without it, for those who
-    quote it within another, is ``args[0]``.
+    The address follows from the class alone. ``args[0]`` is the message without the
+    address, for use within another message.
     """
 
     def __str__(self) -> str:
         return f"{super().__str__()} {self._see()}"
 
     def _see(self) -> str:
-        # Classes that others derive have no page.
+        # Classes that users derive have no page.
         own = next(each for each in type(self).__mro__ if each.__module__ == __name__)
         return f"See {DOCUMENTATION}errors.html#{own.__name__.lower()}"
 
@@ -80,7 +80,7 @@ class Refused(_Documented, ValueError):
 class PlanUsedUpError(_Documented, RuntimeError):
     """More was asked of the records than had been declared; nothing was read.
 
-    Remedy: a defect of skdp or of an own solver: declare every query in the plan.
+    Remedy: skdp or a user's solver has a defect: declare every query in the plan.
     """
 
 
@@ -146,7 +146,7 @@ class NoiseDominatesWarning(_Documented, UserWarning):
 class NewLedgerWarning(_Documented, UserWarning):
     """A ledger is created beside one for a data set of the same label.
 
-    Remedy: ``BudgetLedger.open(path)`` for the one that is there, or a label for each
+    Remedy: open the existing ledger with ``BudgetLedger.open(path)``, or label each
     data set by ``dataset=``.
     """
 
@@ -154,7 +154,7 @@ class NewLedgerWarning(_Documented, UserWarning):
 class StandInDataWarning(_Documented, UserWarning):
     """A loader gives other data than those it is named for.
 
-    Remedy: what the message says: where the data are looked for.
+    Remedy: put the data where the message says that they are looked for.
     """
 
 
@@ -203,7 +203,7 @@ class InconsistentVersionWarning(_Documented, UserWarning):
         )
 
 
-# The one message of everything that fails between the commit and the release.
+# The one message for every failure between the commit and the release.
 READ_FAILED = (
     "The records could not be read to the end, or a source changed meanwhile. What was "
     "committed stays on the books. Check the data, its files or its connection, and "

@@ -67,18 +67,19 @@ from skdp.privacy.accounting._relations import (
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.solvers._base import Progress
 
-# ------------------------------------------------------------------------------------
-# What runs tell of a claim: all is chosen on one half, and tested on the other
+# ------------------------------------- SampledVerdict: evidence of runs against a claim
+# Everything is chosen on one half of the runs and tested on the other half.
 
 
-# A true claim is refuted with less than this probability, by all tests together.
+# All tests together refute a true claim with less than this probability.
 WRONG = 1e-6
 _TESTS = 6
-# Quantiles of the scores that were learned from, at which scores are cut.
+# Quantiles of the first half's scores that are tried as thresholds.
 _CUTS = (0.25, 0.5, 0.75, 0.9)
-# Scores are not taken for Gaussian if they are so improbable for Gaussian ones.
+# Scores do not count as Gaussian if they are less probable than this for Gaussian
+# scores.
 _NOT_GAUSSIAN = 1e-5
-# Error of the bounds by which the main one is chosen.
+# Error of the bounds by which the main bound is chosen.
 _SURE = 0.05
 _GAUSSIAN = "the scores are Gaussian and of one variance"
 _SEEDED = "a seed changes no law"
@@ -130,12 +131,12 @@ class SampledVerdict:
             self._cuts = tuple(np.quantile(np.concatenate(learned), _CUTS))
             tests = halves.test_inside, halves.test_outside
             self.scores = self._score.of(tests[0]), self._score.of(tests[1])
-            # Of pairs, the other side would tell the same once more.
+            # For pairs, the other side's scores repeat the same evidence.
             self._is_gaussian = _look_gaussian([*learned, self.scores[0]])
             self._main = self._chosen(*learned)
 
     def _chosen(self, inside: FloatArray, outside: FloatArray) -> str:
-        """The bound that would be the best on the runs that were learned from."""
+        """The best bound on the runs of the first half."""
         if self._still or self._is_gaussian or self._event is None:
             return ""
         delta = self._claim.delta
@@ -153,7 +154,7 @@ class SampledVerdict:
         return f"linear read-out, {self._score.what}{shared}"
 
     def bounds(self, error: float) -> tuple[EpsilonBound, ...]:
-        """Each with its own error; the main one was chosen without the test."""
+        """All bounds, each with its error; the main one is chosen without the test."""
         if self._score is None and not self._still:
             return ()
         found = {
@@ -164,7 +165,7 @@ class SampledVerdict:
         }
         if not self._still:
             del found["event"]
-        # Without noise no score is Gaussian, however it looks.
+        # Without noise no score is Gaussian, whatever its shape.
         if self._still or not self._is_gaussian:
             del found["gaussian"]
         if self._score is None:
@@ -211,7 +212,7 @@ class SampledVerdict:
         return epsilon_of_thresholds(*self.scores, self._cuts, delta, error)
 
     def findings(self) -> tuple[Finding, ...]:
-        """What should not be; each test has its share of the error."""
+        """Irregular findings; each test has its share of the error."""
         return (
             *self._epsilon_finding(),
             *self._still_finding(),
@@ -278,7 +279,7 @@ def _look_gaussian(several: list[FloatArray]) -> bool:
     """Whether samples, each moved and scaled to the same, look Gaussian together.
 
     The shape of Gaussian samples is independent of their means and deviations (Basu),
-    so that this look leaves the bounds of both as they are.
+    so this test does not change the validity of bounds on either.
     """
     # Imported here, because scipy.stats takes half a second.
     from scipy.stats import normaltest
@@ -289,16 +290,16 @@ def _look_gaussian(several: list[FloatArray]) -> bool:
     return bool(normaltest(np.concatenate(scaled)).pvalue > _NOT_GAUSSIAN)
 
 
-# ----------------- A few fits of each candidate: which neighbours are told apart best
-# What one record changes is seen best where the noise is the same on both sides: in
-# fits of one seed, or without seeds in fits of so large a budget that there is next to
-# no noise. Over the covariance of some ordinary fits that is a distance of the two data
-# sets as an attacker sees it.
+# --------------------------------------------------- Choice of neighbours by a few fits
+# The effect of one record is seen best if both sides have the same noise: in fits with
+# one seed, or without seeds in fits with so large a budget that there is next to no
+# noise. Divided by the covariance of some ordinary fits, this effect is the distance of
+# the two data sets as an attacker sees it.
 
 
-# Pairs of fits of one seed for each candidate, and for the one that is taken.
+# Pairs of fits with one seed, for each candidate and for the chosen pair.
 _FEW, _MANY = 3, 12
-# By how much a budget is raised to see what a record changes.
+# Factor of a budget that shows the effect of a record.
 _LOUDER = 1e3
 
 Sides = tuple[list[Outputs], list[Outputs]]
@@ -306,15 +307,15 @@ Sides = tuple[list[Outputs], list[Outputs]]
 
 @dataclass(frozen=True)
 class ChosenNeighbours:
-    """The neighbours that are told apart best.
+    """The neighbours that are easiest to tell apart.
 
     Parameters
     ----------
     pair : Neighbours
     change : pair of lists of Outputs, or None
-        Models of both sides with as little noise between them as can be had.
+        Models of both sides with as little noise between them as possible.
     where : str
-        From which fits that is.
+        Fits that `change` comes from.
     """
 
     pair: Neighbours
@@ -347,7 +348,7 @@ def best_pair(
 
 
 def _distances(noise: Sides, changes: list[Sides | None]) -> list[float]:
-    """0.0 where nothing is known."""
+    """Distance for each candidate, 0.0 where nothing is known."""
     known = [sides for sides in changes if sides is not None]
     runs = gathered([*noise, *(side for sides in known for side in sides)])
     found = iter(zip(runs[2::2], runs[3::2], strict=True))
@@ -381,7 +382,7 @@ class _Loud:
     where: str = "difference of two fits of a large budget"
 
     def change(self, pair: Neighbours, n_pairs: int) -> Sides | None:
-        """Models of both sides; None if the budget cannot be raised so far."""
+        """Models of both sides; None if the budget cannot be raised that far."""
         loud = louder(self.estimator, _LOUDER)
         if loud is None:
             return None
@@ -392,7 +393,7 @@ class _Loud:
             return None
 
 
-# ------------------------ audit_estimator: tries to refute what an estimator promises
+# ---------------------------------------------------------------------- audit_estimator
 
 
 _FEWEST = 40
@@ -414,39 +415,39 @@ def audit_estimator(
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> AuditResult:
-    """Try to refute what an estimator promises of differential privacy.
+    """Try to refute an estimator's promise of differential privacy.
 
-    It is fitted many times, on the data and on a neighbour that differs in one record,
-    or in all rows of one user, by whoever tries to tell the two apart. With
-    ``access="model"`` that is done from fitted models alone, for any estimator,
-    pipeline or search with scikit-learn's interface. With ``access="transcript"``, for
-    estimators of skdp, it is done from what each fit hands to its noise: exact, and
-    three fits are enough.
+    The audit fits the estimator many times, on the data and on a neighbour that differs
+    in one record, or in all rows of one user, and tries to tell the two apart. With
+    ``access="model"`` it looks at fitted models alone, for any estimator, pipeline or
+    search with scikit-learn's interface. With ``access="transcript"``, for estimators
+    of skdp, it looks at the queries that each fit hands to its noise: this is exact,
+    and three fits are enough.
 
-    An audit can refute a promise, and can measure how much of it is used up by this
-    data set. It cannot confirm one: that takes a proof.
+    An audit can refute a promise, and can measure how much of it this data set uses up.
+    It cannot confirm a promise: this takes a proof.
 
     Parameters
     ----------
     estimator : estimator
         Not changed. Its noise must be fresh in each fit: no random_state.
     X, y : array-like
-        Data that were made up, or given up, for the audit: it reads them without
-        privacy and spends nothing. The first record becomes the one that differs, or
-        the user of the first row.
+        Synthetic data, or data sacrificed for the audit, which reads them without
+        privacy and spends nothing. The first record, or the user of the first row,
+        differs between the two data sets.
     groups : array-like of shape (n_rows,), default=None
         Ids of users, of an estimator that protects them (``privacy_unit="user"``, or as
         `adjacency` says), as its `fit` takes them; every step that protects users gets
-        them. It always gets a categorical that declares all users: one who has no rows
-        on the other side still counts.
+        them. `fit` always gets a categorical that declares all users: a user without
+        rows on the other side still counts.
     epsilon : float in [1e-6, 1e8], default=None
-        What is promised. None: what `privacy_` of the fitted model says, or
-        `privacy_report` of a pipeline.
+        The promise. None: the epsilon of the fitted model's `privacy_`, or of a
+        pipeline's `privacy_report`.
     delta : 0 or float in [1e-50, 1), default=None
         None: 0 beside a given epsilon.
     adjacency : str, default=None
         "replace_one", "zero_out", with `groups` "replace_user" or "zero_out_user", or
-        with `neighbour` any relation of skdp. None: what the model says, or beside a
+        with `neighbour` any relation of skdp. None: the model's adjacency, or beside a
         given epsilon "replace_one", with `groups` "replace_user".
     neighbour : tuple (X, y), with `groups` (X, y, ids), default=None
         The other data set; the caller vouches that the two are neighbours. None:
@@ -454,43 +455,44 @@ def audit_estimator(
         used.
     access : {"model", "transcript"}, default="model"
     n_runs : int of at least 40, default=600
-        Fits that are looked at: half of them to learn how to attack, half to test. A
-        few more choose the neighbour.
+        Number of fits: half of them to learn how to attack, half to test. A few more
+        choose the neighbour.
     confidence : float in [0.5, 1), default=0.95
-        Of the bound. That the promise is refuted has a confidence of its own:
-        1 - 1e-6.
+        Confidence of the bound. A refutation has another confidence: 1 - 1e-6.
     n_jobs : int or None, default=None
         Processes that fit at the same time, as in joblib.
     verbose : bool, default=False
-        Say how far it is.
+        Print progress.
 
     Returns
     -------
     AuditResult
-        An audit that is interrupted from the keyboard gives what it has, and says so.
+        After an interrupt from the keyboard it is based on the fits so far, and says
+        so.
 
     Raises
     ------
     ValueError, TypeError
-        If a parameter is out of range, if the estimator has a ledger or a seed, if it
-        does not say what it promises, if there are ids without users or the other way
+        If a parameter is out of range, if the estimator has a ledger or a seed, if its
+        promise is unknown, if there are ids but no protected users or the other way
         round, or if a transcript has no closed form.
     KeyboardInterrupt
-        If it is interrupted before there is anything to test.
+        If the interrupt comes before there is anything to test.
 
     Notes
     -----
-    Privacy: none. All that comes out is about the data that are passed in.
+    Privacy: none. Every result reveals the data that are passed in.
 
-    Half of the runs have fresh noise: they show repeats, noise of too few digits,
-    numbers without noise, and along which direction the data sets are told apart. The
-    other half tests. If the estimator takes a random_state, each of its fits shares a
-    seed with a fit on the neighbour: the laws are the same as with fresh noise, and the
-    distance of their means is then known well from few fits. That seeds change no law
-    is assumed of it.
+    Half of the runs have fresh noise: they show repeats, noise with too few digits,
+    numbers without noise, and the direction that separates the data sets. The other
+    half tests. If the estimator takes a random_state, each of its fits shares a seed
+    with a fit on the neighbour: the distributions are the same as with fresh noise, and
+    a few fits then measure the distance of their means well. The audit assumes that a
+    seed does not change the distribution.
 
-    The main bound is chosen by the first half: by an event if something is without
-    noise, else that for Gaussian scores if these look Gaussian, else by thresholds.
+    The first half chooses the main bound: the bound by an event if something has no
+    noise, else the bound for Gaussian scores if the scores look Gaussian, else the
+    bound by thresholds.
 
     Examples
     --------
@@ -532,7 +534,7 @@ def _check_fresh(estimator: Any) -> None:
 
 @dataclass(frozen=True)
 class _Pilot:
-    """What is audited: an estimator, its promise, and pairs of data sets."""
+    """The audited estimator, its promise, and pairs of data sets."""
 
     estimator: Any
     claim: Claim
@@ -550,7 +552,7 @@ class _Pilot:
         adjacency: str | None,
         neighbour: Any,
     ) -> _Pilot:
-        """Checked; fits once if the promise has to be read off a model."""
+        """The checked audit; it fits once if only a model states the promise."""
         if epsilon is None and delta is not None:
             raise ValueError(
                 "The 'delta' parameter must be None without 'epsilon'. Got one. Give "
@@ -579,7 +581,7 @@ class _Pilot:
 def _pairs(
     estimator: Any, X: Any, y: Any, ids: Any, relation: Any, neighbour: Any
 ) -> list[Neighbours]:
-    """The pair that is given, or several to choose from."""
+    """The given pair, or several to choose from."""
     if is_of_users(relation) != (ids is not None):
         raise ValueError(
             "The 'adjacency' parameter must be 'replace_user' or 'zero_out_user' of "
@@ -603,9 +605,9 @@ def _pairs(
 
 
 def _knows_null_records(estimator: Any) -> bool:
-    """Whether a null record can be put before it as before its proof."""
+    """Whether a record can be made null in its fits, as its proof assumes."""
     private = _private_steps(estimator)
-    # A search divides the rows, and its parts have other places for them.
+    # A search divides the rows, and positions change in its parts.
     return bool(private) and not any(step.is_search for step in private)
 
 
@@ -631,7 +633,7 @@ def _given_claim(epsilon: float | None, delta: float | None, adjacency: str) -> 
 
 
 def _said_by_itself(estimator: Any, X: Any, y: Any, ids: Any) -> Claim | None:
-    """What a fit says of itself; None if nothing."""
+    """The claim that a fit makes itself; None if it makes none."""
     alike = Neighbours(X, y, X, y, "", ids=ids, other_ids=ids)
     model = FitJob(estimator, alike).fitted(0)
     record = getattr(model, "privacy_", None)
@@ -656,7 +658,7 @@ def _said_by_itself(estimator: Any, X: Any, y: Any, ids: Any) -> Claim | None:
 
 
 def _is_gaussian(model: Any) -> bool:
-    """Whether what a fit of skdp released is Gaussian all through."""
+    """Whether all noise in the release of a model of skdp is Gaussian."""
     event = model.privacy_.event
     return bool(
         math.isfinite(event.mu_squared)
@@ -665,7 +667,7 @@ def _is_gaussian(model: Any) -> bool:
     )
 
 
-# White box --------------------------------------------------------------------------
+# ---------------------------------------------------------------------------- White box
 
 
 def _by_transcripts(pilot: _Pilot, say: Callable[[str], None]) -> AuditResult:
@@ -701,7 +703,7 @@ def _by_transcripts(pilot: _Pilot, say: Callable[[str], None]) -> AuditResult:
     )
 
 
-# Black box --------------------------------------------------------------------------
+# ---------------------------------------------------------------------------- Black box
 
 
 def _by_models(
@@ -756,14 +758,14 @@ def _by_models(
 
 
 def _seeds() -> Iterator[int]:
-    # Which runs share their noise, no more: nothing private rests on it.
+    # It decides only which runs share their noise: no privacy rests on it.
     first = check_random_state(None).randint(1 << 30)
     return itertools.count(int(first))
 
 
 def _divided(learned: Tally, tested: Tally) -> tuple[list[Any], list[Any]]:
-    """Outputs to learn from and to test with; of an early end, halves of the first."""
-    # An interruption may leave one side a run ahead.
+    """Outputs for learning and for testing; after an interrupt, halves of the first."""
+    # After an interrupt one side may have one more run.
     if len(tested) >= _FEWEST // 4:
         several = [
             [side[: len(tally)] for side in tally.sides] for tally in (learned, tested)

@@ -22,24 +22,25 @@ from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers, View
 from skdp.privacy.release._plan import Buckets, Everyone, Line, Plan
 
-# ----------------- Audits without sampling: one transcript, replayed on the neighbour
-# The first run writes down what every call handed to the noise source: the exact query,
-# sensitivity, multiplier and law, and to which line of which plan the call belongs. The
-# second run, on a neighbour, is given the same releases, orders and samples. What an
-# answer then tells apart is exact, with no confidence interval:
+# --------------------------------------------------- Exact audits: replayed transcripts
+# Nothing is sampled. The first run records every call of the noise source: the exact
+# query, its sensitivity, multiplier and law, and the line of the plan that it belongs
+# to. The second run, on a neighbour, gets the same releases, orders and samples. The
+# difference between the two answers then has an exact cost, without a confidence
+# interval:
 #
 # - Gaussian noise: ``|q - q'|^2 / sigma^2``, a mu^2;
 # - spherical and Laplace noise: ``|q - q'| / scale`` in L2 and in L1, an epsilon;
 # - choices: the range over the candidates of the difference of the log-weights, or of
 #   pure ones the largest log-ratio of their enumerated laws.
 #
-# Where the sum is the same on every transcript it is the truth for the pair. Where it
-# varies, that the largest stays within the charge is the premise of the composition
-# theorem, tested, and the smallest of those tried is stated as attained. The laws of
-# the noise themselves are held by tests/privacy/test_noise.py and
-# tests/privacy/test_selection_noise.py.
+# If the sum of costs is the same for every transcript, it is the truth for the pair. If
+# it varies, the largest must be within the charge, which is the premise of the
+# composition theorem and is tested; the smallest is reported as attained.
+# tests/privacy/test_noise.py and tests/privacy/test_selection_noise.py test the laws of
+# the noise themselves.
 #
-# A transcript holds what nobody may see: it is for tables made up or given up for it.
+# A transcript holds secrets: it is only for synthetic or sacrificed tables.
 
 
 CHOICES = ("exponential_mechanism", "permute_and_flip", "signed_choice", "top_k")
@@ -47,7 +48,7 @@ CHOICES = ("exponential_mechanism", "permute_and_flip", "signed_choice", "top_k"
 
 @dataclass(frozen=True)
 class Share:
-    """What a line of a plan pays for one of its answers.
+    """The charge of a line of a plan for one of its answers.
 
     Parameters
     ----------
@@ -55,9 +56,9 @@ class Share:
         Numbers of lines, from the outermost plan inwards.
     line : Line
     multiplier : float
-        As the line has it from the event on the books.
+        Noise multiplier of the line, from the event in the ledger.
     opened : int, default=0
-        Which of several plans it was, where one after the other is committed.
+        Number of the plan, if several plans are committed one after another.
     """
 
     place: tuple[int, ...]
@@ -76,12 +77,12 @@ class Share:
 
     @property
     def is_squared(self) -> bool:
-        """Whether costs are squares, of which roots are compared."""
+        """Whether costs are squares, whose roots are compared."""
         return not isinstance(self.line.law, Choices) and not self.line.law.is_pure
 
     @property
     def whole(self) -> float:
-        """Of all answers of the line; disjoint buckets pay once."""
+        """Charge for all answers of the line; disjoint buckets pay once."""
         times = 1 if isinstance(self.line.sample, Buckets) else self.line.times
         return times * self.cost
 
@@ -110,23 +111,23 @@ class NoiseCall:
 
     @property
     def facts(self) -> tuple[Share, str, float, float]:
-        """What has to be the same on the neighbour."""
+        """Facts that must be equal on the neighbour."""
         return self.share, self.law, self.sensitivity, self.multiplier
 
     @property
     def sigma(self) -> float:
-        """Scale handed to the noise source, which adds rounding to it."""
+        """Scale given to the noise source, which adds rounding to it."""
         return self.sensitivity * self.multiplier
 
     @property
     def times(self) -> int:
-        """Answers of the line that it uses up."""
+        """Number of the line's answers that the call uses up."""
         return len(self.released) if self.law == "top_k" else 1
 
 
 @dataclass
 class Replay:
-    """A noise source that writes down what it is handed, or repeats another's answers.
+    """A noise source that records its calls, or repeats another's releases.
 
     It is an `Auditor`: doors opened within ``audited_by(replay)`` answer with it.
 
@@ -134,14 +135,14 @@ class Replay:
     ----------
     seed : int
     heard : Replay or None, default=None
-        Whose releases are repeated.
+        The transcript whose releases are repeated.
     shrink : float, default=1.0
-        Plants a bug: this much of the noise is handed on.
+        Plants a bug: factor of the noise.
     is_bare : bool, default=False
         Plants a bug: the last entry of every query, which is the intercept's, leaves
         without noise.
     absent : int or None, default=None
-        The record that is the null record.
+        The record that is made null.
 
     Attributes
     ----------
@@ -161,19 +162,19 @@ class Replay:
 
     def __post_init__(self) -> None:
         self._noise = NoiseSource(self.seed)
-        # Orders and samples are the same in all runs: of those that are secret, the
-        # attacker takes one.
+        # Orders and samples are the same in all runs; for secret ones the attacker
+        # chooses one.
         self._secret = NoiseSource(0)
         self.here: Any = None
         self._rows: Any = None
         self.opened = 0
 
     def noise(self, seed: int | None) -> Replay:
-        """Itself, whatever the seed."""
+        """The object itself, whatever the seed."""
         return self
 
     def answers(self, plan: Plan, source: Any, grant: Grant, noise: Any) -> Any:
-        """Answers that are written down."""
+        """Answers that are recorded."""
         self.committed.append((plan, grant.event))
         return MarkedAnswers(plan, without(source, self.absent), grant, self)
 
@@ -289,24 +290,24 @@ class Replay:
 
 @dataclass(frozen=True)
 class NullRecord:
-    """An auditor under which one record is null, if any, and all else is as it is.
+    """An auditor that makes one record null, or none, and changes nothing else.
 
-    What it audits is on no books, wherever a ledger may hide.
+    Audited fits book nothing, even if a ledger is hidden somewhere in them.
     """
 
     row: int | None = None
 
     def noise(self, seed: int | None) -> NoiseSource:
-        """That of a fit without an audit."""
+        """The noise of a fit without an audit."""
         return NoiseSource(seed)
 
     def answers(self, plan: Plan, source: Any, grant: Grant, noise: Any) -> Any:
-        """Those of a fit without an audit, but for one record."""
+        """The answers of a fit without an audit, with one record null."""
         return LocalAnswers(plan, without(source, self.row), grant, noise)
 
 
 class MarkedAnswers(LocalAnswers):
-    """Answers that tell a `Replay` to which line each of its calls belongs."""
+    """Answers that give a `Replay` the line of each of its calls."""
 
     place: tuple[int, ...] = ()
 
@@ -333,13 +334,13 @@ class MarkedAnswers(LocalAnswers):
 def marked(
     plan: Plan, source: Any, multiplier: float, relation: Relation, noise: Replay
 ) -> MarkedAnswers:
-    """Marked answers with noise of a given multiplier, on nobody's books."""
+    """Marked answers with noise of a given multiplier, without a ledger."""
     grant = Grant(plan.event(multiplier, relation), multiplier, relation)
     return MarkedAnswers(plan, source, grant, noise)
 
 
 def without(source: Any, row: int | None) -> Any:
-    """The records with one of them null."""
+    """The records, one of them made null."""
     if row is None:
         return source
     if hasattr(source, "without"):
@@ -358,7 +359,7 @@ def replayed(
     Raises
     ------
     AssertionError
-        If what was handed on, besides queries, depends on the data.
+        If arguments of the noise source other than queries depend on the data.
     """
     first = Replay(seed, **bugs)
     second = Replay(seed, heard=first, **bugs)
@@ -370,7 +371,7 @@ def replayed(
 
 
 def told_apart(a: NoiseCall, b: NoiseCall) -> float:
-    """What one answer costs, exactly: see the top of this file."""
+    """The exact cost of one answer: see the top of this section."""
     if a.law in ("exponential_mechanism", "permute_and_flip"):
         return float(np.abs(np.log(_law(a) / _law(b))).max())
     if a.law in CHOICES:
@@ -413,16 +414,16 @@ def _law(asked: NoiseCall) -> Any:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one replayed transcript tells apart, over what is charged.
+    """Costs of one replayed transcript, over their charges.
 
     Parameters
     ----------
     lines : dict of float
-        By place in the plan; of mu, or of epsilon.
+        By place in the plan: ratio of mu, or of epsilon.
     answers : float
-        Largest of any answer over its own share.
+        Largest ratio of an answer to its share.
     total : float
-        Of everything over what is on the books.
+        Ratio of all costs to the event in the ledger.
     """
 
     lines: dict[tuple[int, ...], float]
@@ -431,7 +432,7 @@ class Verdict:
 
     @property
     def largest(self) -> float:
-        """What must not pass 1."""
+        """The largest ratio, which must be at most 1."""
         return max(self.answers, self.total, *self.lines.values())
 
 
@@ -459,7 +460,7 @@ def verdict(
     # Epsilons add up if all laws are pure.
     if event.mu_squared == 0 and event.pure_epsilon > 0 and _is_pure(event):
         return Verdict(lines, worst, sum(found.values()) / event.pure_epsilon)
-    # Of each answer by itself: several picks of a line add up in squares of mu.
+    # Each answer separately: several picks of a line add up in squares of mu.
     squares = sum(share.as_mu_squared(cost) for share, cost in costs)
     return Verdict(lines, worst, math.sqrt(squares / event.gdp_mu_squared))
 
@@ -472,41 +473,41 @@ def _is_pure(event: Event) -> bool:
     return all(leaf.mu_squared == 0 == leaf.box_delta for leaf in event.leaves)
 
 
-# ------------------------------------------------------------------------------------
-# White-box audits: what a fit hands to its noise, compared with a neighbour's
-# Epsilon follows exactly where all answers are Gaussian, of all records, and leave one
-# by one: their squares add up to mu^2, and epsilon at delta is the closed form. If
-# every transcript tells at least M^2, the release is no more private than M-GDP: an
-# attacker may stop listening at M^2. Where all noise is pure and delta is 0, epsilons
-# add up.
+# ------------------------------------------------------- White-box audits of estimators
+# An audit compares the queries that a fit hands to its noise with those of a neighbour.
+# Epsilon follows exactly if all answers are Gaussian and of all records, and leave one
+# by one: their squares add up to mu^2, and epsilon at delta has a closed form. If every
+# transcript has at least the cost M^2, the release is no more private than M-GDP: an
+# attacker may stop listening at M^2. If all noise is pure and delta is 0, epsilons add
+# up.
 
 
 _TRANSCRIPTS = 3
-# Pairs of neighbours of which so many are taken, by the best of one.
+# Number of pairs of neighbours that get all transcripts, chosen by one transcript each.
 _TRIED = 4
-# Sums that differ by no more are the same sum.
+# Sums whose relative difference is at most this count as equal.
 _ROUNDING = 1e-6
 _FROM_MODELS = "Use access='model'."
 
 
 @dataclass(frozen=True)
 class TranscriptVerdict:
-    """What transcripts on one pair of neighbours tell.
+    """Results of transcripts on one pair of neighbours.
 
     Parameters
     ----------
     pair : Neighbours
     cost : float
-        The least of several transcripts: mu^2, or epsilon of pure noise.
+        Least cost of several transcripts: mu^2, or epsilon of pure noise.
     is_same : bool
-        Whether all transcripts tell the same, so that it is the truth.
+        Whether all transcripts have the same cost, which is then the truth.
     is_pure : bool
     parts : dict of str to tuple of float
-        By line of the plan: mu or epsilon found and charged.
+        By line of the plan: measured and charged mu or epsilon.
     over : float
-        Largest of found over charged, of any answer, by its share; above 1 refutes.
+        Largest ratio of measured to charged cost of any answer; above 1 refutes.
     leak : str
-        What was handed to the noise, besides queries, and differs between neighbours.
+        An argument of the noise other than queries that differs between neighbours.
     """
 
     pair: Neighbours
@@ -518,7 +519,7 @@ class TranscriptVerdict:
     leak: str = ""
 
     def bound(self, delta: float) -> EpsilonBound:
-        """Epsilon that these neighbours are told apart by."""
+        """The epsilon at delta that these neighbours attain."""
         if self.is_pure:
             epsilon = self.cost
         else:
@@ -544,13 +545,13 @@ class TranscriptVerdict:
 def told_by_transcripts(
     estimator: Any, pairs: list[Neighbours], say: Callable[[str], None]
 ) -> tuple[TranscriptVerdict, int]:
-    """The pair that is told apart best, and how many fits that took.
+    """The pair that is easiest to tell apart, and the number of fits.
 
     Raises
     ------
     ValueError
-        If the estimator hands nothing to the noise of skdp, or what it hands on has no
-        closed form.
+        If the estimator does not use the noise of skdp, or its calls have no closed
+        form.
     """
     once = []
     for number, pair in enumerate(pairs, start=1):
@@ -624,7 +625,7 @@ def _place(asked: NoiseCall) -> str:
 
 
 def _check_closed(heard: Replay) -> bool:
-    """Whether all noise is pure; raises if it is not of one of the two kinds."""
+    """True if all noise is pure, False if all is Gaussian; raises for anything else."""
     if not heard.asked:
         raise ValueError(
             "The estimator must release something by the noise of skdp for "

@@ -29,18 +29,18 @@ from skdp.pipeline._walk import steps_of_users
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.tables._columns import Boolean, Categories, declaration
 
-# ------------------------------------------------------------------------------------
-# How far a model leans towards the labels of some rows: what attacks look at
+# ----------------------------------------------------- Margins: the evidence of attacks
+# How far a model leans towards the labels of some rows.
 
 
-# Added to probabilities: a forest's 0 and 1 are a few votes away from others, and with
-# log-odds far beyond those of the rest they would hide all else (settled on forests of
-# breast_cancer with noisy labels).
+# Added to probabilities: a forest's probabilities 0 and 1 are a few votes away from
+# others. Without this number their log-odds would lie far beyond the rest and hide it
+# (settled on forests of breast_cancer with noisy labels).
 _LEAST_PROBABILITY = 1e-3
 
 
 def margins(model: Any, X: Any, y: Any) -> FloatArray:
-    """Of a classifier: by how much the scores of the labels `y` exceed the others'.
+    """Margins of a classifier: score of the label `y` less the scores of other labels.
 
     Differences of its decision function; log-odds if it has probabilities only; 1 or
     -1 if it has predictions only.
@@ -64,7 +64,7 @@ def margins(model: Any, X: Any, y: Any) -> FloatArray:
 
 
 def _apart(scores: FloatArray, y: Any, classes: Any) -> tuple[FloatArray, FloatArray]:
-    """Scores of the labels, and of all others, with 0 in the labels' places."""
+    """Scores of the labels, and of all other labels, with 0 in place of the label."""
     is_own = y[:, None] == np.asarray(classes)[None, :]
     own = np.where(is_own, scores, 0.0).sum(axis=1)
     return own, np.where(is_own, 0.0, scores)
@@ -72,14 +72,14 @@ def _apart(scores: FloatArray, y: Any, classes: Any) -> tuple[FloatArray, FloatA
 
 def _lead(scores: FloatArray, y: Any, classes: Any) -> FloatArray:
     is_own = y[:, None] == np.asarray(classes)[None, :]
-    # A label that the model has never seen leads by nothing: it has the least score.
+    # A label that the model has never seen has the least score.
     least = scores.min(axis=1)
     own = np.where(is_own.any(axis=1), _apart(scores, y, classes)[0], least)
     return np.asarray(own - np.where(is_own, -np.inf, scores).max(axis=1))
 
 
 def leaning(model: Any, X: Any, y: Any, centre: float = 0.0) -> FloatArray:
-    """Margins of a classifier; of others, predictions times targets from a centre.
+    """Margins of a classifier; otherwise predictions times targets less a centre.
 
     Returns
     -------
@@ -92,22 +92,21 @@ def leaning(model: Any, X: Any, y: Any, centre: float = 0.0) -> FloatArray:
     return away * np.asarray(model.predict(X), dtype=np.float64)
 
 
-# ------------------------------------------------------------------------------------
-# Shadow models: what a model would have looked like with and without a record
+# ---------------------------------------- Shadow models: fits with and without a record
 
 
-# With fewer fits than this on either side, a record's own variance is worse than that
-# of all ([1]_ of `membership_inference`, section VI.B).
+# With fewer fits on either side, the variance of one record is less reliable than the
+# variance of all records ([1]_ of `membership_inference`, section VI.B).
 _OWN_VARIANCE = 32
-# Least variance, of the largest and of the statistic's square: a model that repeats its
-# records has none.
+# Least variance, relative to the largest and to the statistic's square: a model that
+# repeats its records has no variance.
 _LEAST_VARIANCE, _LEAST_SQUARE = 1e-6, 1e-18
 
 
 def statistic(model: Any, X: Any, y: Any) -> FloatArray:
-    """What the attack looks at: margins of a classifier, residuals of others.
+    """The statistic of the attack: margins of a classifier, residuals of a regressor.
 
-    Both are near to Gaussian over fits.
+    Over fits both are nearly Gaussian.
 
     Returns
     -------
@@ -134,12 +133,12 @@ class Shadows:
     is_in: np.ndarray
 
     def log_ratio(self, seen: FloatArray) -> FloatArray:
-        """Log-likelihood ratio of having been fitted to, of each record.
+        """Log-likelihood ratio of membership, for each record.
 
         Parameters
         ----------
         seen : ndarray of shape (n_records,)
-            The attacked model's.
+            Statistics of the attacked model.
         """
         sides = [_moments(self.seen, side) for side in (self.is_in, ~self.is_in)]
         largest = max(variance.max() for _, variance in sides)
@@ -171,9 +170,9 @@ Fit = Callable[[Any, Any, Any], Any]
 def fitted_shadows(
     model: Any, X: Any, y: Any, n_shadows: int, draws: Any, n_jobs: int | None
 ) -> Shadows:
-    """Fit clones to random halves of the pool, in pairs: one half, and the other one.
+    """Fit clones to random halves of the pool, in pairs of complementary halves.
 
-    Every record is in just half of them.
+    Every record is in exactly half of the fits.
     """
     n = len(y)
     halves = [draws.permutation(n) for _ in range(n_shadows // 2)]
@@ -191,7 +190,7 @@ def _seen(shadow: Any, X: Any, y: Any, chosen: Any) -> FloatArray:
 
 
 def _shadow(model: Any, draws: Any) -> Any:
-    """A clone on nobody's books, with a seed of its own where the model has one."""
+    """A clone without a ledger, with a separate seed if the model has one."""
     shadow = fresh(model)
     changed: dict[str, Any] = {}
     for name, value in shadow.get_params().items():
@@ -203,26 +202,26 @@ def _shadow(model: Any, draws: Any) -> Any:
     return shadow.set_params(**changed)
 
 
-# ------------------------------------------------------------------------------------
-# Attribute inference: what a model and the rest of a record say of one column
+# -------------------------------------------- AttributeInference: guesses of one column
+# A model and the other columns of a record give the guess.
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeInference:
     """How often a column is guessed from the rest of a record, its label and a model.
 
-    What is guessed of non-members as well follows from what the model says of
-    everybody; what is guessed of members beyond that is what it has kept of them [1]_.
+    Guesses that succeed for non-members follow from what the model has learned about
+    everybody. The additional success for members is what the model has memorised [1]_.
 
     Parameters
     ----------
     column : str or int
     values : tuple
-        That it may have.
+        Values that the column may have.
     members, non_members : float in [0, 1]
-        Share of records that are guessed rightly.
+        Share of correct guesses.
     most_frequent : float in [0, 1]
-        Share of members with the value that is most frequent among all.
+        Share of members with the value that is most frequent among all records.
 
     References
     ----------
@@ -239,7 +238,7 @@ class AttributeInference:
 
     @property
     def advantage(self) -> float:
-        """Of members minus of non-members; negative by chance."""
+        """Accuracy for members less that for non-members; may be negative by chance."""
         return self.members - self.non_members
 
     def to_dict(self) -> dict[str, Any]:
@@ -255,7 +254,7 @@ class AttributeInference:
 
 
 def declared_values(attribute: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A column, and the few values that it is declared to have."""
+    """A column, and its few declared values."""
     if not isinstance(attribute, Mapping) or len(attribute) != 1:
         raise ValueError(
             "The 'attribute' parameter must declare one column, such as "
@@ -278,9 +277,9 @@ def declared_values(attribute: Any) -> tuple[Any, tuple[Any, ...]]:
 def infer_attribute(
     model: Any, X: Any, y: Any, is_member: np.ndarray, attribute: Any
 ) -> AttributeInference:
-    """Guess a column of every record: the value that makes its label likeliest.
+    """Guess a column of every record: the value under which its label is likeliest.
 
-    Values count by how frequent they are among all records.
+    Values are weighted by their frequency among all records.
     """
     column, values = declared_values(attribute)
     if issparse(X):
@@ -309,7 +308,7 @@ def _share(chosen: np.ndarray, among: np.ndarray) -> float:
 
 
 def _codes(X: Any, column: Any, values: tuple[Any, ...]) -> IntArray:
-    """Places of the cells among the values; -1 for others."""
+    """Index of each cell's value among the values; -1 for others."""
     cells = np.asarray(X[column] if hasattr(X, "iloc") else X[:, column])
     codes = np.full(len(cells), -1, dtype=np.int64)
     for place, value in enumerate(values):
@@ -328,15 +327,14 @@ def _with(X: Any, column: Any, value: Any) -> Any:
 
 
 def _likelihood(model: Any, X: Any, y: Any) -> FloatArray:
-    """Log-likelihoods of the labels; residuals count as Gaussian of their own size."""
+    """Log-likelihoods of labels; residuals are Gaussian with their deviation."""
     if is_classifier(model):
         return np.asarray(log_expit(margins(model, X, y)))
     squares = (np.asarray(y, dtype=np.float64) - np.asarray(model.predict(X))) ** 2
     return np.asarray(-0.5 * squares / max(squares.mean(), np.finfo(float).tiny))
 
 
-# ------------------------------------------------------------------------------------
-# membership_inference: what can be read off a model that is fitted already
+# ----------------------------------------------------------------- membership_inference
 
 
 SCHEMA = 1
@@ -346,26 +344,26 @@ NOT_PRIVATE = (
     "These figures are computed from raw records: they are not private, and on no "
     "books. Keep them with the data."
 )
-# One step of the relation for another record in a record's place, or two.
+# Steps of the relation that put another record in a record's place.
 _STEPS = {"replace_one": 1, "zero_out": 2}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MembershipInference:
-    """How well members of a fit are told from others. Not private, on no books.
+    """How well an attack tells members of a fit from others. Not private, not booked.
 
     Parameters
     ----------
     scores : ndarray of shape (n_records,)
-        Log-likelihood ratios of having been fitted to.
+        Log-likelihood ratios of membership.
     is_member : ndarray of bool of shape (n_records,)
     model : str
-        Name of its class.
+        Name of the model's class.
     n_shadows : int
     attribute : AttributeInference or None
     bound : MembershipRisk or None
-        What the model's guarantee leaves room for, of a record in whose place another
-        one may have been; None if the model has none of a record.
+        Bounds by the model's guarantee for a record that may have been replaced by
+        another; None if the model has no guarantee for records.
     """
 
     scores: FloatArray
@@ -377,12 +375,12 @@ class MembershipInference:
 
     @property
     def n_members(self) -> int:
-        """How many records the model was fitted to."""
+        """Number of records that the model was fitted to."""
         return int(self.is_member.sum())
 
     @property
     def n_non_members(self) -> int:
-        """How many it was not."""
+        """Number of records that the model was not fitted to."""
         return int((~self.is_member).sum())
 
     @property
@@ -392,7 +390,7 @@ class MembershipInference:
 
     @property
     def auc_p_value(self) -> float:
-        """Probability of so large an area if members look like others, roughly."""
+        """Approximate probability of an area this large if members look like others."""
         n, m = self.n_members, self.n_non_members
         deviation = math.sqrt((n + m + 1) / (12 * n * m))
         return float(ndtr((0.5 - self.auc) / deviation))
@@ -430,7 +428,7 @@ class MembershipInference:
         return float(true[false <= rate].max())
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures, JSON-ready; no figure is of one record, but for rare rates.
+        """The figures, JSON-ready; only rates of rare alarms may be about one record.
 
         The keys of ``attack_instance_logger`` are those of SACRO-ML's reports.
         """
@@ -523,14 +521,14 @@ def membership_inference(
     n_jobs: int | None = None,
     random_state: int | None = None,
 ) -> MembershipInference:
-    """Attack a fitted model: tell those it was fitted to from others.
+    """Attack a fitted model: tell the records that it was fitted to from others.
 
-    Clones of the model are fitted to random halves of all records, so that of each
-    record it is known what models with and without it make of it; the attacked model's
-    own answer is compared with both (the likelihood-ratio attack [1]_).
+    Clones of the model are fitted to random halves of all records, so that for each
+    record there are statistics of models with it and without it. The statistic of the
+    attacked model is compared with both (the likelihood-ratio attack [1]_).
 
-    It reads raw records. **Its figures are not private and on no books**, for a private
-    model too; the shadow models are forgotten.
+    It reads raw records. **Its figures are not private and not booked**, even for a
+    private model; the shadow models are discarded.
 
     Parameters
     ----------
@@ -540,18 +538,18 @@ def membership_inference(
         Records that it was fitted to, or a random part of them.
     non_members : (X, y)
         Records from the same population that it was not fitted to: divide the table at
-        random before the fit. Others may be told apart without the model, and the
-        figures then say nothing of it. Best as many as members, since shadow models
-        are fitted to half of both.
+        random before the fit. Records from another population may be recognised without
+        the model, and the figures then say nothing about the model. Best as many as
+        members, since shadow models are fitted to half of both.
     n_shadows : even int of at least 4, default=32
-        As many fits.
+        Number of fits.
     attribute : mapping of one column or None, default=None
         To be guessed from the rest of each record, such as
         ``{"sex": ["Female", "Male"]}``, or ``{3: Categories([0, 1])}`` of an array.
     n_jobs : int or None, default=None
         As in scikit-learn.
     random_state : int or None, default=None
-        Of halves, and of shadow models where the model has a seed.
+        Seed of the halves, and of shadow models if the model has a seed.
 
     Returns
     -------
@@ -567,9 +565,10 @@ def membership_inference(
 
     Notes
     -----
-    Privacy: none. A ledger of the model's is left alone, and takes no entry.
+    Privacy: none. The ledger of the model gets no entry.
 
-    That an attack fails says that this one does; `membership_risk` bounds all.
+    A failed attack says nothing about other attacks; `membership_risk` bounds all of
+    them.
 
     References
     ----------
@@ -631,7 +630,7 @@ def _check_shadows(value: Any) -> int:
 
 
 def _pool(members: Any, non_members: Any) -> tuple[Any, Any, np.ndarray]:
-    """All records below one another, and which of them are members."""
+    """All records, one table below the other, and which of them are members."""
     sides = [[as_table(table) for table in side] for side in (members, non_members)]
     sizes = [len(y) for _, y in sides]
     if min(sizes) < 2:
@@ -651,7 +650,7 @@ def _bound(model: Any) -> MembershipRisk | None:
     return membership_risk(model, n_records=_STEPS[record.adjacency])
 
 
-# ------------------ The picture of an attack, beside what a guarantee leaves room for
+# --------------------------------------------------- Picture of an attack and its bound
 
 
 class MembershipInferenceDisplay:
@@ -661,13 +660,13 @@ class MembershipInferenceDisplay:
     ----------
     inference : MembershipInference
     log : bool, default=True
-        Axes in powers of ten, where rare false alarms are told apart.
+        Axes in powers of ten, which show rare false alarms.
 
     Attributes
     ----------
     line_ : matplotlib Artist
     bound_ : MembershipRiskDisplay or None
-        Of a model with a guarantee: no curve is above it on average.
+        For a model with a guarantee: no curve is above it on average.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     """
@@ -683,7 +682,7 @@ class MembershipInferenceDisplay:
         ax : matplotlib Axes or None, default=None
             None makes a figure.
         name : str or None, default=None
-            In the legend; None tells the area under the curve.
+            Name in the legend; None: the area under the curve.
 
         Returns
         -------

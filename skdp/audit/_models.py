@@ -14,11 +14,11 @@ from skdp.pipeline._walk import fitted_to_users
 from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._door import Auditor, audited
 
-# -------------- Parameters of estimators, wherever in a pipeline or a search they are
+# --------------------------------------------- Parameters inside pipelines and searches
 
 
 def deep_value(estimator: Any, name: str) -> Any:
-    """The first value that is set of a parameter; None if there is none."""
+    """The first value of a parameter that is set; None if there is none."""
     for key, value in estimator.get_params(deep=True).items():
         if key.rpartition("__")[2] == name and value is not None:
             return value
@@ -26,7 +26,7 @@ def deep_value(estimator: Any, name: str) -> Any:
 
 
 def refuse_ledgers(estimator: Any) -> None:
-    """Raise if any part of the estimator is on books.
+    """Raise if any part of the estimator has a ledger.
 
     Raises
     ------
@@ -43,10 +43,10 @@ def refuse_ledgers(estimator: Any) -> None:
 
 
 def fresh(estimator: Any) -> Any:
-    """A copy that remembers no fits, and is remembered by none.
+    """A copy without caches of fits.
 
-    A cache would hand fits of an audit, whose noise is known, to other fits, and would
-    not let a pipeline see that a record is null.
+    A cache would pass fits of an audit, whose noise is known, to other fits, and would
+    hide from a pipeline that a record is null.
     """
     copy = clone(estimator)
     params = copy.get_params(deep=True)
@@ -55,12 +55,12 @@ def fresh(estimator: Any) -> Any:
 
 
 def fitted(model: Any, X: Any, y: Any, auditor: Auditor, ids: Any = None) -> Any:
-    """The model, fitted on nobody's books; with ids, to the rows of users.
+    """The model, fitted without a ledger; with ids, to the rows of users.
 
     Raises
     ------
     ValueError
-        If a ledger is found on the way that parameters do not show.
+        If the fit meets a ledger that parameters do not show.
     """
 
     def fit() -> Any:
@@ -77,7 +77,7 @@ def seeded(estimator: Any, seed: int) -> Any:
     Raises
     ------
     ValueError
-        If it has no parameter for that.
+        If it has no parameter for a seed.
     """
     names = _of_steps(estimator, "random_state")
     if not names:
@@ -86,12 +86,12 @@ def seeded(estimator: Any, seed: int) -> Any:
 
 
 def can_be_seeded(estimator: Any) -> bool:
-    """Whether `seeded` knows how."""
+    """Whether `seeded` can set a seed."""
     return bool(_of_steps(estimator, "random_state"))
 
 
 def louder(estimator: Any, times: float) -> Any:
-    """A copy with a budget so many times as large; None if it has none."""
+    """A copy with this many times the budget; None if it has no budget."""
     params = estimator.get_params(deep=True)
     found = {
         name: params[name] * times
@@ -114,8 +114,7 @@ def _of_steps(estimator: Any, name: str) -> list[str]:
     ]
 
 
-# ------------------------------------------------------------------------------------
-# Rows of tables as attacks need them: chosen, and put below one another
+# ----------------------------------------------------------------------- Rows of tables
 
 
 def taken(table: Any, places: IntArray) -> Any:
@@ -124,7 +123,7 @@ def taken(table: Any, places: IntArray) -> Any:
 
 
 def stacked(tables: list[Any]) -> Any:
-    """Tables of the same kind below one another."""
+    """Tables of the same kind, one below another."""
     if all(hasattr(table, "iloc") for table in tables):
         return pd.concat(tables, ignore_index=True)
     if any(sparse.issparse(table) for table in tables):

@@ -21,24 +21,24 @@ from skdp.pipeline._walk import steps_of_users
 from skdp.privacy.accounting._relations import OF_USERS, Adjacency
 from skdp.tables._memory import MOST_ROWS_OF_A_USER
 
-# ----------------- Neighbouring tables: which record an audit exchanges, and for what
-# The first record is the one that differs. It is as long as the model lets a row be,
-# and lies along the direction that the others use least, or evenly over all features.
-# Then its target changes, or its row, or both, or it is null. Where residuals grow with
-# what the others say, the worst records contradict them: they lie at some angle to the
-# trend of the targets, and the two differ across it. Which of these pairs is told apart
-# best is found out by fits, not by thought.
+# --------------------------------------- Neighbours: the record that an audit exchanges
+# The first record differs. It is as long as the model lets a row be, and lies along the
+# direction that the other records use least, or evenly over all features. Then its
+# target changes, or its row, or both, or it is null. If residuals grow with the
+# influence of the other records, the worst records contradict them: they lie at an
+# angle to the trend of the targets, and the two records differ across it. Fits show
+# which of these pairs is easiest to tell apart.
 
 
 # Cosine of the two rows of "half", at which second moments and intercepts differ most.
 _COSINE = -0.25
 _FIRST = 0
-# Between records that contradict the others and their trend: of one that may be null,
-# and of two that are exchanged.
+# Angles between the trend and records that contradict it: of a record that may be null,
+# and of two records that are exchanged.
 _ANGLES = (0.0, 1.05, 1.3, math.pi / 2)
 _TWO_ANGLES = (0.8, 0.8), (1.05, 1.05), (1.3, 1.3), (math.pi / 2, 1.3)
 _TINY = 1e-6
-# A round number has no last bits that could tell.
+# Not a round number, whose last bits could reveal nothing.
 _ODD = 1 - 1e-6 / math.pi
 
 
@@ -55,13 +55,14 @@ class Neighbours:
     X, y : array-like
         The first data set; y may be None.
     other_X, other_y : array-like
-        The second.
+        The second data set.
     what : str
         How they differ, in words.
     absent : int or None, default=None
-        The record that is null in the second, which otherwise looks like the first.
+        The record that is null in the second data set, which otherwise equals the
+        first.
     ids, other_ids : Categorical or None, default=None
-        Of the user of each row; both declare the same users. None: rows are records.
+        Id of each row's user; both declare the same users. None: rows are records.
     """
 
     X: Any
@@ -82,7 +83,7 @@ class Neighbours:
 
     @property
     def n_samples(self) -> int:
-        """Records of either data set, or users."""
+        """Number of records of either data set, or of users."""
         return np.shape(self.X)[0] if self.ids is None else len(self.ids.categories)
 
 
@@ -92,7 +93,7 @@ def given_neighbours(X: Any, y: Any, neighbour: Any) -> list[Neighbours]:
     Raises
     ------
     ValueError
-        If the two are not tables of one shape.
+        If the two tables differ in shape.
     """
     try:
         other_X, other_y = neighbour
@@ -124,7 +125,7 @@ def check_in_memory(X: Any) -> None:
 def chosen_neighbours(
     estimator: Any, X: Any, y: Any, adjacency: Adjacency, *, is_own: bool
 ) -> list[Neighbours]:
-    """Candidates, of which fits show the best.
+    """Candidates, among which fits find the best.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ def _row_norm(estimator: Any, X: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class _Exchange:
-    """Pairs of records that are put first in a table of numbers."""
+    """Pairs of records that replace the first row of a table of numbers."""
 
     estimator: Any
     X: FloatArray
@@ -164,11 +165,11 @@ class _Exchange:
 
     @property
     def targets(self) -> tuple[Any, Any] | None:
-        """A high and a low one; None if there are none."""
+        """A high and a low target; None without targets."""
         return None if self.y is None else _targets(self.estimator, self.y)
 
     def rows(self) -> Iterator[tuple[str, FloatArray, int]]:
-        """Records by what they are along, with the number of their target."""
+        """Records by their direction, with the number of their target."""
         norm = _row_norm(self.estimator, self.X)
         signs = np.where(np.arange(self.X.shape[1]) % 2, -1.0, 1.0)
         for name, direction in (
@@ -203,7 +204,7 @@ class _Exchange:
             yield self._pair(text, first, second, (1, 0))
 
     def _at(self, angle: float) -> FloatArray:
-        """The direction at an angle to the trend, towards what is least used."""
+        """The direction at an angle to the trend, towards the least used direction."""
         trend = self._trend
         across = self._least_used - (self._least_used @ trend) * trend
         size = float(np.linalg.norm(across))
@@ -211,7 +212,7 @@ class _Exchange:
         return np.asarray(math.cos(angle) * trend + math.sin(angle) * across)
 
     def gone(self, along: str, row: FloatArray, number: int) -> Neighbours:
-        """A record that is there or null."""
+        """A record that is present or null."""
         text = f"{along}: it is there or null"
         if self.is_own:
             pair = self._pair(text, row, row, (number, number))
@@ -240,7 +241,7 @@ class _Exchange:
 
     @cached_property
     def _trend(self) -> FloatArray:
-        """The direction in which the targets are high, of those that are so far."""
+        """The direction of high targets, from the records whose targets are high."""
         assert self.targets is not None
         is_high = np.asarray(self.y) == self.targets[0]
         if is_regressor(self.estimator):
@@ -256,7 +257,7 @@ def _degrees(angle: float) -> str:
 
 
 def _within(estimator: Any, row: FloatArray) -> FloatArray:
-    """Entries as large as the model lets them be."""
+    """Entries as large as the model allows."""
     bound = deep_value(estimator, "feature_bound")
     if bound is None or not math.isfinite(float(bound)):
         return row
@@ -264,7 +265,7 @@ def _within(estimator: Any, row: FloatArray) -> FloatArray:
 
 
 def _across(row: FloatArray) -> FloatArray:
-    """As long, at a right angle."""
+    """A row of the same length, at a right angle."""
     other = np.zeros_like(row)
     if row.size == 1:
         return other
@@ -275,7 +276,7 @@ def _across(row: FloatArray) -> FloatArray:
 
 
 def _targets(estimator: Any, y: Any) -> tuple[Any, Any] | None:
-    """Two targets as far apart as can be; None if there is one only."""
+    """Two targets as far apart as possible; None if there is only one."""
     bounds = deep_value(estimator, "target_bounds")
     if bounds is not None and not is_classifier(estimator):
         return float(bounds[1]), float(bounds[0])
@@ -296,7 +297,7 @@ def _null_target(estimator: Any) -> float:
 def _of_rows(
     estimator: Any, X: Any, y: Any, adjacency: Adjacency, is_own: bool
 ) -> Iterator[Neighbours]:
-    """Pairs made of the rows that are there, for tables that are not of numbers."""
+    """Pairs made of existing rows, for tables that do not hold numbers."""
     if adjacency == "zero_out":
         if not is_own:
             raise ValueError(
@@ -321,21 +322,20 @@ def _taken(y: Any, order: Any) -> Any:
     return None if y is None else np.asarray(y)[order]
 
 
-# ------------------------------------------------------------------------------------
-# Neighbouring tables of users: whose rows an audit exchanges, and for what
-# The user of the first row is the one who differs. What rows look like is that of
-# records (`skdp.audit._neighbours`): the user is as far out as one record can be if all
-# of the own rows are, however many there are. How many there are on either side is
-# tried too, since it is private: one, several, more than may count, none. Ids declare
-# all users, so that one without rows still counts. Last, a user goes whom those before
-# and behind in the order of ids contradict: ids that merge, cut or rounded, make one
+# ----------------------------------------- Neighbours: the user that an audit exchanges
+# The user of the first row differs. The rows look like the exchanged records above: the
+# user is as extreme as one record can be if all of the user's rows are, however many
+# there are. The numbers of rows on both sides are private, so several are tried: one,
+# several, more than may count, none. Ids declare all users, so that a user without rows
+# still counts. Last, a user disappears whom the users before and after in the order of
+# ids contradict: if ids are merged, cut or rounded, two users become one.
 # user of two.
 
 
 _SEVERAL, _OTHERS = 20, 3
-# Of the pairs of records, so many contradict each other best.
+# Number of pairs of records that contradict each other most.
 _CONTRADICTIONS = 4
-# If all of them counted, with the shares of the most that may: three users.
+# If all of these rows counted, each with the weight of the most that may: three users.
 _MANY = 3 * MOST_ROWS_OF_A_USER
 
 
@@ -347,8 +347,8 @@ def declared_ids(
     Raises
     ------
     ValueError, TypeError
-        If there are ids for what protects records, or the other way round, and if they
-        are no ids.
+        If there are ids although records are protected, or the other way round, or if
+        `groups` are not ids.
     """
     is_of_users = adjacency in OF_USERS or bool(steps_of_users(estimator))
     if groups is None and is_of_users:
@@ -372,12 +372,12 @@ def _declared(groups: Any, X: Any) -> pd.Categorical:
 
 
 def given_users(X: Any, y: Any, ids: pd.Categorical, neighbour: Any) -> Neighbours:
-    """The pair that is given, of users who are declared on both sides.
+    """The given pair, whose users are declared on both sides.
 
     Raises
     ------
     ValueError, TypeError
-        If the other one is no table of users with the same columns.
+        If the other is not a table of users with the same columns.
     """
     try:
         other_X, other_y, groups = neighbour
@@ -401,12 +401,12 @@ def given_users(X: Any, y: Any, ids: pd.Categorical, neighbour: Any) -> Neighbou
 def chosen_users(
     estimator: Any, X: Any, y: Any, ids: pd.Categorical, adjacency: Adjacency
 ) -> list[Neighbours]:
-    """Candidates, of which fits show the best.
+    """Candidates, among which fits find the best.
 
     Parameters
     ----------
     adjacency : {"replace_one", "zero_out"}
-        Of users: rows for any others, or for none.
+        Whether the user's rows are exchanged for any other rows, or for none.
 
     Raises
     ------
@@ -427,7 +427,7 @@ def chosen_users(
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Rows of users, the first of whom, who is to differ, has one."""
+    """Rows of users; the first user, who will differ, has one row."""
 
     X: Any
     y: Any
@@ -448,13 +448,13 @@ class _Table:
         return cls(taken(X, places), labels, codes[places], ids.categories)
 
     def pairs(self, estimator: Any, adjacency: Adjacency) -> list[Neighbours]:
-        """What the first row, as a record, is exchanged for."""
+        """Pairs in which the first row, as a record, is exchanged."""
         return chosen_neighbours(estimator, self.X, self.y, adjacency, is_own=True)
 
     def exchanged(self, pair: Neighbours, n_rows: int, n_others: int) -> Neighbours:
-        """The user with so many rows, all alike; with so many others, all alike.
+        """The user with `n_rows` equal rows on one side, `n_others` on the other.
 
-        One is in front and the rest behind all other users'.
+        One row comes before the rows of all other users, and the rest after them.
         """
         beside = np.arange(1, len(self.codes))
         before = _around(beside, np.zeros(n_rows, dtype=np.int64))
@@ -463,7 +463,7 @@ class _Table:
         return self._shown(pair, before, after, self._first, what)
 
     def contradicted(self, pair: Neighbours) -> Neighbours:
-        """The user with several rows, and without; those next in order contradict."""
+        """The user with several rows or none; neighbours in the order contradict."""
         nearby = (self._first + np.array([1, -1])) % len(self.users)
         beside = np.flatnonzero(~np.isin(self.codes, [self._first, *nearby]))
         after = np.append(len(self.codes) + np.arange(2), beside)
@@ -478,14 +478,14 @@ class _Table:
     def _shown(
         self, pair: Neighbours, before: IntArray, after: IntArray, more: Any, what: str
     ) -> Neighbours:
-        """Two tables of rows of the first one, and of the row exchanged for its first.
+        """Two tables of rows of the first table, and of the row exchanged for one.
 
         Parameters
         ----------
         before, after : ndarray of int
-            Which rows; beyond the last one it is that row.
+            Indices of rows; an index beyond the last is the exchanged row.
         more : int or ndarray of int
-            Whose that row is, each time that it is there.
+            User of the exchanged row, for each of its copies.
         """
         codes = np.append(self.codes, more)
         again = np.zeros(len(codes) - len(self.codes), dtype=np.int64)

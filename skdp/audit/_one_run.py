@@ -24,17 +24,17 @@ from skdp.audit._models import as_table, fitted, fresh, stacked, taken
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy.noise._entropy import SystemEntropy
 
-# ------------------------------------------------------------------------------------
-# Records with two versions each, of which an audit's coins say which is fitted
+# ------------------------------------------ CanaryPairs: records with two versions each
+# An audit's coins decide which version is fitted.
 
 
 @dataclass(frozen=True, eq=False)
 class CanaryPairs:
     """Both versions of every canary.
 
-    Under replace_one they are any two records. Under zero_out the other version has to
-    be the estimator's null record, which contributes nothing: a row of zeros where
-    nothing is fitted to a row of zeros, and nothing else if you are not sure.
+    Under replace_one they are any two records. Under zero_out the other version must be
+    the estimator's null record, which contributes nothing: a row of zeros, if a row of
+    zeros changes nothing in the fit. Use no other row if you are not sure.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class CanaryPairs:
         return len(self.y)
 
     def by_coins(self, coins: IntArray) -> tuple[Any, Any]:
-        """Rows and labels: first versions where coins are 1, other ones where 0."""
+        """Rows and labels: first versions where coins are 1, else other versions."""
         places = np.arange(len(self)) + len(self) * (1 - coins)
         X = taken(stacked([self.X, self.other_X]), places)
         return X, taken(stacked([self.y, self.other_y]), places)
@@ -76,12 +76,12 @@ class CanaryPairs:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public of a fit, as far as canaries depend on it.
+    """Public facts of a fit that canaries depend on.
 
     Parameters
     ----------
     norm : float above 0
-        Of rows, at most.
+        Largest norm of a row.
     low, high : label or target
         As far apart as they may be.
     null : label or target
@@ -125,7 +125,7 @@ def column_canaries(
 def row_canaries(
     X: FloatArray, n: int, facts: Facts, draws: Any
 ) -> tuple[FloatArray, CanaryPairs]:
-    """Rows in random directions of the features that there are.
+    """Rows in random directions of the existing features.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def _beside(X: FloatArray, n: int) -> FloatArray:
 def _versions(rows: FloatArray, facts: Facts, draws: Any) -> CanaryPairs:
     n = len(rows)
     if facts.is_exchanged:
-        # The same row with the label of the other end.
+        # The same row with the opposite label.
         return CanaryPairs(rows, _labels(facts.high, n), rows, _labels(facts.low, n))
     labels = np.where(draws.randint(2, size=n), facts.high, facts.low)
     return CanaryPairs(rows, labels, np.zeros_like(rows), _labels(facts.null, n))
@@ -158,12 +158,11 @@ def _labels(label: Any, n: int) -> Any:
     return np.full(n, label)
 
 
-# ------------------------------------------------------------------------------------
-# Public facts of an audited estimator: its claim, relation, norm and labels
+# ------------------------------------------------- Public facts of an audited estimator
 
 
 def of_name(estimator: Any, name: str) -> list[Any]:
-    """Values of a parameter of the estimator or of any step of it; None left out."""
+    """Values of a parameter of the estimator and of all its steps, without None."""
     given = estimator.get_params()
     return [
         value
@@ -178,19 +177,19 @@ def only(values: list[Any], default: Any) -> Any:
 
 @dataclass(frozen=True)
 class OneRunClaim:
-    """What is claimed of a whole estimator; an `epsilon` of None is not known."""
+    """The claim of a whole estimator; an `epsilon` of None is unknown."""
 
     epsilon: float | None
     delta: float
 
     @property
     def is_of_gaussian_noise(self) -> bool:
-        """Whether noise of a finite size could keep it."""
+        """Whether Gaussian noise of a finite size could keep the claim."""
         return self.epsilon is not None and self.epsilon < math.inf and self.delta > 0
 
 
 def claim_of(estimator: Any, epsilon: float | None, delta: float | None) -> OneRunClaim:
-    """What is given, and else the estimator's only parameters of these names."""
+    """The given claim, or else the estimator's only parameters of these names."""
     deltas = of_name(estimator, "delta")
     if delta is None and len(deltas) > 1:
         raise ValueError(
@@ -222,7 +221,7 @@ def check_auditable(estimator: Any) -> None:
 
 
 def relation_of(estimator: Any, adjacency: str | None) -> str:
-    """The adjacency that a turned coin is a step of."""
+    """The adjacency of which turning a coin is one step."""
     own = {*of_name(estimator, "adjacency")}
     if adjacency is not None:
         own.add(adjacency)
@@ -244,7 +243,7 @@ def relation_of(estimator: Any, adjacency: str | None) -> str:
 
 
 def facts_of(estimator: Any, y: Any, relation: str) -> Facts:
-    """How long canaries may be, and which labels they have."""
+    """Norm and labels of canaries."""
     name = "classes" if is_classifier(estimator) else "target_bounds"
     known = only(of_name(estimator, name), None)
     labels = np.unique(np.asarray(y) if known is None else np.asarray(known))
@@ -255,24 +254,24 @@ def facts_of(estimator: Any, y: Any, relation: str) -> Facts:
         )
     norm = check.check_data_norm(only(of_name(estimator, "data_norm"), 1.0))
     low, high = labels[0], labels[-1]
-    # Any label will do for a row of zeros; a target is added up by some solvers.
+    # Any label is right for a row of zeros, but some solvers add up targets.
     null = low if is_classifier(estimator) else min(max(low, 0.0), high)
     return Facts(norm, low, high, null, relation == "replace_one")
 
 
-# ----------------------- What many right guesses about one release say of its privacy
-# Each of m canaries has two versions, and a public coin of its own says which one the
-# data hold. A guesser sees the release alone, names the versions of r canaries of his
-# choice, and v of the names are right. If one coin turned over is one step of the
-# adjacency, an (epsilon, delta)-private release is read so well with probability at
+# ------------------------------------------------- Guesses: what correct guesses refute
+# Each of m canaries has two versions, and a separate public coin says which one the
+# data hold. A guesser sees the release alone and guesses the versions of r chosen
+# canaries; v of the guesses are right. If turning one coin is one step of the
+# adjacency, this happens under an (epsilon, delta)-private release with probability at
 # most
 #
 #     P(Binomial(r, p) >= v) + m delta / (1 + exp(epsilon)),  p = 1 / (1 +
 #     exp(-epsilon)),
 #
-# [1]_, Theorem 5.2, with a term for delta of our own, and a mu-Gaussian private one
-# with probability at most the smallest tau that the recursion of [2]_ refutes. Both are
-# derived in ``docs/proofs/one_run.md``.
+# ([1]_, Theorem 5.2, with a different term for delta), and under a mu-Gaussian private
+# release with probability at most the smallest tau that the recursion of [2]_ refutes.
+# Both are derived in ``docs/proofs/one_run.md``.
 #
 # References
 # ----------
@@ -282,17 +281,17 @@ def facts_of(estimator: Any, y: Any, relation: str) -> Facts:
 #    run. https://arxiv.org/abs/2410.22235
 
 
-# What bisections end with; bounds are their refuted end.
+# Steps of bisections; a bound is the refuted end of the last interval.
 _HALVINGS = 50
 _LARGEST_EPSILON, _LARGEST_MU = 100.0, 20.0
 _LEAST_TAU = 1e-300
-# Beyond the rounding of at most 1e5 steps of the recursion.
+# Above the rounding of at most 1e5 steps of the recursion.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """How many canaries there were, how many were guessed, and how many rightly.
+    """Numbers of canaries, of guesses, and of right guesses.
 
     Parameters
     ----------
@@ -338,11 +337,11 @@ class Guesses:
         return self._least_total(tau, least) > 1 + _ROUNDING
 
     def _least_total(self, tau: float, least: Callable[[float], float]) -> float:
-        """Least total probability of all counts, if so many right ones have `tau`.
+        """Least total probability of all counts, if this many right guesses have `tau`.
 
         `least` gives the smallest false positive rate of a test by its power. `right`
-        is the probability that a given canary is guessed rightly while there are j
-        right guesses or more, `wrong` the same of wrong ones.
+        is the probability that a given canary is guessed rightly and there are at least
+        j right guesses; `wrong` is the same for a wrong guess.
         """
         m, r, v = self.n_canaries, self.n_guesses, self.n_right
         right, wrong = tau * v / m, tau * (r - v) / m
@@ -368,7 +367,7 @@ class Guesses:
 def _last(
     holds: Callable[[float], bool], low: float, high: float
 ) -> tuple[float, float]:
-    """Both sides of where something that holds at `low` ends, if it does by `high`."""
+    """Interval in which a condition that holds at `low` ends, if it does by `high`."""
     if holds(high):
         return high, high
     for _ in range(_HALVINGS):
@@ -378,9 +377,9 @@ def _last(
 
 
 def expected_guesses(n_canaries: int, n_guesses: int, mu: float) -> Guesses:
-    """What a guesser is right about who sees each canary as N(0, 1) or N(mu, 1).
+    """Right guesses of a guesser who sees each canary as N(0, 1) or N(mu, 1).
 
-    He guesses those of which he is surest.
+    The guesses are the surest ones.
     """
     share = n_guesses / n_canaries
     # A score around the middle passes the threshold on either side.
@@ -396,24 +395,24 @@ def _passing(threshold: float, mu: float) -> tuple[float, float, float]:
     return right, wrong, right + wrong
 
 
-# -------------------- What an audit of one run found, as numbers, text, HTML and JSON
+# ------------------------------------------------------- Results of an audit of one run
 
 
-# An epsilon is rounded up by less; a lower bound must not be.
+# An epsilon is rounded up by less than this; a lower bound must not be rounded up.
 _ROUNDED = 1 - 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunBounds:
-    """What a number of right guesses refutes.
+    """Bounds that a number of right guesses refutes.
 
     Parameters
     ----------
     guesses : Guesses
     delta : float in [0, 1)
-        At which an epsilon is told.
+        The delta of the bounds on epsilon.
     confidence : float in (0, 1)
-        Of each bound by itself.
+        Confidence of each bound alone.
     """
 
     guesses: Guesses
@@ -432,9 +431,9 @@ class OneRunBounds:
 
     @property
     def gaussian_epsilon_lower(self) -> float:
-        """The epsilon of `mu_lower`, a bound if the release is as Gaussian noise is.
+        """The epsilon of `mu_lower`, a bound if the release behaves as Gaussian noise.
 
-        0.0 if delta is 0, which Gaussian noise does not keep.
+        0.0 if delta is 0, which no Gaussian noise satisfies.
         """
         if not self.delta:
             return 0.0
@@ -443,19 +442,19 @@ class OneRunBounds:
 
 @dataclass(frozen=True, kw_only=True)
 class OneRunAudit:
-    """Lower bounds on what one fit has told.
+    """Lower bounds on the privacy loss of one fit.
 
     Parameters
     ----------
     bounds : OneRunBounds
-        Of the guesses that were made.
+        Bounds by the guesses.
     expected : OneRunBounds or None
-        Said in advance: the bounds of the guesses to be expected where nothing but
-        Gaussian noise of the claimed size hides a canary. None without a finite claim.
+        The bounds expected before the fit, if only Gaussian noise of the claimed size
+        hides a canary. None without a finite claim.
     claimed_epsilon : float or None
         None if none is known.
     adjacency : {"replace_one", "zero_out"}
-        What a turned coin is a step of.
+        The relation of which turning a coin is one step.
     estimator : str
         Name of its class.
     """
@@ -564,12 +563,12 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-# -------------------------- audit_one_run: a lower bound on epsilon from a single fit
+# ------------------------------------------------------------------------ audit_one_run
 
 
 Score = Callable[[Any, CanaryPairs], FloatArray]
-# One guess for so many canaries: near to the best share for claims from 1 to 8 and 400
-# to 4,000 canaries (benchmarks/one_run.py).
+# One guess for this many canaries: close to the best share for claims from 1 to 8 and
+# 400 to 4,000 canaries (benchmarks/one_run.py).
 _ABSTAINING = 5
 
 
@@ -582,25 +581,25 @@ def one_run_power(
     strength: float = 1.0,
     confidence: float = 0.95,
 ) -> OneRunBounds:
-    """What an audit of one run is expected to find, said before any fit.
+    """The expected result of an audit of one run, before any fit.
 
     Parameters
     ----------
     n_canaries : int of at least 1, default=1000
     epsilon : float in [1e-6, 1e8]
-        That the release keeps in truth, as closely as Gaussian noise can.
+        The true epsilon of the release, attained as closely as Gaussian noise can.
     delta : float in [1e-50, 1)
     n_guesses : int of at least 1 and at most `n_canaries`, or None, default=None
         As in `audit_one_run`.
     strength : float in (0, 10], default=1.0
-        How far apart a canary's two versions look, as a share of the largest distance
-        that the guarantee allows for. 1.0: only noise hides them.
+        Distance between a canary's two versions, as a share of the largest distance
+        that the guarantee allows. 1.0: only noise hides them.
     confidence : float in (0, 1), default=0.95
 
     Returns
     -------
     OneRunBounds
-        Of the expected number of right guesses, rounded down.
+        Bounds by the expected number of right guesses, rounded down.
 
     Examples
     --------
@@ -637,28 +636,28 @@ def audit_one_run(
     confidence: float = 0.95,
     random_state: int | None = None,
 ) -> OneRunAudit:
-    r"""Fit once with many canaries, and bound epsilon from below by what is seen.
+    r"""Fit once with many canaries, and bound epsilon from below by guesses about them.
 
-    Each canary has two versions. A public coin of its own says which one the estimator
-    is fitted with; the fit is scored, and the coins of the surest scores are guessed.
-    So many right guesses are unlikely where a claim is true ([1]_, [2]_; both bounds
-    are derived in ``docs/proofs/one_run.md``).
+    Each canary has two versions, and a separate public coin says which one is in the
+    fit. The fit is scored, and the coins of the surest scores are guessed. Many right
+    guesses are unlikely if a claim is true ([1]_, [2]_; both bounds are derived in
+    ``docs/proofs/one_run.md``).
 
-    One fit refutes far less than many: bounds near a true epsilon are not to be
-    expected, and `one_run_power` says what is. A bound below the claim does not confirm
-    it.
+    One fit refutes far less than many: do not expect bounds near a true epsilon;
+    `one_run_power` says what to expect. A bound below the claim does not confirm the
+    claim.
 
     Parameters
     ----------
     estimator : estimator
-        Of skdp or not; what is fitted is a clone.
+        Any estimator, of skdp or not; a clone is fitted.
     X : ndarray or data frame of shape (n_samples, n_features)
-        Synthetic or sacrificial: an audit is not private, and on no books.
+        Synthetic or sacrificed: an audit is not private, and is not booked.
     y : array-like of shape (n_samples,)
     n_canaries : int of at least 1, default=1000
-        Rows that are added to X. Ignored if they are given.
+        Rows that are added to X. Ignored if `canaries` are given.
     n_guesses : int of at least 1 and at most `n_canaries`, or None, default=None
-        None: a fifth of them, and 1 at least.
+        None: a fifth of the canaries, at least 1.
     canaries : {"columns", "rows"} or CanaryPairs, default="columns"
         "columns": each has a column of its own, at the norm of the rows; for estimators
         of numbers. "rows": random directions among the features. Labels or targets are
@@ -668,17 +667,17 @@ def audit_one_run(
         record where no intercept is fitted.
     score : callable or None, default=None
         ``score(model, pairs)`` gives an ndarray of shape (n_canaries,): the larger
-        compared with the others, the likelier the first version. None: how far the
-        model leans to the label of the first version rather than the other's.
+        compared with the others, the likelier the first version. None: how much more
+        the model leans to the first version's label than to the other's.
     adjacency : {"replace_one", "zero_out"} or None, default=None
         None: the estimator's own. It must be given if the estimator has none.
     epsilon, delta : float or None, default=None
         The claim, of the whole estimator. None: its only parameters of these names; a
         delta of 0 if there is none.
     confidence : float in (0, 1), default=0.95
-        Of each of the two bounds.
+        Confidence of each of the two bounds.
     random_state : int or None, default=None
-        Of coins and canaries, which are public; not of the estimator.
+        Seed of coins and canaries, which are public; not of the estimator.
 
     Returns
     -------
@@ -718,7 +717,8 @@ def audit_one_run(
     claim = claim_of(estimator, epsilon, delta)
     facts = facts_of(estimator, y, relation_of(estimator, adjacency))
     confidence = _check_confidence(confidence)
-    # Without a seed they are the system's: an estimator may draw from NumPy's own.
+    # Without a seed the coins are the system's: an estimator may draw from NumPy's
+    # generator.
     draws = check_random_state(_seed_of_coins(random_state))
     beside, pairs = _planted(canaries, X, n_canaries, facts, draws, estimator)
     r = _n_guesses(n_guesses, len(pairs))
@@ -740,7 +740,7 @@ def audit_one_run(
 def _seed_of_coins(random_state: int | None) -> int:
     if random_state is None:
         return int(SystemEntropy().words(1)[0]) % 2**32
-    # A stream of their own: an estimator with the same seed must not draw the coins.
+    # A separate stream: an estimator with the same seed must not draw the coins.
     return (random_state + 1) * 2654435761 % 2**32
 
 
@@ -778,7 +778,7 @@ def _planted(
     draws: Any,
     estimator: Any,
 ) -> tuple[Any, CanaryPairs]:
-    """The rows beside the canaries, and these."""
+    """The rows with the canaries, and the canaries."""
     if isinstance(canaries, CanaryPairs):
         return as_table(X), canaries
     kind = check.check_choice(
@@ -811,7 +811,7 @@ class _Leaning:
 
 
 def _n_right(scores: Any, coins: IntArray, n_guesses: int) -> int:
-    """Right guesses of the coins of the surest scores, as seen from the middle one."""
+    """Right guesses of the coins of the scores that are farthest from the median."""
     scores = np.asarray(scores, dtype=np.float64)
     if scores.shape != coins.shape or not np.isfinite(scores).all():
         raise ValueError(

@@ -16,12 +16,12 @@ from skdp._arrays import FloatArray
 from skdp._show import card, new_axes
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, mu_pure_epsilon
 
-# ---------------------------------------------------------------- What an audit found
+# -------------------------------------------------------------------------- AuditResult
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What an estimator promises.
+    """The promise of an estimator.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ class Claim:
     adjacency : str
         The relation of neighbours.
     source : str
-        Who says so.
+        Origin of the claim.
     is_gaussian : bool, default=True
-        Whether all noise is taken to be Gaussian. Then the promise is one of mu, which
-        scores can refute where they are seen; else by epsilon alone, since their tails
-        are not seen.
+        Whether all noise is taken to be Gaussian. Then the promise is about mu, and the
+        observed scores can refute it; otherwise it is about epsilon alone, since the
+        tails of scores are not observed.
     """
 
     epsilon: float
@@ -52,11 +52,11 @@ class EpsilonBound:
     method : str
     epsilon : float
     confidence : float
-        With which it holds, by itself; 1.0 if nothing was sampled.
+        Confidence of this bound alone; 1.0 if nothing was sampled.
     assumption : str
-        What it rests on; empty if on nothing.
+        Assumption of the bound; empty if there is none.
     is_main : bool
-        Whether it is the one that was chosen before the runs that it is from.
+        Whether it was chosen before the runs that it is computed from.
     """
 
     method: str
@@ -68,7 +68,7 @@ class EpsilonBound:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that should not be.
+    """Something irregular.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ class Finding:
     message : str
         In one sentence.
     refutes : bool
-        Whether the claim is refuted, wrongly with probability below 1e-6 where the
-        assumptions hold that are told; else it is something to look at.
+        Whether the claim is refuted, wrongly with probability below 1e-6 under the
+        stated assumptions; otherwise the finding is worth a look.
     """
 
     kind: str
@@ -88,10 +88,9 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditResult:
-    """What an audit found: never that a claim holds, only whether it was refuted.
+    """Result of an audit: whether a claim was refuted, and never that it holds.
 
-    Everything in here is about data that were made up or given up for the audit, and
-    nothing of it is private.
+    Everything here is about synthetic or sacrificed data, and nothing is private.
 
     Parameters
     ----------
@@ -101,18 +100,17 @@ class AuditResult:
     bounds : tuple of EpsilonBound
     findings : tuple of Finding
     n_runs : int
-        Fits that the result rests on.
+        Number of fits that the result rests on.
     neighbours : str
         How the two data sets differ.
     score : str
-        What was made of the models, in words.
+        The score of a model, in words.
     interrupted : bool
-        Whether the user ended it before its time.
+        Whether the user ended the audit early.
     scores : tuple of two ndarray of shape (n_scores,)
-        Of the runs that test, on either data set; empty for transcripts.
+        Scores of the test runs, on either data set; empty for transcripts.
     parts : dict of str to tuple of float
-        Of transcripts: what each line of the plan tells apart and what it is charged,
-        as mu or as epsilon.
+        For transcripts: cost and charge of each line of the plan, as mu or as epsilon.
     """
 
     estimator: str
@@ -129,12 +127,12 @@ class AuditResult:
 
     @property
     def epsilon_lower_bound(self) -> float:
-        """Epsilon is at least this, with the confidence that was asked for."""
+        """Epsilon is at least this, with the chosen confidence."""
         return max((x.epsilon for x in self.bounds if x.is_main), default=0.0)
 
     @property
     def passed(self) -> bool:
-        """Whether nothing refutes the claim; a true claim passes all but surely."""
+        """Whether nothing refutes the claim; a true claim almost surely passes."""
         return not any(finding.refutes for finding in self.findings)
 
     def sentence(self) -> str:
@@ -219,14 +217,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# ----------------------- The picture of an audit, made as scikit-learn's displays are
+# ------------------------------------------------------------------ Picture of an audit
 
 
 _COLORS = ("#1f5fa8", "#b42318")
 
 
 class AuditDisplay:
-    """Scores on both data sets; of transcripts, what each line tells of its charge.
+    """Scores on both data sets; for transcripts, each line's cost over its charge.
 
     Parameters
     ----------
@@ -298,19 +296,19 @@ class AuditDisplay:
         ax.legend()
 
 
-# ------------------- Lower bounds on epsilon from two samples of an attacker's scores
+# ----------------------------------- Lower bounds on epsilon from two samples of scores
 # Let an attacker's score be S under one data set and T under its neighbour.
 #
-# Free of assumptions [1]_: (epsilon, delta) allows of every event A at most ``P(S in A)
-# <= exp(epsilon) P(T in A) + delta``. For thresholds chosen beforehand, both
-# probabilities are bounded by Clopper and Pearson, each with its share of the error.
+# Without assumptions [1]_: (epsilon, delta) implies ``P(S in A) <= exp(epsilon) P(T in
+# A) + delta`` for every event A. For thresholds chosen beforehand, Clopper and Pearson
+# bound both probabilities, each with its share of the error.
 #
-# For Gaussian scores of one variance: S and T are ``mu`` standard deviations apart, and
-# so is nothing that follows from a mu'-GDP release with mu' < mu. The bound on mu turns
-# into one on epsilon at delta. Of independent samples, mu has the noncentral t law of
-# Student's statistic. Of pairs that share their noise, the gap and the deviation are
-# bounded apart, each with half of the error: the variance of both samples together is
-# at least as concentrated as that of one of them.
+# For Gaussian scores with one variance: S and T are ``mu`` standard deviations apart,
+# which no post-processing of a mu'-GDP release with mu' < mu can be. The bound on mu
+# turns into a bound on epsilon at delta. For independent samples, Student's statistic
+# has a noncentral t law with mu. For pairs that share their noise, the gap and the
+# deviation are bounded separately, each with half of the error: the variance of both
+# samples together is at least as concentrated as the variance of one of them.
 #
 # References
 # ----------
@@ -318,9 +316,9 @@ class AuditDisplay:
 #    learning: how private is private SGD? NeurIPS. https://arxiv.org/abs/2006.07709
 
 
-# By how much `gaussian_epsilon` may be above the truth; taken off, so that no bound is.
+# Excess of `gaussian_epsilon` over the truth, at most; subtracted from bounds.
 _ROUNDED_UP = 1e-6
-# Beyond, the noncentral t law is that of a normal variable, and hard to compute.
+# Above this, the noncentral t law is nearly normal, and hard to compute.
 _LARGEST_T = 30.0
 
 
@@ -344,12 +342,12 @@ def epsilon_of_rates(low: float, high: float, delta: float) -> float:
 def epsilon_of_event(
     inside: int, n_inside: int, outside: int, n_outside: int, delta: float, error: float
 ) -> float:
-    """Bound on epsilon by how often one event was seen under each data set.
+    """Bound on epsilon from the frequency of one event under each data set.
 
     Parameters
     ----------
     inside, outside : int
-        How often; of `n_inside` and `n_outside` runs.
+        Occurrences in `n_inside` and `n_outside` runs.
     error : float in (0, 1)
         Probability of being wrong.
     """
@@ -365,14 +363,14 @@ def epsilon_of_thresholds(
     delta: float,
     error: float,
 ) -> float:
-    """Bound on epsilon by thresholds that were chosen without these scores.
+    """Bound on epsilon from thresholds that were chosen without these scores.
 
     Parameters
     ----------
     inside, outside : ndarray of shape (n_runs,)
-        The larger, the rather is it the first data set.
+        Larger scores mean the first data set.
     thresholds : iterable of float
-        The error is shared among them.
+        The thresholds share the error.
     """
     chosen = tuple(thresholds)
     share = error / len(chosen)
@@ -399,7 +397,7 @@ def epsilon_lower_bound(
     delta: float,
     confidence: float = 0.999,
 ) -> float:
-    """Bound on epsilon by one threshold: chosen on half of the scores, tested on half.
+    """Bound on epsilon from a threshold chosen on half of the scores, tested on half.
 
     Valid without any assumption.
     """
@@ -408,7 +406,7 @@ def epsilon_lower_bound(
     error = 1 - confidence
 
     def bound(threshold: float, first: FloatArray, second: FloatArray) -> float:
-        # Among useless thresholds the least bad one is still told from the others.
+        # The least bad of useless thresholds must still be distinguishable.
         low = lower_rate(int(np.sum(first > threshold)), len(first), error / 2)
         high = upper_rate(int(np.sum(second > threshold)), len(second), error / 2)
         return math.log(max(low - delta, 1e-300) / high)
@@ -418,7 +416,7 @@ def epsilon_lower_bound(
 
 
 def mu_of_samples(inside: FloatArray, outside: FloatArray, error: float) -> float:
-    """Bound on mu of two independent samples, Gaussian and of one variance."""
+    """Bound on mu from two independent Gaussian samples with one variance."""
     n, m = len(inside), len(outside)
     size = math.sqrt(1 / n + 1 / m)
     squares = (n - 1) * np.var(inside, ddof=1) + (m - 1) * np.var(outside, ddof=1)
@@ -432,7 +430,7 @@ def mu_of_samples(inside: FloatArray, outside: FloatArray, error: float) -> floa
 
 
 def _least_noncentrality(t: float, df: int, error: float) -> float:
-    """The noncentrality under which so large a statistic has probability `error`."""
+    """The noncentrality under which a statistic this large has probability `error`."""
     if t > _LARGEST_T:
         # t is at least (Z + nc) / sqrt(chi2 / df): both are bounded apart.
         spread = math.sqrt(float(chdtri(df, 1 - error / 2)) / df)
@@ -448,7 +446,7 @@ def _least_noncentrality(t: float, df: int, error: float) -> float:
 
 
 def mu_of_pairs(inside: FloatArray, outside: FloatArray, error: float) -> float:
-    """Bound on mu of pairs that share their noise, Gaussian and of one variance."""
+    """Bound on mu from Gaussian pairs with one variance that share their noise."""
     n = len(inside)
     changes = inside - outside
     far = float(stdtrit(n - 1, 1 - error / 2)) * np.std(changes, ddof=1) / math.sqrt(n)
@@ -461,10 +459,10 @@ def mu_of_pairs(inside: FloatArray, outside: FloatArray, error: float) -> float:
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
-    """Epsilon at delta of scores that are mu apart, rounded down.
+    """Epsilon at delta for scores that are mu apart, rounded down.
 
-    At delta = 0, where a Gaussian score has none, the least epsilon of a pure release
-    from which such a score can follow.
+    At delta = 0 a Gaussian score has no epsilon; then it is the least epsilon of a pure
+    release from which the score can follow.
     """
     if mu <= 0:
         return 0.0
@@ -475,9 +473,9 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 
 def epsilon_of_halves(mu: float, delta: float) -> float:
-    """Epsilon by the event that a Gaussian score is beyond the middle, rounded down.
+    """Epsilon from the event that a Gaussian score is beyond the middle, rounded down.
 
-    The middle is where scores are seen; their tails are not.
+    Scores are observed in the middle, not in their tails.
     """
     if mu <= 0:
         return 0.0

@@ -21,8 +21,7 @@ from skdp.privacy.accounting._risk import (
 from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._record import PrivacyRecord
 
-# ------------------------------------------------------------------------------------
-# membership_risk: what the best attacker gains, before there are any data
+# ---------------------------------------- membership_risk: bounds before there are data
 
 
 _RARE = 1e-3
@@ -31,20 +30,20 @@ _WHAT = "a fitted object of skdp, its privacy_, or an Event"
 
 @dataclass(frozen=True, kw_only=True)
 class MembershipRisk:
-    """What the best attacker gains who knows everything but one record.
+    """Bounds on the gain of the best attacker, who knows everything but one record.
 
     All numbers follow from the guarantee: they hold for every data set, every record
-    and every attack, and nothing was read to find them. They are of two neighbouring
-    data sets under `adjacency`, and are upper bounds.
+    and every attack, and nothing was read to find them. They are upper bounds for two
+    neighbouring data sets under `adjacency`.
 
     Parameters
     ----------
     power : PowerCurve
         Bound on the true positive rate by the false positive rate.
     adjacency : str or None
-        None if it was not told.
+        None if it is unknown.
     basis : str
-        What the bounds are made from.
+        The guarantee that the bounds follow from.
     n_records : int
         How many records of the table one person has.
     """
@@ -55,7 +54,7 @@ class MembershipRisk:
     n_records: int
 
     def true_positive_rate(self, false_positive_rate: ArrayLike) -> NDArray[np.float64]:
-        """Largest true positive rate of an attack that so often raises false alarm.
+        """Largest true positive rate of an attack with this false positive rate.
 
         Parameters
         ----------
@@ -91,13 +90,13 @@ class MembershipRisk:
     def posterior(
         self, prior: float = 0.5, false_positive_rate: float = _RARE
     ) -> float:
-        """How sure an attacker may be of an alarm: the share of alarms that are right.
+        """Largest probability that an alarm is right.
 
         Parameters
         ----------
         prior : float in [0, 1], default=0.5
         false_positive_rate : float in (0, 1], default=0.001
-            The rarer the alarms, the surer they may be.
+            Rarer alarms may be surer.
         """
         prior = _check_rate("prior", prior)
         rate = check_real(
@@ -112,7 +111,7 @@ class MembershipRisk:
         Parameters
         ----------
         prior : float in [0, 1]
-            Of guessing it as well without the release, as well as anyone can.
+            Probability of the best guess without the release.
         """
         return float(self.true_positive_rate(_check_rate("prior", prior)))
 
@@ -169,11 +168,11 @@ def membership_risk(
     ledger: BudgetLedger | None = None,
     n_records: int = 1,
 ) -> MembershipRisk:
-    r"""What the best attacker gains from a release, from its guarantee alone.
+    r"""Bound the gain of the best attacker from a release, by its guarantee alone.
 
-    Give one of `model`, `epsilon` with `delta`, or `ledger`. A model's own noise is
-    known, and of Gaussian noise the bound is exact: at epsilon 1 and delta 1e-6 it
-    leaves an attacker 9.4 points, where the pair of numbers alone would allow for 46.
+    Give one of `model`, `epsilon` with `delta`, or `ledger`. The noise of a model is
+    known, and for Gaussian noise the bound is exact: at epsilon 1 and delta 1e-6 the
+    attacker gains 9.4 points, where epsilon and delta alone would allow 46.
 
     Parameters
     ----------
@@ -184,8 +183,8 @@ def membership_risk(
     delta : 0 or float in [1e-50, 1), or None, default=None
         None: 0, if epsilon is given.
     ledger : BudgetLedger or None, default=None
-        Its cap, which holds for fits chosen one after the other. What is known of fits
-        that were fixed in advance: ``membership_risk(ledger.to_event())``.
+        Its cap, which holds for fits chosen one after another. For fits that were fixed
+        in advance use ``membership_risk(ledger.to_event())``.
     n_records : int of at least 1, default=1
         How many records of the table one person has.
 
@@ -198,15 +197,15 @@ def membership_risk(
     TypeError
         If the model has made no release.
     ValueError
-        If not one of the three is given.
+        Unless exactly one of the three is given.
 
     Notes
     -----
-    Privacy: no data are read, and nothing is spent. Of a seeded fit, or one with
+    Privacy: no data are read, and nothing is spent. For a seeded fit, or a fit with
     ``epsilon=inf``, every bound is 1.
 
-    What a guess of a record's content can gain follows as for membership [1]_: a set of
-    outputs that favours one content is as rare without the record as the guess is right
+    The gain of a guess of a record's content is bounded like membership [1]_: without
+    the record, a set of outputs that favours one content is as rare as a right guess
     without the release.
 
     References
@@ -254,7 +253,7 @@ def membership_risk(
 
 
 def _of_model(model: Any, times: int) -> MembershipRisk:
-    # A score has `privacy`, what is fitted `privacy_`.
+    # A score has `privacy`, a fitted object `privacy_`.
     record = getattr(model, "privacy_", getattr(model, "privacy", model))
     if isinstance(record, PrivacyRecord):
         event, adjacency = record.event, record.adjacency
@@ -279,7 +278,7 @@ def _check_rate(name: str, value: Any) -> float:
     return check_real(name, value, low=0.0, high=1.0)
 
 
-# -------------- The picture of a membership risk, made as scikit-learn's displays are
+# --------------------------------------------------------- Picture of a membership risk
 
 
 _LEAST = 1e-5
@@ -293,7 +292,7 @@ class MembershipRiskDisplay:
     ----------
     risk : MembershipRisk
     log : bool, default=False
-        Axes in powers of ten from 1e-5, where rare false alarms are told apart.
+        Axes in powers of ten from 1e-5, which show rare false alarms.
 
     Attributes
     ----------
@@ -313,7 +312,7 @@ class MembershipRiskDisplay:
         ax : matplotlib Axes or None, default=None
             None makes a figure.
         name : str or None, default=None
-            In the legend; None tells the advantage.
+            Name in the legend; None: the advantage.
 
         Returns
         -------

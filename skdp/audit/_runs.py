@@ -18,28 +18,28 @@ from skdp.audit._exact import NullRecord
 from skdp.audit._models import fitted, fresh, seeded
 from skdp.audit._neighbours import Neighbours
 
-# ------------------------------------------------------------------------------------
-# All that a fitted model shows: its fitted attributes, and what it says of some rows
-# Anyone who holds the model holds these numbers, so each of them is a part of the
-# release. Attributes that begin with an underscore, and times, are left out.
+# ------------------------------------------------------------ Outputs of a fitted model
+# They are its fitted attributes, and its answers for some rows. Anyone who has the
+# model has these numbers, so each of them is a part of the release. Attributes that
+# begin with an underscore, and times, are left out.
 
 
-# Numbers of one run that are kept, whole attributes at a time.
+# Most numbers of one run that are kept, whole attributes at a time.
 _MOST = 4000
-# Of the first of each there is: what follows from it would only be said twice.
+# The first method of each group that exists: the others would repeat its answers.
 _METHODS = (("decision_function", "predict_proba", "predict"), ("transform",))
 _DEEPEST = 4
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What one fitted model shows, by name.
+    """Outputs of one fitted model, by name.
 
     Parameters
     ----------
     numbers : dict of ndarray of float64 of shape (n_numbers,)
     texts : dict of str
-        What is no number, as text.
+        Other outputs as text.
     """
 
     numbers: dict[str, FloatArray]
@@ -47,13 +47,13 @@ class Outputs:
 
 
 def outputs_of(model: Any, probes: Any) -> Outputs:
-    """What a fitted model shows.
+    """Outputs of a fitted model.
 
     Parameters
     ----------
     model : fitted estimator
     probes : array-like
-        Rows that it is asked about.
+        Rows for its predictions.
     """
     shown = Outputs({}, {})
     room = _MOST
@@ -68,7 +68,7 @@ def outputs_of(model: Any, probes: Any) -> Outputs:
 
 
 def _attributes(model: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Fitted attributes, those of parts included."""
+    """Fitted attributes, parts' attributes included."""
     for name, value in _named(model):
         if name.endswith("time") or name.endswith("time_"):
             continue
@@ -102,7 +102,7 @@ def _taken_apart(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is the same text whenever it is the same value."""
+    """Whether equal values of this type have equal texts."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return all(_is_plain(part) for part in value)
     if isinstance(value, np.ndarray):
@@ -119,7 +119,7 @@ def _said(model: Any, probes: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _as_numbers(value: Any) -> FloatArray | None:
-    """A value as numbers; None if it is none."""
+    """A value as numbers; None if it has none."""
     if issparse(value):
         value = value.toarray()
     if hasattr(value, "to_numpy"):
@@ -132,12 +132,12 @@ def _as_numbers(value: Any) -> FloatArray | None:
 
 @dataclass(frozen=True)
 class Runs:
-    """What the models of many runs on one data set show.
+    """Outputs of the models of many runs on one data set.
 
     Parameters
     ----------
     names : tuple of str
-        Of the columns.
+        Names of the columns.
     table : ndarray of float64 of shape (n_runs, n_columns)
     texts : dict of list of str
         By name, one for each run.
@@ -154,9 +154,9 @@ class Runs:
 def gathered(several: list[list[Outputs]]) -> list[Runs]:
     """Runs of several data sets with the same columns.
 
-    An attribute that is not of the same length in all runs counts by its length and its
-    sum; one that is not in all of them, or not always numbers, by what it is: 0 if it
-    is not there, 1 of numbers, 2 of text. Not a number is 0.
+    If an attribute's length differs between runs, its length and its sum are used. If
+    it is not in all runs, or not always numbers, its kind is used: 0 if absent, 1 for
+    numbers, 2 for text. NaN is 0.
     """
     everyone = [shown for runs in several for shown in runs]
     names = [
@@ -205,10 +205,10 @@ def _summary(numbers: FloatArray) -> FloatArray:
     return np.array([numbers.size, np.nansum(numbers)], dtype=np.float64)
 
 
-# --------------------------- Many fits on two neighbouring tables, in turn or at once
+# ------------------------------------------------------ Fits on two neighbouring tables
 
 
-# Rows that fitted models are asked about, besides the record that differs.
+# Rows for the predictions of fitted models, besides the record that differs.
 _PROBES = 6
 _BATCH = 40
 
@@ -236,7 +236,7 @@ class FitJob:
 
     @property
     def probes(self) -> Any:
-        """Rows to ask about: the record that differs, as it is in both, and others."""
+        """Rows for predictions: the record that differs, in both versions; others."""
         X, other = self.pair.X, self.pair.other_X
         if hasattr(X, "iloc"):
             return X.iloc[: 1 + _PROBES]
@@ -245,7 +245,7 @@ class FitJob:
         return np.concatenate([other[:1], rows]) if is_dense else rows
 
     def outputs(self, side: int, seed: int | None = None) -> Outputs:
-        """What a model of one side shows."""
+        """Outputs of a model of one side."""
         model = self.fitted(side, seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -254,7 +254,7 @@ class FitJob:
 
 @dataclass
 class Tally:
-    """Outputs of both sides, as far as they have come.
+    """Outputs of both sides so far.
 
     Attributes
     ----------
@@ -278,14 +278,14 @@ def many(
     say: Callable[[str], None],
     what: str,
 ) -> Tally:
-    """So many fits on each side, fewer if the user interrupts them.
+    """Fits on each side, fewer than planned if the user interrupts them.
 
     Parameters
     ----------
     seeds : iterator of int or None
         One for each pair of fits, which then share their noise; None: fresh noise.
     say : callable
-        Is told how far it is.
+        Gets messages about the progress.
     """
     tally, started = Tally(), time.monotonic()
     drawn = [None if seeds is None else next(seeds) for _ in range(n_pairs)]

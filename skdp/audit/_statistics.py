@@ -15,36 +15,35 @@ from skdp._arrays import FloatArray
 from skdp.audit._result import epsilon_of_event, lower_rate, upper_rate
 from skdp.audit._runs import Runs
 
-# ------------------------------------------------------------------------------------
-# One number from a fitted model: what of it tells the two data sets apart
-# A linear read-out, the best there is if outputs are Gaussian with one covariance. Its
-# direction is the difference that the exchanged record makes, over the covariance of
-# the noise: the difference is that of the mean outputs, or of fits with next to no
-# noise between them. Which of them is used is found out on the runs that it was learned
-# from, so that the runs that test it know nothing of it.
+# ------------------------------------------ LinearScore: one number from a fitted model
+# A linear read-out is the best score if outputs are Gaussian with one covariance. Its
+# direction is the effect of the exchanged record, divided by the covariance of the
+# noise: the effect is the difference of the mean outputs, or of fits with next to no
+# noise between them. The learning runs decide which of the two is used, so that the
+# test runs are independent of it.
 
 
-# Outputs further from the middle than so many interquartile ranges are cut: of heavy
-# tails no more is learned. Gaussian ones never are.
+# Outputs beyond this many interquartile ranges from the middle are cut: heavy tails
+# teach nothing more, and Gaussian outputs are never that far.
 _FAR = 20.0
 # With fewer runs for each column, the covariance is shrunk.
 _RUNS_PER_COLUMN = 5
 _RIDGE = 1e-10
-# A direction that is learned from noisy runs must be better by so many times what the
-# noise of their number can feign.
+# A direction learned from noisy runs must be better by this many times what noise can
+# feign with this number of runs.
 _BETTER = 5.0
-# Columns of which events are made, and where they are cut.
+# Number of columns for events, and quantiles of distances that bound the events.
 _EVENTS, _DISTANCES = 100, (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 # Error of the bounds by which events are compared.
 _SURE = 1e-6
 _NEVER = 1e-300
-# A combination of columns, each of spread 1, is without noise below this.
+# Spread below which a combination of columns, each of spread 1, has no noise.
 _NOISELESS, _MOVED = 1e-9, 1e-6
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Columns of spread 1 around 0, and which are used."""
+    """Columns scaled to spread 1 around 0, and which of them are used."""
 
     used: np.ndarray
     middle: FloatArray
@@ -52,14 +51,14 @@ class Scaling:
     reach: FloatArray
 
     def of(self, table: FloatArray) -> FloatArray:
-        """The used columns, scaled, far values cut."""
+        """The used columns, scaled, with far values cut."""
         moved = table[:, self.used] - self.middle
         scaled: FloatArray = np.clip(moved, -self.reach, self.reach) / self.spread
         return scaled
 
 
 def scaling_of(inside: Runs, outside: Runs) -> Scaling:
-    """Of columns that differ from run to run on either data set."""
+    """Scaling of the columns that vary between runs on either data set."""
     both = (inside.table, outside.table)
     used = np.flatnonzero(np.any([np.ptp(t, axis=0) > 0 for t in both], axis=0))
     pooled = np.concatenate([t[:, used] for t in both])
@@ -84,7 +83,7 @@ class LinearScore:
     scaling : Scaling
     direction : ndarray of float64 of shape (n_used,)
     what : str
-        Where the direction is from.
+        Origin of the direction.
     """
 
     scaling: Scaling
@@ -92,7 +91,7 @@ class LinearScore:
     what: str
 
     def of(self, runs: Runs) -> FloatArray:
-        """One number a run; the larger, the rather is it the first data set."""
+        """One number for each run; larger numbers mean the first data set."""
         numbers: FloatArray = self.scaling.of(runs.table) @ self.direction
         return numbers
 
@@ -100,12 +99,12 @@ class LinearScore:
 def learned_score(
     inside: Runs, outside: Runs, shown: tuple[Runs, Runs] | None, where: str
 ) -> LinearScore | None:
-    """The read-out that tells these runs apart best; None if no output varies.
+    """The read-out that separates these runs best; None if no output varies.
 
     Parameters
     ----------
     shown : pair of Runs or None
-        Fits of each with next to no noise between them.
+        Fits on both data sets with next to no noise between them.
     where : str
         What these are, in words.
     """
@@ -124,14 +123,14 @@ def learned_score(
 
 
 def distance(inside: Runs, outside: Runs, first: Runs, second: Runs) -> float:
-    """How far apart two kinds of runs are, by the noise of others.
+    """Distance of two kinds of runs, in units of the noise of others.
 
     Parameters
     ----------
     inside, outside : Runs
-        Whose noise is the measure.
+        Runs whose noise is the unit.
     first, second : Runs
-        Whose mean outputs are compared.
+        Runs whose mean outputs are compared.
     """
     scaling = scaling_of(inside, outside)
     alone = [np.ptp(runs.table, axis=0) == 0 for runs in (first, second)]
@@ -152,7 +151,7 @@ def _gap(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 class _Inverse:
-    """Of the covariance within the two samples."""
+    """Inverse of the covariance within the two samples."""
 
     def __init__(self, a: FloatArray, b: FloatArray) -> None:
         rows = np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)])
@@ -174,14 +173,14 @@ class _Inverse:
 
 
 def _apart(a: FloatArray, b: FloatArray, direction: FloatArray) -> float:
-    """How many deviations two samples of scores are apart."""
+    """Distance of two samples of scores, in standard deviations."""
     first, second = a @ direction, b @ direction
     spread = float(np.sqrt((np.var(first) + np.var(second)) / 2))
     return float(np.mean(first) - np.mean(second)) / max(spread, 1e-300)
 
 
 def _crossed(a: FloatArray, b: FloatArray) -> float:
-    """The same of a direction learned on every other run, tested on those between."""
+    """The distance for a direction learned on every other run, tested on the rest."""
     found = []
     for learn, test in ((0, 1), (1, 0)):
         x, y = a[learn::2], b[learn::2]
@@ -192,19 +191,19 @@ def _crossed(a: FloatArray, b: FloatArray) -> float:
 
 @dataclass(frozen=True)
 class ScoreEvent:
-    """Something that is seen more often on one of the data sets.
+    """An event that is seen more often on one of the data sets.
 
-    One output is near a value, or far from it: noise of a size that depends on the data
-    moves no mean, and no linear read-out sees it.
+    One output is near a value, or far from it: noise whose size depends on the data
+    moves no mean, and a linear read-out does not see it.
 
     Parameters
     ----------
     column : int
     centre, distance : float
     is_near : bool
-        Whether the event is to be within the distance.
+        Whether the event is a value within the distance.
     is_outside : bool
-        Whether it is the neighbour on which it is seen more often.
+        Whether the event is more frequent on the neighbour.
     """
 
     column: int
@@ -214,13 +213,13 @@ class ScoreEvent:
     is_outside: bool
 
     def seen(self, runs: Runs) -> int:
-        """In how many runs."""
+        """Number of runs with the event."""
         away = np.abs(runs.table[:, self.column] - self.centre)
         return int(np.sum((away <= self.distance) == self.is_near))
 
 
 def learned_event(inside: Runs, outside: Runs) -> ScoreEvent | None:
-    """The event that these runs bound epsilon best by; None if no output varies."""
+    """The event with the best bound on epsilon here; None if no output varies."""
     best: tuple[float, ScoreEvent] | None = None
     sizes = len(inside), len(outside)
     rates = tuple(_rates(n) for n in sizes)
@@ -249,7 +248,7 @@ def learned_event(inside: Runs, outside: Runs) -> ScoreEvent | None:
 
 
 def _rates(n: int) -> tuple[FloatArray, FloatArray]:
-    """Logarithms of the bounds on a probability, by how often it was seen."""
+    """Logarithms of the bounds on a probability, by number of occurrences."""
     low = [max(lower_rate(k, n, _SURE), _NEVER) for k in range(n + 1)]
     high = [upper_rate(k, n, _SURE) for k in range(n + 1)]
     return np.log(low), np.log(high)
@@ -258,7 +257,7 @@ def _rates(n: int) -> tuple[FloatArray, FloatArray]:
 def bound_by(
     event: ScoreEvent, inside: Runs, outside: Runs, delta: float, error: float
 ) -> float:
-    """Bound on epsilon by how often these runs show the event."""
+    """Bound on epsilon from the frequency of the event in these runs."""
     sides = (outside, inside) if event.is_outside else (inside, outside)
     (often, n), (seldom, m) = ((event.seen(runs), len(runs)) for runs in sides)
     return epsilon_of_event(often, n, seldom, m, delta, error)
@@ -266,7 +265,7 @@ def bound_by(
 
 @dataclass(frozen=True)
 class Noiseless:
-    """Something that a model shows without noise, different on the two data sets.
+    """An output without noise that differs between the two data sets.
 
     Parameters
     ----------
@@ -274,7 +273,7 @@ class Noiseless:
     score : Score or None
         A combination of outputs; None: one column.
     column : int
-        If there is no score.
+        Used if there is no score.
     inside, outside : float
         The two values.
     """
@@ -286,7 +285,7 @@ class Noiseless:
     outside: float
 
     def holds(self, runs: Runs) -> np.ndarray:
-        """In which runs it has the value of the first data set."""
+        """Runs in which it has the value of the first data set."""
         values = runs.table[:, self.column]
         if self.score is not None:
             values = self.score.of(runs)
@@ -301,12 +300,12 @@ class Noiseless:
 
 @dataclass(frozen=True)
 class NoiselessText:
-    """A text that a model shows without noise, different on the two data sets.
+    """A text without noise that differs between the two data sets.
 
     Parameters
     ----------
     what : str
-        Its name.
+        Name of the text.
     inside : str
         On the first data set.
     """
@@ -315,15 +314,15 @@ class NoiselessText:
     inside: str
 
     def holds(self, runs: Runs) -> np.ndarray:
-        """In which runs it is that of the first data set."""
+        """Runs in which the text is that of the first data set."""
         return np.array([text == self.inside for text in runs.texts[self.what]])
 
 
 def noiseless(inside: Runs, outside: Runs) -> list[Noiseless | NoiselessText]:
     """Columns, one combination of them, and texts that are constant on each data set.
 
-    They may have one value by chance if they have few: runs that were not used here
-    say how sure that is.
+    Columns with few possible values may be constant by chance: runs that are not used
+    here show how sure this is.
     """
     first, second = inside.table, outside.table
     still = (np.ptp(first, axis=0) == 0) & (np.ptp(second, axis=0) == 0)
@@ -367,16 +366,15 @@ def _noiseless_combination(inside: Runs, outside: Runs) -> Noiseless | None:
     return Noiseless(f"a combination of {names}", score, -1, *values)
 
 
-# ------------------------------------------------------------------------------------
-# Signs of noise that is not what it should be, beside what a score tells
-# Each looks for something that sound noise shows with next to no probability:
+# ---------------------------------------------------------------- Signs of faulty noise
+# Each test looks for something that sound noise shows with next to no probability:
 #
 # - repeats: runs that show the same numbers to the last bit. Noise has at least 2^12
 #   values in reach, unless outputs are few for all to see; then as many repeats are
 #   expected as their grid says, and as the few most frequent values say;
-# - low bits: noise of fewer digits than the sum that it is added to. The last digits
-# are
-#   then those of the sum, the same in all runs, and others on the neighbour [1]_.
+# - low bits: noise of fewer digits than the sum that it is added to. The last
+#   digits are then those of the sum: equal in all runs, and different on the neighbour
+#   [1]_.
 #
 # References
 # ----------
@@ -384,19 +382,20 @@ def _noiseless_combination(inside: Runs, outside: Runs) -> Noiseless | None:
 #    privacy. CCS. https://doi.org/10.1145/2382196.2382264
 
 
-# So many values of noise are in reach, at least.
+# Least number of values of noise within reach.
 _VALUES = 2.0**12
-# Bits that must agree, in so many of the runs, and of how many different values.
+# Number of bits that must agree, share of runs in which they do, and least number of
+# distinct values.
 _BITS, _QUORUM, _DISTINCT = 8, 0.9, 20
-# Of the last bits some are lost by the rounding of sums of another size.
+# Factor for last bits that are lost by the rounding of sums of another size.
 _ROUNDED = 4.0
 _COLUMNS = 400
-# Values of a column that may have probabilities of their own: both bounds, and zero.
+# Number of values of a column that may have separate probabilities: bounds, and zero.
 _ATOMS = 3
 
 
 def repeats(runs: Runs) -> tuple[int, float]:
-    """Pairs of runs that show the same numbers, and how probable so many are.
+    """Pairs of runs with the same numbers, and the probability of this many pairs.
 
     Returns
     -------
@@ -418,7 +417,7 @@ def repeats(runs: Runs) -> tuple[int, float]:
 def _share_of_atoms(column: FloatArray) -> float:
     """Share of pairs that agree on the most frequent values, such as bounds.
 
-    They are expected to agree as often as they do: few seeds repeat many values.
+    Agreement on them is expected: a repeated seed repeats many values.
     """
     shares = np.sort(np.unique(column, return_counts=True)[1]) / len(column)
     return float(np.sum(shares[-_ATOMS:] ** 2))
@@ -434,8 +433,8 @@ def _expected_share(column: FloatArray) -> float:
     deviation = float(middle[1] - middle[0]) / 1.349
     if deviation <= 0:
         return 1.0
-    # The closest two of n values of a fine grid are closer by chance than the grid's
-    # step is wide only if there are no repeats; a coarse grid shows itself.
+    # The closest two of n values on a fine grid are one grid step apart only if there
+    # are no repeats; a coarse grid reveals itself.
     step = grid if _is_on(values, grid) else 0.0
     return min(1.0, step / (2 * math.sqrt(math.pi) * deviation))
 
@@ -447,9 +446,9 @@ def _is_on(values: FloatArray, grid: float) -> bool:
 
 
 def low_bits_differ(inside: Runs, outside: Runs, n_samples: int) -> list[str]:
-    """Columns whose last bits are the same in all runs, and differ between the two.
+    """Columns whose last bits are equal in all runs and differ between the sides.
 
-    Their own bits, or those of the sums that they are the means of.
+    The bits are those of the values, or of the sums whose means the values are.
     """
     used = scaling_of(inside, outside).used[:_COLUMNS]
     return [
@@ -479,13 +478,13 @@ def _has_own_bits(first: FloatArray, second: FloatArray) -> bool:
 
 
 def _differ(a: int | None, b: int | None, bits: int) -> bool:
-    # Neighbouring residues may come of one sum, rounded up and down.
+    # Neighbouring residues may come from one sum, rounded up and down.
     gap = ((a or 0) - (b or 0)) % (1 << bits)
     return min(gap, (1 << bits) - gap) > 1
 
 
 def _common(whole: np.ndarray, bits: int) -> int | None:
-    """The last bits that nearly all have; None if they do not."""
+    """The last bits that nearly all values have; None if they have none in common."""
     values, counts = np.unique(whole & ((1 << bits) - 1), return_counts=True)
     at = int(np.argmax(counts))
     return int(values[at]) if counts[at] >= _QUORUM * len(whole) else None

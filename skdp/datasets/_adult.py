@@ -68,7 +68,8 @@ _FILE_COLUMNS = (
     "class"
 ).split()
 
-# Of the text inside the .gz files, which anyone may pack anew (docs/data.md).
+# Checksums of the text inside the .gz files, which may be compressed anew
+# (docs/data.md).
 _SHA256 = {
     "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
     "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
@@ -112,12 +113,12 @@ def load_adult() -> Dataset:
     Returns
     -------
     Dataset
-        Its `name` and `source` tell which data these are.
+        Its `name` and `source` say which data it holds.
 
     Warns
     -----
     StandInDataWarning
-        If these are the digits.
+        If the data are the digits.
 
     Raises
     ------
@@ -195,7 +196,7 @@ def _adult(train: pd.DataFrame, test: pd.DataFrame, source: str) -> Dataset:
 
 
 def _clean(frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    """The declared columns, and the label; the same from both sources."""
+    """The declared columns and the label, the same from both sources."""
     columns = {name: frame[name].astype(np.float64) for name in ADULT_BOUNDS}
     columns |= {name: _strings(frame[name]) for name in ADULT_CATEGORIES}
     X = pd.DataFrame(columns).reset_index(drop=True)

@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 from skdp._checks import check_choice
 from skdp.datasets._published import data_folder, published
 
-# Of what is inside the .gz files, which anyone may pack anew (docs/data.md).
+# Checksums of the text inside the .gz files, which may be compressed anew
+# (docs/data.md).
 _SHA256 = {
     "u.data.gz": "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490",
     "u1.test.gz": "18c6014a4b2c7324f250a63f8904a7b16b2b19f911129e346141507b0cbac950",
@@ -21,7 +22,7 @@ _SHA256 = {
     "movies.dat": "0140fc2356357c1a851d0f52e893a1e4d3696df632c4141cea8d5bc3d621f0b9",
 }
 
-# Of the ratings that stand in: users, items, ratings, rank of the tastes.
+# Synthetic ratings: numbers of users, items and ratings, and rank of the tastes.
 _USERS, _ITEMS, _RATINGS, _RANK = 900, 1200, 90_000, 6
 
 
@@ -36,7 +37,7 @@ class FilmRatings:
         Ids of users and of films.
     y_train, y_test : ndarray of float64 of shape (n_ratings,)
     titles : dict
-        Of films, by id; public.
+        Titles of films by id; public.
     """
 
     name: str
@@ -51,7 +52,7 @@ class FilmRatings:
 def load_movielens(size: str = "100k") -> FilmRatings:
     """Ratings of MovieLens (Harper and Konstan, 2015), or synthetic ones instead.
 
-    They are looked for in the folders ``movielens_100k`` and ``movielens_1m`` of
+    The files are looked for in the folders ``movielens_100k`` and ``movielens_1m`` of
     SKDP_DATA_HOME; nothing is downloaded.
 
     Parameters

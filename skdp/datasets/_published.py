@@ -12,16 +12,16 @@ DATA_HOME = "SKDP_DATA_HOME"
 
 
 def data_folder(name: str) -> Path | None:
-    """The folder of a data set in SKDP_DATA_HOME, None if it is not there."""
+    """The folder of a data set in SKDP_DATA_HOME, or None if it does not exist."""
     home = os.environ.get(DATA_HOME, "")
     folder = Path(home) / name
     return folder if home and folder.is_dir() else None
 
 
 def published(path: Path, sha256: str) -> bytes:
-    """What the file holds, unpacked if its name ends with .gz.
+    """The bytes of a file, unpacked if its name ends with .gz.
 
-    Raises `ValueError` if it is not what was published.
+    Raises `ValueError` if they are not the published bytes.
     """
     name = path.name.removesuffix(".gz")
     try:

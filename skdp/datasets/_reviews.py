@@ -19,8 +19,8 @@ _SHA256 = {
     WORDS: "6103247ffbadf77de12de27827a1d0f814764361b6be3711ed6830363673e36e",
 }
 
-# Of the table that stands in: documents to train on and to test, words, words that
-# matter, words in a document.
+# Synthetic table: training and test documents, words, words that matter, and words in a
+# document.
 _TRAIN, _TEST, _WORDS, _TELLING, _LENGTH = 20_000, 5_000, 5_000, 24, 60
 
 
@@ -32,11 +32,11 @@ class Reviews:
     ----------
     name, source : str
     X_train, X_test : CSR of float32 of shape (n, n_words)
-        Weights of the words (tf-idf) in rows of norm 1, each row by itself. The idf is
-        of texts that are in neither part.
+        Weights of the words (tf-idf) in rows of norm 1, each row by itself. The idf
+        comes from texts that are in neither part.
     y_train, y_test : ndarray of int of shape (n,)
     words : list of str
-        Of the columns; public.
+        Words of the columns; public.
     """
 
     name: str
@@ -101,7 +101,7 @@ def weighted(counts: csr_matrix, idf: np.ndarray) -> csr_matrix:
 
 
 def _synthetic() -> Reviews:
-    """Documents of words by Zipf's law, a few of which say good or bad."""
+    """Documents of words by Zipf's law, a few of which reveal the label."""
     rng = check_random_state(0)
     n = _TRAIN + _TEST
     frequency = 1 / np.arange(10, 10 + _WORDS)
@@ -112,7 +112,7 @@ def _synthetic() -> Reviews:
     X = csr_matrix((np.ones(rows.size, np.float32), (rows, drawn.ravel())), shape=shape)
     X.sum_duplicates()
     weights = np.zeros(_WORDS)
-    # Of either kind in turn, so that they are about as frequent.
+    # Good and bad words alternate, so that they are about equally frequent.
     telling = np.sort(rng.choice(200, _TELLING, replace=False))
     weights[telling] = np.where(np.arange(_TELLING) % 2, 2.5, -2.5)
     good = 1 / (1 + np.exp(-(X.minimum(1) @ weights)))

@@ -1,4 +1,4 @@
-"""Factorisation of rating matrices: HAMSI, its peers, and private factorisation."""
+"""Matrix factorisation of ratings, private and not."""
 
 from skdp.decomposition._estimator import DPMatrixFactorization
 from skdp.decomposition._ratings import pairs_from_sparse

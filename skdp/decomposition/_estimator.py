@@ -56,10 +56,9 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import UNITS, Relation, Unit
 from skdp.privacy.release._record import PrivacyRecord
 
-# ------------------------------------------------------------------------------------
-# What a fit is given, accepted or refused; nothing is spent and nothing released yet
-# Pairs and ratings are looked at once. What parameters leave open is decided by rule,
-# from public facts.
+# ------------------------------------------------------ Checked input and planned tasks
+# Nothing is spent and nothing is released yet. Pairs and ratings are looked at once.
+# Rules of public facts decide the parameters that the user left open.
 
 
 _MOST_COMPONENTS = 4096
@@ -67,9 +66,9 @@ _MOST_COMPONENTS = 4096
 
 @dataclass(frozen=True)
 class FactorizationTerms:
-    """What a fit promises, and of which ratings.
+    """The promise of a fit, and the ratings that it is about.
 
-    `bounds` are those of the ratings.
+    `bounds` are the bounds of the ratings.
     """
 
     unit: Unit
@@ -78,7 +77,7 @@ class FactorizationTerms:
 
     @property
     def protects_users(self) -> bool:
-        """Whether who rated what is private."""
+        """Whether it is private who rated what."""
         return self.unit == "user" and self.budget.is_finite
 
 
@@ -96,8 +95,8 @@ def accepted(
 ) -> CheckedRatings:
     """Pairs and ratings, looked at once.
 
-    Raises `ValueError` or `TypeError` if they cannot be factorised, or a public fact is
-    not declared.
+    Raises `ValueError` or `TypeError` if they cannot be factorised, or if a public fact
+    is not declared.
     """
     user_column, item_column = check_pairs(model, X, reset=True)
     values = check_targets(model, user_column, y)
@@ -165,7 +164,7 @@ def check_once(pattern: Pattern) -> None:
 def _clipped(
     values: np.ndarray, bounds: tuple[float, float], *, tell: bool
 ) -> np.ndarray:
-    """Ratings within bounds; how many were not is said if nothing is private."""
+    """Ratings clipped to bounds; without privacy a warning counts the clipped ones."""
     clipped = np.asarray(np.clip(values, *bounds))
     outside = int(np.count_nonzero(clipped != values)) if tell else 0
     if outside:
@@ -179,7 +178,7 @@ def _clipped(
 def open_task(
     model: DPMatrixFactorization, ratings: Ratings, terms: FactorizationTerms
 ) -> Task:
-    """What is to be minimised, without what solvers have rules for."""
+    """The task, without what solvers have rules for."""
     pattern = ratings.pattern
     return Task(
         n_users=pattern.n_users,
@@ -197,7 +196,7 @@ def open_task(
 def checked_max_ratings(
     model: DPMatrixFactorization, protects_users: bool
 ) -> int | None:
-    """`max_ratings`, which is for users that are protected only."""
+    """`max_ratings`, which is allowed only if users are protected."""
     if model.max_ratings is None:
         return None
     if not protects_users:
@@ -212,7 +211,7 @@ def checked_max_ratings(
 def planned(
     model: DPMatrixFactorization, named: NamedFactorizer, task: Task, budget: Budget
 ) -> tuple[ChosenFactorizer, Task]:
-    """All that was not given decided by the rules of the solver.
+    """The solver with all missing parameters decided by its rules.
 
     Raises `ValueError` or `TypeError` if a parameter is wrong, or the solver refuses
     the job.
@@ -243,24 +242,23 @@ def planned(
     return ChosenFactorizer(kind.planned(given, task), named.reason), task
 
 
-# ------------------------------------------- Matrix factorisation, private by default
+# ---------------------------------------------------------------- DPMatrixFactorization
 
 
 class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
     """Matrix factorisation of ratings, with differential privacy or without.
 
     Predicts ``mean + b_u + c_i + p_u q_i`` for a user u and an item i. Without privacy
-    (``epsilon=inf``) that minimises the mean over ratings of
-    ``((r - prediction)^2 + alpha (b_u^2 + c_i^2 + |p_u|^2 + |q_i|^2)) / 2`` by one of
-    several solvers, HAMSI [1]_ among them, which is **not** private by itself (or, by
-    default, an average over what the ratings leave open, by variational Bayes). With a
-    finite epsilon one of the private forms of a solver is used, which `privacy_` names.
-
-    X has two columns, the ids of users and of items, and y holds the ratings: one row
-    for each rating, so that rows can be split by scikit-learn's cross-validation and
-    searches; with ``privacy_unit="user"`` by `UserKFold` only, since how many rows
-    there are depends on the data. `pairs_from_sparse` makes both of a sparse matrix. An
-    id that `fit` has not seen falls back to the means.
+    (``epsilon=inf``) that minimises the mean over ratings of ``((r - prediction)^2 +
+    alpha (b_u^2 + c_i^2 + |p_u|^2 + |q_i|^2)) / 2`` by one of several solvers, HAMSI
+    [1]_ among them, which is **not** private by itself (or, by default, an average over
+    what the ratings leave open, by variational Bayes). With a finite epsilon one of the
+    private forms of a solver is used, which `privacy_` names. X has two columns, the
+    ids of users and of items, and y holds the ratings: one row for each rating, so that
+    rows can be split by scikit-learn's cross-validation and searches; with
+    ``privacy_unit="user"`` by `UserKFold` only, since how many rows there are depends
+    on the data. `pairs_from_sparse` makes both of a sparse matrix. An id that `fit` has
+    not seen falls back to the means.
 
     **Privacy.** (epsilon, delta)-differential privacy under one of two relations of
     ratings, neither of which is that of the other estimators. With
@@ -278,9 +276,9 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
         Here `privacy_unit` says which data sets are neighbours.
     delta : float in [1e-50, 1), default=1e-6
         %(delta)s
-        The number of ratings, or of users, stands for n_samples here.
+        Here n_samples is the number of ratings, or of users.
     privacy_unit : {"rating_value", "user"}, default="rating_value"
-        What neighbouring data sets differ in.
+        How neighbouring data sets differ.
     rating_bounds : pair of floats in [-1e100, 1e100] or None, default=None
         Lowest and highest rating, known without looking at the data. Ratings and
         predictions are clipped to them. Required for a finite epsilon.
@@ -314,7 +312,7 @@ None, default=None
     schedule : {"deterministic", "stochastic"} or None, default=None
         The order in which HAMSI visits subsets. None: ``"deterministic"``.
     n_subsets, n_corrections : int or None, default=None
-        Of HAMSI. None: the solver's rule.
+        Parameters of HAMSI. None: the solver's rule.
     n_jobs : int or None, default=None
         Threads. Results do not depend on it, except with ``partition="hogwild"``.
     %(random_state)s
@@ -678,7 +676,7 @@ None, default=None
         budget: Budget,
         n_jobs: int | None,
     ) -> tuple[FactorizeOutcome, PrivacyRecord]:
-        """Declare, calibrate, commit, read, and what is to be said of it."""
+        """Declare, calibrate, commit and read; the factorisation and its record."""
         n_units = len(given.ratings)
         if unit == "user" and self.n_users is not None:
             n_units = self.n_users
@@ -711,7 +709,7 @@ None, default=None
         n_units: int,
         notes: tuple[str, ...],
     ) -> PrivacyRecord:
-        """What is to be said of a factorisation."""
+        """The privacy record of a factorisation."""
         solver, mechanism, sensitivity, sigma = chosen.solver, "", math.inf, 0.0
         params: dict[str, Any] = {"n_components": task.n_components}
         sensitivity_unit = ""
@@ -745,7 +743,7 @@ None, default=None
         return check_target_bounds(self.rating_bounds, name="rating_bounds")
 
     def _solver_params(self) -> Mapping[str, Any] | None:
-        """`solver_params` with what has a parameter of its own."""
+        """`solver_params` with the parameters that the estimator has itself."""
         own = ("partition", "schedule", "n_subsets", "n_corrections")
         given = {name: getattr(self, name) for name in own}
         given = {name: value for name, value in given.items() if value is not None}
@@ -766,7 +764,7 @@ None, default=None
         outcome: FactorizeOutcome,
         bounds: tuple[float, float] | None,
     ) -> None:
-        """What a fit leaves behind; of users nothing that is not released."""
+        """Set fitted attributes; of users only what is released."""
         factors, users, rated = outcome.factors, given.users, task.pattern
         if task.pattern is None:
             users = Ids("users", np.empty(0, dtype=object))
@@ -808,7 +806,7 @@ None, default=None
 
 
 def _assumed_public(unit: Unit, task: Task) -> tuple[str, ...]:
-    """What the claim is made of: with the values, since these decide what it says."""
+    """What the claim takes as public, with the values, which decide what it says."""
     facts = ["names and types of the columns of X"]
     if unit == "rating_value":
         facts.append("who rated what: all pairs of ids, and their number")
@@ -826,6 +824,6 @@ def _assumed_public(unit: Unit, task: Task) -> tuple[str, ...]:
 
 
 def _mean_user(factors: Factors) -> Factors:
-    """Factors with one row of users, that of the mean user."""
+    """Factors with one row of users, the mean user's."""
     flat = np.concatenate([factors.users[0], factors.items.ravel()])
     return replace(factors, flat=flat, task=replace(factors.task, n_users=1))

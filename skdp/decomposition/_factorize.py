@@ -34,7 +34,7 @@ from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._door import Door
 from skdp.solvers._base import Progress
 
-# ----------------------------- factorize: ratings through the door: plan, commit, ask
+# --------------------------------------------------------- factorize: plan, commit, ask
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ def factorize(
 ) -> FactorizeOutcome:
     """Factorise; the event is on the ledger before the first rating is read.
 
-    Ratings are private, and a solver that is not private requires an infinite epsilon.
-    In a rehearsal nothing is read and everything is zero. `label` is what the books
-    call this fit.
+    Ratings are private, and a solver without privacy requires an infinite epsilon. In a
+    rehearsal nothing is read and everything is zero. `label` is the name of this fit in
+    the ledger.
 
     Raises
     ------
@@ -77,9 +77,9 @@ def factorize(
     event, multiplier = answers.event, answers.noise_multiplier
     if answers.is_rehearsed:
         return FactorizeOutcome(Factors.zeros(task), event, multiplier, 0)
-    # Not NumPy's own generator: its state would tell of other trials of a search.
+    # Not NumPy's generator: its state would reveal other trials of a search.
     rng = check_random_state(int(door.draws.integers(2**32, 1)[0]))
-    # From here on no warning may depend on the data, so NumPy is kept from giving any.
+    # From here on a warning could depend on the data, so NumPy gives none.
     with np.errstate(all="ignore"):
         progress = Progress(label, verbose)
         if isinstance(solver, PrivateFactorizer):
@@ -98,7 +98,7 @@ def _last_iterate(
     threads: Threads,
     progress: Progress,
 ) -> tuple[Factors, int]:
-    """The factors after the last pass, or after the last before an interrupt."""
+    """The factors after the last pass that was completed before an interrupt."""
     iterates = solver.iterates(ratings, task, rng, threads)
     # The start counts as an iterate: an interrupt always leaves a model.
     factors, n_passes = next(iterates), 0  # the first one is the start
@@ -134,18 +134,20 @@ def training_rmse(factors: Factors, ratings: Ratings) -> float:
     return math.sqrt(float(np.mean(np.square(error, dtype=np.float64))))
 
 
-# ---------------------------- What users may name as solver= of DPMatrixFactorization
-# One key in all places: `FACTORIZERS` in ``skdp/decomposition/_plain.py``, its test in
-# ``tests/decomposition``, its page ``docs/factorizers/<key>.md`` (a private form has a
-# proof besides), and its benchmark configuration.
+# ------------------------------------------------------------------ Registry of solvers
+# A key has the same name everywhere: in `FACTORIZERS` of
+# ``skdp/decomposition/_plain.py``, its test in ``tests/decomposition``, its page
+# ``docs/factorizers/<key>.md`` (a private form also has a proof), and its benchmark
+# configuration.
 
 
-# The forms in which a key is private, by what they protect.
+# The private forms of a key, by what they protect.
 PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
     ("als", "rating_value"): ValueALS,
     ("als", "user"): UserALS,
 }
-# What solver="auto" is, with its reason: the race of docs/matrix_factorization.md.
+# The solver of solver="auto", with its reason: the race of
+# docs/matrix_factorization.md.
 _AUTO = "vb", "the smallest held-out error for the time (docs/matrix_factorization.md)"
 _AUTO_WITH_ALPHA = "sgd", "the smallest held-out error for the time, for a given alpha"
 _PRIVATE_AUTO = "als", "the most accurate of the private forms"
@@ -153,7 +155,7 @@ _PRIVATE_AUTO = "als", "the most accurate of the private forms"
 
 @dataclass(frozen=True)
 class NamedFactorizer:
-    """A solver as it was asked for: its kind, what was given, and why it is used."""
+    """A named solver: its kind, the given parameters, and why it is used."""
 
     kind: type[Factorizer] | type[PrivateFactorizer]
     given: Given
@@ -176,7 +178,7 @@ def named_factorizer(
     *,
     has_alpha: bool,
 ) -> NamedFactorizer:
-    """What ``solver=key, solver_params=params`` names.
+    """The solver that ``solver=key, solver_params=params`` names.
 
     `has_alpha` says whether the user gave a penalty.
 
@@ -209,11 +211,11 @@ def named_factorizer(
     return NamedFactorizer(private, given_params(private, key, params), reason)
 
 
-# ----------------- Noise against signal of a private factorisation, from public facts
+# ----------------------------------------------------------------- Noise against signal
 
 
-# Deviation of biases in units of the width of the rating bounds, and the ratios up to
-# which noise is little and from which on it leaves a constant model
+# Deviation of biases, in units of the width of the rating bounds; the ratio below which
+# noise is small, and the ratio above which it leaves a constant model
 # (benchmarks/dominating_noise.py).
 _BIAS, _LITTLE_TO, _CONSTANT_FROM = 0.11, 0.02, 1.5
 
@@ -251,9 +253,9 @@ def forecast_of(
 
 
 def planned_task(task: Task, n_ratings: int) -> Task:
-    """The task with a pattern of so many pairs, of which nothing but the number counts.
+    """The task with a pattern of this many pairs, whose number alone has a meaning.
 
-    Where the pattern is private the number tells how many ratings a user has.
+    If the pattern is private, the number decides how many ratings a user has.
     """
     if task.unit == "user":
         each = max(1, n_ratings // task.n_users)

@@ -24,18 +24,17 @@ from skdp.decomposition._ratings import (
     Threads,
 )
 
-# ------------------------------------------------------------------------------------
-# The two halves of a factorisation: ridge regressions given the other half
+# ---------------------------------------- Sides: ridge regressions given the other half
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Rows of users or of items as unknowns, those of the other side as the design.
+    """Rows of users or of items as unknowns; the rows of the other side are the design.
 
-    `order` is by this side's ids and `values` are the ratings in this order, less the
-    mean. `rows` and `others` are views of the same `Factors`, `free` the columns that
-    are unknowns here, and `fixed` those that are the other side's: with biases its own,
-    last of all.
+    `order` is by this side's ids, and `values` are the ratings in this order, less the
+    mean. `rows` and `others` are views of the same `Factors`. `free` are the columns
+    that are unknowns here, this side's bias last, and `fixed` is the column of the
+    other side's bias. Without biases there is neither.
     """
 
     order: Order
@@ -46,13 +45,13 @@ class Side:
     fixed: list[int]
 
     def design(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What the unknowns are multiplied by, and what is added to the product."""
+        """The factor of the unknowns, and the summand that is added to the product."""
         design = np.ascontiguousarray(self.others[:, self.free])
         return design, self.others[:, self.fixed].sum(axis=1)
 
 
 def centred(ratings: Ratings, task: Task) -> Factors:
-    """No factors yet, and the mean of the ratings where the task has biases."""
+    """Zero factors, and the mean of the ratings if the task has biases."""
     mean = 0.0
     if task.biases and len(ratings):
         mean = float(ratings.values.mean(dtype=np.float64))
@@ -78,30 +77,30 @@ def spread(ratings: Ratings) -> float:
     return value if value > 0 else 1.0
 
 
-# --------------- Variational Bayes: least squares that know how uncertain each row is
-# Ratings are Gaussian around the prediction of a `Task`, rows are Gaussian, users' and
-# items' rows are independent in the posterior ([1]_). A sweep is one of alternating
-# least squares with, in place of products of rows, their expectations: a row that few
-# ratings determine counts for less, which is what keeps many factors from overfitting.
-# Nothing is left to choose: the covariance of rows and the variance of ratings are
-# those that maximise the bound on the evidence, sweep by sweep (empirical Bayes).
+# -------------------------------------------------------------------- Variational Bayes
+# Ratings are Gaussian around the prediction of a `Task`, rows are Gaussian, and the
+# rows of users and of items are independent in the posterior ([1]_). A sweep is a sweep
+# of alternating least squares with expectations in place of products of rows: a row
+# that few ratings determine counts for less, so that many factors do not overfit. The
+# covariance of rows and the variance of ratings maximise the bound on the evidence in
+# every sweep (empirical Bayes), so that nothing is left to choose.
 #
-# The prior mean of a row depends on who rated what: a linear regression of rows on the
-# pattern, as side information in [2]_; of users, that is what [3]_ calls implicit
+# The prior mean of a row depends on who rated what: it is a linear regression of rows
+# on the pattern, as side information in [2]_; for users [3]_ calls this implicit
 # feedback.
 
 
 _MAX_STEPS = 10**6
 _BLOCK = 256  # rows that are one piece of work for a thread
-# Mean square of an item's row at the start, and the variance of each number of a row
-# that is supposed in the first sweep, in units of the ratings' deviation.
+# Mean square of an item's row at the start, and the variance of each of its numbers
+# that the first sweep assumes, in units of the ratings' deviation.
 _VB_START, _VARIANCE = 0.3, 0.2
-# Pattern's entries are divided by the number of ratings to this power.
+# The pattern's entries are divided by the number of ratings to this power.
 _POWER = 0.3
-# Steps of conjugate gradients for the regression on the pattern, each sweep's from the
-# solution of the last one.
+# Steps of conjugate gradients for the regression on the pattern; each sweep starts at
+# the last solution.
 _INNER_STEPS = 2
-# Of the ratings' variance: least that is left to noise, so that a perfect fit of a few
+# Least share of the ratings' variance that is noise, so that a perfect fit of a few
 # ratings divides nothing by zero.
 _LEAST_NOISE = 1e-6
 
@@ -167,9 +166,9 @@ def _exported(
 ) -> Factors:
     """Posterior means in units of the ratings.
 
-    With biases the mean row of users becomes zero, and that of items: what a mean row
-    adds to the predictions is a bias of the other side and a part of the mean. So an id
-    without ratings is the mean one, and has zeros.
+    With biases the mean row of users becomes zero, and so does the mean row of items: a
+    mean row's effect on predictions moves to the biases of the other side and to the
+    mean. So an id without ratings has the mean row, which is zero.
     """
     k, root = factors.task.n_components, scale**0.5
     if not factors.task.biases:
@@ -207,7 +206,7 @@ class _PosteriorSide:
         self._low = np.tril_indices(n)
         self.means = np.zeros((n_ids, _padded(n, 8)), dtype)
         self._moments = np.zeros((n_ids, _padded(len(self._low[0]), 32)), dtype)
-        # Unknowns of a row, among its numbers.
+        # Columns of a row that are unknowns.
         self._free = np.array([*range(k), k + 1] if task.biases else [*range(k)])
         self.rated = order.counts > 0
         d = len(self._free)
@@ -228,7 +227,7 @@ class _PosteriorSide:
         self._moments[:, : products.shape[1]] = products
 
     def update(self, other: _PosteriorSide, noise: float, threads: Threads) -> float:
-        """Posterior given the other side's, then the prior; the variance of ratings."""
+        """Update posterior and prior; the variance of ratings given the rows."""
         from skdp.decomposition._plain_kernel import solve_posterior_rows as solve_rows
 
         order, n_ids = self._order, len(self.means)
@@ -261,7 +260,7 @@ class _PosteriorSide:
         cross = centres[rated].T @ rows[rated].astype(np.float64)
         square = centres[rated].T @ centres[rated]
         covariance = (total - cross - cross.T + square) / n_rated
-        # Not below the rounding of the moments: their differences need not be positive.
+        # Not below the rounding of the moments, whose differences may be negative.
         values, vectors = np.linalg.eigh(covariance)
         least = max(self._damping * float(values.max()), _LEAST_NOISE**2)
         self._covariance = (vectors * np.maximum(values, least)) @ vectors.T
@@ -351,15 +350,14 @@ def _sums(order: Order, table: NDArray[Any], threads: Threads) -> NDArray[Any]:
     return totals
 
 
-# ------------------------------------------------------------------------------------
-# Alternating least squares: all rows of users, then all rows of items, exactly
-# With the items' rows fixed, the objective of a `Task` falls apart into one ridge
-# regression for each user, whose unknowns are his factors and his bias; and the other
-# way round. A sweep solves all of them, so that the objective never rises, and no step
-# size is to be chosen.
+# ------------------------------------------------------------ Alternating least squares
+# With the rows of items fixed, the objective of a `Task` is a sum of one ridge
+# regression for each user, whose unknowns are the user's factors and bias; and the
+# other way round. A sweep solves all of them, so that the objective never rises and
+# there is no step size to choose.
 
 
-# Mean square of the start's factors of items, in units of the ratings' deviation:
+# Mean square of the items' factors at the start, in units of the ratings' deviation:
 # small, so that biases are fitted first.
 _ALS_START = 0.01
 
@@ -410,7 +408,7 @@ def _solve(side: Side, alpha: float, threads: Threads) -> None:
         return
     design, constants = side.design()
     rows = np.ascontiguousarray(side.rows[:, side.free])
-    # Above the rounding of a system's sums, which would grow where alpha is 0.
+    # Above the rounding of a system's sums, which would grow if alpha were 0.
     order, damping = side.order, 4 * len(side.free) * float(np.finfo(rows.dtype).eps)
     data = order.starts, order.others, side.values, design, constants
     threads.each(
@@ -423,18 +421,18 @@ def _solve(side: Side, alpha: float, threads: Threads) -> None:
     side.rows[:, side.free] = rows
 
 
-# ------------------------------------------------------------------------------------
-# Stochastic gradient descent: one rating at a time, in blocks that do not touch
-# Users and items are cut into `n_blocks` intervals with about as many ratings each.
-# Blocks of ratings that share neither users nor items are a *stratum* and may be
-# visited at the same time, with the same result as in turn ([1]_, [2]_). Every row has
-# a step size of its own, that falls with the gradients it has seen ([3]_); all of them
-# fall linearly to zero over the passes, which averages the noise of the last ones away.
+# ---------------------------------------------------------- Stochastic gradient descent
+# Users and items are cut into `n_blocks` intervals with about equally many ratings.
+# Blocks of ratings that share neither users nor items are a *stratum*. They may be
+# visited at the same time, with the same result as one after another ([1]_, [2]_).
+# Every row has a step size that falls with the gradients it has seen ([3]_). All step
+# sizes also fall linearly to zero over the passes, which averages the noise of the last
+# passes away.
 
 
 _MAX_BLOCKS = 1000
 _REGISTER = 8
-# Mean square of the start's products p q, in units of the ratings' variance.
+# Mean square of the products p q at the start, in units of the ratings' variance.
 _SGD_START = 1e-4
 
 
@@ -447,9 +445,9 @@ class SGD(Factorizer):
     n_steps : int, default=20
         Passes over the ratings.
     step_size : float, default=0.1
-        Of the first pass, in units of the ratings' standard deviation.
+        Step size of the first pass, in units of the ratings' standard deviation.
     n_blocks : int, default=8
-        Intervals of users and of items; at most so many threads have work.
+        Number of intervals of users and of items, and so of threads that have work.
 
     References
     ----------
@@ -485,7 +483,7 @@ class SGD(Factorizer):
 
 
 class _RatingDescent:
-    """Ratings in units of their standard deviation, and what the passes change."""
+    """Ratings in units of their standard deviation, and the rows that passes change."""
 
     def __init__(self, plan: SGD, ratings: Ratings, task: Task, rng: Draws) -> None:
         from skdp.decomposition._plain_kernel import pass_of
@@ -571,7 +569,7 @@ class _Blocks:
         np.cumsum(np.bincount(blocks, minlength=n_blocks**2), out=self._starts[1:])
 
     def span(self, row: int, column: int) -> tuple[int, int]:
-        """First place of a block's ratings, and the place after the last."""
+        """Positions of a block's first rating, and of the rating after its last."""
         block = row * self._n_blocks + column
         return int(self._starts[block]), int(self._starts[block + 1])
 
@@ -586,7 +584,7 @@ def _interval_of(
     return np.minimum(intervals, n_blocks - 1)[ids]
 
 
-# --------------------------- Factorisers without privacy, by the keys that users name
+# ---------------------------------------------- Registry of factorisers without privacy
 
 
 FACTORIZERS: Registry[type[Factorizer]] = Registry(

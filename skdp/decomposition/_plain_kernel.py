@@ -10,8 +10,7 @@ import numpy as np
 
 from skdp._compiled import compiled
 
-# ------------------------------------------------------------------------------------
-# Compiled sweep of alternating least squares; importing this imports numba
+# --------------------------------------------------- Sweep of alternating least squares
 
 
 _CHUNK = 256  # ratings whose partners are gathered at a time
@@ -100,8 +99,8 @@ def solve_ridge_rows(
 ):
     """Minimise the objective over each of the rows from `first` to `last`.
 
-    What is solved for is the change of a row, so that rounding is a share of the
-    change, and a system without a unique solution leaves the rest as it was.
+    The unknown is the change of a row, so that rounding is a fraction of the change,
+    and a system without a unique solution leaves undetermined directions as they were.
 
     `starts` and `others` are those of the side's `Order`, `targets` the ratings less
     the mean, in that order. The unknowns of a row are multiplied by `partners`, of
@@ -147,10 +146,10 @@ def solve_ridge_rows(
                     x[a] += vector[a]
 
 
-# ------------------ Compiled sweep of variational Bayes; importing this imports numba
-# A row's numbers are ordered (factors, 1, bias) with biases, so that the numbers that
-# multiply the other side's unknowns come first. Second moments of a row, symmetric, are
-# kept row by row of their lower triangle.
+# ----------------------------------------------------------- Sweep of variational Bayes
+# With biases the numbers of a row are (factors, 1, bias), so that the numbers that
+# multiply the other side's unknowns come first. The second moments of a row are
+# symmetric; their lower triangle is stored row by row.
 
 
 @compiled
@@ -171,7 +170,7 @@ def add_rows(total, table, indices):
 
 @compiled
 def sum_rows(first, last, starts, others, table, totals):
-    """For each id from `first` to `last`, the sum of the rows of those it is with."""
+    """For each id from `first` to `last`, the sum of its partners' rows."""
     for row in range(first, last):
         totals[row] = 0
         add_rows(totals[row], table, others[starts[row] : starts[row + 1]])
@@ -276,8 +275,7 @@ def solve_posterior_rows(
                 own[row, bottom + a] = matrix[k, a] + vector[k] * vector[a]
 
 
-# ------------------------------------------------------------------------------------
-# Compiled pass of stochastic gradient descent; importing this imports numba
+# -------------------------------------------------- Pass of stochastic gradient descent
 
 
 @cache

@@ -29,10 +29,9 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Plan
 from skdp.solvers._base import Progress
 
-# ------------------------------------------------------------------------------------
-# Ratings as integer codes: who rated what (Pattern), and the values (Ratings)
+# ---------------------------------------- Pattern and Ratings: codes of ids, and values
 # They are apart because with ``privacy_unit="rating_value"`` the pattern is public and
-# the values are not.
+# the values are private.
 
 
 IntArray = NDArray[np.int32]
@@ -40,10 +39,10 @@ IntArray = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Order:
-    """The pairs sorted by one of their ids, the others' order within kept.
+    """The pairs sorted by one of their ids; the sort is stable.
 
-    Id j has the places ``starts[j]`` to ``starts[j + 1]`` of `pairs`, int32 positions
-    of the pairs, and of `others`, the int32 other id of each of these pairs. `starts`
+    Id j has the entries ``starts[j]`` to ``starts[j + 1]`` of `pairs`, the int32
+    positions of its pairs, and of `others`, the int32 other id of each pair. `starts`
     are int64, one more than there are ids.
     """
 
@@ -106,7 +105,8 @@ def _order(ids: IntArray, others: IntArray, n_ids: int) -> Order:
     return Order(starts, pairs, np.ascontiguousarray(others[pairs]))
 
 
-# ---------------- Ids of users and items: any hashable values, and the codes they get
+# --------------------------------------------------------------- Ids of users and items
+# An id is any hashable value.
 
 
 _WIDTH = (
@@ -131,7 +131,7 @@ _NO_TEXT = (
 class Ids:
     """The known ids of one kind, in the order of their codes.
 
-    Each of `values`, of shape (n_ids,), is there once.
+    `values`, of shape (n_ids,), are distinct.
     """
 
     kind: str
@@ -147,7 +147,7 @@ class Ids:
         known id has.
         """
         column = _as_column(column, self.kind)
-        # Every row is judged by itself: private scores rely on it.
+        # Every row is judged alone, because private scores rely on it.
         strange = _kinds(column) - _kinds(self.values)
         if len(self.values) and strange:
             asked = "texts" if True in strange else "numbers"
@@ -161,10 +161,10 @@ class Ids:
         return np.asarray(found, dtype=np.int32)
 
     def texts(self) -> list[str]:
-        """A text of each id, the same for 5 and 5.0 and whatever array they are in.
+        """A text of each id; 5 and 5.0 have the same text, in any array.
 
-        Raises `TypeError` or `ValueError` if an id has no text but its place in memory,
-        which others may decide.
+        Raises `TypeError` or `ValueError` if an id's only text is its address in
+        memory, which other data may decide.
         """
         found: list[str] = without_data(
             lambda: [_text(value) for value in _objects_of(self.values)],
@@ -176,10 +176,10 @@ class Ids:
 def found_ids(column: Any, kind: str) -> tuple[Ids, IntArray]:
     """The ids in a column, sorted if they can be, and the codes of the column.
 
-    Whether two rows have one id follows from these two ids, whoever else is there.
+    Whether two rows have the same id follows from these two ids alone.
     """
     column = _as_column(column, kind)
-    # Some kinds of ids warn when compared, which would tell that somebody has one.
+    # Some kinds of ids warn when compared, which would reveal that somebody has one.
     with no_warnings():
         values, codes = without_data(lambda: _distinct(column), _BAD_IDS.format(kind))
     return Ids(kind, values), codes.astype(np.int32)
@@ -218,7 +218,8 @@ def split_pairs(X: Any) -> tuple[Any, Any]:
             "ratings. Use X, y = pairs_from_sparse(R)."
         )
     if not hasattr(X, "iloc"):
-        # As objects: an array of a text and a number would be one of two texts.
+        # As objects: NumPy would make a text of the number in a pair of a text and a
+        # number.
         X = X if hasattr(X, "shape") else without_data(lambda: _objects(X), _WIDTH)
         X = np.asarray(X)
         if X.dtype.kind == "c":
@@ -243,10 +244,10 @@ def _objects(rows: Any) -> NDArray[Any]:
 
 
 def _as_column(column: Any, kind: str) -> NDArray[Any]:
-    """Ids as an array, objects that are all integers as an array of integers.
+    """Ids as an array; objects that are all integers become an array of integers.
 
-    What else pandas would infer of all rows together is left: one float among large
-    integers would make floats of them, and different ids the same.
+    No other type that pandas infers of all rows is used: one float among large integers
+    would turn them into floats, and make different ids equal.
     """
 
     def convert() -> NDArray[Any]:
@@ -271,11 +272,11 @@ def _as_column(column: Any, kind: str) -> NDArray[Any]:
 
 
 def _distinct(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Each id once, in order, and the place of each row's id among them."""
+    """Each id once, in order, and the position of each row's id among them."""
     if column.dtype.kind != "O":
         codes, values = pd.factorize(column, sort=True)
         return np.asarray(values), codes
-    # pandas tells objects apart by what it infers of all of them together.
+    # Whether pandas tells objects apart follows from all of them together.
     first: dict[Any, int] = {}
     found = [first.setdefault(value, len(first)) for value in column]
     values, codes = _object_array(first), np.array(found, dtype=np.int64)
@@ -288,9 +289,9 @@ def _distinct(column: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def _plain(value: Any) -> Any:
-    """An id without NumPy's type: some of these equal what does not equal each other.
+    """An id without NumPy's type, since some NumPy values compare equal by mistake.
 
-    A duration of 5 is one of 5 seconds and one of 5 days.
+    A duration of 5 equals both 5 seconds and 5 days.
     """
     if isinstance(value, np.datetime64):
         return pd.Timestamp(value)
@@ -300,7 +301,7 @@ def _plain(value: Any) -> Any:
 
 
 def _may_be_rounded(values: NDArray[Any]) -> bool:
-    """Whether there is a float that is what several integers would be rounded to."""
+    """Whether there is a float to which several integers would be rounded."""
     if values.dtype.kind in "fc":
         limit = 2.0 ** (np.finfo(values.dtype).nmant + 1)
         return bool((np.abs(values) >= limit).any())
@@ -324,12 +325,12 @@ def _text(value: Any) -> str:
 
 
 def _places(known: NDArray[Any], column: NDArray[Any]) -> list[int] | NDArray[Any]:
-    """Where each id of the column is among the known ones, -1 if it is not."""
-    # As doubles two integers might be one, and True is 1 among objects only.
+    """Position of each id of the column among the known ids, -1 if unknown."""
+    # As doubles two integers could be equal, and True equals 1 only among objects.
     kinds = {known.dtype.kind, column.dtype.kind}
     if kinds == {"i", "u"} or (len(kinds) == 1 and "O" not in kinds):
         return np.asarray(_index(known).get_indexer(_index(column)))
-    # pandas compares by what it infers of all objects of a column together.
+    # A comparison by pandas follows from all objects of a column together.
     places = {value: place for place, value in enumerate(_objects_of(known))}
     return [places.get(value, -1) for value in _objects_of(column)]
 
@@ -349,20 +350,20 @@ def _object_array(values: Iterable[Any]) -> NDArray[Any]:
 
 
 def _index(values: Any) -> pd.Index:
-    """Without a common dtype for objects and texts, and tuples as they are."""
+    """An index without a common dtype for objects and texts; tuples stay whole."""
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     dtype = object if kind in ("O", "U", "S") else None
     return pd.Index(values, dtype=dtype, tupleize_cols=False)
 
 
 def _kinds(values: NDArray[Any]) -> set[bool]:
-    """Whether ids are texts: both, if some are and some are not."""
+    """Whether ids are texts: both answers, if some are texts and some are not."""
     if values.dtype.kind in "biufmM":
         return {False} if len(values) else set()
     return {isinstance(value, str) for value in values.tolist()}
 
 
-# ----------------------- Matrices of ratings as pairs of ids, one row for each rating
+# ------------------------------------------------- pairs_from_sparse: matrices as pairs
 
 
 def pairs_from_sparse(R: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -371,8 +372,8 @@ def pairs_from_sparse(R: Any) -> tuple[np.ndarray, np.ndarray]:
     Parameters
     ----------
     R : sparse matrix or array of shape (n_users, n_items)
-        Users in rows, items in columns. An entry that is stored is a rating, also if it
-        is 0; one that is not stored is none.
+        Users in rows, items in columns. A stored entry is a rating, even if it is 0; an
+        entry that is not stored is no rating.
 
     Returns
     -------
@@ -384,7 +385,7 @@ def pairs_from_sparse(R: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     TypeError
-        If R is not sparse: of a dense array nobody knows which entries are ratings.
+        If R is not sparse: a dense array does not say which entries are ratings.
 
     Examples
     --------
@@ -405,15 +406,15 @@ def pairs_from_sparse(R: Any) -> tuple[np.ndarray, np.ndarray]:
     return X, np.asarray(entries.data)
 
 
-# --------------------------------------- RatingSource: ratings as the door holds them
+# ------------------------------------------------ RatingSource: ratings behind the door
 
 
 @dataclass(frozen=True, eq=False)
 class RatingSource:
-    """Ratings, and the public facts that answers need of them.
+    """Ratings, and the public facts that answers need.
 
-    `ratings` are private; `n_samples`, the units of privacy, ratings or users, is
-    public.
+    `ratings` are private. `n_samples`, the number of ratings or users (the units of
+    privacy), is public.
     """
 
     ratings: Ratings
@@ -425,13 +426,13 @@ class RatingSource:
         return self.n_samples
 
 
-# ---------------- At most m ratings of each user, by a rule that looks at nobody else
-# A user's items get pseudorandom keys and those with the smallest are kept. The keys
-# depend on a public seed, on the item and on the set of his own items, neither on his
-# code, which shifts when another user appears or disappears, nor on the values. So a
-# change of one user's ratings changes what is kept of him only. Mixing in his own items
-# spares the catalogue: one order for all users would never keep some of the items of
-# those who rated much.
+# --------------------------------------------- Limited numbers of ratings for each user
+# A user's items get pseudorandom keys, and the items with the smallest keys are kept.
+# The keys depend on a public seed, on the item and on the set of the user's items. They
+# do not depend on the user's code, which shifts when another user appears or
+# disappears, nor on the values. So a change of one user's ratings changes only what is
+# kept of this user. The set of items is in the keys for the sake of the catalogue: one
+# order for all users would never keep some items of users who rated much.
 
 
 _KeyArray = NDArray[np.uint64]
@@ -440,8 +441,8 @@ _KeyArray = NDArray[np.uint64]
 def kept_ratings(ratings: Ratings, max_ratings: int | None, seed: int) -> Ratings:
     """The ratings that are used, user by user, each user's in the order of items.
 
-    At most `max_ratings` of a user, whose pairs are each there once; None: all. `seed`
-    is that of the keys; no privacy rests on it.
+    At most `max_ratings` of each user's distinct pairs; None: all. `seed` is the seed
+    of the keys; no privacy rests on it.
     """
     order = ratings.pattern.by_user
     starts, pairs, items = order.starts, order.pairs, order.others
@@ -477,8 +478,7 @@ def _mixed(values: _KeyArray) -> _KeyArray:
     return z ^ (z >> np.uint64(31))
 
 
-# ------------------------------------------------------------------------------------
-# Task: what is to be minimised, and the public facts of a factorisation
+# -------------------------------------------- Task: the public facts of a factorisation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -490,9 +490,9 @@ class Task:
     ``((r - mean - b_u - c_i - p_u q_i)^2
     + alpha (b_u^2 + c_i^2 + |p_u|^2 + |q_i|^2)) / 2``
 
-    in which a user's penalty grows with the number of his ratings, as in [1]_, so that
-    it is a sum of one function for each rating. The mean of all ratings is subtracted
-    first with biases, and is 0 without.
+    in which a user's penalty grows with the number of the user's ratings, as in [1]_,
+    so that the objective is a sum of one function for each rating. With biases the mean
+    of all ratings is subtracted first; without biases it is 0.
 
     Parameters
     ----------
@@ -529,12 +529,12 @@ class Task:
 
     @property
     def n_units(self) -> int:
-        """How many ratings or, where who rated what is private, users: public."""
+        """Number of ratings, or of users if the pattern is private; public."""
         return self.n_users if self.pattern is None else len(self.pattern)
 
     @property
     def declared_bounds(self) -> tuple[float, float]:
-        """`rating_bounds` of a private task, which has to have them."""
+        """`rating_bounds` of a private task, which must have them."""
         if self.rating_bounds is None:
             raise ValueError("This task declares no rating_bounds. Set them.")
         return self.rating_bounds
@@ -547,12 +547,11 @@ class Task:
         return self.pattern
 
 
-# ------------------------------------------------------------------------------------
-# Factors: a factorisation, biases among its columns, in one flat vector
+# ----------------------------------------------------- Factors: rows of users and items
 
 
-# Rows are padded with zeros to a multiple of this many numbers: a register of single
-# precision or two of double, which is what the compiled loops take at a time.
+# Rows are padded with zeros to a multiple of this many numbers, which the compiled
+# loops take at a time: a register of single precision, or two of double.
 _ROW = 8
 # Pairs whose rows are copied at a time.
 _TOGETHER = 1 << 14
@@ -566,9 +565,9 @@ class Factors:
     of items) and column k + 1 the item's (1 in rows of users), so that one product of
     rows is everything but the mean. The other columns are zeros.
 
-    `flat` has the rows of all users, then of all items, each of the same width: the
-    unknowns of the solvers, among constants. `mean` is that of the ratings, or what a
-    solver puts in its place; 0.0 without biases.
+    `flat` has the rows of all users, then of all items, all of the same width: the
+    solvers' unknowns, with constants between them. `mean` is the mean of the ratings,
+    or a solver's replacement for it; 0.0 without biases.
     """
 
     flat: NDArray[Any]
@@ -577,7 +576,7 @@ class Factors:
 
     @classmethod
     def zeros(cls, task: Task, mean: float = 0.0, dtype: Any = np.float64) -> Self:
-        """No biases and no factors: predicts the mean."""
+        """Factors without biases, which predict the mean."""
         size = (task.n_users + task.n_items) * width(task)
         factors = cls(np.zeros(size, dtype), mean, task)
         if task.biases:
@@ -600,7 +599,7 @@ class Factors:
     def predictions(self, users: IntArray, items: IntArray) -> NDArray[Any]:
         """Predicted ratings of pairs of codes, of shape (n_pairs,).
 
-        Code -1 is an id that is not known: no factors, no bias.
+        Code -1 is an unknown id: no factors, no bias.
         """
         predicted = np.empty(len(users), dtype=self.flat.dtype)
         of_users = _with_nobody(self.users, self.task, self.task.n_components + 1)
@@ -614,12 +613,12 @@ class Factors:
         return predicted
 
     def copy(self) -> Self:
-        """Factors with numbers of their own."""
+        """A copy whose numbers are not shared."""
         return replace(self, flat=self.flat.copy())
 
 
 def _with_nobody(rows: NDArray[Any], task: Task, constant: int) -> NDArray[Any]:
-    """The rows and, at the end, where -1 points to, that of an id nobody knows."""
+    """The rows and, at the end, where -1 points to, the row of an unknown id."""
     nobody = np.zeros((1, rows.shape[1]), dtype=rows.dtype)
     if task.biases:
         nobody[0, constant] = 1
@@ -631,15 +630,15 @@ def width(task: Task) -> int:
     return -(-max(1, task.n_components + 2 * task.biases) // _ROW) * _ROW
 
 
-# ------------------------------------------------------------------------------------
-# Threads: disjoint blocks at the same time, with the same result as in turn
+# ------------------------------------------------------------------------------ Threads
+# Disjoint blocks run at the same time, with the same result as one after another.
 
 
 class Threads:
     """A pool for compiled loops that release the interpreter's lock.
 
-    Not numba's own parallel loops: their default layer on some machines must not be
-    entered by two fits at once.
+    It is not numba's parallel loops: on some machines two fits must not enter their
+    default layer at once.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -678,10 +677,10 @@ def _resolved(n_jobs: int | None) -> int:
     return max(1, processors + 1 + n_jobs if n_jobs < 0 else n_jobs)
 
 
-# ----------------------- The contract between an estimator and what factorises for it
+# ------------------------------------------------------------- Protocols of factorisers
 
 
-# A generator of scikit-learn's kind, for draws on which no privacy rests.
+# A generator like scikit-learn's, for draws on which no privacy rests.
 Draws = Any
 
 
@@ -690,7 +689,8 @@ class Factorizer(Configured, ABC):
     """Minimises the objective of a `Task`, without privacy."""
 
     uses_alpha: ClassVar[bool] = True
-    # For n_components=None, and of `default_alpha`: all but one minimise one objective.
+    # Value of n_components=None, and factor of `default_alpha`. All solvers but one
+    # minimise the same objective.
     components: ClassVar[int] = 48
     penalty: ClassVar[float] = 0.62
 
@@ -710,8 +710,8 @@ class Factorizer(Configured, ABC):
     def default_alpha(cls, task: Task) -> float:
         """`penalty` over the root of the mean number of ratings of an id.
 
-        The error that a rating's penalty has to balance is that of a row's estimate,
-        which falls with the row's number of ratings.
+        The penalty has to balance the error of a row's estimate, which falls with the
+        row's number of ratings.
         """
         n_ids = task.n_users + task.n_items
         n_ratings = len(task.pattern) if task.pattern is not None else 0
@@ -728,15 +728,15 @@ class Factorizer(Configured, ABC):
     ) -> Iterator[Factors]:
         """The start, then the factors after each pass; `n_steps` of them at most.
 
-        What is yielded may be changed in place by the next pass. Never NaN or infinite
-        for finite ratings: a start or a step that would be is made smaller.
+        The next pass may change the yielded factors in place. For finite ratings they
+        are never NaN or infinite: a start or a step that would be is made smaller.
 
         Parameters
         ----------
         ratings : Ratings
         task : Task
         rng : Draws
-            For starts and orders, which no privacy rests on.
+            For starts and orders, on which no privacy rests.
         threads : Threads
         """
 
@@ -746,7 +746,7 @@ class PrivateFactorizer(Configured, ABC):
     """Factorises privately: plans what it asks, then walks over the answers."""
 
     unit: ClassVar[Unit]
-    # Of `sensitivity`, for the record.
+    # Unit of `sensitivity`, for the record.
     sensitivity_unit: ClassVar[str]
 
     @classmethod
@@ -784,7 +784,7 @@ class PrivateFactorizer(Configured, ABC):
     @classmethod
     @abstractmethod
     def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
-        """The rule for ``n_components=None``; that of `task` means nothing yet."""
+        """The rule for ``n_components=None``; the task's number has no meaning yet."""
 
     @property
     def mechanism(self) -> str:
@@ -801,7 +801,7 @@ class PrivateFactorizer(Configured, ABC):
 
     @abstractmethod
     def bias_noise(self, task: Task, budget: Budget) -> float:
-        """Deviation of the noise in a bias that the whole budget went into.
+        """Deviation of the noise in a bias on which the whole budget is spent.
 
         In units of the width of the rating bounds; a rule of thumb, from public facts.
         """
@@ -812,13 +812,12 @@ class PrivateFactorizer(Configured, ABC):
     ) -> Factors:
         """Walk over released values; ask exactly what `plan` declared.
 
-        Under ``unit="user"`` the rows of users in the result are those of nobody: the
-        mean user's.
+        Under ``unit="user"`` the result has no user's row, only the mean user's.
 
         Parameters
         ----------
         answers : Answers
             Over a `RatingSource`, its values within the task's bounds.
         rng : Draws
-            For draws that no privacy rests on and that are independent of the data.
+            For draws on which no privacy rests and that are independent of the data.
         """

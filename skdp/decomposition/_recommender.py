@@ -22,7 +22,7 @@ from skdp.decomposition._ratings import (
 )
 from skdp.decomposition._user_rows_kernel import solve_block
 
-# --------------------------------------- Recommender: predictions for ids, by factors
+# -------------------------------------- Recommender and LocalUsers: predictions for ids
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Recommender:
     """Known users and items with their factors.
 
     Predictions are clipped to `bounds`, if there are any; `rated` says who rated what,
-    to recommend what is new.
+    so that recommendations are new.
     """
 
     users: Ids
@@ -88,14 +88,14 @@ def _one(user: Any) -> Any:
 class LocalUsers:
     """Users folded into a fitted factorisation by their own ratings.
 
-    What is here depends on these ratings directly, as a prediction that a user's own
-    device makes. With a private model it is **outside of the guarantee** if it is shown
-    to anybody but the user, and it is never pickled.
+    Everything here depends directly on these users' raw ratings, as a prediction on a
+    user's device does. With a private model it is **outside of the guarantee** if
+    anybody but the user sees it, and it is never pickled.
 
     Parameters
     ----------
     recommender : Recommender
-        Of these users.
+        Recommender for these users.
     is_private : bool
         Whether the model claims privacy.
     """
@@ -109,7 +109,7 @@ class LocalUsers:
         Parameters
         ----------
         X : array-like or data frame of shape (n_pairs, 2)
-            Ids of users and items. A user who is not here is nobody: the item's mean.
+            Ids of users and items. An unknown user gets the item's mean.
         """
         users, items = split_pairs(X)
         return self._recommender.predict_pairs(users, items)
@@ -152,13 +152,13 @@ def _refuse_pickling() -> NoReturn:
     )
 
 
-# ------------------------------------------------------------------------------------
-# Rows of users from their own ratings and the rows of items: one small ridge each
+# ----------------------------------------------------- Rows of users from their ratings
+# Each row is the solution of one small ridge regression on the rows of items.
 
 
-# Ratings that the prior counts for where items were released with noise.
+# Number of ratings that the prior counts for, if items were released with noise.
 _PRIVATE_PRIOR = 5.0
-# Of ratings around their predictions, in units of the width of the rating bounds.
+# Deviation of ratings from their predictions, over the width of the rating bounds.
 _DEVIATION = 0.225
 # Users solved by one call: many more calls than threads, few compared with users.
 _BLOCK = 512
@@ -166,7 +166,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True)
 class UserPrior:
-    r"""What is supposed of a user before any rating of his is seen.
+    r"""Prior of a user's row, before any of the user's ratings is seen.
 
     A row x of a user with n ratings is penalised by
     ``sum_j (fixed[j] + per_rating * n) * (x[j] - centre[j])^2 / 2``, in units in which
@@ -184,24 +184,25 @@ class UserPrior:
 
     @classmethod
     def of_task(cls, task: Task) -> Self:
-        """The penalty in the objective of a task, which a private one has not.
+        """The penalty in the objective of a task, which a private task does not have.
 
-        Private factorisers scale factors so that one prior suits them and the biases.
+        Private factorisers scale factors so that one prior suits factors and biases.
         """
         zeros = np.zeros(task.n_components + task.biases)
         return cls(zeros, zeros + _PRIVATE_PRIOR * (task.unit is not None), task.alpha)
 
     @classmethod
     def of_released(cls, factors: Factors) -> Self:
-        """What released rows of users say of the next one: post-processing.
+        """Prior of the next user from released rows of users: post-processing.
 
-        Their mean and the variance of each entry, beside that of a rating's error.
+        It has the mean of the rows and the variance of each entry, over a rating's
+        error.
         """
         task = factors.task
         low, high = task.declared_bounds
         rows = factors.users[:, : task.n_components + task.biases].astype(np.float64)
         error = (_DEVIATION * (high - low)) ** 2
-        # An entry that is the same for all leaves nothing to be learned of it.
+        # An entry that is equal for all users leaves nothing to learn.
         return cls(
             rows.mean(axis=0), error / np.maximum(rows.var(axis=0), 1e-9 * error)
         )
@@ -215,14 +216,12 @@ def solve_users(
 ) -> NDArray[Any]:
     """Rows that minimise each user's own penalised squared error, items held fixed.
 
-    A user's row depends on the rows of items and on his own ratings only. One without
-    ratings gets the prior's centre, and so does what his ratings leave open where
-    nothing is penalised.
-
-    Of `factors` the rows of items and the mean are used; `ratings` may be of any users,
-    the ones of `factors` or new ones, over the same items. Without a `prior` it is the
-    penalty of the task of `factors`. The result, of the dtype of `factors`, does not
-    depend on the number of threads.
+    A user's row depends only on the rows of items and on this user's ratings. A user
+    without ratings gets the prior's centre. So do the directions that ratings leave
+    open where nothing is penalised. Only the rows of items and the mean are used from
+    `factors`; `ratings` may be of any users, known or new, over the same items. Without
+    a `prior` the penalty of the task of `factors` is used. The result does not depend
+    on the number of threads.
 
     Returns
     -------

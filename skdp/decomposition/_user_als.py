@@ -31,27 +31,27 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress
 
-# ------------------------------------------------------------------------------------
-# Rows of items as they are known from noisy releases; post-processing throughout
-# A release says ``sums = counts * weights * step @ moments + noise`` of the step from
-# the rows that users had, up to the optimum given their own rows. With the known noise
-# that is a measurement of a row; measurements of all rounds are averaged by precision
-# and shrunk towards the row's start by a variance that is estimated over the items.
+# ---------------------------------------- NoisyItems: rows of items from noisy releases
+# Post-processing throughout. A release is ``sums = counts * weights * step @ moments +
+# noise``, where the step goes from the rows that users had to the optimum given the
+# users' rows. Since the noise is known, this is a measurement of a row. Measurements of
+# all rounds are averaged by precision and shrunk towards the row's start by a variance
+# that is estimated over the items.
 
 
 # Variance of a factor over the items, weighted by popularity, at its start: with it a
-# prior that counts for as many ratings suits factors and biases alike.
+# prior worth the same number of ratings suits factors and biases alike.
 _FACTOR_VARIANCE = 1 / 6
-# In units of half the width of the bounds, as everything below: the slope of biases
-# in standardised log popularity, and its error.
+# Slope of biases in standardised log popularity, and its error. Units here and below:
+# half the width of the bounds.
 _SLOPE, _SLOPE_ERROR = 0.075, 0.05
-# Variances over the items, of biases and of later steps: supposed before anything is
-# known of them, and the range of what is estimated.
+# Variances over the items of biases and of later steps: the assumption before any
+# measurement, and the range of the estimate.
 _BIAS_VARIANCE, _BIAS_RANGE = 0.02, (0.0025, 0.1)
 _STEP_VARIANCE, _STEP_RANGE = 0.005, (0.0005, 0.1)
 # Variance that the ratings' own errors add to a noisy sum, for each unit of weight.
 _OWN_VARIANCE = 0.01
-# Of the weighted counts: what is added to all, of the order of one rating's weight.
+# Number that is added to all weighted counts, of the order of one rating's weight.
 _LEAST_COUNT = 0.1
 # Moments of users' rows are near 1; a smaller eigenvalue is noise.
 _LEAST_MOMENT = 0.1
@@ -60,7 +60,7 @@ _BOX = 1e3
 
 
 class NoisyItems:
-    """The state between rounds.
+    """What is known of the items between rounds.
 
     With `n_factors` from 0 to 2, the first factor is the item's bias and the second the
     logarithm of its popularity, until they are refined.
@@ -72,8 +72,8 @@ class NoisyItems:
     def start(self, counts: FloatArray, mean: float, sigma: float) -> None:
         """Take in the first release.
 
-        All noisy: weighted counts of shape (n_items,), of noise `sigma`, and the mean
-        of the users' means.
+        `counts`, of shape (n_items,), are noisy weighted counts with noise `sigma`;
+        `mean` is the noisy mean of the users' means.
         """
         task, n_factors = self._task, self._n_factors
         self._mean = mean
@@ -82,7 +82,7 @@ class NoisyItems:
         self._log = self._standardised(np.log(self._counts))
         # Biases in the first column, then factors; all in units of the residuals.
         self._start = np.zeros((task.n_items, 1 + n_factors))
-        # What is often rated is rated higher, as a rule.
+        # Items that are rated often are usually rated higher.
         self._start[:, 0] = _SLOPE * self._log
         if n_factors == 2:
             self._start[:, 2] = self._factor(self._log)
@@ -99,7 +99,7 @@ class NoisyItems:
     def add_directions(
         self, matrix: FloatArray, chosen: NDArray[np.intp], n_directions: int
     ) -> None:
-        """More factors, started at what residuals of the chosen items have in common.
+        """Add factors that start at common directions of the chosen items' residuals.
 
         `matrix`, of shape (n_chosen, n_chosen), has noisy sums of products of
         residuals.
@@ -107,8 +107,8 @@ class NoisyItems:
         vectors = np.linalg.eigh(matrix)[1][:, ::-1][:, :n_directions]
         for vector in vectors.T:
             column = np.zeros((len(self._counts), 1))
-            # Products are summed over those who rated both, so popularity is divided
-            # out of what would else be in both of them.
+            # Products are summed over users who rated both items, so the popularity of
+            # both is divided out.
             column[chosen, 0] = vector / self._counts[chosen]
             column = self._factor(self._standardised(column[:, 0]))[:, None]
             self._start = np.hstack([self._start, column])
@@ -118,17 +118,17 @@ class NoisyItems:
             self._pull = np.hstack([self._pull, nothing])
 
     def weights(self, sigma: float) -> FloatArray:
-        """Weights of the items in the next query: where its noise does least harm.
+        """Weights of the items in the next query, for the least harm by its noise.
 
-        They minimise the squared error of the next estimates, popular items counting
-        for more, among weights of the same mean square over ratings. Its noise is
-        `sigma`.
+        They minimise the squared error of the next estimates, in which popular items
+        count for more, among weights of the same mean square over ratings. `sigma` is
+        the query's noise.
         """
         variance = _BIAS_VARIANCE if self._is_first else _STEP_VARIANCE
         floor = sigma**2 / variance
         n, order = self._counts, np.argsort(-self._counts, kind="stable")
         sorted_n, sorted_share = n[order], self._popularity[order]
-        # Water filling: no weight where noise would drown what is learned.
+        # Water filling: no weight where noise would drown the measurement.
         needed = 1 + np.cumsum(sorted_share * floor / sorted_n**2)
         levels = needed / np.cumsum(sorted_share / sorted_n)
         n_active = int(np.count_nonzero(levels > floor / sorted_n))
@@ -139,7 +139,7 @@ class NoisyItems:
     def learn(
         self, sums: FloatArray, moments: FloatArray, weights: FloatArray, sigma: float
     ) -> None:
-        """Take in a release, of biases at first and of all columns later."""
+        """Take in a release: of biases in the first round, of all columns later."""
         inverse = _inverse(moments)
         reach = (self._counts * weights)[:, None]
         steps = sums @ inverse
@@ -155,10 +155,10 @@ class NoisyItems:
         known = self._precision > 0
         # Before its first measurement an item has a precision of 0 and keeps its start.
         measured = self._pull / np.where(known, self._precision, 1.0)
-        # Items that are hardly measured say next to nothing about the variance of all.
+        # Items that are hardly measured say next to nothing about the common variance.
         trust = np.minimum(1.0, _STEP_VARIANCE * self._precision) ** 2
         trust = trust * self._popularity[:, None]
-        # The square of a measurement is too large by its noise.
+        # The square of a measurement is too large by the variance of its noise.
         excess = measured**2 - 1 / np.where(known, self._precision, np.inf)
         variance = _within(
             (trust * excess).sum(axis=0) / np.maximum(trust.sum(axis=0), 1e-300),
@@ -170,7 +170,7 @@ class NoisyItems:
     def _learn_biases(
         self, steps: FloatArray, reach: FloatArray, noise: FloatArray
     ) -> None:
-        # First a line in log popularity through all items, then each item's own bias.
+        # First a line in log popularity through all items, then a bias for each item.
         design = np.stack([np.ones_like(self._log), self._log], axis=1)
         by_noise = reach**2 / (noise + reach**2 * _BIAS_VARIANCE)
         # With a prior, so that a few noisy items cannot tilt the line.
@@ -192,7 +192,7 @@ class NoisyItems:
         self._rows = np.clip(self._rows, -_BOX, _BOX)
 
     def factors(self, middle: float, half: float) -> Factors:
-        """As they are now, in units of the ratings; of users the mean one's rows."""
+        """Current factors in units of the ratings; the only user is the mean user."""
         task, n_factors = self._task, self._rows.shape[1] - 1
         factors = Factors.zeros(task, middle + half * self._mean)
         factors.items[:, :n_factors] = RowQuery.entries(self._rows[:, 1:])
@@ -200,10 +200,10 @@ class NoisyItems:
         return factors
 
     def _standardised(self, values: FloatArray) -> FloatArray:
-        """With mean 0 and variance 1 over the ratings."""
+        """Values scaled to mean 0 and variance 1 over the ratings."""
         values = values - self._popularity @ values
         spread = math.sqrt(float(self._popularity @ values**2))
-        # Without a spread there is nothing that tells items apart.
+        # Without a spread, nothing distinguishes the items.
         return values / spread if spread > 1e-100 else np.zeros_like(values)
 
     @staticmethod
@@ -212,7 +212,7 @@ class NoisyItems:
 
 
 def _positive(counts: FloatArray, sigma: float) -> FloatArray:
-    """Smooth and increasing in noisy counts; near them well above the noise."""
+    """A smooth increasing function of noisy counts, close to them above the noise."""
     # Never 0 or below: its logarithm is taken and it is divided by.
     soft = np.logaddexp(0.0, 1.5 * counts / sigma) / 1.5
     positive: FloatArray = sigma * (soft + 0.4) + _LEAST_COUNT
@@ -229,31 +229,31 @@ def _within(values: FloatArray, bounds: tuple[float, float]) -> FloatArray:
     return np.clip(values, *bounds)
 
 
-# ------------------------------------------------------------------------------------
-# Private factorisation that protects all ratings of a user: noisy alternation
-# The rows of users never leave the computation. In every round each user, alone, fits
-# his own row to the items as they were last released, and contributes what his
-# residuals say about the items:
+# ------------------------------------------------------------------------------ UserALS
+# The rows of users never leave the computation. In every round the row of each user is
+# fitted to the items as they were last released, from this user's ratings alone, and
+# the user's residuals contribute to the sums over items:
 #
 #     G = sum_u c_u,   c_u[i] = w_u d_i e_ui z_u,   w_u = (kept ratings of u)^(-1/2),
 #
-# with e his residuals, clipped, z his row and d weights of the items, public by then.
-# The whole c_u is clipped to a ball, so that G has a known sensitivity; see
-# ``docs/proofs/mf_user.md``. Before the rounds the weighted counts of the items are
-# released, ``N_i = sum of w_u over those who rated i``. They turn G into steps, and
-# they are a first factor: how a user's ratings change with popularity is worth more
-# than any factor that noise leaves to be learned. The second is the item's bias.
+# where e are the user's residuals, clipped, z is the user's row, and d are weights of
+# the items, public by then. The whole c_u is clipped to a ball, so that G has a known
+# sensitivity; see ``docs/proofs/mf_user.md``. Before the rounds the weighted counts of
+# the items are released, ``N_i = sum of w_u over users who rated i``. They turn G into
+# steps, and they are a first factor: the change of a user's ratings with popularity is
+# worth more than any factor that can be learned through the noise. The second factor is
+# the item's bias.
 #
-# Everything after a release is Bayesian with a known noise: what several rounds say of
-# a row of an item is averaged by precision and shrunk towards where the row started.
+# Everything after a release is Bayesian with known noise: the measurements of an item's
+# row in several rounds are averaged by precision and shrunk towards the row's start.
 
 
 _FIRST_FACTORS = 2  # they start at the items' biases and popularity
 _ROUNDS_BEFORE_PAIRS = 2
-# By mu * n_users / n_items: from where on four rounds pay instead of one.
+# Least mu * n_users / n_items for which four rounds pay instead of one.
 _FOUR_ROUNDS = 1.0
-# By mu * n_users, what users have in common against the noise of pairs: from where on
-# two factors more pay, and four. More budget does not replace users beyond a mu of 4.
+# Least mu * n_users (what users have in common against the noise of pairs) for which
+# two more factors pay, and four. A mu above 4 does not replace users.
 _TWO_MORE, _FOUR_MORE, _LARGEST_MU = 15_000, 24_000, 4.0
 
 _RATINGS_EACH = 100  # for a forecast, of a user whose max_ratings is not declared
@@ -287,15 +287,15 @@ class UserALS(PrivateFactorizer):
     n_directions : int in [0, 100] or None, default=None
         Factors besides the first two. They start at eigenvectors of noisy sums of
         products of residuals, for pairs of at most 300 popular items, released after
-        two rounds. None: 0, 2 from ``min(mu, 4) * n_users`` of 15,000 on, 4 from 24,000
-        on; at most `n_components` less 2. Factors beyond what is used are zero.
+        two rounds. None: 0; 2 if ``min(mu, 4) * n_users`` is 15,000 or more, 4 from
+        24,000 on; at most `n_components` less 2. Unused factors are zero.
     count_share : float in [0.01, 0.49] or None, default=None
         Share of mu^2 that the counts get. None: 0.2 with one round, else 0.15.
     pair_share : float in [0.01, 0.49], default=0.17
         The same for the pairs, if there are any.
     first_share : float in [1e-6, 1) or None, default=None
-        Share of what is left that the first sum gets. None: all with one round, else
-        0.4.
+        Share of the remaining mu^2 that the first sum gets. None: all with one round,
+        else 0.4.
     bias_clip : float in [1e-3, 10], default=0.325
         Norm of a user's contribution to the first sum, in units of half the width of
         the rating bounds.
@@ -348,7 +348,7 @@ class UserALS(PrivateFactorizer):
     @classmethod
     def planned(cls, given: Given, task: Task, budget: Budget) -> Self:
         cls.check(task, budget)
-        # How well the noise leaves a typical item known; public facts only.
+        # How precisely a typical item is known through the noise; public facts only.
         mu = gaussian_mu(budget.epsilon, budget.delta)
         known = mu * task.n_users / task.n_items
         n_rounds = given.get("n_rounds", 4 if known >= _FOUR_ROUNDS else 1)
@@ -372,7 +372,7 @@ class UserALS(PrivateFactorizer):
         return _FIRST_FACTORS + cls.planned(given, roomy, budget).n_directions
 
     def queries(self, task: Task) -> list[tuple[_Query, float]]:
-        """In their order, each with its share of mu^2."""
+        """The queries in their order, each with its share of mu^2."""
         size = task.n_users, task.n_items
         n_factors = min(task.n_components, _FIRST_FACTORS)
         pair_share = self.pair_share if self.n_directions else 0.0
@@ -399,7 +399,7 @@ class UserALS(PrivateFactorizer):
         return max(query.sensitivity for query, _ in self.queries(task))
 
     def bias_noise(self, task: Task, budget: Budget) -> float:
-        """Of items; how many ratings a user has is private, so many are assumed."""
+        """Of an item's bias; the private number of a user's ratings is assumed."""
         mu = gaussian_mu(budget.epsilon, budget.delta)
         kept = min(task.max_ratings or _RATINGS_EACH, task.n_items)
         weighted_count = task.n_users * math.sqrt(kept) / task.n_items
@@ -442,18 +442,17 @@ class UserALS(PrivateFactorizer):
         items.learn(*query.read(released), weights, sigma)
 
 
-# ------------------------------------------------------------------------------------
-# Rows of a factorisation from noisy sums: posterior means, all variances known
-# A clipped residual d with public row x is modelled as ``slope x' w + e``, e of
-# variance `spread`: clipping to c a residual that is normal with deviation s weakens
-# what it depends on by the probability of not being clipped. With ``w ~ N(0,
-# diag(prior))`` the statistic ``t = sum d x + N(0, sigma^2 I)`` over rows of Gram
-# matrix G is normal, and
+# ---------------------------------------------- Posterior means of rows from noisy sums
+# All variances are known. A clipped residual d with public row x is modelled as ``slope
+# x' w + e``, with e of variance `spread`: if a normal residual with deviation s is
+# clipped to c, its dependence on x weakens by the probability that it is not clipped.
+# With ``w ~ N(0, diag(prior))`` the statistic ``t = sum d x + N(0, sigma^2 I)`` over
+# rows of Gram matrix G is normal, and
 #
 # ``E[w | t] = slope P G (slope^2 G P G + spread G + sigma^2 I)^-1 t``, P = diag(prior).
 
 
-# Rows of a sparse product made at a time: bounds the memory.
+# Rows of a sparse product that are computed at a time: bounds the memory.
 _ROWS_AT_ONCE = 2048
 
 
@@ -466,12 +465,12 @@ class ClippedNormal:
 
     @property
     def slope(self) -> float:
-        """By how much its mean follows a small shift: the share that is not clipped."""
+        """Derivative of the mean by a shift: the probability of no clipping."""
         return math.erf(self.clip / self.deviation / math.sqrt(2))
 
     @property
     def spread(self) -> float:
-        """Its variance."""
+        """Variance of the clipped residual."""
         t = self.clip / self.deviation
         # Second moments between the bounds and on them; the mean is 0 by symmetry.
         density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
@@ -489,7 +488,7 @@ class ClippedNormal:
         """
         explained = gram * prior
         below = self.slope**2 * (explained @ gram) + self.spread * gram
-        # Where there is neither noise nor a rating the sums are 0 as well.
+        # Without noise and without ratings the sums are 0 as well.
         sizes = np.trace(below, axis1=1, axis2=2)
         diagonal = sigma**2 + 1e-12 * sizes + 1e-100
         below += diagonal[:, None, None] * np.eye(gram.shape[-1])
@@ -516,26 +515,25 @@ def product_gram(pairs: csr_matrix, left: FloatArray, right: FloatArray) -> Floa
 
 def _products(rows: FloatArray) -> FloatArray:
     """Products of every two entries of a row, each once."""
-    # Symmetric: half of the columns make half of the work of the sparse product.
+    # The product is symmetric: half of its columns take half of the work.
     first, second = np.triu_indices(rows.shape[1])
     return np.asarray(rows[:, first] * rows[:, second])
 
 
 def _squares(products: FloatArray, d: int) -> FloatArray:
-    """The symmetric matrices that products of two entries are part of."""
+    """The symmetric matrices whose entries are these products."""
     places = np.zeros((d, d), dtype=np.intp)
     first, second = np.triu_indices(d)
     places[first, second] = places[second, first] = np.arange(len(first))
     return np.asarray(products[..., places])
 
 
-# ------------------------------------------------------------------------------------
-# LowRank: a matrix of predictions grown part by part, cut to what is asked for
+# -------------------------------------------- LowRank: predictions as a low-rank matrix
 
 
 # Pairs whose predictions are computed together: bounds the memory.
 _PAIRS_AT_ONCE = 2**16
-# What an id without a rating counts as, in ratings.
+# Number of ratings that an id without a rating counts as.
 _UNRATED = 0.1
 
 
@@ -543,14 +541,13 @@ _UNRATED = 0.1
 class LowRank:
     """Predictions ``users @ items.T`` of all pairs of ids.
 
-    Of shape (n_users, r) and (n_items, r).
+    `users` has shape (n_users, r), and `items` (n_items, r).
     """
 
     users: FloatArray
     items: FloatArray
 
     def plus(self, other: LowRank) -> LowRank:
-        """The sum of both."""
         users = np.hstack([self.users, other.users])
         return LowRank(users, np.hstack([self.items, other.items]))
 
@@ -564,7 +561,7 @@ class LowRank:
         return out
 
     def centred(self, pattern: Pattern) -> LowRank:
-        """Without the mean and the biases: rows less the mean rating's row."""
+        """Predictions less the mean and biases: rows less the mean rating's row."""
         users = self.users - mean_row(self.users, pattern.by_user)
         return LowRank(users, self.items - mean_row(self.items, pattern.by_item))
 
@@ -585,7 +582,7 @@ class LowRank:
         return LowRank(users, items)
 
     def factors(self, pattern: Pattern, task: Task) -> Factors:
-        """The mean and the biases, if there are to be any, and the best factors."""
+        """The mean, the biases if the task has them, and the best factors."""
         k = task.n_components
         if not task.biases:
             return _with_factors(Factors.zeros(task), self.principal(pattern, k))

@@ -1,4 +1,4 @@
-"""What users contribute, each clipped as a whole: weighted counts, and sums for rows.
+"""Sums of users' contributions, each clipped as a whole: counts, and sums for rows.
 
 Residuals are in units of half the width of the rating bounds, so that they lie in
 [-1, 1] after clipping. Sensitivities are those of ``docs/proofs/mf_user.md``.
@@ -21,35 +21,35 @@ from skdp.decomposition._user_sums_kernel import add_counts, add_pairs, add_sums
 from skdp.privacy.release._query import Bound, Layout
 from skdp.sums._exact import total_rounding, unit_for
 
-# Weight of a user's mean beside his counts: it costs four per cent of their noise.
+# Weight of a user's mean beside the counts: it adds four per cent to their noise.
 _MEAN_WEIGHT = 0.2
-# Prior: how far the mean is from the middle, in units of half the bounds' width.
+# Prior deviation of the mean from the middle, in units of half the bounds' width.
 _MEAN_DEVIATION = 0.4
-# Of a user's row: the size of an entry, in units of half the bounds' width, and the
-# norm to which it is clipped, its constant 1 among it.
+# Size of an entry of a user's row, in units of half the bounds' width, and the norm to
+# which the row, with its constant 1, is clipped.
 _ENTRY, _ROW_NORM = 0.184, 2.5
-# Norm of the second moments of his row, by that of his contribution to the sums.
+# Norm of the second moments of a user's row, over that of the contribution to the sums.
 _MOMENT_SHARE = 0.316
-# Items of which pairs are released: beyond the popular ones there is noise only.
+# Number of items whose pairs are released: pairs of less popular items are only noise.
 _MOST_PAIRED = 300
 
 
 def rounding_slack(size: int, norm: float, unit: float) -> float:
     """Bound on what rounding adds to the sensitivity of a sum over users.
 
-    Each contribution is of norm at most `norm` up to the rounding of its own `size`
-    numbers, and is computed alike whoever else is there; each number is then rounded to
-    units, and these add up exactly.
+    Each contribution has norm at most `norm`, up to the rounding of its `size` numbers,
+    and its computation does not depend on other users. Each number is then rounded to
+    units, and units add up exactly.
     """
     return 4 * (size + 64) * UNIT_ROUNDOFF * norm + math.sqrt(size) * unit
 
 
 @dataclass(frozen=True)
 class KeptRatings:
-    """Which ratings of users are read, and in what units.
+    """The ratings of users that are read, and their units.
 
-    `bounds` are those of the ratings. At most `max_ratings` are kept of a user, None
-    for all, by keys from `seed`, which is public.
+    `bounds` are the bounds of the ratings. At most `max_ratings` of each user are kept
+    (None: all), by keys from the public `seed`.
     """
 
     bounds: tuple[float, float]
@@ -63,7 +63,6 @@ class KeptRatings:
 
     @property
     def half(self) -> float:
-        """Half the width of the bounds."""
         low, high = self.bounds
         return (high - low) / 2
 
@@ -82,37 +81,37 @@ class UserQuery(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Of the answer."""
+        """Shape of the answer."""
 
     @property
     @abstractmethod
     def exact(self) -> float:
-        """Bound on what one user can change, in exact arithmetic."""
+        """Bound on the change that one user can make, in exact arithmetic."""
 
     @property
     @abstractmethod
     def rounding(self) -> float:
-        """What rounding adds to it."""
+        """Bound on what rounding adds to `exact`."""
 
     @property
     def most(self) -> float:
-        """No number that a user adds is larger."""
+        """Bound on every number that a user adds."""
         return 1.0
 
     @property
     def unit(self) -> float:
-        """Whole numbers are summed in this; all sums are exact in double precision."""
+        """Unit of the summed whole numbers; all sums are exact in double precision."""
         return 2.0 ** math.ceil(math.log2(self.most)) * unit_for(self.n_users)
 
     @property
     def sensitivity(self) -> float:
-        """Both together."""
+        """Bound on the change that one user can make, rounding included."""
         return self.exact + self.rounding
 
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """A query of users, and which of their ratings it reads."""
+    """A query over users, and the ratings that it reads."""
 
     kind: UserQuery
     family: KeptRatings
@@ -133,8 +132,6 @@ class _Asked:
 
 @dataclass(frozen=True, eq=False)
 class UserCounts(_Asked):
-    """`CountQuery` as it is asked."""
-
     kind: CountQuery
 
     def total(self, reader: Ratings, rows: IntArray | None) -> FloatArray:
@@ -145,10 +142,9 @@ class UserCounts(_Asked):
 class SumsAt(_Asked):
     """`RowQuery` or `PairQuery` at released rows of items.
 
-    Every user's own row is solved for where his ratings are, and stays there.
-
-    `factors` are as released so far; `of_items`, the weights of items or the items that
-    are paired, are public.
+    Each user's row is computed where the user's ratings are, and stays there. `factors`
+    are as released so far. `of_items`, the weights of items or the paired items, are
+    public.
     """
 
     kind: RowQuery | PairQuery
@@ -173,7 +169,7 @@ class CountQuery(UserQuery):
 
     @property
     def exact(self) -> float:
-        """Of counts, which are not negative, and of a mean in [-1, 1], jointly."""
+        """Joint bound of counts, which are not negative, and of a mean in [-1, 1]."""
         return math.sqrt(2 + (2 * _MEAN_WEIGHT) ** 2)
 
     @property
@@ -193,7 +189,7 @@ class CountQuery(UserQuery):
         return np.asarray(result * self.unit)
 
     def read(self, released: FloatArray, sigma: float) -> tuple[FloatArray, float]:
-        """Counts, and the mean of the users' means, shrunk as far as noise asks for.
+        """Counts, and the mean of the users' means, shrunk according to its noise.
 
         With few users the mean is mostly noise, and the middle of the bounds is a
         better guess.
@@ -238,7 +234,7 @@ class RowQuery(UserQuery):
 
     @property
     def exact(self) -> float:
-        """Of the sums, of either sign, and of the moments, which are not, jointly."""
+        """Joint bound of sums of either sign and of moments, which are not negative."""
         moments = _MOMENT_SHARE * self.clip
         return math.sqrt((2 * self.clip) ** 2 + 2 * moments**2)
 
@@ -248,7 +244,7 @@ class RowQuery(UserQuery):
         return rounding_slack(self._size, norm, self.unit)
 
     def at(self, kept: KeptRatings, factors: Factors, weights: FloatArray) -> SumsAt:
-        """The question at released rows and public weights of items."""
+        """The query at released rows and public weights of items."""
         return SumsAt(self, kept, factors, weights)
 
     def of(
@@ -261,9 +257,9 @@ class RowQuery(UserQuery):
     ) -> FloatArray:
         """The query.
 
-        At `factors` as released so far, with users' own `rows` of shape (n_users,
-        width) and public `weights` of shape (n_items,); `half` is the unit of the
-        residuals.
+        `factors` are as released so far, `rows` of shape (n_users, width) are the
+        users' private rows, and `weights` of shape (n_items,) are public; `half` is the
+        unit of the residuals.
         """
         order = kept.pattern.by_user
         n_columns = 1 + self.n_factors
@@ -306,7 +302,6 @@ class PairQuery(UserQuery):
 
     @property
     def n_paired(self) -> int:
-        """How many items are paired."""
         return min(self.n_items, _MOST_PAIRED)
 
     @property
@@ -315,19 +310,19 @@ class PairQuery(UserQuery):
 
     @property
     def exact(self) -> float:
-        """Of two matrices ``x x'`` without their diagonals, ``|x| = 1``."""
+        """Bound for matrices ``x x'`` without their diagonals, ``|x| = 1``."""
         return math.sqrt(2)
 
     @property
     def rounding(self) -> float:
-        # Each entry stands for two places, and the totals are multiplied once.
+        # Each entry stands for two positions, and the totals are multiplied once.
         own = rounding_slack(self.shape[0], 1.0, math.sqrt(2) * self.unit)
         return own + total_rounding(self.n_users, 1.0)
 
     def at(
         self, kept: KeptRatings, factors: Factors, chosen: NDArray[np.intp]
     ) -> SumsAt:
-        """The question at released rows, of the chosen items."""
+        """The query at released rows, for the chosen items."""
         return SumsAt(self, kept, factors, chosen)
 
     def of(
@@ -338,7 +333,7 @@ class PairQuery(UserQuery):
         chosen: NDArray[np.intp],
         half: float,
     ) -> FloatArray:
-        """The entries below the diagonal, each for both of its places.
+        """The entries below the diagonal, each for both of its positions.
 
         Parameters as in `RowQuery.of`, with the `chosen` items, public and in
         increasing order.

@@ -1,7 +1,7 @@
 """Compiled loops of users' contributions; importing this imports numba.
 
-One user after the other, so that nobody's numbers depend on who else is there. What he
-adds is rounded to whole numbers of a unit, whose sums depend on no order.
+Users are computed one after another, so that no user's numbers depend on other users.
+Each contribution is rounded to whole numbers of a unit, whose sums depend on no order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 
 from skdp._compiled import compiled, compiled_exactly
 
-# A user whose squared residuals sum to less has none: their norm would be rounding.
+# A user with a smaller sum of squared residuals adds nothing: the norm would be
+# rounding.
 _LEAST_SQUARE = 1e-100
 
 

@@ -31,13 +31,13 @@ from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound, Layout
 from skdp.solvers._base import Progress
 
-# ------------------------------------------------------------------------------------
-# Users and items as points, from who rated what alone: public with a public pattern
-# Who rates what says much about how it is liked. Where the pattern is public, so are
-# these points, and a rating can be explained by them with few private numbers.
+# ------------------------------------------------------------- Embedding of the pattern
+# Users and items are points that follow from who rated what alone. Who rates an item
+# says much about how it is liked. Where the pattern is public, the points are public
+# too, and with them a few private numbers explain a rating.
 
 
-# Of the subspace iteration: more columns than are kept, and passes.
+# Extra columns and passes of the subspace iteration.
 _EXTRA, _PASSES = 8, 6
 
 
@@ -46,8 +46,8 @@ def pattern_embedding(
 ) -> tuple[FloatArray, FloatArray]:
     """Leading singular vectors of the 0-1 matrix of pairs, as unit rows.
 
-    Rows are ``U S`` and ``V S`` of the truncated decomposition, brought to norm 1:
-    what kind of user, not how active a one. Ids without a rating are zeros.
+    Rows are ``U S`` and ``V S`` of the truncated decomposition, scaled to norm 1: they
+    show a user's tastes, not the user's activity. Ids without a rating are zeros.
 
     Columns of the `k` beyond the smaller number of ids are zeros; `rng` is for the
     start of the iteration.
@@ -76,28 +76,28 @@ def incidence(pattern: Pattern) -> csr_matrix:
 
 
 def values_of(pattern: Pattern, values: FloatArray) -> csr_matrix:
-    """The sparse matrix of numbers given pair by pair."""
+    """The sparse matrix of values, one for each pair."""
     order = pattern.by_user
     shape = (pattern.n_users, pattern.n_items)
     return csr_matrix((values[order.pairs], order.others, order.starts), shape=shape)
 
 
 def unit_rows(rows: FloatArray, least: float = 1e-12) -> FloatArray:
-    """Rows brought to norm 1; those shorter than `least` of the longest, shorter."""
+    """Rows scaled to norm 1; rows shorter than `least` of the longest stay shorter."""
     norms = np.linalg.norm(rows, axis=1)
     floor = max(least * norms.max(initial=0.0), 1e-300)
     return np.asarray(rows / np.maximum(norms, floor)[:, None])
 
 
-# ------------------------------------------------------------------------------------
-# Parts of a prediction that one noisy query each is about, fitted together
+# ---------------------------------------------------------------- Parts of a prediction
+# One noisy query is about each part, and all parts are fitted together.
 
 
 class PredictionPart(Protocol):
     """Coefficients, and rows of norm at most 1 by which predictions depend on them."""
 
     def shape(self, pattern: Pattern) -> tuple[int, int]:
-        """Of the coefficients: (n_rows, d)."""
+        """Shape of the coefficients: (n_rows, d)."""
 
     def sums(self, residuals: csr_matrix) -> FloatArray:
         """Residuals times rows, summed by coefficient, of shape (n_rows, d)."""
@@ -106,7 +106,7 @@ class PredictionPart(Protocol):
         """Gram matrices of the rows, of shape (n_rows, d, d)."""
 
     def predictions(self, coef: FloatArray) -> LowRank:
-        """Of coefficients of shape (n_rows, d)."""
+        """Predictions by coefficients of shape (n_rows, d)."""
 
 
 @dataclass(frozen=True)
@@ -172,10 +172,10 @@ class UserRows:
 class Release:
     """The noisy sums of a part.
 
-    `sums` are as `part.sums` gives them, with noise of standard deviation `sigma`;
-    `law` is that of the residuals that were summed, and `before` the predictions they
-    were taken against, of shape (n_ratings,). `prior` has the variances of a row of
-    coefficients.
+    `sums` are the result of `part.sums`, with noise of standard deviation `sigma`.
+    `law` is the distribution of the summed residuals, and `before`, of shape
+    (n_ratings,), the predictions from which residuals were taken. `prior` has the
+    variances of a row of coefficients.
     """
 
     part: PredictionPart
@@ -187,7 +187,7 @@ class Release:
 
 
 class Fit:
-    """All parts so far, at first none and predictions of 0; reads no rating."""
+    """All parts so far, at first none with predictions of 0; reads no rating."""
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
@@ -199,11 +199,10 @@ class Fit:
 
     @property
     def model(self) -> LowRank:
-        """The sum of all parts."""
         return reduce(LowRank.plus, self._parts)
 
     def add(self, release: Release) -> None:
-        """Fit one more part to what the others leave."""
+        """Fit one more part to the residuals of the others."""
         gram = release.part.gram(self._pairs)
         self._releases.append((release, gram))
         self._parts.append(self._rows(release, gram))
@@ -211,9 +210,9 @@ class Fit:
         self.predictions = self.predictions + self._predicted[-1]
 
     def sweep(self) -> None:
-        """Fit every part again to what the others, as they are now, leave.
+        """Fit every part again to the residuals of the others as they are now.
 
-        What the other parts changed since a query was asked is taken off its sums.
+        A change of the other parts since a query is subtracted from the query's sums.
         """
         for j, (release, gram) in enumerate(self._releases):
             self.predictions = self.predictions - self._predicted[j]
@@ -228,14 +227,15 @@ class Fit:
         return release.part.predictions(coef)
 
 
-# --------------- Sums of clipped residuals of ratings, where who rated what is public
-# Ratings are counted from the middle of their bounds in units of the bounds' width, so
-# that no choice of units overflows. Proofs: ``docs/proofs/mf_rating_value.md``.
+# ------------------------------------------------------------ Sums of clipped residuals
+# They require a public pattern. Ratings are measured from the middle of their bounds in
+# units of the bounds' width, so that no choice of units overflows. Proofs:
+# ``docs/proofs/mf_rating_value.md``.
 
 
 @dataclass(frozen=True, eq=False)
 class RatingValues:
-    """Values of which residuals are taken, and in what units.
+    """Values from which residuals are taken, and their units.
 
     `pattern` is public, and `bounds` are those of the ratings.
     """
@@ -252,11 +252,11 @@ class RatingValues:
 
 @dataclass(frozen=True, eq=False)
 class ResidualSum:
-    """A part's sums over residuals against predictions, which are released.
+    """A part's sums of residuals from released predictions.
 
-    Residuals, clipped to `clip`, are multiplied with rows of norm at most 1 of `part`,
-    which is public by now; `predictions`, of shape (n_ratings,), are in the units of
-    the queries.
+    Residuals, clipped to `clip`, are multiplied by the rows of `part`, which have norm
+    at most 1 and are public by now; `predictions`, of shape (n_ratings,), are in the
+    units of the queries.
     """
 
     family: RatingValues
@@ -272,7 +272,7 @@ class ResidualSum:
         return Bound(rating_value=2 * self.clip)
 
     def slack(self, layout: Layout) -> float:
-        # The difference, so that bound and slack add up to the product itself.
+        # The difference, so that bound and slack add up to exactly this number.
         whole = residual_sensitivity(self.clip, self.family.pattern)
         return whole - 2 * self.clip
 
@@ -285,12 +285,12 @@ class ResidualSum:
 
 
 def clipped(residuals: FloatArray, clip: float) -> FloatArray:
-    """Within twice the clip of each other, whatever the values were."""
+    """Residuals that differ by at most twice the clip, whatever the values were."""
     return np.clip(residuals, -clip, clip)
 
 
 def residual_sensitivity(clip: float, pattern: Pattern) -> float:
-    """Of sums of residuals within `clip` times rows of norm 1: Lemmas 1 and 3."""
+    """Sensitivity of sums of residuals within `clip` times unit rows: Lemmas 1, 3."""
     longest = max(
         pattern.by_user.counts.max(initial=0), pattern.by_item.counts.max(initial=0)
     )
@@ -298,8 +298,8 @@ def residual_sensitivity(clip: float, pattern: Pattern) -> float:
     return 2 * clip * (1 + 4 * len(pattern) * terms * UNIT_ROUNDOFF)
 
 
-# ------------------------------------------------------------------------------------
-# Noisy alternating least squares for ratings of which only the values are private
+# ----------------------------------------------------------------------------- ValueALS
+# Noisy alternating least squares for ratings of which only the values are private.
 # Algorithm: with residuals ``d_ui = clip(r_ui - prediction, -c, c)`` against what has
 # been released, and rows x_i, z_u of norm at most 1 made from the pattern and from what
 # has been released,
@@ -315,8 +315,9 @@ def residual_sensitivity(clip: float, pattern: Pattern) -> float:
 # the end each part is fitted again, from the same releases, to what the others leave.
 
 
-# Shares of mu^2: the first query if it has points to explain ratings by, or if it has
-# only the mean to find; of the rest, users, of whom there are more.
+# Shares of mu^2: of the first query, if points can explain ratings, or if it only has
+# the mean to find; and the users' share of the rest, since there are more users than
+# items.
 _PATTERN_SHARE, _MEAN_SHARE, _USER_SHARE = 0.15, 0.01, 0.58
 # Everything below is in units of the width of the rating bounds.
 _FIRST_CLIP = 0.375  # residuals of the first query, which has little to start from
@@ -325,7 +326,7 @@ _PATTERN_DEVIATION = 0.18  # prior: of entries of M
 _ITEM_BIAS, _USER_BIAS = 0.05, 0.09  # prior: biases beyond what the points explain
 _WHOLE_ITEM_BIAS, _WHOLE_USER_BIAS = 0.11, 0.11  # prior: biases if there are none
 _ITEM_TASTE, _USER_TASTE = 0.0375, 0.0625  # prior: all other terms of a row together
-# Length of the constant in rows of norm 1, in the first query and in the others.
+# Length of the constant in rows of norm 1, in the first query and in later ones.
 _FIRST_CONSTANT, _CONSTANT = 0.5, 0.75
 _COMPONENTS = 10  # returned; more were no better on validation parts
 
@@ -343,10 +344,10 @@ class ValueALS(PrivateFactorizer):
 
     Utility
     -------
-    K coefficients that share n ratings equally, each from a statistic of sensitivity
-    S, add ``(K S / (n mu))^2`` to the mean squared error before shrinkage. The first
-    query has few coefficients, so it is all but free; the others have a prior that
-    leaves out what noise would drown.
+    K coefficients that share n ratings equally, each from a statistic of sensitivity S,
+    add ``(K S / (n mu))^2`` to the mean squared error before shrinkage. The first query
+    has few coefficients, so it is nearly free; the later queries have a prior that
+    leaves out coefficients that noise would drown.
 
     Parameters
     ----------
@@ -416,7 +417,7 @@ class ValueALS(PrivateFactorizer):
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Of mu^2, for each of the releases."""
+        """Share of mu^2 of each release."""
         if not self.n_rounds:
             return (1.0,)
         first = _PATTERN_SHARE if self.n_embedding else _MEAN_SHARE
@@ -428,12 +429,12 @@ class ValueALS(PrivateFactorizer):
         return Plan(tuple(Line(mu_share=share) for share in self.shares))
 
     def sensitivity(self, task: Task) -> float:
-        """Largest of one query's, the width of the rating bounds being 1."""
+        """Largest sensitivity of one query, in units of the rating bounds' width."""
         clip = max(_FIRST_CLIP, self.residual_clip) if self.n_rounds else _FIRST_CLIP
         return residual_sensitivity(clip, task.public_pattern)
 
     def bias_noise(self, task: Task, budget: Budget) -> float:
-        """Of users or items, of whichever there are fewer."""
+        """Of a bias of users or items, whichever are fewer."""
         mu = gaussian_mu(budget.epsilon, budget.delta)
         ratings_each = len(task.public_pattern) / min(task.n_users, task.n_items)
         return 2 * self.residual_clip / (mu * ratings_each)
@@ -464,7 +465,7 @@ class ValueALS(PrivateFactorizer):
     def _half_step(
         self, model: LowRank, pattern: Pattern, *, is_for_items: bool
     ) -> tuple[PredictionPart, FloatArray]:
-        """The next part and its prior: what is released and public decides."""
+        """The next part and its prior, decided by released numbers and public facts."""
         known = model.centred(pattern).principal(pattern, self.rank)
         if is_for_items:
             bias = _ITEM_BIAS if self.n_embedding else _WHOLE_ITEM_BIAS
@@ -481,7 +482,7 @@ class ValueALS(PrivateFactorizer):
 def _release(
     answers: Answers, query: ResidualSum, prior: FloatArray, *, line: int
 ) -> Release:
-    """The part's noisy sums, with what is known of them."""
+    """The part's noisy sums, with their law and the predictions before."""
     released = answers.ask(query, line)
     law = ClippedNormal(_DEVIATION, query.clip)
     return Release(
@@ -507,8 +508,8 @@ def _with_constant(rows: FloatArray, constant: float) -> FloatArray:
 def _unit_rows(factors: FloatArray, order: Order) -> FloatArray:
     """Factors as rows of norm at most 1, with a constant in front for the bias.
 
-    Rows longer than a rating's usual one are shortened to it: the noise would be made
-    for the longest of all.
+    Rows longer than the usual row of a rating are shortened to its length: otherwise
+    the noise would have to hide the longest row.
     """
     squares = np.sum(factors * factors, axis=1)
     usual = math.sqrt(_mean(squares, order))
@@ -525,5 +526,5 @@ def _prior(rows: FloatArray, order: Order, bias: float, taste: float) -> FloatAr
 
 
 def _mean(numbers: FloatArray, order: Order) -> float:
-    """Over ratings."""
+    """Mean over ratings."""
     return float(np.average(numbers, weights=np.maximum(order.counts, 1e-3)))

@@ -69,8 +69,7 @@ from skdp.sums._leaves import (
 from skdp.tables._memory import in_memory
 from skdp.tables._source import Source
 
-# ------------------------------------------------------------------------------------
-# BoostedTrees: random trees and the values that a private fit released for them
+# ------------------------------------------------------------------------- BoostedTrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +86,10 @@ class BoostedTrees:
     deviations : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
         Standard deviation of the noise in each value, at the shrinkage that was used.
     curves : Curves or None, default=None
-        What is added to `start` for each record before the first tree, by its codes.
+        Values by code that are added to `start` before the first tree.
     shrinkage : float or None, default=None
-        Share of the trees that was found to be worth the most, by which values have
-        been multiplied; None where it was not asked.
+        Fraction by which the values have been multiplied, because it had the best gain;
+        None where no gain was released.
     """
 
     trees: RandomTrees
@@ -113,7 +112,6 @@ class BoostedTrees:
             yield raw.copy()
 
     def _first(self, codes: NDArray[np.uint8]) -> FloatArray:
-        """Before the first tree."""
         first = np.tile(self.start, (len(codes), 1))
         return first if self.curves is None else first + self.curves.at(codes)
 
@@ -130,31 +128,32 @@ class BoostedTrees:
 def without_trees(
     columns: CodedColumns, start: FloatArray, curves: Curves | None = None
 ) -> BoostedTrees:
-    """A model of its start alone."""
     none = np.zeros((1, 1, len(start)))
     return BoostedTrees(uncut(columns), none, start, none, curves)
 
 
-# ------------------ What the trees are worth on the records, and what is left of them
-# One answer at the end: how much less is lost with all trees, or with a share of what
-# they add, than with the start alone. The best share is what leaves.
+# -------------------------------------------------------------- Validation of the trees
+# The records answer one question at the end: how much smaller the loss is with all
+# trees, or with a fraction of what they add, than with the start alone. The release
+# keeps the best fraction.
 
 
-# Shares that are tried; falling.
+# Fractions that are tried, in falling order.
 SHARES = (1.0, 0.5, 0.25)
-# Gains that differ by fewer deviations of their noise are as good.
+# Gains that differ by fewer deviations of their noise count as equal.
 _AS_GOOD = 0.5
-# Deviation of the noise in a gain, over what a gain is clipped to.
+# Deviation of the noise in a gain, over the bound to which gains are clipped.
 _GAIN_NOISE = 0.012
 _LEAST_GAINS, _MOST_GAINS = 0.0015, 0.15
-# The same for errors in units of two deviations: half of 1/4, and half as much again.
+# The same bound for errors in units of two deviations: half of 1/4, times one and a
+# half.
 _CLIP_OF_TARGETS = 0.2
-# A gain by all trees counts from so many deviations of its noise on.
+# Deviations of its noise that a gain by all trees must exceed.
 _GAIN_FROM = 2.0
 
 
 def gains_of(task: BoostingTask, model: BoostedTrees, scale: Scale) -> ModelGains:
-    """The question about all trees."""
+    """The query about the gain by all trees."""
     released = model.trees, model.start, model.values
     clip = _clip(len(model.start))
     if task.is_regression:
@@ -164,15 +163,16 @@ def gains_of(task: BoostingTask, model: BoostedTrees, scale: Scale) -> ModelGain
 
 
 def share_of_gains(signal: float) -> float:
-    """Of mu^2, for n mu of so much."""
+    """Share of mu^2 for the gains, from n mu."""
     return share_for(_GAIN_NOISE, signal, _LEAST_GAINS, _MOST_GAINS)
 
 
 def best_share(gains: Released) -> float:
-    """The largest share of the trees worth about the most; 0 if none is worth any.
+    """The largest share of the trees whose gain is about the best; 0 if none gains.
 
-    About: noise must tell a smaller share from it. A gain by all counts from so many
-    deviations of its noise on, and one by a share from that share of them.
+    "About" means that noise cannot tell the two gains apart. A gain by all trees counts
+    if it exceeds `_GAIN_FROM` deviations of its noise; for a share of the trees the
+    limit is that share of it.
     """
     noise = gains.deviation
     as_good = gains.value >= gains.value.max() - _AS_GOOD * noise
@@ -182,43 +182,42 @@ def best_share(gains: Released) -> float:
 
 
 def shrunk(model: BoostedTrees, share: float) -> BoostedTrees:
-    """The share of what all trees add."""
+    """The model with its trees' values multiplied by the share."""
     values, deviations = share * model.values, share * model.deviations
     return replace(model, values=values, deviations=deviations, shrinkage=share)
 
 
 def _clip(n_outputs: int) -> float:
-    """About half as much again as is lost of who knows nothing."""
+    """Clip of gains: about 1.5 times the loss of a model that knows nothing."""
     return 1.5 * math.log(max(n_outputs, 2))
 
 
-# ------------------------------------------------------------------------------------
-# Newton boosting of random trees, with Gaussian noise in the sums over their leaves
-# Of a regression it is released first where targets are. How many records have each
-# code is released too, for the means of a linear model and for cuts that are even in
-# records. A private additive linear model comes first (`skdp.ensemble._linear_start`),
-# or a constant. Trees are drawn by the counts from a public seed, and from nothing
-# else. For each of them one vector is released, of all leaves: sums of clipped
-# residuals ``G`` and of curvatures ``H``, with noise of deviation ``s`` in ``G``. Its
-# leaves then have the values
+# ----------------------------------------------------------------------- NewtonBoosting
+# A regression first releases where its targets are. The number of records with each
+# code is released too, for the means of a linear model and for cuts that divide records
+# evenly. A private additive linear model (`skdp.ensemble._linear_start`) or a constant
+# comes next. Trees are drawn from a public seed and these counts alone. Each tree
+# releases one vector over all of its leaves: sums of clipped residuals ``G`` and of
+# curvatures ``H``, with noise of deviation ``s`` in ``G``. Its leaves then have the
+# values
 #
 #     v = -learning_rate * G H / (H^2 + (H + a s^2) / tau^2),
 #
 # the posterior mean of a Newton step of variance ``tau^2``; ``a`` is how far the noise
-# of many steps averages out. These are bold where noise is all there is: at the end it
-# is released what all trees are worth on the records, or half or a quarter of what they
-# add, and the best of these is what leaves.
+# of many steps averages out. These steps are bold where there is nothing but noise. So
+# at the end one release compares the gains by all trees, and by half or a quarter of
+# what they add, and the best of these is released.
 
 
-# More trees of smaller steps cost no privacy, but time.
+# More trees with smaller steps cost no privacy, but they cost time.
 _N_TREES = 600
-# Trees times learning rate: least, more of it by the root of n mu, and most.
+# Number of trees times learning rate: the least, its growth with sqrt(n mu), the most.
 _FLOW = (30.0, 0.2, 120.0)
-# n mu for each leaf of a tree, of which there are 8 to 256.
+# n mu for each leaf; a tree has 8 to 256 leaves.
 _SIGNAL_OF_A_LEAF = 60.0
-# Of residuals, up to and from n mu of so much; those of a regression in units. With .5
-# for any n mu seven kinds of covertype lost .013 to .019 of log-loss, and rare labels
-# half of their mean probability; with 1.4 as much of log-loss.
+# Clip of residuals below and above these values of n mu; a regression's is in its
+# units. With .5 for any n mu seven kinds of covertype lost .013 to .019 of log-loss,
+# and rare labels half of their mean probability; with 1.4 they lost as much log-loss.
 _CLIP = {
     "logistic": (0.5, 0.7),
     "softmax": (0.5, 1.0),
@@ -226,7 +225,7 @@ _CLIP = {
     "poisson": (0.7, 0.7),
 }
 _CLIP_SIGNAL = (1e3, 1e4)
-# Of the curvature, over the clip.
+# Weight of the curvature, over the clip.
 _WEIGHT = {
     "logistic": 2.0,
     "softmax": 0.3,
@@ -234,13 +233,13 @@ _WEIGHT = {
     "poisson": 0.3,
     "quantile": 0.15,
 }
-# n mu at which all of the budget gives the mean as well as it has to be known.
+# n mu at which the whole budget gives the mean as accurately as it is needed.
 _MEAN_SIGNAL = 45.0
-# n mu from which on trees continue a linear model.
+# n mu from which trees continue a linear model.
 _WORTH_GROWING = 300.0
-# n mu at which a linear model has half of mu^2, and how its share falls.
+# n mu at which a linear model has half of mu^2, and the exponent by which this falls.
 _HALF_LINEAR, _FALLING = 1500.0, 0.6
-# Prior variance of steps that continue a linear model, over that of others.
+# Prior variance of steps that continue a linear model, over that of other steps.
 _PRIOR_AFTER = 0.3
 
 
@@ -265,20 +264,22 @@ class NewtonBoosting(Configured):
         Norm to which residuals are clipped; of a regression in units of two deviations
         of the targets, as the histogram has them.
     curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
-        Of the curvatures, beside residuals of weight 1.
+        Weight of the curvatures, beside residuals of weight 1.
     start_share : float in (0, 1) or None, default=None
-        Of mu^2, for the constant. Where it is all that n mu allows it has what all else
-        leaves.
+        Share of mu^2 for the constant. Where n mu allows nothing else, the constant has
+        all that the other parts leave.
     linear_share : float in [0, 1) or None, default=None
-        Of mu^2, for a linear model; 0: there is none. Without trees it has what all
-        else leaves.
+        Share of mu^2 for a linear model; 0: no linear model. Without trees it has all
+        that the other parts leave.
     counts_share : float in [0, 1) or None, default=None
-        Of mu^2, for the counts of codes; 0: shares of codes are taken to be even.
+        Share of mu^2 for the counts of codes; 0: all codes are taken to be equally
+        frequent.
     targets_share : float in [0, 1) or None, default=None
-        Of mu^2, for a histogram of the targets of a regression, in whose units clips
-        are; 0: in those of half of the bounds' width.
+        Share of mu^2 for a histogram of the targets of a regression, whose spread is
+        the unit of clips; 0: the unit is half of the bounds' width.
     gains_share : float in [0, 1) or None, default=None
-        Of mu^2, for what the trees are worth; 0: they are taken as they are.
+        Share of mu^2 for the gain by the trees; 0: the trees are kept without
+        shrinkage.
     """
 
     key: ClassVar[str] = "newton_boosting"
@@ -312,7 +313,7 @@ class NewtonBoosting(Configured):
 
     @classmethod
     def planned(cls, given: Given, task: BoostingTask, budget: Budget) -> Self:
-        """What was not given decided by rule; from public facts only.
+        """The solver with every missing parameter decided by a rule of public facts.
 
         Parameters
         ----------
@@ -390,7 +391,7 @@ class NewtonBoosting(Configured):
         return Plan(tuple(lines[name] for name in self._asked(task)))
 
     def _shares(self, task: BoostingTask) -> dict[str, float]:
-        """Of mu^2, for what is asked, but for what has the rest."""
+        """Shares of mu^2 for all that is asked, except the part that has the rest."""
         shares = {}
         if task.init != "zero":
             shares["targets"] = self.targets_share if task.is_regression else 0.0
@@ -405,7 +406,7 @@ class NewtonBoosting(Configured):
         return {name: share for name, share in shares.items() if share}
 
     def _with_rest(self, task: BoostingTask) -> dict[str, float]:
-        """The rest is for trees, else for a linear model, else for a constant."""
+        """Shares of mu^2; the rest is for trees, a linear model or a constant."""
         last = "linear" if self.linear_share else "start"
         shares = self._shares(task)
         rest = 1 - sum(shares.values())
@@ -450,7 +451,7 @@ class NewtonBoosting(Configured):
     def trees(
         self, task: BoostingTask, seed: int, shares: FloatArray | None = None
     ) -> RandomTrees:
-        """Drawn from a public seed and released shares of codes."""
+        """Trees drawn from a public seed and released shares of codes."""
         return draw_trees(
             task.columns,
             n_trees=self.n_estimators,
@@ -519,7 +520,7 @@ class NewtonBoosting(Configured):
         scale: Scale,
         progress: Progress,
     ) -> BoostedTrees:
-        """Trees, shrunk to what they are worth."""
+        """The boosted trees, shrunk by their gain."""
         model = self._grown(asking, task, trees, start, scale, progress)
         if not asking.has("gains"):
             return model
@@ -527,7 +528,7 @@ class NewtonBoosting(Configured):
         return shrunk(model, best_share(asking.ask("gains", gains)))
 
     def _base(self, asking: _Asking, task: BoostingTask) -> Base:
-        """Where the targets lie, as linear models ask for it."""
+        """Location of the targets, released as linear models release it."""
         loss, n = _linear_loss(task), task.n_samples
         is_alone = not (self.n_estimators or self.linear_share)
         lines = {"targets": "start"}
@@ -541,7 +542,7 @@ class NewtonBoosting(Configured):
         return released_base(loss, n, ask, asked, is_alone=is_alone)
 
     def _start(self, asking: _Asking, task: BoostingTask, spread: Spread) -> FloatArray:
-        """Raw predictions of everybody: the share of a class, mean or quantile."""
+        """Raw predictions of the constant: share of a class, mean or quantile."""
         terms = start_terms(task, spread.unit)
         none = np.zeros((0, 1, task.n_outputs))
         middle = np.full(task.n_outputs, spread.middle)
@@ -557,7 +558,7 @@ class NewtonBoosting(Configured):
         scale: Scale,
         progress: Progress,
     ) -> BoostedTrees:
-        """Values of one tree after the other."""
+        """The values of all trees, one tree after another."""
         terms, n = self.terms(task, scale), task.n_samples
         shape = (len(trees), trees.n_leaves, task.n_outputs)
         values, deviations = np.zeros(shape), np.zeros(shape)
@@ -574,12 +575,12 @@ class NewtonBoosting(Configured):
 def _by_rule(
     given: Given, task: BoostingTask, budget: Budget, mu: float
 ) -> dict[str, Any]:
-    """Everything as a rule of n mu under the adjacency, and of what was given.
+    """All parameters, from n mu under the adjacency and from the given parameters.
 
     Settled on validation parts of tables seen together (``docs/boosting.md``);
     ``benchmarks/boosting_rules.py`` compares them with neighbours.
     """
-    # Noise of what a record adds, against that of a record that is left out.
+    # Sensitivity under zero_out, over the sensitivity under the adjacency.
     terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0, task.facts).bound()
     one = terms.under("zero_out") / terms.under(task.adjacency)
     signal = task.n_samples * mu * one * task.facts.typical_weight
@@ -599,17 +600,18 @@ def _by_rule(
 def _weights_by_stage(
     task: BoostingTask,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Weights of labels that move predictions before the linear model, or after it.
+    """Weights of labels that shift predictions before and after the linear model.
 
-    Of more than two labels those of little weight are told apart by a linear model that
-    takes all alike, and would drown in the noise of the heaviest.
+    With more than two labels, weights act after the linear model only. It tells labels
+    of little weight apart, which would drown in the noise of the heaviest label
+    otherwise.
     """
     weights = () if task.init == "zero" else task.facts.label_weights
     return (weights, ()) if task.n_outputs == 1 else ((), weights)
 
 
 def _of_constant(rules: Given, signal: float) -> float:
-    """Of mu^2, for the constant that trees start from."""
+    """Share of mu^2 for the constant that trees start from."""
     mean_share = (_MEAN_SIGNAL / signal) ** 2
     return float(min(0.5, max(1 / (rules["n_estimators"] + 1), mean_share)))
 
@@ -617,7 +619,7 @@ def _of_constant(rules: Given, signal: float) -> float:
 def _of_linear(
     rules: Given, given: Given, task: BoostingTask, budget: Budget, signal: float
 ) -> dict[str, Any]:
-    """Where there may be a linear model, which trees may continue."""
+    """Parameters of a linear model, if there may be one, which trees may continue."""
     loss, signal_to_noise = _linear_loss(task), _strength(task, budget)
     if signal_to_noise < least_signal_to_noise(loss) and "linear_share" not in given:
         if given.get("n_estimators"):
@@ -648,13 +650,13 @@ def _linear_loss(task: BoostingTask) -> Loss:
 
 
 def _strength(task: BoostingTask, budget: Budget) -> float:
-    """Of the whole budget, for a linear model."""
+    """Signal n mu of the whole budget for a linear model."""
     effective_n = task.n_samples * typical_weight(_linear_loss(task))
     return signal_to_noise_of(effective_n, budget, task.adjacency)
 
 
 def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
-    """Of trees that have what others leave."""
+    """Parameters of the trees, which have all that the other parts leave."""
     signal *= math.sqrt(1 - rules["linear_share"])
     n_trees = max(rules["n_estimators"], 1)
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
@@ -669,9 +671,9 @@ def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]
 
 
 def _clip_of(task: BoostingTask, signal: float) -> float:
-    """Small clips bear more noise, and large ones are closer to the loss."""
+    """Clip of residuals: small ones stand more noise, large ones fit the loss."""
     if task.loss == "quantile":
-        # Clipped, they would be those of another quantile.
+        # Clipped residuals would be those of another quantile.
         return max(task.facts.level, 1 - task.facts.level)
     low, high = np.log(_CLIP_SIGNAL)
     at = np.log(min(max(signal, 1.0), 1e300))
@@ -679,7 +681,7 @@ def _clip_of(task: BoostingTask, signal: float) -> float:
 
 
 class _Asking:
-    """Asks a query of answers; where nothing is private, reads records only once."""
+    """Asks a query of answers; where nothing is private, it reads records only once."""
 
     def __init__(self, answers: Answers, lines: list[str]) -> None:
         self._answers, self._lines = answers, lines
@@ -702,12 +704,12 @@ class _Asking:
         return Released(query.total(self._reader, None), 0.0, 0.0)
 
 
-# ------------------------- boost: a boosted model through the door: plan, commit, ask
+# ------------------------------------------------------------- boost: plan, commit, ask
 
 
 @dataclass(frozen=True, eq=False)
 class BoostOutcome:
-    """A released model with what is public of its release.
+    """A released model with the public facts of its release.
 
     Parameters
     ----------
@@ -716,7 +718,7 @@ class BoostOutcome:
     answers : Answers
         Used up.
     seed : int
-        From which the trees were drawn; public.
+        Seed of the trees; public.
     """
 
     boosted: BoostedTrees
@@ -744,7 +746,7 @@ def boost(
     is_private : bool
         False computes without noise and requires an infinite epsilon.
     label : str
-        What the ledger's books call this fit.
+        Name of this fit in the ledger.
 
     Raises
     ------
@@ -759,25 +761,25 @@ def boost(
         )
     # Public: trees hide nothing, and are independent of the noise.
     seed = door.public_seed()
-    # From here on no warning may depend on the data, so NumPy is kept from giving any.
+    # From here on a warning could depend on the data, so NumPy gives none.
     with np.errstate(all="ignore"):
         return BoostOutcome(solver.run(answers, task, seed, progress), answers, seed)
 
 
-# ----------------------------------- What users may name as solver= of boosted models
-# One key in all places: this table, its test ``tests/ensemble/test_<key>.py`` with its
-# audit ``tests/audit/test_<key>.py``, and its page ``docs/solvers/<key>.md`` with its
-# proof ``docs/proofs/<key>.md``.
+# ------------------------------------------------------------------ Registry of solvers
+# A key has the same name everywhere: in this table, its test
+# ``tests/ensemble/test_<key>.py``, its audit ``tests/audit/test_<key>.py``, its page
+# ``docs/solvers/<key>.md`` and its proof ``docs/proofs/<key>.md``.
 
 
 BOOSTERS: dict[str, type[NewtonBoosting]] = {"newton_boosting": NewtonBoosting}
-# What solver="auto" is, with its reason.
+# The solver of solver="auto", with its reason.
 _AUTO = "newton_boosting", "the only solver of boosted trees"
 
 
 @dataclass(frozen=True)
 class NamedBooster:
-    """A solver as it was asked for: its kind, what was given, and why it is used."""
+    """A named solver: its kind, the given parameters, and why it is used."""
 
     kind: type[NewtonBoosting]
     given: Given
@@ -787,12 +789,12 @@ class NamedBooster:
 def named_booster(
     key: str, params: Mapping[str, Any] | None, own: Mapping[str, Any]
 ) -> NamedBooster:
-    """What ``solver=key, solver_params=params`` names.
+    """The solver that ``solver=key, solver_params=params`` names.
 
     Parameters
     ----------
     own : mapping
-        Parameters that the model has itself; None for the solver's rule.
+        Parameters that the model also has; None leaves one to the solver's rule.
 
     Raises
     ------

@@ -69,16 +69,17 @@ from skdp.sums._leaves import PLAIN, LeafLoss, LossFacts
 from skdp.tables._columns import as_declared
 from skdp.tables._source import Source
 
-# -------------- Noise against signal of boosted trees, from the public facts of a fit
+# ----------------------------------------------------------------- Noise against signal
 
 
-# Leaves of the coarsest tree that would tell anything.
+# Leaves of the coarsest tree that can learn anything.
 _LEAVES = 8
-# Columns that may share the trees without a loss that shows; more of them divide the
-# trees, and noise counts with the root of their number over this. With 23 and 40
-# columns and ratios of 0.78 and 0.58 without that factor models had no skill.
+# Columns that may share the trees without a visible loss. More columns divide the
+# trees, and noise counts with the root of their number over this one. With 23 and 40
+# columns, and ratios of 0.78 and 0.58 without that factor, models had no skill.
 _COLUMNS = 8
-# Of the two-sided derivative of a loss by a raw prediction, where that tells nothing.
+# Two-sided derivative of a loss by a raw prediction, where the prediction knows
+# nothing.
 _CURVATURE = {"logistic": 0.25, "squared": 1.0, "poisson": 1.0, "quantile": 1.0}
 _SCALE = {
     "logistic": 1.0,
@@ -87,8 +88,8 @@ _SCALE = {
     "poisson": 1 / 3,
     "quantile": 1 / 3,
 }
-# Up to which ratio models are close to those without privacy, and from which on noise
-# leaves a constant one (docs/boosting.md).
+# Ratio below which models are close to models without privacy, and ratio above which
+# noise leaves a constant model (docs/boosting.md).
 _LITTLE_TO, _CONSTANT_FROM = 0.01, 1.0
 
 
@@ -109,8 +110,7 @@ def signal_of(solver: NewtonBoosting, task: BoostingTask, budget: Budget) -> Sig
     )
 
 
-# ------------------------------------------------------------------------------------
-# What boosted models share in a fit: table, solver, privacy record, forecast
+# ------------------------------------ GradientBoosting: table, solver, record, forecast
 
 
 _INTERACTIONS: dict[Any, Sequence[int | None]] = {
@@ -119,7 +119,7 @@ _INTERACTIONS: dict[Any, Sequence[int | None]] = {
     2: (1, 2),
     None: (None,),
 }
-# After a linear model, which has the curves already.
+# After a linear model, which already has the curves.
 _INTERACTIONS_AFTER = {**_INTERACTIONS, "mix": MIX[1:], 2: (2,)}
 _SEED = "the seed that trees were drawn from"
 
@@ -131,7 +131,7 @@ class GradientBoosting(FittedTrees):
     the model.
     """
 
-    # Parameters that the solver has too; None is its rule.
+    # Parameters that the solver has too; None leaves one to the solver's rule.
     _own: ClassVar[tuple[str, ...]] = ("n_estimators", "learning_rate", "max_depth")
 
     columns: Any
@@ -144,7 +144,7 @@ class GradientBoosting(FittedTrees):
 
     @abstractmethod
     def _loss_facts(self) -> LossFacts:
-        """What else the loss knows, as far as it is declared."""
+        """Other facts of the loss, as far as they are declared."""
 
     def _named(self) -> NamedBooster:
         own = {name: getattr(self, name) for name in self._own}
@@ -163,14 +163,14 @@ class GradientBoosting(FittedTrees):
         return (_INTERACTIONS_AFTER if is_after else _INTERACTIONS)[given]
 
     def _init(self) -> Init:
-        """Where trees start; without noise the share of a linear model falls to 0."""
+        """Start of the trees; without noise a linear model's share falls to 0."""
         check_choice("init", self.init, ["constant", "linear"])
         is_linear = self.init == "linear" and self._has_linear_loss
         return "linear" if is_linear and math.isfinite(self.epsilon) else "constant"
 
     @property
     def _has_linear_loss(self) -> bool:
-        """Whether there is a linear model of the loss that trees can continue."""
+        """Whether the loss has a linear model that trees can continue."""
         return True
 
     def _task(
@@ -181,7 +181,7 @@ class GradientBoosting(FittedTrees):
         bins: Bins,
         facts: LossFacts = PLAIN,
     ) -> BoostingTask:
-        """The public facts of a fit."""
+        """The public facts of a fit as a task."""
         return BoostingTask(
             loss=loss,
             n_samples=n_samples,
@@ -339,7 +339,7 @@ class GradientBoosting(FittedTrees):
     def _warn_of_noise(
         self, solver: NewtonBoosting, task: BoostingTask, budget: Budget
     ) -> tuple[str, ...]:
-        """Warn before anything is spent; what stays on the record is returned."""
+        """Warn before anything is spent; what the record keeps is returned."""
         if not budget.is_finite:
             return ()
         remedies = ("a larger epsilon", *relaxed(budget))
@@ -361,7 +361,7 @@ class GradientBoosting(FittedTrees):
         return tags
 
 
-# -------------------------------------------------------- Private boosting of classes
+# --------------------------------------------------------- DPGradientBoostingClassifier
 
 
 class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
@@ -620,7 +620,7 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
         return (self._labelled(raw) for raw in self.staged_decision_function(X))
 
     def _unweighted(self, raw: np.ndarray) -> np.ndarray:
-        """Raw predictions of the records as they are, if these are asked for."""
+        """Raw predictions, without the weights of labels if these are asked for."""
         return unweighted(raw, self._label_weights) if self.correct_prior else raw
 
     def _labelled(self, raw: np.ndarray) -> np.ndarray:
@@ -648,7 +648,7 @@ def _probabilities(raw: np.ndarray) -> np.ndarray:
     return np.asarray(softmax(raw, axis=1))
 
 
-# -------------------------------------------------------- Private boosting of numbers
+# ---------------------------------------------------------- DPGradientBoostingRegressor
 
 
 class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
@@ -848,7 +848,7 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
 
     @property
     def _scored_by(self) -> str:
-        """What rates it where no score is named."""
+        """The score that rates the model if none is named."""
         return scored_by(self.loss)
 
     def _loss_facts(self) -> LossFacts:
@@ -862,7 +862,7 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
         """Raw predictions in units of the target."""
         if not self._is_log:
             return raw[:, 0]
-        # No farther than where the loss was taken.
+        # No prediction is beyond the range on which the loss was fitted.
         return np.asarray(np.minimum(np.exp(raw[:, 0]), self._middle + self._half))
 
     def predict(self, X: Any) -> np.ndarray:

@@ -26,8 +26,8 @@ from skdp.preprocessing import _blocks as blocks
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.tables._columns import Dates, Range
 
-# ------------------------------------------------------------------------------------
-# How much a model's raw prediction varies with each column: public draws only
+# -------------------------------------------------------------------------- Importances
+# They follow from public draws of codes alone.
 
 
 # Draws of codes; the error of an importance is a few percent of the largest.
@@ -41,10 +41,10 @@ def importances(
 ) -> FloatArray:
     """Each declared column's share of the variance of a raw prediction.
 
-    Codes are drawn alike and independently, since how often they occur is private. The
-    importance of a column is the part of the variance that is lost if all others are
-    known and it is not, with what it shares with them (the total index of Sobol), for a
-    model without pairs the variance of its curve.
+    Codes are drawn uniformly and independently, since their frequencies are private.
+    The importance of a column is the variance that remains if all other columns are
+    known, interactions with them included (the total index of Sobol). For a model
+    without pairs it is the variance of the column's curve.
 
     Parameters
     ----------
@@ -78,15 +78,14 @@ def _drawn(bins: Bins, rng: Any) -> NDArray[np.uint8]:
 
 
 def _centred(raw: FloatArray) -> FloatArray:
-    """Without what is added to all outputs alike, which changes no softmax."""
+    """Raw predictions less the mean over outputs, which changes no softmax."""
     if raw.shape[1] == 1:
         return raw
     centred: FloatArray = raw - raw.mean(axis=1, keepdims=True)
     return centred
 
 
-# ------------------------------------------------------------------------------------
-# A fitted model as plain JSON that a person, or another language, can read
+# --------------------------------------------------------------- JSON of a fitted model
 
 
 # Raised when a field changes its meaning.
@@ -105,13 +104,13 @@ def to_json(
     Parameters
     ----------
     facts : dict
-        What is said of the model first, JSON-ready.
+        Facts about the model that come first, JSON-ready.
     bins : Bins
     names : tuple of str
         Of declared columns.
     boosted : BoostedTrees
     tables : ShapeFunctions or None
-        What is added to the trees.
+        Tables that are added to the trees.
     """
     described = {
         "schema": SCHEMA,
@@ -139,7 +138,7 @@ def to_json(
 
 
 def _table(names: list[str], values: FloatArray) -> dict[str, Any]:
-    """What is added by the codes of one column, or of two."""
+    """Effects of the codes of one column, or of two."""
     return {"columns": names, "values": values.tolist()}
 
 
@@ -158,7 +157,7 @@ def _column(column: BinnedColumn, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _node(trees: RandomTrees, bins: Bins, values: Any, tree: int, node: int) -> Any:
-    """A question with what follows from both answers, or a leaf's value."""
+    """A question with the nodes for both answers, or a leaf's value."""
     n_nodes = trees.feature.shape[1]
     if node >= n_nodes:
         leaf = values[node - n_nodes]
@@ -176,7 +175,7 @@ def _node(trees: RandomTrees, bins: Bins, values: Any, tree: int, node: int) -> 
 
 
 def _question(column: BinnedColumn, right: np.ndarray) -> dict[str, Any]:
-    """Of which values the answer is yes."""
+    """The values for which the answer is yes."""
     present, asked = right[: column.n_values], {}
     edges, values = column.edges, column.values
     if edges is not None:
@@ -196,7 +195,7 @@ def _plain(edge: Any) -> Any:
     return str(edge) if isinstance(edge, np.datetime64) else float(edge)
 
 
-# ------------------- Pictures of shape functions, as scikit-learn's displays are made
+# ---------------------------------------------------------- Pictures of shape functions
 
 
 _MOST = 9
@@ -205,8 +204,8 @@ _MOST = 9
 class ShapesDisplay:
     """Curves and heat maps of what columns and pairs add to a prediction.
 
-    Bars and bands are the privacy noise alone: they tell how much of a curve may be
-    noise, not how far it is from the truth.
+    Bars and bands show the privacy noise alone: how much of a curve may be noise, not
+    how far the curve is from the truth.
 
     Parameters
     ----------
@@ -214,7 +213,7 @@ class ShapesDisplay:
     shapes : list of Shape
         Those to draw.
     output : int
-        Which class, where there are several outputs.
+        The class, where there are several outputs.
     deviations : float
         Half the height of a band, in standard deviations of the noise.
 
@@ -372,7 +371,7 @@ class ShapesDisplay:
         axis.set(xlabel=second.name, ylabel=first.name)
 
     def _numbers(self, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-        """Effects, and halves of their bands."""
+        """Effects, and halves of the heights of their bands."""
         effect, noise = shape.values[:, self.output], shape.noise[:, self.output]
         return effect, self.deviations * noise
 
@@ -381,8 +380,7 @@ def _spread(shape: Shape, output: int) -> float:
     return float(np.std(shape.values[..., output]))
 
 
-# ------------------------------------------------------------------------------------
-# What can be asked of a fitted boosted model: all of it is post-processing
+# --------------------------------------- FittedTrees: post-processing of a fitted model
 
 
 class FittedTrees(TakesSources, PrivateEstimator):
@@ -396,7 +394,7 @@ class FittedTrees(TakesSources, PrivateEstimator):
     @property
     @abstractmethod
     def _units(self) -> tuple[float, float]:
-        """By what raw predictions are multiplied, and what is added after."""
+        """Factor of raw predictions, and the constant that is added after it."""
 
     def _raw(self, X: Any) -> FloatArray:
         """Raw predictions in units of what is predicted: (n_samples, n_outputs)."""
@@ -435,7 +433,7 @@ class FittedTrees(TakesSources, PrivateEstimator):
     def feature_importances_(self) -> FloatArray:
         """Share of each column in the variance of raw predictions: (n_features,).
 
-        Over codes that are drawn alike and independently, since how often they occur is
+        Codes are drawn uniformly and independently, since their frequencies are
         private. Post-processing of the model; noise counts like signal.
         """
         check_is_fitted(self)
@@ -448,9 +446,9 @@ class FittedTrees(TakesSources, PrivateEstimator):
 
         Shapley values, exact: with ``shape_functions_.intercept`` they add up to
         `decision_function`, or to `predict` of a regressor (to its logarithm with
-        ``loss="poisson"``). What a pair adds is split in half. The mean that they are
-        measured from is over codes that are drawn alike and independently, since how
-        often they occur is private.
+        ``loss="poisson"``). A pair's effect is split in half. The attributions are
+        differences from the mean over codes drawn uniformly and independently, since
+        their frequencies are private.
 
         Parameters
         ----------
@@ -475,7 +473,7 @@ classes, (n_samples, n_features, n_classes)
         return by_row[:, :, 0] if by_row.shape[2] == 1 else by_row
 
     def _by_column_of_X(self, found: FloatArray) -> FloatArray:
-        """What is of declared columns, in the order of X; 0 for columns left out."""
+        """Values of declared columns in the order of X; 0 for columns left out."""
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             return found
@@ -562,7 +560,7 @@ classes, (n_samples, n_features, n_classes)
 
     @abstractmethod
     def _facts(self) -> dict[str, Any]:
-        """What else a stored model says, JSON-ready."""
+        """Further facts about the model for `to_json`, JSON-ready."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_")

@@ -1,12 +1,12 @@
-"""A private additive linear model that boosting continues, fitted as others are.
+"""A private additive linear model that boosting continues.
 
-Each column of codes has features of its own: hats from coarse to fine, and a position,
-of what is in order, an indicator of anything else. Rows are centred by released counts,
-and the descent and the gate of linear models (`skdp.solvers._centred_descent`) find
-their weights, from a released base on. In gradient sums records whose row is long count
-less, as if with a weight, so that none adds more than a unit row, and two labels count
-by their declared weights; raw predictions remain sums of one curve a column. Proofs:
-``docs/proofs/linear_start.md``.
+Each column of codes has its features: hats from coarse to fine and a position for
+ordered codes, an indicator for any other code. Rows are centred by released counts, and
+the descent and the gate of linear models (`skdp.solvers._centred_descent`) find their
+weights, starting at a released base. In gradient sums a record with a long row counts
+less, as if it had a weight, so that no record adds more than a unit row does. Two
+labels count by their declared weights. Raw predictions remain sums of one curve a
+column. Proofs: ``docs/proofs/linear_start.md``.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from skdp.tables._columns import Range
 from skdp.tables._memory import WithOffset
 from skdp.tables._source import Source
 
-# Residuals beyond it are clipped, as in DPLinearRegression.
+# Larger residuals are clipped, as in DPLinearRegression.
 _RESIDUAL_BOUND = 4.0
-# Losses of trees that a linear model may come before, by their numbers of outputs.
+# Losses of trees that a linear model may precede, by their numbers of outputs.
 LINEAR_LOSSES: dict[str, Callable[[int], Loss]] = {
     "logistic": lambda n_outputs: LogisticLoss(),
     "softmax": SoftmaxLoss,
@@ -62,7 +62,7 @@ class Curves:
     tables : tuple of ndarray of float64 of shape (n_codes, n_outputs)
         One a column. Private output.
     deviations : tuple of ndarray of float64 of shape (n_codes, n_outputs)
-        Of the noise in each, less its mean over the codes.
+        Standard deviation of the noise in each entry less its mean over the codes.
     """
 
     tables: tuple[FloatArray, ...]
@@ -87,10 +87,10 @@ class LinearStart:
     ----------
     objective : LinearObjective
     features : tuple of ndarray of float64 of shape (n_codes, n_features_of_column)
-        Of each code, before they are centred.
+        Features of each code, before centring.
     descent : GatedDescent
     share : float in (0, 1]
-        Of mu squared, for the descent and its gate.
+        Share of mu squared for the descent and its gate.
     """
 
     objective: LinearObjective
@@ -108,7 +108,7 @@ class LinearStart:
         signal_to_noise: float,
         share: float,
     ) -> LinearStart:
-        """Everything by rule.
+        """The linear model with every parameter decided by rule.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class LinearStart:
         columns : CodedColumns
         adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
         signal_to_noise : float in (0, inf)
-            Of the whole budget.
+            n mu of the whole budget.
         share : float in (0, 1]
         """
         left = math.sqrt(share) * signal_to_noise
@@ -130,7 +130,7 @@ class LinearStart:
             product_norm=math.inf,
             adjacency=adjacency,
         )
-        # Columns and targets are asked for before, on the books of the whole plan.
+        # Columns and targets are released earlier, by lines of the whole plan.
         shares = replace(Shares.of(loss, left, 0.0), targets=0.0, mean=0.0)
         descent = GatedDescent(shares=shares, pace=Pace.of(objective, left))
         return cls(objective=objective, features=features, descent=descent, share=share)
@@ -141,11 +141,11 @@ class LinearStart:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Of the descent, for the record."""
+        """Hyper-parameters of the descent, for the record."""
         return {**vars(self.descent.pace), "shares": vars(self.descent.shares)}
 
     def sensitivity(self) -> float:
-        """Largest of one query, under the adjacency."""
+        """Largest sensitivity of one query, under the adjacency."""
         return self.descent.sensitivity(self.objective)
 
     def view(self, margins: tuple[FloatArray, ...], source: Source) -> CodeSource:
@@ -193,7 +193,7 @@ def _deviations(
     noise: NoiseOfRun,
     n_outputs: int,
 ) -> list[FloatArray]:
-    """Of the noise in what each code adds, less its mean over the codes."""
+    """Deviation of the noise in each code's effect less its mean over the codes."""
     found = [principal(p, m) for p, m in zip(basis.parts, margins, strict=True)]
     total = max(sum(float(spread.sum()) for spread, _ in found), 1e-300)
     deviations = []
@@ -205,9 +205,10 @@ def _deviations(
 
 
 def features_of(columns: CodedColumns, n_intervals: int) -> tuple[FloatArray, ...]:
-    """Of each code of each column: hats and position at its middle, or an indicator.
+    """Features of each code of each column.
 
-    Missing values have an indicator too.
+    An ordered code has hats and a position, at its middle; any other code and a missing
+    value have an indicator.
     """
     facts = zip(columns.n_bins, columns.is_ordered, columns.missing, strict=True)
     return tuple(
@@ -234,7 +235,7 @@ def _features(
 def centred(
     features: tuple[FloatArray, ...], margins: tuple[FloatArray, ...]
 ) -> CodeBasis:
-    """Less their means, over the norm to which rows are clipped; post-processing."""
+    """Features less their means, over the norm that clips rows; post-processing."""
     parts = [f - p @ f for f, p in zip(features, margins, strict=True)]
     squares = [
         p @ np.sum(part**2, axis=1) for part, p in zip(parts, margins, strict=True)
@@ -244,12 +245,12 @@ def centred(
 
 
 def even(columns: CodedColumns) -> tuple[FloatArray, ...]:
-    """Shares of codes that nothing is known of."""
+    """Equal shares of all codes, where nothing was released about them."""
     return tuple(even_margins((size,)) for size in columns.n_bins)
 
 
 def linear_loss(
     loss: LeafLoss, n_outputs: int, label_weights: tuple[float, ...]
 ) -> Loss:
-    """Of the linear model; `label_weights` are declared, empty: all labels alike."""
+    """Loss of the linear model; empty `label_weights` mean equal weights."""
     return weighted(LINEAR_LOSSES[loss](n_outputs), label_weights)

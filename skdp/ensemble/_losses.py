@@ -15,7 +15,7 @@ from skdp.ensemble._trees import MIX, CodedColumns
 from skdp.privacy.accounting._relations import TableRelation
 from skdp.sums._leaves import PLAIN, LeafLoss, LossFacts
 
-# ----------------------------------- BoostingTask: the public facts of a fit of trees
+# ------------------------------------------------------------------------- BoostingTask
 
 
 Init = Literal["constant", "linear", "zero"]
@@ -36,14 +36,15 @@ class BoostingTask:
     n_outputs : int, default=1
         The number of classes for the softmax.
     interactions : sequence of int or None, default=(1, 2, None)
-        How many columns a tree may cut, in turn; None: all of them.
+        Most columns that each tree may cut, in turn; None: all of them.
     groups : sequence of sequences of int or None, default=None
         The columns of a tree are all of one group; None: one group of all.
     init : {"constant", "linear", "zero"}, default="constant"
-        Where raw predictions start: at a constant, at an additive linear model, or at 0
-        or, where the source has an `offset`, there, and nothing is released for it.
+        Start of raw predictions: a constant, an additive linear model, or 0. With
+        "zero" and a source with an `offset` they start at the offset. Nothing is
+        released for "zero".
     facts : LossFacts, default=PLAIN
-        What else the loss knows.
+        Other facts of the loss.
     """
 
     loss: LeafLoss
@@ -61,8 +62,7 @@ class BoostingTask:
         return self.loss in ("squared", "poisson", "quantile")
 
 
-# ------------------------------------------------------------------------------------
-# Losses of boosted regressions by their public names, and what they have to know
+# -------------------------------------------------------- Losses of regressions by name
 
 
 _NAMED: dict[str, LeafLoss] = {
@@ -70,13 +70,13 @@ _NAMED: dict[str, LeafLoss] = {
     "poisson": "poisson",
     "quantile": "quantile",
 }
-# The score that each loss makes largest.
+# The score that each loss optimises.
 _SCORED_BY: dict[LeafLoss, str] = {
     "squared": "neg_mean_squared_error",
     "poisson": "neg_mean_poisson_deviance",
     "quantile": "neg_mean_pinball_loss",
 }
-# Beyond it private fits know nothing.
+# Private fits know nothing beyond this level.
 _OUTERMOST = 0.01
 
 
@@ -91,12 +91,12 @@ def named_loss(name: Any) -> LeafLoss:
 
 
 def scored_by(name: Any) -> str:
-    """The name of the score that a loss makes largest."""
+    """The name of the score that a loss optimises."""
     return _SCORED_BY[named_loss(name)]
 
 
 def facts_of(name: Any, quantile: Any, target_bounds: Any) -> LossFacts:
-    """What a loss has to know; public."""
+    """Facts that a loss needs; public."""
     loss = named_loss(name)
     if (quantile is None) == (loss == "quantile"):
         raise ValueError(
@@ -111,13 +111,13 @@ def facts_of(name: Any, quantile: Any, target_bounds: Any) -> LossFacts:
 
 
 def half_and_middle(target_bounds: Any) -> tuple[float, float]:
-    """Half of the width that is declared, and its middle."""
+    """Half of the declared width, and its middle."""
     low, high = check_target_bounds(target_bounds)
     return high / 2 - low / 2, low / 2 + high / 2
 
 
 def _origin(target_bounds: Any) -> float:
-    """By how much the middle is above 0, in halves of the width."""
+    """How far the middle is above 0, in halves of the width."""
     if check_target_bounds(target_bounds)[0] < 0:
         raise ValueError(
             "The 'target_bounds' parameter must be of at least 0 with loss='poisson', "
@@ -128,21 +128,21 @@ def _origin(target_bounds: Any) -> float:
     return middle / half
 
 
-# ------------------------------------------------------------------------------------
-# Scale: units of residuals and of raw predictions, by the loss; post-processing
+# ---------------------------------------- Scale: units of residuals and raw predictions
+# Post-processing.
 
 
-# Means of counts up to so many times the first are told apart by their curvature.
+# Means of counts up to this many times the first are told apart by their curvature.
 _CAP = 8.0
-# Deviation of the logarithms of means, over that of counts, and at most.
+# Deviation of the logarithms of means, over that of counts, at most.
 _MOST_RAW = 2.0
-# Variance of an error, over that of all targets' unit.
+# Variance of an error, over the squared unit of all targets.
 _UNEXPLAINED = 0.15
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Of what is summed over leaves, and of the steps that are made of it.
+    """Units of sums over leaves and of the steps that follow from them.
 
     Parameters
     ----------
@@ -163,12 +163,12 @@ class Scale:
 
     @classmethod
     def of(cls, task: BoostingTask, unit: float, start: FloatArray) -> Scale:
-        """Where targets spread over so much and raw predictions start there."""
+        """The scale of targets with this spread and raw predictions with this start."""
         facts = task.facts
         if task.loss == "squared":
             return cls(unit, unit, 1.0, _UNEXPLAINED * unit**2, facts)
         if task.loss == "quantile":
-            # Of normal targets, whose deviation is half a unit.
+            # For normal targets, whose deviation is half a unit.
             step = unit / 2 / float(norm.pdf(norm.ppf(facts.level)))
             sampling = facts.level * (1 - facts.level) * step**2
             return cls(1.0, unit, step, sampling, facts)

@@ -20,40 +20,39 @@ from skdp.solvers._target_base import (
 from skdp.sums._counts import CodeCounts, StateSums, even_knots
 from skdp.sums._leaves import LeafTerms
 
-# ------------------------------------------------------------------------------------
-# Where trees of counts or of a quantile start: a histogram of targets, and a sum
-# Other losses start where linear models do (`skdp.solvers._target_base`).
+# -------------------------------------------------------- Start of counts and quantiles
+# A histogram of targets and a sum give it. Other losses start where linear models do
+# (`skdp.solvers._target_base`).
 
 
 # Prior deviation of the share below a quantile of the histogram.
 _DEVIATION = 0.3
-# Knots of the histogram of targets: with more of them what noise leaves at far knots
-# hides the rest.
+# Knots of the histogram of targets: with more knots, noise at far knots hides the rest.
 _INTERVALS = 32
-# Units that a target is farther from the middle than counts for the mean.
+# Clip of a target's distance from the middle for the mean, in units.
 _FARTHEST = 1.5
-# A unit, which is two deviations, over the half of a width that holds three.
+# A unit, which is two deviations, over half of a width that holds three.
 _UNIT = 2 / 3
-# Deviation of the noise in a share of targets that is wanted, and shares of mu^2.
+# Wanted deviation of the noise in a share of targets, and limits of the share of mu^2.
 _SHARE_NOISE, _LEAST_SHARES, _MOST_SHARES = 0.01, 0.002, 0.1
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Where targets are, and a unit of about two deviations; released, or public."""
+    """Location of targets, and a unit of about two deviations; released, or public."""
 
     middle: float = 0.0
     unit: float = 1.0
 
     @classmethod
     def of(cls, released: Released, n_samples: int) -> Spread:
-        """Of noisy sums of targets at knots."""
+        """The spread from noisy sums of targets at knots."""
         noisy, noise = released.value / n_samples, released.deviation / n_samples
         middle, half = target_scale(noisy, noise)
         return cls(middle, min(_UNIT * half, 1.0))
 
     def at(self, level: float, released: Released, n_samples: int) -> Spread:
-        """The same with a quantile for the middle."""
+        """The same spread with a quantile in place of the middle."""
         noisy, noise = released.value / n_samples, released.deviation / n_samples
         (middle,) = quantiles(shrunk_margins(noisy, noise), (level,))
         return replace(self, middle=middle)
@@ -65,12 +64,12 @@ def target_sums(n_samples: int) -> StateSums:
 
 
 def share_of_targets(signal: float) -> float:
-    """Of mu^2 for n mu of so much, for the histogram."""
+    """Share of mu^2 for the histogram, from n mu."""
     return share_for(_SHARE_NOISE, signal, _LEAST_SHARES, _MOST_SHARES)
 
 
 def start_terms(task: BoostingTask, unit: float = 1.0) -> LeafTerms:
-    """What a record adds to the start: of counts as of the squared loss, for a mean."""
+    """What a record adds to the start; counts use the squared loss, for a mean."""
     if task.loss == "quantile":
         level = task.facts.level
         return LeafTerms(task.loss, 1, max(level, 1 - level), 0.0, task.facts)
@@ -78,7 +77,7 @@ def start_terms(task: BoostingTask, unit: float = 1.0) -> LeafTerms:
 
 
 def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatArray:
-    """Raw predictions of everybody, from the sums of all residuals at the middle."""
+    """Raw predictions of the start, from the sums of all residuals at the middle."""
     n, facts = task.n_samples, task.facts
     noise = released.deviation / n
     residual = -released.value[0, :1] / n
@@ -93,17 +92,18 @@ def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatA
     return np.asarray(np.log(np.clip([most * share], 0.5 / n, most)))
 
 
-# --------------------------- Shares of codes from their noisy counts; post-processing
+# ---------------------------------------------- Shares of codes from their noisy counts
+# Post-processing.
 
 
-# Codes are taken to have even shares to this part at least, so that each may be cut.
+# Weight of equal shares in the shares of codes, at least, so that each may be cut.
 _LEAST_EVEN = 0.05
 
 
 def counts_of(columns: CodedColumns, *, of_all: bool = False) -> CodeCounts:
-    """The query for all columns, or for those in order.
+    """The query for the counts of all columns, or of ordered columns.
 
-    Where others are cut makes no difference.
+    Cuts of other columns do not depend on counts.
     """
     asked = tuple(j for j, is_so in enumerate(columns.is_ordered) if is_so or of_all)
     return CodeCounts(asked, tuple(columns.n_bins[j] for j in asked))
@@ -112,9 +112,9 @@ def counts_of(columns: CodedColumns, *, of_all: bool = False) -> CodeCounts:
 def shares_of(
     columns: CodedColumns, asked: CodeCounts, released: Released
 ) -> FloatArray:
-    """Of each code of each column; even ones in columns that are not in order.
+    """Share of each code of each column; equal shares in columns without an order.
 
-    What counts say is trusted as far as the noise is below an even count.
+    Counts have weight as far as their noise is below an even count.
     """
     by_column = _by_column(asked, released)
     return np.concatenate(
@@ -130,9 +130,9 @@ def shares_of(
 def margins_of(
     asked: CodeCounts, released: Released, n_samples: int
 ) -> tuple[FloatArray, ...]:
-    """Of the records, those with each code, for the means of features.
+    """Shares of the records with each code, for the means of features.
 
-    Nearly even ones where noise hides what tells them apart.
+    They are nearly equal where noise hides their differences.
     """
     noise = released.deviation / n_samples
     counts = _by_column(asked, released).values()
@@ -156,7 +156,8 @@ def _shares(counts: FloatArray, noise: float) -> FloatArray:
     return np.asarray((1 - even) * above / total + even / size)
 
 
-# ----------------- LeafSteps: values of leaves from their noisy sums; post-processing
+# ------------------------------------ LeafSteps: values of leaves from their noisy sums
+# Post-processing.
 
 
 # Largest value of a leaf before the learning rate, in units of raw predictions.
@@ -175,9 +176,9 @@ _VARIANCE = {
     "poisson": 0.06,
     "quantile": 0.06,
 }
-# Curvatures are taken to be at least this much of their noise: steps would be long.
+# Least curvature over the deviation of its noise; a smaller one would give long steps.
 _LEAST_CURVATURE = 0.5
-# Over so many trees, times the learning rate, the noise in steps averages out.
+# Learning rate below which the noise in steps averages out over many trees.
 _AVERAGED = 0.1
 
 
@@ -185,8 +186,8 @@ class LeafSteps:
     """Shrunk Newton steps of tree after tree.
 
     With a learning rate below 1 a step is one of many that correct each other, so that
-    the noise in it counts as that of an average. What is too bold all the same is
-    shrunk at the end, by what all trees are worth.
+    the noise in it counts as that of an average. Steps that are still too bold are
+    shrunk at the end, by the gain of all trees.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ class LeafSteps:
     learning_rate : float
     scale : Scale
     prior : float, default=1.0
-        Times the prior variance of a step.
+        Factor of the prior variance of a step.
     """
 
     def __init__(
@@ -203,7 +204,7 @@ class LeafSteps:
         self._terms, self._rate, self._scale = terms, learning_rate, scale
         self._box = _BOX[terms.loss] * scale.raw * learning_rate
         self._variance = prior * _VARIANCE[terms.loss] * scale.raw**2
-        # Noise is drawn afresh for each tree, and so averaged out; the sample is not.
+        # Noise is drawn afresh for each tree and so averages out; the sample does not.
         self._averaged = min(learning_rate / _AVERAGED, 1.0)
 
     def next(
@@ -211,7 +212,7 @@ class LeafSteps:
     ) -> tuple[FloatArray, FloatArray]:
         """Values and deviations of their noise, of shape (n_leaves, n_outputs).
 
-        They are 0 in leaves that are not reached by any record, as the tree is.
+        They are 0 in leaves that no record can reach.
         """
         noise = released.deviation
         sums, curvature = self._read(released.value[is_reached], noise)
@@ -234,14 +235,14 @@ class LeafSteps:
         curvature = np.maximum(curvature, (_LEAST_CURVATURE * own_noise + 1) / k)
         if self._terms.loss != "softmax":
             return sums, curvature
-        # Of all outputs nothing but differences matter.
+        # Only differences between outputs matter.
         sums = sums - sums.mean(axis=1, keepdims=True)
         rest = 1 - curvature / curvature.sum(axis=1, keepdims=True)
         return sums, np.maximum(curvature * rest, 1 / k)
 
 
 def _towards_mean(noisy: FloatArray, noise: float) -> FloatArray:
-    """Numbers of all leaves, shrunk to their mean as far as they may be noise alone."""
+    """Numbers of all leaves, shrunk to their mean as far as they may be mere noise."""
     mean = noisy.mean(axis=0)
     apart = noisy - mean
     spread = (apart**2).mean(axis=0)

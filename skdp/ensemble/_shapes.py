@@ -18,13 +18,12 @@ from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees
 from skdp.preprocessing import _blocks as blocks
 from skdp.sums._leaves import find_leaves
 
-# ------------------------------------------------------------------------------------
-# Shape functions: a model of at most two columns a tree as a sum of tables
+# ---------------------------------------------------------------------- Shape functions
 # Each tree of one or two columns is a table over their codes. The tables of all trees
-# are added up and taken apart into an intercept, a curve for each column and a table
-# for each pair, so that every curve has mean 0 over its codes and every table mean 0
-# over each of its rows and columns (codes count alike: how often they occur is
-# private).
+# are added up and decomposed into an intercept, a curve for each column and a table for
+# each pair, so that every curve has mean 0 over its codes and every table mean 0 over
+# each of its rows and columns. All codes have equal weight, since their frequencies are
+# private.
 
 
 # Positions of one or two columns, in order.
@@ -45,9 +44,9 @@ class Shape:
     values : ndarray of float64 of shape (n_bins, n_outputs) or (n_bins, n_bins,
         n_outputs)
     noise : ndarray of float64 of the shape of `values`
-        Standard deviation of the privacy noise in them, added up over trees as if none
-        corrected what was wrong in those before: noise only, not the error of the
-        model. 0 if there is none.
+        Standard deviation of the privacy noise in the values, added up over trees as if
+        no tree corrected earlier ones: noise only, not the error of the model. 0
+        without noise.
     """
 
     columns: Key
@@ -55,7 +54,7 @@ class Shape:
     noise: FloatArray
 
     def at(self, codes: NDArray[np.uint8]) -> FloatArray:
-        """Of each row of codes: (n_samples, n_outputs)."""
+        """Effect for each row of codes: (n_samples, n_outputs)."""
         found: FloatArray = self.values[tuple(codes[:, j] for j in self.columns)]
         return found
 
@@ -89,11 +88,11 @@ class ShapeFunctions:
 
     @property
     def names(self) -> list[str]:
-        """Of columns; of pairs both, as ``"age x job"``."""
+        """Names of columns; a pair is ``"age x job"``."""
         return [self.name(shape) for shape in self.shapes]
 
     def name(self, shape: Shape) -> str:
-        """Of one shape."""
+        """Name of one shape."""
         return " x ".join(self.bins.names[j] for j in shape.columns)
 
     def raw(self, codes: NDArray[np.uint8]) -> FloatArray:
@@ -106,8 +105,8 @@ class ShapeFunctions:
     def attributions(self, codes: NDArray[np.uint8]) -> FloatArray:
         """What each column of codes adds to each row's raw predictions.
 
-        A pair's share is split in half: Shapley values of the model for codes that are
-        drawn alike and independently, which with `intercept` add up to `raw`.
+        A pair's effect is split in half. These are Shapley values of the model for
+        codes drawn uniformly and independently; with `intercept` they add up to `raw`.
 
         Returns
         -------
@@ -121,7 +120,7 @@ class ShapeFunctions:
         return found
 
     def scaled(self, factor: float, shift: float) -> ShapeFunctions:
-        """In other units: multiplied, and the intercept shifted after."""
+        """The functions in other units: multiplied, and then the intercept shifted."""
         shapes = tuple(
             Shape(shape.columns, factor * shape.values, factor * shape.noise)
             for shape in self.shapes
@@ -134,7 +133,7 @@ class ShapeFunctions:
         Parameters
         ----------
         name : str
-            Of a column of codes; ``<column>_<part>`` for a part of dates.
+            Name of a column of codes; ``<column>_<part>`` for a part of dates.
 
         Returns
         -------
@@ -160,7 +159,7 @@ class ShapeFunctions:
         first, second : str
             Names of columns of codes, in any order.
         output : int, default=0
-            Which class, where there are several outputs.
+            The class, where there are several outputs.
 
         Returns
         -------
@@ -197,7 +196,7 @@ class ShapeFunctions:
 def tables_of(
     used: Sequence[Key], leaves: Mapping[Key, Any], values: FloatArray, bins: Bins
 ) -> Tables:
-    """What the trees of each key add up to, over all codes of its columns.
+    """Sum of the trees of each key, over all codes of its columns.
 
     Parameters
     ----------
@@ -275,9 +274,9 @@ def _add_variances(
     n_leaves: int,
     squares: FloatArray,
 ) -> None:
-    """Add the variances that one tree brings to its tables, taken apart.
+    """Add the variances that one tree contributes to its decomposed tables.
 
-    An entry of a table is the sum of leaf values times shares of codes in them.
+    An entry of a table is a sum of leaf values times shares of codes in the leaves.
     """
     if not key:
         variances[()] += squares[int(cells)]
@@ -314,7 +313,7 @@ def _shares(cells: NDArray[np.int64], n_leaves: int) -> FloatArray:
 
 
 def grid(key: Key, bins: Bins) -> NDArray[np.uint8]:
-    """All combinations of codes of some columns, the last one's running fastest.
+    """All combinations of the codes of some columns; the last column's run fastest.
 
     Other columns have code 0.
     """
@@ -342,16 +341,16 @@ def _by_output(name: str, values: FloatArray) -> dict[str, FloatArray]:
     return {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}
 
 
-# ------------------------------------------------------------------------------------
-# Monotone columns: tables of a model changed so that predictions never fall, or rise
-# Post-processing of released tables. A sum of monotone tables is monotone, whatever the
-# other columns hold; so the model becomes the nearest sum of a monotone curve for each
-# such column and a monotone table for each of its pairs, in least squares over all
-# combinations of codes. It is found by turns: each table is the monotone one nearest to
-# what the others leave of the model. Missing values have no place in the order.
+# --------------------------------------------------------------------- Monotone columns
+# Post-processing of released tables: they change so that predictions never fall, or
+# never rise. A sum of monotone tables is monotone, whatever the other columns hold. So
+# the model becomes the nearest sum of a monotone curve for each constrained column and
+# a monotone table for each of its pairs, in least squares over all combinations of
+# codes. The tables take turns: each becomes the monotone table nearest to the model
+# less the other tables. Missing values have no place in the order.
 
 
-# Turns of all tables; each by itself is monotone after any number of them.
+# Turns of all tables; each table is monotone after any number of turns.
 _TURNS = 2
 
 
@@ -367,13 +366,14 @@ def monotone(
     directions : dict from int to {-1, 1}
         Of ordered columns.
     n_values : tuple of int
-        Codes of each column that have an order: those of present values.
+        Number of ordered codes of each column, which are the codes of present values.
 
     Returns
     -------
     dict from key to ndarray
-        Each of them monotone by itself, to the last bit, and so is every sum of their
-        entries; those of such columns no longer of mean 0. The others as they are.
+        Each table is monotone by itself, to the last bit, and so is every sum of
+        entries. Tables of constrained columns no longer have mean 0. The others are
+        unchanged.
     """
     found = {key: table.copy() for key, table in tables.items()}
     keys = _pairs_of(tables, directions)
@@ -397,14 +397,14 @@ def monotone(
 def _isotonic(table: FloatArray, direction: int) -> None:
     """Make each column of a table the nearest monotone one.
 
-    Done along one axis after the other both hold: what is in order stays in order.
+    After one axis and then the other, both hold: ordered values stay ordered.
     """
     for column in table.T:
         column[:] = isotonic_regression(column, increasing=direction > 0)
 
 
 def _curve(tables: Tables, keys: list[Key], j: int) -> FloatArray:
-    """What a column adds in all tables, on average over the other columns' codes."""
+    """Mean effect of a column in all tables, over the other columns' codes."""
     curve = tables[(j,)][:, 0].copy()
     for key in keys:
         if j in key:
@@ -413,7 +413,7 @@ def _curve(tables: Tables, keys: list[Key], j: int) -> FloatArray:
 
 
 def _along(tables: Tables, key: Key, j: int) -> FloatArray:
-    """A view of a table with the codes of a column along the first axis."""
+    """A view of a table with a column's codes along the first axis."""
     table = tables[key][..., 0]
     if len(key) == 1:
         return table[:, None]
@@ -425,21 +425,20 @@ def _pairs_of(tables: Tables, columns: Iterable[int]) -> list[Key]:
     return [key for key in tables if len(key) == 2 and wanted & set(key)]
 
 
-# ------------------------------------------------------------------------------------
-# A boosted model as trees and tables: which trees are tables, and what they are
+# ------------------------------------------------- Model: trees, and tables beside them
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What a fit released, constraints met: trees, and tables beside them.
+    """The released model under its constraints: trees, and tables beside them.
 
     Parameters
     ----------
     bins : Bins
     boosted : BoostedTrees
-        Those of no constrained column, and the start.
+        The trees without constrained columns, and the start.
     tables : ShapeFunctions or None
-        Those of constrained columns; None without constraints.
+        The tables of constrained columns; None without constraints.
     """
 
     bins: Bins
@@ -483,7 +482,7 @@ def constrained(bins: Bins, boosted: BoostedTrees, directions: dict[int, int]) -
     is_bound = [bool(set(key) & directions.keys()) for key in boosted.trees.columns]
     bound = _some(boosted, np.flatnonzero(is_bound))
     free = _some(boosted, np.flatnonzero(np.logical_not(is_bound)))
-    # Curves of other columns go with them: they are tables too.
+    # Curves of other columns become tables too.
     free = replace(free, curves=None)
     tables, noise = _tables(bound, bins)
     n_values = tuple(column.n_values for column in bins.columns)
@@ -504,7 +503,7 @@ def _tables(boosted: BoostedTrees, bins: Bins) -> tuple[Tables, Tables]:
 
 
 def _leaves(trees: RandomTrees, bins: Bins) -> dict[Key, NDArray[np.int64]]:
-    """Of each combination of codes the leaf in each tree of those columns."""
+    """The leaf of each combination of codes, in each tree of these columns."""
     found = {}
     for key in sorted(set(trees.columns)):
         codes = grid(key, bins)
@@ -524,7 +523,7 @@ def _as_functions(bins: Bins, tables: Tables, noise: Tables) -> ShapeFunctions:
 
 
 def _some(boosted: BoostedTrees, chosen: NDArray[np.intp]) -> BoostedTrees:
-    """Some of the trees; the start and its curves go with all of them."""
+    """Some of the trees; the start and its curves stay with them."""
     trees = boosted.trees
     part = RandomTrees(
         trees.feature[chosen],
@@ -537,8 +536,7 @@ def _some(boosted: BoostedTrees, chosen: NDArray[np.intp]) -> BoostedTrees:
     return replace(boosted, trees=part, values=values, deviations=deviations)
 
 
-# ------------------------------------------------------------------------------------
-# What a model may do with columns: directions, and which of them may share a tree
+# ---------------------------------------- Constraints: directions and groups of columns
 
 
 Groups = tuple[tuple[int, ...], ...]
@@ -563,7 +561,7 @@ def directions_of(
     Raises
     ------
     ValueError
-        If it is none, or of a column without an order.
+        If a direction is invalid, or its column has no order.
     """
     if monotonic_cst is None:
         return {}
@@ -588,7 +586,7 @@ def groups_of(
     names: tuple[str, ...],
     constrained: Iterable[int] = (),
 ) -> Groups | None:
-    """Columns of codes, in groups of which a tree may cut any; None: all of them.
+    """Groups of columns of codes that may share a tree; None: one group of all.
 
     A column with a direction shares a tree with one other at most, so that all of its
     trees can be tables.
@@ -617,7 +615,7 @@ def groups_of(
         free = tuple(j for j in group if j not in monotone)
         bound = [j for j in group if j in monotone]
         pairs = {tuple(sorted((j, k))) for j in bound for k in group if k != j}
-        # As often as it takes for a free column to meet all others alike.
+        # Often enough that a free column meets all others equally often.
         found += [free] * (max(len(free) - 1, 1) if bound else 1)
         found += sorted(pairs) or [(j,) for j in bound]
     assert {j for group in found for j in group} == set(range(n_columns))
@@ -664,9 +662,9 @@ def _ordered(bins: Bins, source: int, name: str) -> int:
 def _given_groups(
     given: Any, bins: Bins, declared: tuple[str, ...], names: tuple[str, ...]
 ) -> list[tuple[int, ...]]:
-    """Groups of columns of codes; columns that are in none are one more group.
+    """Groups of columns of codes; columns in no group form one more group.
 
-    The two words are of columns of codes: a part of dates is one by itself.
+    The two words mean columns of codes: a part of dates is a column.
     """
     columns = range(len(bins.columns))
     if isinstance(given, str) and given == "no_interactions":

@@ -23,21 +23,21 @@ from skdp.preprocessing._cells import Cells, ColumnTable
 from skdp.preprocessing._encoder import TableEncoder, check_knots
 from skdp.tables._columns import Categories, Dates, Declaration, Declared, Range
 
-# ------------------- RandomTrees: complete binary trees, drawn from public randomness
-# A tree cuts each column in an order of its codes: their own, with missing values at a
-# random end, or a random one for categories. What is still possible at a node is then
-# an interval of ranks in every column, and a node cuts within its intervals, so that no
-# leaf is empty by construction. Cuts are even in the shares that codes have, which are
-# all alike or were released.
+# --------------------------------- RandomTrees: complete binary trees from public draws
+# A tree cuts each column in an order of its codes: the declared order, with missing
+# values at a random end, or a random order for categories. At a node an interval of
+# ranks is still possible in every column, and the node cuts within its intervals, so
+# that no leaf is empty by construction. Cuts divide the shares of codes evenly; the
+# shares are equal or were released.
 
 
-# A generator of scikit-learn's kind, for draws on which no privacy rests.
+# A generator like scikit-learn's, for draws on which no privacy rests.
 Draws = Any
 Pool = tuple[int, ...]
 
-# Above all ranks: where nothing is left to cut all records go left.
+# Above all ranks: where nothing is left to cut, all records go left.
 _NO_CUT = 255
-# Cuts of a single column are on top of each other in many trees: a few are enough.
+# Cuts of a single column coincide in many trees: a few levels are enough.
 _ONE_COLUMN_DEPTH = 4
 MIX: tuple[int | None, ...] = (1, 2, None)
 
@@ -45,8 +45,9 @@ MIX: tuple[int | None, ...] = (1, 2, None)
 class CodedColumns(Protocol):
     """Public facts of columns whose values are codes.
 
-    `n_bins` is the number of codes of each, at most 255; `is_ordered` whether they are
-    in order, but for the code `missing`, which is None where nothing can be missing.
+    `n_bins` is the number of codes of each column, at most 255. `is_ordered` is whether
+    they are in order, except for the code `missing`, which is None where no value can
+    be missing.
     """
 
     @property
@@ -68,7 +69,7 @@ class RandomTrees:
     cut : ndarray of uint8 of shape (n_trees, 2**depth - 1)
         A record goes right if the rank of its code is at least this.
     rank : ndarray of uint8 of shape (n_trees, sum of n_bins)
-        Of each code of each column, one column after the other.
+        Rank of each code of each column, one column after another.
     starts : ndarray of int64 of shape (n_columns + 1,)
         Where the ranks of a column start.
     depth : int
@@ -85,7 +86,7 @@ class RandomTrees:
 
     @property
     def n_leaves(self) -> int:
-        """Of each tree, those that cannot be reached among them."""
+        """Number of leaves of each tree, unreachable ones included."""
         return int(2**self.depth)
 
     def goes_right(self, tree: int, node: int) -> NDArray[np.bool_]:
@@ -94,7 +95,7 @@ class RandomTrees:
         return np.asarray(self.rank[tree, first:last] >= self.cut[tree, node])
 
     def is_reached(self, tree: int) -> NDArray[np.bool_]:
-        """Whether cuts lead to a leaf: where nothing is left to cut all go left."""
+        """Which leaves cuts lead to: where nothing is left to cut, all go left."""
         reached, cut = np.ones(1, dtype=bool), self.cut[tree] < _NO_CUT
         for _ in range(self.depth):
             first = len(reached) - 1
@@ -140,19 +141,20 @@ def draw_trees(
     seed : int
         Public.
     interactions : sequence of int or None
-        How many columns a tree may cut, in turn; None: all of them.
+        Most columns that each tree may cut, in turn; None: all of them.
     groups : sequence of sequences of int or None, default=None
         The columns of a tree are all of one group; None: one group of all.
     shares : ndarray of shape (sum of n_bins,) or None, default=None
-        Released or public, above 0; of each code in its column. None: all alike.
+        Share of each code in its column, above 0; released or public. None: equal
+        shares.
     """
-    # NumPy never changes what this generator draws from a seed.
+    # NumPy never changes the draws of this generator for a seed.
     rng = check_random_state(seed)
     allowed = _groups(columns, groups)
     starts = _starts(columns)
     shares = np.ones(starts[-1]) if shares is None else shares
     pools = _pools(n_trees, interactions, allowed, rng)
-    # Asked of the columns once: their bins count each time.
+    # Computed once, because a column counts its bins each time.
     facts = list(zip(columns.n_bins, columns.is_ordered, columns.missing, strict=True))
     n_nodes = 2**max_depth - 1
     feature = np.zeros((n_trees, n_nodes), dtype=np.int32)
@@ -191,9 +193,10 @@ def _pools(
     groups: tuple[Pool, ...],
     rng: Draws,
 ) -> Iterator[Pool]:
-    """Columns that each tree may cut: of a group of its first column, which goes round.
+    """Columns that each tree may cut, from a group of its first column.
 
-    Round once for each entry of `interactions`, so that every column has its turn.
+    The first column cycles once for each entry of `interactions`, so that every column
+    has its turn.
     """
     columns = sorted({column for group in groups for column in group})
     for t in range(n_trees):
@@ -212,7 +215,7 @@ def _pools(
 def _ranks(
     n_bins: int, is_ordered: bool, missing: int | None, rng: Draws
 ) -> NDArray[np.uint8]:
-    """Of each code of a column, in the order in which a tree cuts it."""
+    """Rank of each code of a column, in the order in which a tree cuts it."""
     if not is_ordered:
         return np.asarray(rng.permutation(n_bins).astype(np.uint8))
     ranks = np.arange(n_bins, dtype=np.uint8)
@@ -239,7 +242,7 @@ def _cuts(
     """Columns and cuts of a tree, level by level, each within the box of its node."""
     steps = [len(ladder) for ladder in ladders]
     offsets = np.cumsum([0, *steps[:-1]])
-    # Rungs of all columns in one rising row: column j is in [2 j, 2 j + 1].
+    # Ladders of all columns in one rising array: column j is in [2 j, 2 j + 1].
     rungs = np.concatenate([2 * j + ladder for j, ladder in enumerate(ladders)])
     low = np.zeros((1, len(pool)), dtype=np.int64)
     high = np.array([steps], dtype=np.int64) - 1
@@ -265,15 +268,15 @@ def _cuts(
     return np.concatenate(features), np.concatenate(cuts)
 
 
-# ------------------------------------------------------------------------------------
-# Bins: every cell of a declared table as one of at most 255 codes; public rules
+# --------------------------------------------- Bins: cells of a declared table as codes
+# Public rules give every cell one of at most 255 codes.
 
 
-# A code has to fit a byte, and one value of it is left over.
+# A code has to fit a byte, and one value of the byte is left over.
 MOST_BINS = 255
 # Equal intervals of a range, unless the encoder says otherwise.
 DEFAULT_INTERVALS = 32
-# Parts of a date that come round are no order to cut.
+# Cyclic parts of a date have no order that can be cut.
 _ORDERED_PARTS = ("day", "hour")
 
 
@@ -281,17 +284,17 @@ _ORDERED_PARTS = ("day", "hour")
 class BinnedColumn:
     """The codes of one declared column, or of one part of its dates; public.
 
-    Present values have the codes 0, 1, ...; then comes one for categories that are not
-    declared, and one for missing values, where there may be such.
+    Present values have the codes 0, 1, ... Undeclared categories and missing values,
+    where they may occur, have one more code each, in this order.
 
     Parameters
     ----------
     name : str
-        Of the column; of a part of dates ``<column>_<part>``.
+        Name of the column; ``<column>_<part>`` for a part of dates.
     source : int
         Position of the declared column.
     block : Block
-        Which state a present cell is in.
+        The state of a present cell.
     is_ordered : bool
         Whether codes of present values have an order in which they may be cut.
     has_other : bool
@@ -309,7 +312,7 @@ class BinnedColumn:
 
     @property
     def n_values(self) -> int:
-        """Codes of present, declared values."""
+        """Number of codes of present, declared values."""
         return sum(self.block.parts)
 
     @property
@@ -371,8 +374,8 @@ class Bins:
     """The codes of a declared table; public, and known before any record is.
 
     Ranges and points in time are cut into intervals of equal width, on the scale of the
-    logarithm if so declared; values beyond an end are in the interval there. A category
-    is a code, and so is a missing value.
+    logarithm if so declared; values beyond an end count in the last interval on that
+    side. A category is a code, and so is a missing value.
 
     Parameters
     ----------
@@ -435,9 +438,9 @@ def bins_of(
     names : tuple of str
     declared : tuple of Declaration
     intervals : int, default=32
-        Of each range.
+        Number of intervals of each range.
     has_other : bool, default=True
-        Whether categories that are not declared have a code, or will be refused.
+        Whether undeclared categories have a code; otherwise they are refused.
 
     Raises
     ------
@@ -491,13 +494,13 @@ def _shown(end: Any) -> str:
     return str(end) if isinstance(end, np.datetime64) else f"{float(end):.6g}"
 
 
-# -------------------- The table of a boosted model: declared columns, read and binned
+# --------------------------------------- TableReader: declared columns, read and binned
 
 
 class TableReader(TableEncoder):
-    """Reads declared columns of a table; CSR too, where they are declared by position.
+    """Reads declared columns of a table, or of CSR if they are declared by position.
 
-    A bin holds what an entry is, so that one that is not stored is a zero as any other.
+    An entry that is not stored falls into the bin of zero, as any other zero does.
     """
 
     def _open(self, X: Any, declared: Declared, *, reset: bool) -> ColumnTable:
@@ -522,7 +525,7 @@ def reader_of(columns: Any) -> TableReader:
     Raises
     ------
     ValueError
-        If there are no declarations, or an encoder asks for what trees cannot do.
+        If there are no declarations, or trees cannot do what an encoder asks for.
     """
     if columns is None:
         raise ValueError(

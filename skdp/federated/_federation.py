@@ -41,11 +41,11 @@ from skdp.privacy.release._shared import asking, is_rehearsing, owners_now
 from skdp.sums._exact import Summed, Sums, added
 from skdp.tables._source import Remote
 
-# ------------------------------------------------------------------------------------
-# Owners whose records are in this process: what they answer, in how many rounds
+# -------------------------------------------------- LocalOwners: owners in this process
 
 
-# More could make a sum of whole steps overflow: see `NoiseSource.gaussian_share`.
+# With more owners a sum of whole steps could overflow: see
+# `NoiseSource.gaussian_share`.
 MOST_PARTIES = 512
 # Bytes of one number of a message.
 WORD = 8
@@ -53,16 +53,16 @@ WORD = 8
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one fit asks of each owner; public.
+    """The rounds of one fit, as each owner answers them; public.
 
     Parameters
     ----------
     sizes : tuple of int
         Numbers in each round.
     questions : bytes
-        Digest of what a rehearsal asked.
+        Digest of the questions of a rehearsal.
     others : tuple of tuples of int
-        Numbers in each round that there may be instead, by what a search chooses.
+        Numbers in each round of other runs that are possible, by a search's choice.
     """
 
     sizes: tuple[int, ...] = ()
@@ -75,7 +75,7 @@ class Traffic:
 
     @property
     def n_bytes(self) -> int:
-        """Of all numbers that an owner sends; it receives as many."""
+        """Bytes of all numbers that an owner sends; it receives the same amount."""
         return WORD * sum(self.sizes)
 
 
@@ -89,9 +89,9 @@ class _Sums:
         Number of the queries that share what a reader keeps.
     query : Summed
     readers : dict of int to (int, Any)
-        By part: of which family it is, and the reader. Private.
+        By part: the reader's family, and the reader. Private.
     firsts : tuple of int
-        By part: how many records are in the parts before it.
+        By part: number of records in earlier parts.
     """
 
     family: int
@@ -103,7 +103,7 @@ class _Sums:
         """A tuple of whole sums."""
         number, reader = self.readers.get(part.number, (0, None))
         if number != self.family:
-            # Before another one takes its room.
+            # Released before another reader takes its memory.
             reader = None
             self.readers.pop(part.number, None)
             query, source = received(sent, partial(self._table, part))
@@ -114,7 +114,7 @@ class _Sums:
     def _table(
         self, part: WorkerPart, places: RowPositions | None, *facts: Any
     ) -> PartTable:
-        """What stands in the place of the table of all owners."""
+        """A source that replaces the table of all owners."""
         table = PartTable(part.rows, *facts)
         if places is None:
             return table
@@ -123,7 +123,7 @@ class _Sums:
 
 
 def _check_travels(query: Any, source: Any) -> None:
-    """Refuse what could not be sent, while nothing is booked."""
+    """Refuse what cannot be sent, before anything is booked."""
     try:
         sent((query, source))
     except Exception as error:  # whatever a step of somebody else raises
@@ -135,21 +135,21 @@ def _check_travels(query: Any, source: Any) -> None:
 
 
 class LocalOwners:
-    """Some owners' records, and how many owners there are.
+    """Records of some owners, and the number of all owners.
 
     Parameters
     ----------
     parts : sequence of Part
-        Those of this process. Private.
+        Parts of the owners in this process. Private.
     sizes : sequence of int
         Declared numbers of records of all owners; public.
     n_honest : int
     """
 
-    # What tells whether records changed, in words for a fit's record.
+    # How a change of records is noticed, in words for a fit's record.
     state_kind = "checksums of each owner's records in each of its answers"
 
-    # Of a simulation, which draws everything itself.
+    # Seed of a simulation, which makes all draws itself.
     seed: int | None = None
 
     def __init__(
@@ -159,10 +159,10 @@ class LocalOwners:
         self.n_samples = sum(sizes)
         self._firsts = (0, *accumulate(sizes[:-1]))
         self.traffic = Traffic()
-        # Of the last rehearsal, each with the delta of its budget.
+        # Events of the last rehearsal, each with the delta of its budget.
         self.events: list[tuple[Event, float]] = []
         self.session: Session | None = None
-        # What the last family of queries keeps of each part's rows. Private.
+        # Reader of the last family of queries, for each part. Private.
         self._readers: dict[int, tuple[int, Any]] = {}
         self._parts = tuple(parts)
         self._states: dict[int, tuple[int, bytes]] = {}
@@ -172,35 +172,35 @@ class LocalOwners:
 
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
-        """Within, nobody is asked; `traffic` is what would have been."""
+        """A context in which no owner is asked, and `traffic` counts the questions."""
         self.traffic, self.events = Traffic(), []
         with asking(self, rehearses=True):
             yield
 
     def check_rehearsed(self) -> None:
-        """Raise if the rehearsal was of another fit than all owners agreed on."""
+        """Raise if the rehearsal was not of the fit that all owners agreed on."""
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """What is kept of rows is kept as long."""
+        """A context that ends with the readers of rows."""
         try:
             yield
         finally:
             self._families, self._states, self._readers = [], {}, {}
 
     def books(self, event: Event, delta: float, ledger: Any) -> None:
-        """Hear in a rehearsal of an event that will be booked, and where."""
+        """Record, in a rehearsal, an event that will be booked, and its ledger."""
         self.events.append((event, delta))
 
     def planned(self, query: Any, source: Any, statement: bytes) -> None:
-        """Hear in a rehearsal of a query that will be asked, and of its question."""
+        """Record, in a rehearsal, a query that will be asked, and its question."""
         _check_travels(query, source)
         before, size = self.traffic, math.prod(query.shape)
         asked = digest_of(before.questions + statement)
         self.traffic = Traffic((*before.sizes, size), asked, before.others)
 
     def one_of(self, fits: Sequence[Callable[[], Any]]) -> None:
-        """Hear in a rehearsal which fits may come next, of which one will."""
+        """Record, in a rehearsal, the fits of which one will come next."""
         before, others, asked = self.traffic, [], self.traffic.questions
         for fit in fits:
             self.traffic = Traffic()
@@ -210,14 +210,15 @@ class LocalOwners:
         self.traffic = Traffic(before.sizes, asked, tuple(dict.fromkeys(others)))
 
     def check(self) -> None:
-        """Raise if records here are not as they were."""
+        """Raise if records here have changed."""
         self._asked(StateOf(), b"")
 
     def sums(self, query: Summed, source: Any) -> list[Sums]:
-        """Whole sums of a query, of each owner here. Private."""
+        """Whole sums of a query, for each owner here. Private."""
         family = self._family(source, query)
         is_known = all(number == family for number, _ in self._readers.values())
-        # A source becomes that of an owner's part by the way it would travel.
+        # A source becomes the source of an owner's part by the same way as if it were
+        # sent.
         message = b"" if is_known and self._readers else sent((query, source))
         request = _Sums(family, query, self._readers, self._firsts)
         found: list[Sums] = self._passed(lambda: self._asked(request, message))
@@ -229,12 +230,12 @@ class LocalOwners:
         return [whole.from_whole(source, own) for own in self.sums(whole, source)]
 
     def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
-        """The sum of shares: in a simulation of all owners."""
+        """The sum of shares: a simulation has all of them."""
         total: IntArray = sum(shares[1:], shares[0])
         return total
 
     def _passed(self, ask: Callable[[], Any]) -> Any:
-        """What is answered in a session, whose failures leave it without their text."""
+        """The answer within a session; failures lose their text."""
         if self.session is None:
             raise SourceError("Owners are asked within a fit.")
         return self.session.answered(lambda: (self.n_samples, ask()), checks=True)
@@ -271,7 +272,7 @@ def pooled(parts: list[Sums]) -> Sums:
     return added(parts)
 
 
-# -------------------------- Federation: records of several owners, as X of estimators
+# --------------------------------------------------------------------------- Federation
 
 
 _NO_ROWS = (
@@ -290,15 +291,15 @@ class Federation(TableSource):
     federation as X; each fit is rehearsed first, without any record, and what cannot be
     done is refused before anything is booked.
 
-    `simulated` makes one of tables in this process; for owners who trust nobody with
-    their table see ``docs/federated.md``.
+    `simulated` makes a federation of tables in this process; for owners who trust
+    nobody with their table see ``docs/federated.md``.
 
-    **Privacy.** A model is as private as it says against everyone but the owner of a
-    record itself, as long as `n_honest` owners, that of the record among them, draw
-    their share of the noise and tell nobody. Numbers of records of each owner, the
-    names and types of columns are taken as public, and each owner's records as its own:
-    a person with records at two owners is two persons.
-    See ``docs/proofs/federated.md``.
+    **Privacy.** A model is as private as it states against everyone except the owner of
+    the record, as long as `n_honest` owners, the owner of the record among them, draw
+    their share of the noise and keep it secret. The number of records of each owner and
+    the names and types of columns are taken as public. Records at different owners
+    count as different persons: a person with records at two owners is two persons. See
+    ``docs/proofs/federated.md``.
 
     Parameters
     ----------
@@ -361,10 +362,10 @@ class Federation(TableSource):
         n_honest: int | None = None,
         columns: Any = None,
     ) -> Self:
-        """A federation of tables in this process, to see what owners would get.
+        """A federation of tables in this process, to see the result for real owners.
 
-        The same sums and noise as among real owners, without messages: whoever runs
-        this sees all tables.
+        Sums and noise are the same as among real owners, but there are no messages:
+        this process sees all tables.
 
         Parameters
         ----------
@@ -385,7 +386,7 @@ class Federation(TableSource):
         Raises
         ------
         TypeError, ValueError
-            If parties are not as said.
+            If parties are not as described.
         """
         tables = [_frame(party) for party in parties]
         n_honest = checked_honest(n_honest, len(tables))
@@ -427,14 +428,14 @@ class Federation(TableSource):
     # --------------------------------------------------------------------- estimators
 
     def during(self, call: Callable[[], Any], label: str = "") -> Any:
-        """The result of a call that asks the owners; rehearsed without them first.
+        """The result of a call that asks the owners, after a rehearsal without them.
 
         Raises
         ------
         Refused
-            If the owners cannot answer what is asked. Nothing was booked or read.
+            If the owners cannot answer a query. Nothing was booked or read.
         """
-        # Within a fit of theirs; another thread's is told apart, and refused below.
+        # Inside a fit of these owners; a fit of another thread is refused below.
         if owners_now() is self.owners:
             return super().during(call, label)
         with asking(self.owners):
@@ -461,7 +462,7 @@ class Federation(TableSource):
         Raises
         ------
         Refused
-            If owners cannot answer what one of the steps asks. Nothing was booked.
+            If owners cannot answer a query of a step. Nothing was booked.
         """
         with asking(self.owners):
             with self._rehearsal():
@@ -471,7 +472,7 @@ class Federation(TableSource):
         return model
 
     def rehearse(self, model: Any) -> Any:
-        """What a fit would make of answers of zero: its record, and `traffic`.
+        """The result of a fit to answers of zero: its record, and `traffic`.
 
         Nobody is asked, and nothing is booked.
 
@@ -487,7 +488,7 @@ class Federation(TableSource):
         Raises
         ------
         Refused
-            If owners cannot answer what the fit asks.
+            If owners cannot answer a query of the fit.
         """
         with self._rehearsal():
             fitted = super().during(lambda: clone(model).fit(self))
@@ -497,7 +498,7 @@ class Federation(TableSource):
 
     @contextmanager
     def _rehearsal(self) -> Iterator[None]:
-        """Questions are looked at, and nobody hears of them."""
+        """A context in which questions are checked, and no owner is asked."""
         with self.owners.rehearsing(), no_warnings():
             yield
 
@@ -551,7 +552,7 @@ class Federation(TableSource):
 
 
 def _of_nothing(record: PrivacyRecord) -> PrivacyRecord:
-    """A record of what was not released, which must not be shown for one that was."""
+    """The record of a rehearsal, which must not look like the record of a release."""
     return replace(
         record,
         is_private=False,
@@ -563,7 +564,7 @@ def _of_nothing(record: PrivacyRecord) -> PrivacyRecord:
 
 
 class _Unchanged:
-    """Whether the owners' records are as they were."""
+    """Check that the owners' records are unchanged."""
 
     def __init__(self, owners: LocalOwners) -> None:
         self._owners = owners
@@ -579,7 +580,7 @@ class _Unchanged:
 
 
 def checked_honest(n_honest: int | None, n_parties: int) -> int:
-    """How many owners are trusted, or an error if the model's readers would be."""
+    """Number of trusted owners; an error if every reader of the model were one."""
     if not 2 <= n_parties <= MOST_PARTIES:
         raise ValueError(
             f"A federation must have from 2 to {MOST_PARTIES} parties. Got "
@@ -626,7 +627,7 @@ def _frame(party: Any) -> tuple[pd.DataFrame, str]:
 
 
 def _common_schema(frames: list[pd.DataFrame]) -> Any:
-    """Names and types of columns that all owners have; of the types alone."""
+    """Names and types of columns that all owners have, from the types alone."""
     pa = arrow()
     schemas = [
         pa.Schema.from_pandas(frame.iloc[:0], preserve_index=False) for frame in frames
@@ -644,7 +645,7 @@ def _common_schema(frames: list[pd.DataFrame]) -> Any:
 
 
 def _plain(frame: pd.DataFrame, field: Any) -> Any:
-    """Text where pandas says objects or categories of text."""
+    """Text, where pandas has objects or categories of text."""
     pa = arrow()
     dtype = field.type
     if pa.types.is_dictionary(dtype):

@@ -21,13 +21,12 @@ from skdp.io._reading import arrow
 from skdp.losses._objective import LAYERS, Layer
 from skdp.pipeline._walk import private_steps
 
-# ------------------------------------------------------------------------------------
-# Estimators as plans hold them: a name of a list, and parameters in JSON
-# A plan names what each owner makes itself; no code travels. Whatever is not on the
-# list, or brings entropy or books of its own, is refused.
+# --------------------------------------- Estimators in plans: names and JSON parameters
+# Each owner makes the estimator itself from a plan's name and parameters; no code
+# travels. Estimators that are not listed, or bring entropy or a ledger, are refused.
 
 
-# What may be fitted, alone or as a step, and where it is.
+# Modules of what may be fitted, alone or as a step.
 HOMES = {
     "BoundedScaler": "skdp.preprocessing",
     "DPGammaRegressor": "skdp.linear_model",
@@ -52,9 +51,9 @@ HOMES = {
     "RowNormClipper": "skdp.preprocessing",
     "TableEncoder": "skdp.preprocessing",
 }
-# Each party has its own.
+# Parameters that each party has for itself.
 _OWN = ("ledger", "random_state")
-# Where a pipeline would keep what its steps made of rows.
+# Parameter of a pipeline that would store rows after its steps.
 _NO_MEMORY = "memory"
 
 
@@ -112,7 +111,7 @@ def _own_params(model: Any) -> dict[str, Any]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A parameter in JSON; what JSON does not know by a name of its own."""
+    """A parameter in JSON; other types get a name."""
     if isinstance(value, tuple):
         if name == "columns":
             return {"columns": declarations.to_json(value)}
@@ -177,7 +176,7 @@ _BACK: dict[str, Callable[[Any], Any]] = {
 }
 
 
-# ------------------------ FederationPlan: what owners are asked to approve, as a file
+# ----------------------------------------------------------------------- FederationPlan
 
 
 SCHEMA = 1
@@ -222,10 +221,10 @@ class PlanParty:
 
 @dataclass(frozen=True)
 class FederationPlan:
-    """One fit among several owners: all that each of them approves and books.
+    """One fit among several owners, as each of them approves and books it.
 
-    Nothing in it depends on a record. It holds what every owner needs to ask itself the
-    same questions, so that no code and no weights are sent: only sums.
+    Nothing in it depends on a record. It holds all that an owner needs to compute the
+    same questions, so that no code and no weights are sent, only sums.
 
     Parameters
     ----------
@@ -233,13 +232,13 @@ class FederationPlan:
     params : str
         Its parameters as JSON.
     features : tuple of (str, str)
-        Names of columns and their Arrow types, those of the target too.
+        Names of columns and their Arrow types, the target's included.
     target : str or None
     parties : tuple of PlanParty
     n_honest : int
         Owners trusted to draw their share of the noise.
     coordinator_key : bytes
-        Public key of who adds up.
+        Public key of the coordinator.
     address : (str, int)
         Where it listens.
     is_encrypted : bool
@@ -249,9 +248,9 @@ class FederationPlan:
     sizes : tuple of int
         Numbers in each round.
     others : tuple of tuples of int
-        Numbers in each round that there may be instead, by what a search chooses.
+        Numbers in each round of other runs that are possible, by a search's choice.
     questions : bytes
-        Digest of what is asked in a rehearsal: all owners must find the same.
+        Digest of the questions of a rehearsal: all owners must find the same.
     """
 
     estimator: str
@@ -297,7 +296,7 @@ class FederationPlan:
         is_encrypted: bool = False,
         seed: int = 0,
     ) -> Self:
-        """The plan of a fit; rehearsed, so that it is known to be possible.
+        """The plan of a fit, which a rehearsal has shown to be possible.
 
         Parameters
         ----------
@@ -324,7 +323,7 @@ class FederationPlan:
         Raises
         ------
         Refused
-            If owners cannot answer what the fit asks.
+            If owners cannot answer a query of the fit.
         ValueError
             If something is not as said.
         """
@@ -377,7 +376,7 @@ class FederationPlan:
 
     @property
     def digest(self) -> bytes:
-        """What is approved; another plan has another."""
+        """Digest of what owners approve; another plan has another digest."""
         return hashlib.blake2b(self.content.encode(), digest_size=32).digest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -410,7 +409,7 @@ class FederationPlan:
         Raises
         ------
         ValueError
-            If none has.
+            If no party has it.
         """
         for number, party in enumerate(self.parties):
             if party.key == key:
@@ -451,22 +450,22 @@ class FederationPlan:
 
     @property
     def traffic(self) -> Traffic:
-        """What a rehearsal of it must find."""
+        """The traffic that a rehearsal of the plan must find."""
         return Traffic(self.sizes, self.questions, self.others)
 
     @property
     def paths(self) -> tuple[tuple[int, ...], ...]:
-        """Numbers in each round, by what may be chosen."""
+        """Numbers in each round, for every choice that is possible."""
         return (self.sizes, *self.others)
 
     @property
     def longest(self) -> int:
-        """Most numbers in a round."""
+        """Largest number of words in a round."""
         return max(size for path in self.paths for size in path)
 
     @property
     def sample_counts(self) -> list[int]:
-        """Declared numbers of records."""
+        """Declared numbers of records of all parties."""
         return [party.n_samples for party in self.parties]
 
     def __str__(self) -> str:
@@ -489,7 +488,7 @@ class FederationPlan:
     def _read(cls, found: Any) -> Self | None:
         if found.pop("skdp_federation_plan") != SCHEMA:
             return None
-        # What is shown before it is approved must not be other text than it seems.
+        # A text that is shown for approval must not be another text than it looks.
         if found["estimator"] not in HOMES:
             return None
         parties = tuple(
@@ -520,18 +519,18 @@ class FederationPlan:
         return "\n".join(told)
 
     def _nobody(self) -> LocalOwners:
-        """All parties without their records, to be rehearsed."""
+        """All parties without their records, for a rehearsal."""
         owners = LocalOwners([], self.sample_counts, self.n_honest)
         owners.seed = self.seed
         return owners
 
     def _rehearsed(self) -> Self:
-        """With the rounds and questions that its fit has.
+        """The plan with the rounds and questions of its fit.
 
         Raises
         ------
         Refused
-            If they would be others for each owner.
+            If they differ between owners.
         """
         found = []
         for _ in range(2):

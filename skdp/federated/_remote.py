@@ -42,10 +42,11 @@ from skdp.io._session import refused
 from skdp.privacy.accounting._events import Event
 from skdp.privacy.ledger._ledger import BudgetLedger
 
-# --------------- The coordinator's side: it adds up what owners send, and has no data
+# --------------------------------------------------- The coordinator: sums without data
 # A round ends when every owner has answered it. An owner that was cut off connects
-# again and sends the same bytes; a stranger's bytes are dropped; an owner that says two
-# things in one round, or says another thing than the others, ends the fit.
+# again and sends the same bytes; a stranger's bytes are dropped. An owner that sends
+# two different answers in one round, or answers another question than the others, ends
+# the fit.
 
 
 class Hub:
@@ -57,7 +58,7 @@ class Hub:
     key : Key
         The coordinator's lasting key.
     patience : float
-        Seconds after which a fit ends in which an owner is silent.
+        Seconds of an owner's silence after which a fit ends.
     tls : SSLContext or None, default=None
     """
 
@@ -91,7 +92,7 @@ class Hub:
         self._selector.register(self._listener, selectors.EVENT_READ, None)
 
     def open(self) -> None:
-        """Wait for all owners, and tell each of them who takes part.
+        """Wait for all owners, and send each of them the list of parties.
 
         Raises
         ------
@@ -120,7 +121,7 @@ class Hub:
         self._said = {}
         self._wait(lambda: len(self._said) == self._n)
         said = [self._said[number] for number in range(self._n)]
-        # A statement tells of how many numbers it is.
+        # A statement includes the number of words.
         if any(one[:STATEMENT_BYTES] != statement for one in said):
             raise SourceError("An owner answered another question than was asked.")
         total = unmasked([one[STATEMENT_BYTES:] for one in said])
@@ -156,7 +157,7 @@ class Hub:
                 raise SourceError("An owner did not answer in time.")
 
     def _messages(self, end: float) -> Iterator[tuple[Wire, Tagged]]:
-        """What comes next, from whomever."""
+        """The next messages from any owner."""
         left = max(end - time.monotonic(), 0.0)
         for key, _ in self._selector.select(min(left, 0.5)):
             wire = key.data
@@ -201,7 +202,8 @@ class Hub:
             raise Garbage
         known = self._hellos.setdefault(frame.party, frame.content)
         if known != frame.content:
-            # Of another fit, or begun anew: its masks would not cancel any more.
+            # An owner from another fit, or restarted: its masks would not cancel any
+            # more.
             if self._roster is not None:
                 raise Garbage
             self._hellos[frame.party] = frame.content
@@ -230,7 +232,7 @@ class Hub:
             self._send_total(number)
 
     def _is_planned(self, length: int) -> bool:
-        """Whether a round of the plan can have a share of so many bytes."""
+        """Whether a round of the plan can have a share of this many bytes."""
         paths = [path for path in self._plan.paths if len(path) >= self._round]
         words = (length - STATEMENT_BYTES) / 8
         return any(path[self._round - 1] == words for path in paths)
@@ -245,7 +247,7 @@ class Hub:
         self._send(number, frame.packed(self._keys[number]))
 
     def _send(self, number: int, packed: bytes) -> None:
-        """To an owner, or nobody: who is cut off asks again."""
+        """Send to an owner; if it is cut off, it will ask again."""
         wire = self._wires.get(number)
         try:
             if wire is not None:
@@ -262,16 +264,16 @@ class Hub:
             del self._wires[wire.party]
 
 
-# ------------------------------------------------------------------------------------
-# Owners who are processes: one of them here, or none at the coordinator
+# ------------------------------------------------------------ Owners in other processes
+# One of them is here, or none at the coordinator.
 
 
-# Seconds after which a fit ends in which somebody is silent.
+# Seconds of any party's silence after which a fit ends.
 PATIENCE = 60.0
 
 
 class _Remote(LocalOwners):
-    """What an owner and the coordinator have in common: a plan that binds them.
+    """The common part of an owner and the coordinator: a plan that binds them.
 
     Parameters
     ----------
@@ -287,7 +289,8 @@ class _Remote(LocalOwners):
         self._heard = b""  # digest of all questions and totals so far
 
     def added(self, statement: bytes, shares: list[IntArray]) -> IntArray:
-        # Rows depend on totals that the question does not tell, of steps before.
+        # The rows depend on totals of earlier steps, which the question does not
+        # contain.
         asked = digest_of(self._heard + statement)
         total: IntArray = self._passed(lambda: self._summed(asked, shares))
         self._heard = digest_of(asked + np.asarray(total).astype("<i8").tobytes())
@@ -328,7 +331,7 @@ class PartyOwners(_Remote):
         self._line, self._ledger = line, ledger
 
     def books(self, event: Event, delta: float, ledger: Any) -> None:
-        # Wherever in a model a private step is: none is asked for nothing.
+        # Any private step inside the model must have this ledger.
         if ledger != self._ledger:
             raise Refused(
                 "A plan must book all of its events in the ledger of a party. Got one "
@@ -339,7 +342,7 @@ class PartyOwners(_Remote):
 
     def check_rehearsed(self) -> None:
         super().check_rehearsed()
-        # Before anybody books: who cannot take part does not come.
+        # Before any party books: a party that cannot take part does not connect.
         if self._ledger.admits(self.events):
             self._line.join()
         elif len(self.events) > 1:
@@ -349,7 +352,7 @@ class PartyOwners(_Remote):
                 ledger=self._ledger.path,
                 exhausted="epsilon",
             )
-        # A single event is refused by the ledger itself, which says what would fit.
+        # The ledger itself refuses a single event, and says what would fit.
 
     def _summed(self, statement: bytes, shares: list[IntArray]) -> IntArray:
         (share,) = shares
@@ -357,7 +360,7 @@ class PartyOwners(_Remote):
 
 
 class CoordinatorOwners(_Remote):
-    """All owners, as one without records sees them.
+    """All owners, as seen by a coordinator without records.
 
     Parameters
     ----------
@@ -392,7 +395,7 @@ def coordinate(
     key : Key
         The coordinator's.
     patience : float, default=60.0
-        Seconds after which the fit ends in which a party is silent.
+        Seconds of a party's silence after which the fit ends.
     tls : ssl.SSLContext or None, default=None
         With the coordinator's certificate, if the plan is encrypted.
 
@@ -404,10 +407,10 @@ def coordinate(
     Raises
     ------
     ValueError
-        If the key or `tls` is not that of the plan. Nothing was asked.
+        If the key or `tls` differs from the plan's. Nothing was asked.
     SourceError
-        If the parties did not come, and nobody booked anything; or if one of them broke
-        the rules, and what they booked stays on their books.
+        If the parties did not connect, and nobody booked anything; or if a party broke
+        the rules, and everything that the parties booked stays in their ledgers.
     """
     if key.public != plan.coordinator_key:
         raise ValueError(
@@ -433,10 +436,10 @@ def serve(
     patience: float = PATIENCE,
     tls: ssl.SSLContext | None = None,
 ) -> Any:
-    """Take part in a plan with one's own records, and book it in one's own ledger.
+    """Take part in a plan as a party, with its records and its ledger.
 
-    The fit is rehearsed; when all parties have come it is booked, and only then are
-    records read and rounds answered.
+    The fit is rehearsed. When all parties have connected, the ledger books it, and only
+    then are records read and rounds answered.
 
     Parameters
     ----------
@@ -445,13 +448,13 @@ def serve(
     key : Key
         This party's.
     data : path
-        A Parquet file with the plan's columns, and as many rows as it says.
+        A Parquet file with the plan's columns and number of rows.
     ledger : BudgetLedger
         This party's.
     patience : float, default=60.0
-        Seconds after which the fit ends in which nothing comes.
+        Seconds without a message after which the fit ends.
     tls : ssl.SSLContext or None, default=None
-        That knows the coordinator's certificate, if the plan is encrypted.
+        A context that knows the coordinator's certificate, if the plan is encrypted.
 
     Returns
     -------
@@ -461,13 +464,13 @@ def serve(
     Raises
     ------
     Refused, TypeError, ValueError
-        If the plan, the key, the ledger, `tls` or the data are not as said. Nothing
-        was booked.
+        If the plan, the key, the ledger, `tls` or the data are not as described.
+        Nothing was booked.
     BudgetExceeded
         From the ledger. Nothing was read.
     SourceError
-        If not all came in time, and nothing was booked; or if the fit ended early, and
-        it stays on the books.
+        If not all parties connected in time, and nothing was booked; or if the fit
+        ended early, and it stays in the ledger.
     """
     if not isinstance(ledger, BudgetLedger):
         raise TypeError(
@@ -493,7 +496,7 @@ def _left(line: OwnerConnection) -> Iterator[None]:
 
 
 def _file_rows(plan: FederationPlan, number: int, data: str | Path) -> FileRows:
-    """The party's rows, if they are as the plan says."""
+    """The party's rows, if they are as the plan describes them."""
     file = File(str(data))
     schema = refused(file.schema, UNREADABLE)
     found = {field.name: str(field.type) for field in schema}

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from skdp._arrays import IntArray
 from skdp.exceptions import SourceError
 
-# ------------------------------------------------------------------------------------
-# Keys of owners: who they are, and what two of them know that nobody else does
-# X25519 twice, of the lasting keys that the plan names and of keys made for one fit:
-# the first says who it is, the second makes every fit's secrets new, whoever else
-# replays what.
+# ----------------------------------------------------------------------- Keys of owners
+# A secret of two sides comes from X25519 twice: the lasting keys that the plan names
+# prove who a side is, and keys made for one fit make every fit's secrets new, even if
+# somebody replays messages.
 
 
 KEY_BYTES = 32
@@ -45,7 +44,7 @@ def crypto() -> Any:
 
 
 class Key:
-    """A private key of X25519; shows nothing of itself.
+    """A private key of X25519, whose repr shows nothing of it.
 
     Parameters
     ----------
@@ -81,7 +80,7 @@ class Key:
             file.write(self._private.private_bytes_raw().hex() + "\n")
 
     def shared(self, theirs: bytes) -> bytes:
-        """What this key and another's public one have in common."""
+        """The shared secret of this key and another's public key."""
         from cryptography.hazmat.primitives.asymmetric import x25519
 
         is_read = False
@@ -97,7 +96,7 @@ class Key:
 
 
 def derived(secret: bytes, context: bytes, use: bytes) -> bytes:
-    """A key for one use, from a secret and what both sides know of the fit."""
+    """A key for one use, from a secret and facts of the fit that both sides know."""
     crypto()
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -111,36 +110,36 @@ def derived(secret: bytes, context: bytes, use: bytes) -> bytes:
 def pair_key(
     lasting: Key, fresh: Key, their_lasting: bytes, their_fresh: bytes, context: bytes
 ) -> bytes:
-    """What two sides of one fit share; the same for both."""
+    """The shared key of two sides of one fit."""
     both = lasting.shared(their_lasting) + fresh.shared(their_fresh)
     return derived(both, context, b"pair")
 
 
-# ------------------------------------------------------------------------------------
-# Masks that cancel in the sum over all owners, and hide each share from everyone
-# Owner i adds the stream of each pair {i, j} for j > i, and subtracts it for j < i,
-# modulo 2^64. A stream's key is that of the pair, the number of the round, and the
-# statement of what is asked: who answers another question than the others, or in
-# another round, has other masks, and the sum is noise.
+# ----------------------------------------- Masks that cancel in the sum over all owners
+# They hide each share from everyone. Owner i adds the stream of each pair {i, j} for j
+# > i, and subtracts it for j < i, modulo 2^64. A stream's key follows from the key of
+# the pair, the number of the round, and the statement of the question. An owner that
+# answers another question than the others, or in another round, has other masks, and
+# the sum is noise.
 
 
 Words = NDArray[np.uint64]
 
 
 def stream(secret: bytes, round_number: int, statement: bytes, size: int) -> Words:
-    """So many uniform words, of a pair's secret, one round and one statement."""
+    """Uniform words that follow from a pair's secret, a round and a statement."""
     crypto()
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
     which = round_number.to_bytes(8, "big") + statement
     key = hashlib.blake2b(which, key=secret, digest_size=KEY_BYTES).digest()
-    # A key of its own for each stream, so that the nonce may always be the same.
+    # Each stream has a separate key, so that the nonce may always be the same.
     cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
     return np.frombuffer(cipher.update(bytes(8 * size)), dtype="<u8").astype(np.uint64)
 
 
 class Sent(NamedTuple):
-    """What one owner answered to one round."""
+    """One owner's answer to one round."""
 
     round_number: int
     statement: bytes
@@ -153,9 +152,9 @@ class Masked:
     Parameters
     ----------
     number : int
-        Of the owner.
+        Number of the owner.
     secrets : mapping of int to bytes
-        By the number of each other owner.
+        Secret with each other owner, by number.
     """
 
     def __init__(self, number: int, secrets: Mapping[int, bytes]) -> None:
@@ -163,9 +162,9 @@ class Masked:
         self._last = Sent(0, b"", b"")
 
     def message(self, round_number: int, statement: bytes, share: IntArray) -> bytes:
-        """A share with all masks, as bytes that are uniform to others.
+        """A share with all masks, as bytes that look uniform to others.
 
-        Of a round that was answered the same bytes, whatever `share` is.
+        A round that was answered gives the same bytes again, whatever `share` is.
 
         Raises
         ------
@@ -199,7 +198,7 @@ def unmasked(messages: list[bytes]) -> IntArray:
     return total.view(np.int64)
 
 
-# --------------------- Who takes part in one fit, and the secrets that follow from it
+# ------------------------------------------------ Parties of one fit, and their secrets
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ class Roster:
     coordinator : bytes
         Its key for this fit.
     parties : tuple of bytes
-        Those of all owners, in their order.
+        Keys of all owners for this fit, in the owners' order.
     """
 
     plan: bytes
@@ -222,7 +221,7 @@ class Roster:
 
     @property
     def session(self) -> bytes:
-        """Digest of it all: new for each fit, as every owner's own key is."""
+        """Digest of the roster: new for each fit, as each owner's fit key is."""
         found = hashlib.blake2b(self.plan, digest_size=32)
         for key in (self.coordinator, *self.parties):
             found.update(key)
@@ -242,14 +241,14 @@ class Roster:
 
 
 def hello_key(lasting: Key, theirs: bytes, plan: bytes) -> bytes:
-    """What proves first messages between an owner and the coordinator."""
+    """Key for the tags of first messages between an owner and the coordinator."""
     return derived(lasting.shared(theirs), plan, b"hello")
 
 
 def wire_key(
     lasting: Key, fresh: Key, theirs: bytes, their_fresh: bytes, roster: Roster
 ) -> bytes:
-    """What proves later ones."""
+    """Key for the tags of later messages."""
     both = pair_key(lasting, fresh, theirs, their_fresh, roster.session)
     return derived(both, roster.session, b"wire")
 
@@ -257,7 +256,7 @@ def wire_key(
 def mask_secrets(
     number: int, lasting: Key, fresh: Key, names: tuple[bytes, ...], roster: Roster
 ) -> dict[int, bytes]:
-    """An owner's secrets with each of the others, by their number."""
+    """An owner's secret with each other owner, by number."""
     secrets = {}
     pairs = zip(names, roster.parties, strict=True)
     for other, (their_lasting, their_fresh) in enumerate(pairs):

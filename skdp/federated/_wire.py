@@ -28,8 +28,9 @@ from skdp.federated._secrets import (
     wire_key,
 )
 
-# ------------------------------------------------------------------------------------
-# Messages on a wire: of a kind, a sender and a round, with a tag that proves them
+# ----------------------------------------------------------------------------- Messages
+# A tag proves the sender of a message.
+#
 # =========  ======  =========================================
 # bytes      name    what it is
 # =========  ======  =========================================
@@ -46,12 +47,12 @@ _HEAD = struct.Struct(">BHI")
 _LENGTH = struct.Struct(">I")
 TAG_BYTES = 32
 STATEMENT_BYTES = 32
-# Beyond the words of a round or of its total, both ways.
+# Bytes of a message beyond the words of a round or of its total, both ways.
 OVERHEAD = _LENGTH.size + _HEAD.size + STATEMENT_BYTES + TAG_BYTES
 
 
 class Kind(IntEnum):
-    """What a message says."""
+    """Kind of a message."""
 
     HELLO = 1  # an owner's key for this fit
     ROSTER = 2  # the keys of all
@@ -68,7 +69,7 @@ class Frame:
     ----------
     kind : int
     party : int
-        The owner that it comes from or goes to.
+        The owner who sends or receives it.
     round_number : int
     content : bytes
     """
@@ -90,7 +91,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Tagged:
-    """A message as it came, which may be anyone's.
+    """A message as received, from any sender.
 
     Parameters
     ----------
@@ -102,26 +103,26 @@ class Tagged:
     tag: bytes
 
     def is_of(self, key: bytes) -> bool:
-        """Whether who sent it knows the key."""
+        """Whether the sender knows the key."""
         return hmac.compare_digest(self.tag, tag_of(key, self.frame._plain))
 
 
 def tag_of(key: bytes, content: bytes) -> bytes:
-    """A digest that only who knows the key can make."""
+    """A digest that can be made only with the key."""
     return hashlib.blake2b(content, key=key, digest_size=TAG_BYTES).digest()
 
 
 class Garbage(Exception):
-    """Bytes that are no message."""
+    """Bytes that are not a message."""
 
 
 class Inbox:
-    """Bytes of one wire, as they come, and the messages in them.
+    """Received bytes of one wire, and the messages in them.
 
     Parameters
     ----------
     longest : int
-        Bytes of the longest message that can be meant.
+        Bytes of the longest valid message.
     """
 
     def __init__(self, longest: int) -> None:
@@ -152,10 +153,9 @@ class Inbox:
         return whole
 
 
-# ------------------------------------------------------------------------------------
-# Connections, plain or through TLS: bytes as they come, whoever sends them
-# Messages prove themselves and shares are masked, so that TLS adds one thing: who reads
-# on the way sees no sums.
+# ---------------------------------------------------- Connections, plain or through TLS
+# They carry bytes of any sender. Messages prove themselves and shares are masked, so
+# TLS adds one thing: an eavesdropper sees no sums.
 
 
 _AT_ONCE = 1 << 16
@@ -169,10 +169,10 @@ def connected(
     Raises
     ------
     OSError
-        If there is none, or TLS finds somebody else there.
+        If there is none, or TLS finds another party there.
     """
     wire = socket.create_connection(address, timeout=patience)
-    # Small messages, which must not wait for each other.
+    # Small messages, which must not wait for one another.
     wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if tls is None:
         return wire
@@ -184,15 +184,15 @@ def connected(
 
 
 class Wire:
-    """A connection that was accepted, and whose it is; None if nobody's yet.
+    """An accepted connection, and its owner; None until the owner is known.
 
     Parameters
     ----------
     connection : socket
     longest : int
-        Bytes of the longest message that can be meant.
+        Bytes of the longest valid message.
     patience : float
-        Seconds after which it is given up that takes no bytes.
+        Seconds after which a connection that takes no bytes is given up.
     tls : SSLContext or None
     """
 
@@ -210,13 +210,13 @@ class Wire:
         self._is_greeted = tls is None
         self.socket = connection
         if tls is not None:
-            # Later, and bit by bit: nobody waits for a stranger that says nothing.
+            # The handshake comes later, bit by bit: nobody waits for a silent stranger.
             self.socket = tls.wrap_socket(
                 connection, server_side=True, do_handshake_on_connect=False
             )
 
     def messages(self) -> list[Tagged]:
-        """What has come and is complete; never waits.
+        """Complete messages that have arrived; never waits.
 
         Raises
         ------
@@ -235,13 +235,13 @@ class Wire:
         found = self.socket.recv(_AT_ONCE)
         if not found:
             raise Garbage
-        # What TLS has taken from the wire already wakes nobody.
+        # Bytes that TLS has already taken from the wire wake no selector.
         while isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
             found += self.socket.recv(self.socket.pending())
         return found
 
     def send(self, packed: bytes) -> None:
-        """Send it all.
+        """Send all bytes.
 
         Raises
         ------
@@ -255,8 +255,8 @@ class Wire:
             self.socket.setblocking(False)
 
 
-# ------------------------------------------------------------------------------------
-# An owner's line to the coordinator: each round's bytes, sent again until answered
+# ---------------------------------- OwnerConnection: an owner's line to the coordinator
+# Each round's bytes are sent again until they are answered.
 
 
 # Seconds between two attempts to connect.
@@ -276,11 +276,11 @@ class OwnerConnection:
     ----------
     plan : FederationPlan
     number : int
-        Of the owner in the plan.
+        Number of the owner in the plan.
     key : Key
         The owner's lasting key.
     patience : float
-        Seconds after which a fit ends that gets no answer.
+        Seconds without an answer after which a fit ends.
     tls : SSLContext or None, default=None
     """
 
@@ -309,12 +309,12 @@ class OwnerConnection:
         self.n_sent = self.n_received = 0  # bytes of rounds
 
     def join(self) -> None:
-        """Say hello, and hear who takes part.
+        """Send the hello, and receive the roster.
 
         Raises
         ------
         SourceError
-            If not all came in time.
+            If not all parties connected in time.
         """
         self._until(self._connected, _NOT_ALL)
 
@@ -324,12 +324,12 @@ class OwnerConnection:
         Raises
         ------
         SourceError
-            If it did not come in time, or the round is not one of the plan.
+            If the sum did not arrive in time, or the round is not one of the plan.
         """
         self.join()
         self._round += 1
         number = self._round
-        # Those of the plan that this fit can still be.
+        # Runs of the plan that are still possible.
         self._paths = [
             path for path in self._paths if path[number - 1 : number] == (share.size,)
         ]
@@ -342,7 +342,7 @@ class OwnerConnection:
         return found
 
     def leave(self) -> None:
-        """Say that nothing more is needed; never raises."""
+        """Announce that nothing more is needed; never raises."""
         if self._socket is not None and self._wire_key:
             bye = Frame(Kind.BYE, self._number, self._round, b"")
             try:
@@ -352,7 +352,7 @@ class OwnerConnection:
         self._drop()
 
     def _exchanged(self, frame: Frame) -> bytes:
-        """The total of a round, if this connection brings it."""
+        """The total of a round, if this connection delivers it."""
         wire = self._connected()
         packed = frame.packed(self._wire_key)
         wire.sendall(packed)
@@ -373,7 +373,7 @@ class OwnerConnection:
                 return content[STATEMENT_BYTES:]
 
     def _connected(self) -> socket.socket:
-        """A wire on which both sides have said who they are."""
+        """A wire after both sides have said hello."""
         if self._socket is not None:
             return self._socket
         wire = connected(self._plan.address, self._patience, self._tls)
@@ -388,7 +388,7 @@ class OwnerConnection:
         return wire
 
     def _agree(self, content: bytes) -> None:
-        """Take a roster that has this owner's key; the same one ever after."""
+        """Accept a roster with this owner's key; later only the same roster."""
         names = tuple(party.key for party in self._plan.parties)
         roster = Roster.of(self._digest, content, len(names))
         if roster.parties[self._number] != self._fresh.public:
@@ -411,7 +411,7 @@ class OwnerConnection:
         return self._ready.pop(0)
 
     def _until(self, attempt: Callable[[], T], told: str = _SILENT) -> T:
-        """The result of the first attempt that does not fail, in time."""
+        """The result of the first successful attempt within the time."""
         end = time.monotonic() + self._patience
         while True:
             try:

@@ -1,9 +1,9 @@
-"""A CSV file as its columns are declared, cell by cell.
+"""CSV files, read cell by cell by the declarations of their columns.
 
-Nothing is inferred from the cells and nothing in them is an error: what a cell is
-follows from its own text and the declaration alone, and messages quote none. Which
-lines are one record follows from quotation marks (RFC 4180): a file with one that stays
-open, or that closes within a cell, is refused, for it would take other records along.
+Nothing is inferred from the cells, and no cell causes an error: the value of a cell
+follows from its text and the declaration alone, and messages quote no cell. Quotation
+marks decide which lines are one record (RFC 4180). A file with a quotation mark that
+stays open, or closes within a cell, is refused, since one record would swallow others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read_csv(
     Parameters
     ----------
     path : str or Path
-        Of a UTF-8 file with commas; bytes that are none are replaced.
+        Path of a UTF-8 file with commas; bytes that are not UTF-8 are replaced.
     columns : mapping from str to Declaration
 
     Returns
@@ -70,7 +70,7 @@ def read_csv(
 
 
 def _records(file: Iterable[str]) -> Iterator[list[str]]:
-    """Cells of each record, of a file that quotes as it must."""
+    """Cells of each record of a file with valid quotation marks."""
     try:
         yield from csv.reader(file, strict=True)
     except csv.Error:
@@ -83,7 +83,7 @@ def _records(file: Iterable[str]) -> Iterator[list[str]]:
 
 @contextmanager
 def _cells_of_any_length() -> Iterator[None]:
-    """A long cell would be an error."""
+    """Lift the limit on the length of a cell, which would raise an error."""
     before = csv.field_size_limit(2**31 - 1)
     try:
         yield
@@ -102,7 +102,7 @@ def _place(name: str, header: list[str]) -> int:
 
 
 def _reader(declared: Declaration) -> Callable[[str], Any]:
-    """What makes a cell of a text; None for a missing one."""
+    """The function that converts a text to a cell; None for a missing cell."""
     if isinstance(declared, Categories):
         listed = declared.values
         if declared.kind == "string":
@@ -124,7 +124,7 @@ def _truth(text: str) -> bool | None:
 
 
 def _whole(text: str) -> int | None:
-    """An integer, also one that is written as a float."""
+    """An integer, even if it is written as a float."""
     try:
         return int(text)
     except ValueError:

@@ -11,7 +11,7 @@ from skdp.exceptions import SourceError
 from skdp.io._engine import Cell, Dialect, check_row_wise, quoted
 from skdp.io._reading import arrow, kind_of
 
-# Leaves of a plan that are tables which the database stores.
+# Leaves of a plan that are stored tables of the database.
 _STORED = {"SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}
 
 

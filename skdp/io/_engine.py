@@ -8,16 +8,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-# --------------------------------- What SqlSource asks of a database, whichever it is
+# --------------------------------------------------------------- Engine and its dialect
 
 
-# Characters of a text that are read where a longer one could end a query.
+# Longest text that is read where a longer text could end a query.
 LONGEST_TEXT = 1 << 16
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A column as it is read; public.
+    """A column in the form in which it is read; public.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How an engine writes what not all write alike; public.
+    """Syntax in which an engine differs from others; public.
 
     Parameters
     ----------
@@ -44,29 +44,29 @@ class Dialect:
 
 
 class Engine(Protocol):
-    """A database, by way of a connection of the user's that is left alone."""
+    """A database; the user's connection to it is left alone."""
 
     @property
     def snapshot(self) -> str:
-        """What holds a reading still and is checked, in words for the record."""
+        """In words for the record: what keeps a reading consistent, and is checked."""
         ...
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What is given and not checked beyond that, in words for the record."""
+        """In words for the record: further assumptions that are not checked."""
         ...
 
     @property
     def dialect(self) -> Dialect:
-        """How it writes what not all engines write alike."""
+        """Syntax in which this engine differs from others."""
         ...
 
     def transaction(self) -> AbstractContextManager[None]:
-        """All that is read within is of one moment."""
+        """A context within which all reads see one state."""
         ...
 
     def check(self) -> None:
-        """Raise any exception if another transaction goes on than at first."""
+        """Raise any exception if the transaction is not the one that began."""
         ...
 
     def table(self, text: str) -> str | None:
@@ -74,11 +74,11 @@ class Engine(Protocol):
         ...
 
     def is_stored(self, query: str) -> bool:
-        """Whether all that a query reads is held still by the transaction."""
+        """Whether the transaction covers everything that a query reads."""
         ...
 
     def is_stored_table(self, table: str) -> bool:
-        """Whether a table is stored, and none of its columns is made by reading."""
+        """Whether a table is stored, and no column is computed when it is read."""
         ...
 
     def is_key(self, table: str, column: str) -> bool:
@@ -86,11 +86,11 @@ class Engine(Protocol):
         ...
 
     def schema(self, query: str) -> Any:
-        """Names and Arrow types of what a query gives; nothing is read."""
+        """Names and Arrow types of a query's columns; nothing is read."""
         ...
 
     def cells(self, relation: str, texts: Mapping[str, str]) -> dict[str, Cell]:
-        """Expressions, in the types and the forms in which they are read."""
+        """Expressions in the types and forms in which they are read."""
         ...
 
     def expression(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
@@ -99,7 +99,7 @@ class Engine(Protocol):
         Raises
         ------
         ValueError
-            If it may look at other rows, answer otherwise next time, or fail.
+            If it may look at other rows, give another value next time, or fail.
         """
         ...
 
@@ -112,18 +112,18 @@ class Engine(Protocol):
         ...
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
-        """Record batches of what a query gives, of about so many rows."""
+        """Record batches of a query's result, of about this many rows."""
         ...
 
     def shares(self, table: str, n: int) -> list[str]:
-        """Conditions on the rows of a stored table, of which each row meets one.
+        """Conditions on the rows of a stored table; each row meets exactly one.
 
-        One alone where the engine reads with threads or workers of its own.
+        There is a single condition if the engine itself reads with threads or workers.
         """
         ...
 
     def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
-        """Record batches of several queries at once, in no order."""
+        """Record batches of several queries at once, in any order."""
         ...
 
 
@@ -132,11 +132,10 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-# ------------------------------------------------------------------------------------
-# Expressions of SQL that follow from their own row: what may occur in them
+# --------------------------------------------------------------- Expressions of one row
 
 
-# Parts of an expression in DuckDB's syntax trees that look at nothing but the row.
+# Nodes of DuckDB's syntax trees that read nothing but the row.
 _ALLOWED = {
     "BETWEEN",
     "CASE",
@@ -149,9 +148,10 @@ _ALLOWED = {
     "OPERATOR",
     "TYPE",
 }
-# Functions that answer by their arguments alone, in time and space that their lengths
-# bound. A list of what is allowed: engines have hundreds that plan queries, look at
-# statistics or count calls, and new releases add more.
+# Functions whose result follows from their arguments alone, in time and space that the
+# arguments' lengths bound. The list says what is allowed, since engines have hundreds
+# of functions that plan queries, look at statistics or count calls, and new releases
+# add more.
 FUNCTIONS = frozenset(
     "+ - * / // % ** ^ || ~~ !~~ ~~* !~~* abs ceil ceiling floor round trunc sign sqrt "
     "cbrt exp ln log log2 log10 pow power greatest least isnan isinf isfinite nullif "
@@ -168,7 +168,7 @@ _TABLE = "one_row_of_a_table"
 def check_row_wise(
     text: str, what: str, parse: Callable[[str], str], columns: Collection[str]
 ) -> None:
-    """Refuse an expression that may look at other rows, or answer otherwise next time.
+    """Refuse an expression that may look at other rows, or change its value next time.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def check_row_wise(
     parse : callable
         From a query to its syntax tree as JSON.
     columns : collection of str
-        What it may be of; engines do not tell capitals from small letters.
+        Columns that it may use; engines do not distinguish upper and lower case.
     """
     known = {name.lower() for name in columns}
     found = _expression(text, parse)
@@ -227,7 +227,7 @@ def _is_fine(node: dict[str, Any], columns: Collection[str]) -> bool:
         is_bounded = name != "replace" or not _grows(node)
         return is_bare and is_bounded and name in FUNCTIONS
     if node["class"] == "COLUMN_REF":
-        # A word that is no column may be a function without parentheses.
+        # A word that names no column may be a function without parentheses.
         names = node.get("column_names", [])
         return len(names) == 1 and str(names[0]).lower() in columns
     return node["class"] in _ALLOWED
@@ -236,8 +236,8 @@ def _is_fine(node: dict[str, Any], columns: Collection[str]) -> bool:
 def _grows(replacing: dict[str, Any]) -> bool:
     """Whether `replace` takes anything but constants beside a cell.
 
-    A cell in the place of parts of another makes a text as long as the product of both:
-    one record's could use up the memory of the database.
+    If a cell replaces parts of another cell, the text may be as long as the product of
+    both: one record's text could exhaust the memory of the database.
     """
     given = [own.get("expression", {}) for own in replacing.get("arguments", [])]
     return [own.get("class") for own in given[1:]] != ["CONSTANT"] * 2

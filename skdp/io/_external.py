@@ -32,22 +32,21 @@ from skdp.io._session import (
 from skdp.tables._columns import as_declared
 from skdp.tables._source import Remote
 
-# ------------------------------------------------------------------------------------
-# Steps that rows of a source pass through: transformers that work row by row
+# --------------------------------------------- Steps: row-wise transformers of a source
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A fitted transformer whose rows follow from its own row each.
+    """A fitted transformer whose output rows each follow from one input row.
 
     Parameters
     ----------
     transformer : transformer
         Public.
     declared : dict, tuple, Range or None
-        What it declares of the columns that it reads.
+        The transformer's declarations of its input columns.
     shown : ndarray, CSR or data frame of one row
-        What comes of a row of stand-ins.
+        The transformed sample row.
     refuses_unknown, allows_missing : bool
         As in `Reading`.
     """
@@ -59,30 +58,29 @@ class Step:
     allows_missing: bool
 
     def transform(self, rows: Any) -> Any:
-        """Rows as the transformer gives them."""
         return self.transformer.transform(rows)
 
     def applied(
         self, rows: Any, is_present: NDArray[np.bool_]
     ) -> tuple[Any, NDArray[np.bool_]]:
-        """Transformed rows, and which are records: those it refuses are none."""
+        """Transformed rows, and which of them are records; refused rows are not."""
         return applied(self.transform, rows, is_present, self.shown)
 
 
 def applied(
     change: Callable[[Any], Any], rows: Any, is_present: NDArray[np.bool_], shown: Any
 ) -> tuple[Any, NDArray[np.bool_]]:
-    """Rows changed one by one, and which are records: those that are refused are none.
+    """Rows changed one by one, and which of them are records; refused rows are not.
 
     Parameters
     ----------
     change : callable
-        Each row by itself; it may refuse some. It gets copies: what it changes in
-        place before it refuses a row must not be changed again.
+        Changes each row by itself, and may refuse rows. It gets copies, since it may
+        change rows in place before it refuses one, and must not change them twice.
     rows : ndarray, CSR or data frame
     is_present : ndarray of bool of shape (n_rows,)
     shown : ndarray, CSR or data frame of one row
-        Put in the place of all of them if all are refused.
+        Replaces all rows if all of them are refused.
     """
     every = np.arange(len(is_present))
     with silence():
@@ -95,7 +93,7 @@ def applied(
             if not is_fine.any():
                 return _stacked([shown] * every.size), np.zeros_like(is_present)
             # Once more in the same shape: no other row's last bits may depend on
-            # whether one is refused. What stands in its place is in no sum.
+            # whether one is refused. The rows that replace refused rows are in no sum.
             places = np.where(is_fine, every, np.argmax(is_fine))
             return change(rows_in_places(rows, places)), is_present & is_fine
 
@@ -111,7 +109,7 @@ def _passes(change: Callable[[Any], Any], rows: Any, i: int) -> bool:
 
 
 def of_step(transformer: Any, before: Any) -> Step:
-    """A fitted transformer as a step after rows like one that is given."""
+    """A fitted transformer as a step after rows like the given row."""
     takes = get_tags(transformer).input_tags
     declared = getattr(transformer, "columns_", None)
     refuses = getattr(transformer, "handle_unknown", "") == "error"
@@ -125,10 +123,10 @@ def _stacked(rows: list[Any]) -> Any:
     return vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
 
 
-# ---------------------- TableSource: records that lie elsewhere, as X of an estimator
+# -------------------------------------------------------------------------- TableSource
 
 
-# Of an order by ids; places in it are drawn apart.
+# Key of an order by ids; the positions in it are drawn separately.
 _ANY_KEY = "0"
 _NO_ARRAY = (
     "A source of rows that are not in memory cannot become an array, be indexed, "
@@ -140,8 +138,8 @@ _NO_ARRAY = (
 class TableSource(ABC):
     """Records in files or in a database, as X of `fit`, `score` and `predict`.
 
-    A source is read block by block, as often as an estimator asks for it, and is never
-    held. Its target is a column of it, so that `y` is left out.
+    A source is read block by block, as often as an estimator needs it, and is never
+    held in memory. Its target is one of its columns, so that `y` is left out.
 
     Attributes
     ----------
@@ -149,26 +147,28 @@ class TableSource(ABC):
         Declared number of records, or of users, and number of features.
     feature_names : tuple of str
     dtypes : dict of str to str
-        Of the features, in words of Arrow.
+        Types of the features, in Arrow's words.
     target : str or None
     groups : str or None
-        The column that says whose each row is, of a source of users.
+        The column of user ids, of a source of users.
     columns : mapping, sequence, Range or None
         As declared.
     is_ordered : bool
-        Whether predictions have an order to be in.
+        Whether predictions have an order.
     has_fixed_order : bool
-        Whether every reading shows the records in an order that no record changes.
+        Whether every reading has the records in an order that no record changes.
     is_permutable : bool
-        Whether records have ids by which an order can be drawn.
+        Whether records have ids, from which a random order can follow.
     assumed_public : tuple of str
-        What a guarantee takes as public or as given beyond what it takes of a table.
+        What a guarantee takes as public or as given, in addition to a table's facts.
     """
 
-    # Whether rows stay where they are: solvers that need them in memory refuse.
+    # Whether rows stay where they are: solvers that need rows in memory refuse the
+    # source.
     holds_rows = False
     is_permutable = False
-    # Whether several owners have the records, who answer sums with Gaussian noise only.
+    # Whether several owners have the records; they answer only sums with Gaussian
+    # noise.
     is_shared = False
 
     def __init__(
@@ -202,15 +202,15 @@ class TableSource(ABC):
 
     @abstractmethod
     def _opened_schema(self) -> Any:
-        """Names and Arrow types of all columns, those of the target and keys too."""
+        """Names and Arrow types of all columns, target and keys included."""
 
     @abstractmethod
     def _taken(self) -> Snapshot:
-        """What is there now."""
+        """A snapshot of the current state."""
 
     @abstractmethod
     def _count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
 
     @abstractmethod
     def _scan(
@@ -219,12 +219,12 @@ class TableSource(ABC):
         """Record batches of these columns, and which of their rows are records."""
 
     def _connected(self) -> AbstractContextManager[None]:
-        """What is held open while a session lasts."""
+        """A context that holds connections open during a session."""
         return nullcontext()
 
     @property
     def assumed_public(self) -> tuple[str, ...]:
-        """For the record of a fit."""
+        """Assumptions for the record of a fit."""
         kind = self._snapshot.kind
         return (f"data that did not change during the fit, as checked by {kind}",)
 
@@ -232,7 +232,7 @@ class TableSource(ABC):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of records, as declared, or of users, and of features."""
+        """Numbers of records (as declared) or of users, and of features."""
         return self.n_samples, self.sample_row().shape[1]
 
     def __len__(self) -> int:
@@ -280,23 +280,23 @@ class TableSource(ABC):
     ) -> None:
         """Write keys and predictions of all records to a Parquet file.
 
-        Predictions of records that cannot be read are empty. Of raw records: as private
-        as they are.
+        Predictions of records that cannot be read are empty. Predictions of raw records
+        are as private as the records.
 
         Parameters
         ----------
         model : fitted estimator or Pipeline
             With one prediction for each row.
         path : str or path
-            Of a file that does not exist.
+            Path of a file that does not exist yet.
         keys : list of str
-            Columns that say which record a prediction is of.
+            Columns that identify the record of each prediction.
         method : {"predict", "decision_function"}, default="predict"
 
         Raises
         ------
         ValueError
-            If something is not as said. Nothing was written.
+            If an argument is not as described. Nothing was written.
         SourceError
             If the source could not be read to the end; what was written is removed.
         """
@@ -311,7 +311,7 @@ class TableSource(ABC):
         Parameters
         ----------
         declared : dict, tuple, Range or None
-            What an estimator declares of the columns.
+            An estimator's declarations of the columns.
         """
         if self._steps:
             return self._steps[-1].shown
@@ -327,7 +327,7 @@ class TableSource(ABC):
         )
 
     def appended(self, step: Any) -> Self:
-        """The same source with a step that each of its rows passes through."""
+        """The same source with one more step that all rows pass through."""
         other = self._copied()
         declared = getattr(step, "columns_", None)
         other._steps = (*self._steps, of_step(step, self.sample_row(declared)))
@@ -335,20 +335,21 @@ class TableSource(ABC):
         return other
 
     def taking(self, positions: NDArray[np.int64] | slice) -> Self:
-        """The same source with the records at some places only, in their order.
+        """The same source with only the records at some positions, in their order.
 
-        Of users those in as many slots: see `UserBuckets`. How many users that are is
-        private, up to all of them, and `n_samples` is the number of slots.
+        A source of users keeps the users in as many buckets: see `UserBuckets`. How
+        many users these are is private, up to all of them, and `n_samples` is the
+        number of buckets.
 
         Parameters
         ----------
         positions : ndarray of int or slice
-            Different places, drawn without regard to the data.
+            Distinct positions, drawn without regard to the data.
 
         Raises
         ------
         ValueError
-            If records have no places that no other record changes.
+            If other records can change a record's position.
         """
         if self.groups is not None:
             return self._in_slots(self.groups, positions)
@@ -358,7 +359,7 @@ class TableSource(ABC):
             other = self.permuted(_ANY_KEY)
         else:
             raise ValueError(NO_POSITIONS)
-        # Its places are those of one order.
+        # Its positions belong to one order.
         other.has_fixed_order, other.is_permutable = True, False
         whole = (
             RowPositions.all(self._n_declared) if self._places is None else self._places
@@ -377,7 +378,7 @@ class TableSource(ABC):
 
     @property
     def max_overcount(self) -> float:
-        """How many times `n_samples` there may be at most; 1 but of parts of users."""
+        """Largest ratio of units to `n_samples`; 1 except for parts of users."""
         return self._n_declared / self.n_samples if self._slots is not None else 1.0
 
     def permuted(self, key: str) -> Self:
@@ -386,7 +387,7 @@ class TableSource(ABC):
         Parameters
         ----------
         key : str
-            Hexadecimal; different keys give different orders. No secret.
+            Hexadecimal; different keys give different orders. It is not a secret.
         """
         raise TypeError("A source without ids of its records cannot be permuted.")
 
@@ -402,15 +403,15 @@ class TableSource(ABC):
         refuses_unknown: bool = False,
         allows_missing: bool = False,
     ) -> Reading:
-        """How columns are read for whoever declares this of them."""
+        """How columns are read for an estimator with these declarations."""
         given = Declared(declared, refuses_unknown, allows_missing)
         return reading_through(self._steps, self._schema, self._names, given)
 
     def check_kinds(self, reading: Reading) -> None:
-        """Refuse columns that are read as what they are not.
+        """Refuse columns whose type is not the one as which they are read.
 
-        Some of their cells could be read by chance: an error at the others would come
-        after the commit, and tell of a record.
+        Some of their cells may be readable by chance: an error at another cell would
+        come after the commit, and reveal something about a record.
         """
         fine = {"number", "boolean"}
         if not reading.is_numeric:
@@ -426,7 +427,7 @@ class TableSource(ABC):
             )
 
     def target_kind(self) -> str:
-        """What targets are: number, boolean, string, date or other."""
+        """The kind of the targets: number, boolean, string, date or other."""
         if self.target is None:
             raise ValueError(
                 "The source must name the column of its target. Got target=None. Make "
@@ -437,7 +438,7 @@ class TableSource(ABC):
     def rows(
         self, reading: Reading, also: tuple[str, ...] = ()
     ) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
-        """One pass: rows after all steps, which are records, and other columns."""
+        """One pass: rows after all steps, which are records, and further columns."""
         (session,) = self._reads
         if self._slots is not None:
             also = (*also, self._slots.ids)
@@ -451,24 +452,24 @@ class TableSource(ABC):
 
     @property
     def users(self) -> UserIds:
-        """Whose the rows are, in the session that goes on. Private."""
+        """The users of the rows, within the current session. Private."""
         (session,) = self._reads
         assert session.users is not None  # since there are `groups`
         return session.users
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if they come here."""
+        """Where the records are added up; None if they are read here."""
         return None
 
     @property
     def facts(self) -> tuple[Any, ...]:
-        """What a part that stands in its place must know; public."""
+        """Facts that a part in the source's place needs; public."""
         return self.target, self.batch_size, self._steps, self.n_partitions
 
     @property
     def n_partitions(self) -> int:
-        """In how many places lies what is kept of the rows."""
+        """Number of places that hold what is kept of the rows."""
         return 1
 
     def during(self, call: Callable[[], Any], label: str = "") -> Any:
@@ -479,7 +480,7 @@ class TableSource(ABC):
         ValueError
             If the data are not as declared. Nothing was read or spent.
         SourceError
-            If they could not be read to the end. What was committed stays so.
+            If they could not be read to the end. Everything committed stays committed.
         """
         if self._reads:
             self._reads[0].check_own()
@@ -498,13 +499,13 @@ class TableSource(ABC):
             problem = error
         finally:
             self._reads.clear()
-        # Outside of the handler, and nowhere in this frame: so that the first error is
-        # not carried along.
+        # Outside of the handler, and in no variable of this frame, so that the first
+        # error is not carried along.
         told, problem = session.told(problem), None
         raise told from None
 
     def _accept(self, session: Session) -> None:
-        """Refuse what is not as declared; looks at counts only, and at ids of users."""
+        """Refuse data that are not as declared; reads only counts, and ids of users."""
         message = (
             "The data of a source must be as they were when it was made, and "
             "'n_samples' must be their number of rows. Got other data or another "
@@ -521,7 +522,7 @@ class TableSource(ABC):
             raise ValueError(message)
 
     def _counted_users(self, name: str) -> UserIds:
-        """The users, by a pass over their ids; more than are declared are refused."""
+        """The users, by a pass over their ids; more users than declared are refused."""
         message = (
             "The ids of a source must be readable, and 'n_samples' must be at least "
             "their number: that of users, those without rows among them. Got others, "
@@ -535,7 +536,7 @@ class TableSource(ABC):
         return users
 
     def _features(self, given: Sequence[str] | None) -> tuple[str, ...]:
-        """Names of features; neither the target nor the ids of users are any."""
+        """Names of features; the target and the ids of users are not features."""
         known = list(self._schema.names)
         if given is None:
             given = [name for name in known if name not in (self.target, self.groups)]
@@ -578,7 +579,7 @@ class TableSource(ABC):
 
 @dataclass(frozen=True)
 class Declared:
-    """What is declared of the columns that are read; see `Reading`."""
+    """Declarations of the columns that are read; see `Reading`."""
 
     columns: Any
     refuses_unknown: bool
@@ -588,7 +589,7 @@ class Declared:
 def reading_through(
     steps: tuple[Step, ...], schema: Any, names: tuple[str, ...], given: Declared
 ) -> Reading:
-    """How columns are read for the first of some steps, or as declared."""
+    """How columns are read for the first step, or as declared if there is none."""
     if steps:
         first = steps[0]
         given = Declared(first.declared, first.refuses_unknown, first.allows_missing)
@@ -601,7 +602,7 @@ def reading_through(
     )
 
 
-# Rows that are fetched at once: more than are worked on, which go through the cache.
+# Rows that are fetched at once: more than a block, and few enough for the cache.
 FETCHED = 1 << 16
 
 
@@ -613,7 +614,7 @@ def names_of(reading: Reading, also: tuple[str, ...]) -> tuple[str, ...]:
 def rows_of(
     batches: Iterator[RowBatch], reading: Reading, steps: tuple[Step, ...]
 ) -> Iterator[tuple[Any, NDArray[np.bool_], Any]]:
-    """Rows after all steps, which are records, and the columns as they came."""
+    """Rows after all steps, which of them are records, and the columns as read."""
     for batch in batches:
         rows, is_present = reading.cleaned(batch.columns)
         if batch.is_record is not None:

@@ -1,7 +1,7 @@
-"""Whose each row of a source is: ids are counted once, and looked up in each pass.
+"""The users of a source: ids are counted once, and looked up in each pass.
 
-An id is a whole number or a text, to the last bit as it is stored. A row without one
-is nobody's, and a null record. All here is private but for the number of users.
+An id is a whole number or a text, exactly as it is stored. A row without an id belongs
+to no user, and is a null record. Everything here is private except the number of users.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ def check_groups(dtype: Any, name: str) -> None:
 class UserIds:
     """The users of a source, and how many rows each has.
 
-    Held for a session: some 40 bytes an id that is a number, 150 one that is a text.
+    Held for a session: about 40 bytes for each id that is a number, 150 for a text.
 
     Parameters
     ----------
     ids : Array of Arrow
-        Each once, none missing.
+        Distinct ids, none missing.
     counts : ndarray of int of shape (n_users,)
     """
 
     def __init__(self, ids: Any, counts: IntArray) -> None:
         keys = _as_keys(ids)
         self._index = pd.Index(keys, dtype=keys.dtype)
-        # The last one is nobody.
+        # The last entry stands for rows without a user.
         self.counts = np.append(counts, 0).astype(np.int64)
         self.n_users = len(counts)
         self.has_many = bool((counts > MOST_ROWS_OF_A_USER).any())
 
     @classmethod
     def counted(cls, columns: Iterable[Any]) -> UserIds:
-        """Of all rows, a column of Arrow at a time."""
+        """Users from all rows, one Arrow column at a time."""
         import pyarrow.compute as pc
 
         parts: list[Any] = []
@@ -71,7 +71,7 @@ class UserIds:
             found = pc.value_counts(_plain(column).drop_null())
             parts.append(arrow().table({"id": found.field(0), "n": found.field(1)}))
             n_new += len(found)
-            # As they come, since most ids come again; and not at every turn.
+            # Merged from time to time only, since most ids occur again.
             if n_new > n_known:
                 parts, n_new = [_added(parts)], 0
                 n_known = len(parts[0])
@@ -81,9 +81,9 @@ class UserIds:
         return cls(total["id"].combine_chunks(), total["n"].to_numpy())
 
     def codes(self, column: Any) -> IntArray:
-        """The number of each row's user; `n_users` of nobody."""
+        """The number of each row's user; `n_users` for a row without a user."""
         if kind_of(column.type) == "string":
-            # Each text once: it takes longer to look up than to find among its like.
+            # Each distinct text once: a look-up takes longer than finding equal texts.
             words = _plain(column).dictionary_encode()
             known = np.append(self._known(words.dictionary), self.n_users)
             places = words.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -101,7 +101,7 @@ class UserIds:
         return known
 
     def slots(self, n_slots: int) -> IntArray:
-        """Of each user one of so many, by the id alone."""
+        """Bucket of each user, one of `n_slots`, by the id alone."""
         return np.asarray(self._numbers % np.uint64(n_slots), dtype=np.int64)
 
     @cached_property
@@ -111,12 +111,12 @@ class UserIds:
 
     @cached_property
     def places(self) -> IntArray:
-        """Where rows of each user are asked about in scores; the last one is nobody."""
+        """Position of each user's rows in scores; the last entry is for no user."""
         return np.append(places_of_users(self._index.tolist()), 0)
 
 
 def _added(parts: list[Any]) -> Any:
-    """Counts of the same ids as one."""
+    """Counts with equal ids merged."""
     found = arrow().concat_tables(parts).group_by("id", use_threads=False)
     total = found.aggregate([("n", "sum")])
     return arrow().table({"id": total["id"], "n": total["n_sum"]})
@@ -128,23 +128,23 @@ def _plain(column: Any) -> Any:
 
 
 def _as_keys(ids: Any) -> Any:
-    """Ids as they are looked up; whole numbers never pass through floats."""
+    """Ids as look-up keys; whole numbers never pass through floats."""
     if arrow().types.is_integer(ids.type):
         return ids.to_numpy(zero_copy_only=False)
     return np.array([*ids.to_pylist(), None], dtype=object)[:-1]
 
 
 class KeptUserRows(Protocol):
-    """Which rows count of users with many, in one pass."""
+    """Which rows of users with many rows count, in one pass."""
 
     def those(self, codes: IntArray, rows: Rows) -> NDArray[np.bool_]:
-        """Of some rows, all of users with many, by the numbers of their users."""
+        """Whether each of some rows counts; `codes` are their users, all with many."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows as they came, and which of them are records.
+    """Some rows as they were read, and which of them are records.
 
     Parameters
     ----------
@@ -156,11 +156,11 @@ class Rows:
     is_present: NDArray[np.bool_]
 
     def at(self, places: NDArray[np.intp]) -> Rows:
-        """Some of them."""
+        """The rows at these positions."""
         return Rows(self.columns.take(arrow().array(places)), self.is_present[places])
 
     def digests(self) -> list[bytes]:
-        """Of each row, by its own cells alone: rows that read alike have the same."""
+        """Digest of each row, from its cells alone: equal rows have equal digests."""
         columns = [_words(column) for column in self.columns.columns]
         words = np.column_stack([self.is_present, *columns]).astype(np.int64)
         return [_digest(row) for row in words]
@@ -171,7 +171,7 @@ def _digest(cells: Any) -> bytes:
 
 
 def _words(column: Any) -> IntArray:
-    """Cells as they are read, in whole numbers; each by itself, and nothing raises."""
+    """Cells as whole numbers; each follows from one cell, and nothing raises."""
     kind = kind_of(column.type)
     if kind in ("number", "boolean"):
         found = numbers(column).astype(np.float64)
@@ -190,7 +190,7 @@ def _words(column: Any) -> IntArray:
 
 
 class FirstRows:
-    """The first ones, where rows have an order that no other user changes."""
+    """The first rows count, if rows have an order that no other user changes."""
 
     def __init__(self, n_users: int) -> None:
         self._seen = np.zeros(n_users, dtype=np.int64)
@@ -204,16 +204,17 @@ class FirstRows:
 
 @dataclass(frozen=True, eq=False)
 class LeastRows:
-    """Those with the smallest digests, where rows have no order.
+    """The rows with the smallest digests count, if rows have no order.
 
-    Rows of one digest read alike, so that it does not matter which of them come first.
+    Rows with the same digest have the same cells, so that it does not matter which of
+    them are read first.
 
     Parameters
     ----------
     last : mapping of int to (bytes, int)
-        By the number of a user the largest digest that counts, and how often.
+        By number of a user: the largest digest that counts, and how many rows with it.
     seen : Counter
-        Rows of that digest so far.
+        Rows with the largest digest so far.
     """
 
     last: dict[int, tuple[bytes, int]]
@@ -221,7 +222,7 @@ class LeastRows:
 
     @classmethod
     def found(cls, passed: Iterator[tuple[IntArray, Rows]]) -> LeastRows:
-        """By a pass over the rows of users with many."""
+        """The limits, from a pass over the rows of users with many."""
         least: dict[int, list[bytes]] = {}
         for codes, rows in passed:
             for code, digest in zip(codes.tolist(), rows.digests(), strict=True):
@@ -236,11 +237,10 @@ class LeastRows:
         return cls(last, Counter())
 
     def anew(self) -> LeastRows:
-        """For another pass."""
+        """The same limits for another pass."""
         return replace(self, seen=Counter())
 
     def those(self, codes: IntArray, rows: Rows) -> NDArray[np.bool_]:
-        """Which count."""
         own = zip(codes.tolist(), rows.digests(), strict=True)
         found = [self._counts(code, digest) for code, digest in own]
         return np.array(found, dtype=bool)
@@ -255,13 +255,13 @@ class LeastRows:
 
 @dataclass(frozen=True, eq=False)
 class UserShares:
-    """With which shares rows count, in one pass.
+    """Weights of rows, in one pass.
 
     Parameters
     ----------
     users : UserIds
     name : str
-        Of the column of ids.
+        Name of the column of ids.
     kept : Kept or None
         None if no user has many rows.
     """
@@ -271,13 +271,13 @@ class UserShares:
     kept: KeptUserRows | None
 
     def codes(self, rows: Rows) -> IntArray:
-        """The number of each row's user; `n_users` of nobody."""
+        """The number of each row's user; `n_users` for a row without a user."""
         return self.users.codes(rows.columns.column(self.name))
 
     def of(self, rows: Rows, codes: IntArray) -> FloatArray:
-        """Of each row 1 over those that count of its user, or 0.
+        """Weight of each row: 1 over the number of its user's rows that count, or 0.
 
-        Null records are among a user's rows, and count nothing.
+        Null records are among a user's rows, and add nothing.
         """
         counts = self.users.counts[codes]
         shares = 1 / np.clip(counts, 1, MOST_ROWS_OF_A_USER)
@@ -289,23 +289,23 @@ class UserShares:
         return shares
 
 
-# What one pass over a source shows: rows, which are present, and columns as they came.
+# A pass over a source: rows, which of them are present, and columns as read.
 Passed = Iterator[tuple[Any, NDArray[np.bool_], Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class SharesOfPasses:
-    """With which shares rows count, pass by pass over the same columns.
+    """Weights of rows, in each pass over the same columns.
 
     Parameters
     ----------
     users : UserIds
     name : str
-        Of the column of ids.
+        Name of the column of ids.
     has_order : bool
         Whether rows have an order that no other user changes.
     read : callable
-        Another pass; called if users have many rows and these have no order.
+        Makes another pass; called if users have many rows and the rows have no order.
     """
 
     users: UserIds
@@ -314,7 +314,7 @@ class SharesOfPasses:
     read: Callable[[], Passed]
 
     def anew(self) -> UserShares:
-        """For the next pass."""
+        """The weights for the next pass."""
         return UserShares(self.users, self.name, self._kept())
 
     def _kept(self) -> KeptUserRows | None:
@@ -327,7 +327,7 @@ class SharesOfPasses:
         return LeastRows.found(self._of_many())
 
     def _of_many(self) -> Iterator[tuple[IntArray, Rows]]:
-        """One pass over the rows of users that have many, and whose they are."""
+        """One pass over the rows of users with many rows, and the rows' users."""
         for _, is_present, columns in self.read():
             codes = self.users.codes(columns.column(self.name))
             places = many(self.users.counts[codes])
@@ -335,5 +335,5 @@ class SharesOfPasses:
 
 
 def many(counts: IntArray) -> NDArray[np.intp]:
-    """Places of rows whose users have more than can count."""
+    """Positions of rows whose users have more rows than can count."""
     return np.flatnonzero(counts > MOST_ROWS_OF_A_USER)

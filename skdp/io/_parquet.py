@@ -18,7 +18,7 @@ from skdp.io._external import FETCHED, TableSource
 from skdp.io._reading import arrow
 from skdp.io._session import Snapshot, refused
 
-# Rows of a batch: what a cache holds of them, with a few dozen columns.
+# Rows of a batch: with a few dozen columns they fit a cache.
 BATCH_SIZE = 1 << 14
 
 
@@ -26,15 +26,15 @@ class ParquetSource(TableSource):
     """Records in Parquet files, read block by block.
 
     Only the columns that are needed are read, from memory-mapped files, one file and
-    row group after the other. Rows in which a number is missing, NaN or infinite, or
-    whose target is, are null records: they contribute exactly nothing, and are counted
-    in `n_samples`. Of declared columns a value may be missing if that is declared.
+    row group after the other. Rows in which a number or the target is missing, NaN or
+    infinite are null records: they contribute exactly nothing, and are counted in
+    `n_samples`. A value of a declared column may be missing if the declaration says so.
 
     **Privacy.** The number of records, the names and types of columns, the list of
     files, and how rows are divided into files and row groups are taken as public; with
-    `groups` the number of users is, and neither that of rows nor how they are divided.
-    Sizes and checksums of the files' ends are compared before each pass and at the end,
-    and never leave memory. See ``docs/large_data.md``.
+    `groups` the number of users is public, and neither the number of rows nor how they
+    are divided. Sizes and checksums of the files' ends are compared before each pass
+    and at the end, and never leave memory. See ``docs/large_data.md``.
 
     Parameters
     ----------
@@ -44,8 +44,9 @@ class ParquetSource(TableSource):
     target : str or None
         Column of the target; never a feature. None for predictions only.
     n_samples : int
-        Declared number of records; public. Compared with the files' own before a fit.
-        With `groups` that of users, and at least that of the files' own.
+        Declared number of records; public. Compared with the files' number before a
+        fit. With `groups` the number of users, at least as large as the number in the
+        files.
     features : sequence of str or None, default=None
         Columns that are features. None: all others.
     columns : mapping, sequence, Range or None, default=None
@@ -126,7 +127,7 @@ UNREADABLE = (
 
 
 def schema_of(files: tuple[File, ...]) -> Any:
-    """Columns of files that are all alike."""
+    """The columns of files, which must all have the same."""
     found = [refused(file.schema, UNREADABLE) for file in files]
     wanted = found[0]
     for schema in found:
@@ -139,7 +140,7 @@ def schema_of(files: tuple[File, ...]) -> Any:
 
 
 def check_stored(groups: str | None, files: tuple[File, ...]) -> None:
-    """Refuse ids in names of folders, of which numbers are read: 7 and 007 are one."""
+    """Refuse ids in names of folders, which may be read as numbers: 7 is then 007."""
     if any(name == groups for file in files for name, _ in file.keys):
         raise ValueError(
             "The 'groups' argument must name a column within the files. Got one of "
@@ -182,12 +183,12 @@ class File:
         return pa.schema([one for one in fields if one.name not in own] + keys)
 
     def n_rows(self) -> int:
-        """By its end."""
+        """Number of rows, from the file's footer."""
         with self._opened() as file:
             return int(file.metadata.num_rows)
 
     def group_sizes(self) -> list[int]:
-        """Rows of each row group, by its end."""
+        """Rows of each row group, from the file's footer."""
         with self._opened() as file:
             ends = file.metadata
             return [ends.row_group(i).num_rows for i in range(ends.num_row_groups)]
@@ -195,7 +196,7 @@ class File:
     def batches(
         self, names: tuple[str, ...], size: int, groups: Sequence[int] | None = None
     ) -> Iterator[Any]:
-        """Every row group once, in their order, or some of them on one thread."""
+        """All row groups once, in their order, or some of them on one thread."""
         pa = arrow()
         keys = {name: _value(text) for name, text in self.keys}
         own = [name for name in names if name not in keys]
@@ -230,7 +231,7 @@ class File:
 
 @dataclass(frozen=True, repr=False)
 class _FileSnapshot:
-    """The files as they were; compared in memory only."""
+    """The state of the files at one time; compared in memory only."""
 
     files: tuple[File, ...]
     states: tuple[FileState, ...]
@@ -238,18 +239,18 @@ class _FileSnapshot:
 
     @classmethod
     def of(cls, files: tuple[File, ...]) -> _FileSnapshot:
-        """As they are now."""
+        """The current state."""
         states = refused(lambda: tuple(file.state() for file in files), UNREADABLE)
         return cls(files, states)
 
     def check(self) -> None:
-        """Raise if they are not as they were."""
+        """Raise if the files have changed."""
         if tuple(file.state() for file in self.files) != self.states:
             raise SourceError("The files changed.")
 
 
 def _value(text: str) -> Any:
-    """What the name of a folder says: a number if it is one, else text."""
+    """The value in the name of a folder: a number if it is one, else text."""
     try:
         return int(text)
     except ValueError:

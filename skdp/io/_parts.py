@@ -34,18 +34,18 @@ from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.tables._source import Remote
 
-# ------------------------------------------------------------------------------------
-# What is sent to workers: a query and the source that it is of, without the table
-# Estimators' rows are public maps of a table's; the table stays where it is, and on a
-# worker its own part stands in its place.
+# ------------------------------------------------------------------ Messages to workers
+# A message holds a query and its source, without the table. An estimator's rows are
+# public maps of a table's rows. The table stays where it is, and on a worker the
+# worker's part replaces it.
 
 
-# What a step that was fitted has, also within a search, and needs no more.
+# Attributes of fitted steps, inside searches too, that are no longer needed.
 _BOOKS = (Allowance, BudgetLedger, PrivacyRecord)
 
 
 def sent(value: Any) -> bytes:
-    """A value as bytes, in which each table is what is public of it."""
+    """A value as bytes, with the public facts of each table in place of the table."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):
@@ -60,7 +60,7 @@ def sent(value: Any) -> bytes:
 
 
 def received(value: bytes, table: Callable[..., Any]) -> Any:
-    """The value again, with what `table` makes of a table's public facts."""
+    """The value again; `table` makes a table from its public facts."""
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, facts: Any) -> Any:
@@ -69,48 +69,45 @@ def received(value: bytes, table: Callable[..., Any]) -> Any:
     return Unpickler(io.BytesIO(value)).load()
 
 
-# ------------------------------------------------------------------------------------
-# One part of a source on the worker that has its records, and what it answers there
-# Workers log what is raised in them, and dashboards show what is shown of values: here
-# a failure is None, and no value shows what it holds.
+# ------------------------------------ WorkerPart: one part on a worker, and its answers
+# Workers log what is raised in them, and dashboards show the repr of values. So a
+# failure is None here, and no repr shows what a value holds.
 
 
-# Bytes of a cell, for a guess at what it takes to read a part anew.
+# Bytes of a cell, to estimate the time to read a part again.
 _CELL = 8
 
 
 class PartRows(Protocol):
-    """Where the rows of a part come from."""
+    """The origin of a part's rows."""
 
     @property
-    def n_rows(self) -> int:
-        """How many they are."""
-        ...
+    def n_rows(self) -> int: ...
 
     @property
     def n_bytes(self) -> int:
-        """About how much they take."""
+        """Approximate size of the rows in bytes."""
         ...
 
     @property
     def n_pieces(self) -> int:
-        """In how many pieces they move."""
+        """Number of pieces in which the rows move."""
         ...
 
     def batches(
         self, names: tuple[str, ...], size: int, piece: int | None = None
     ) -> Iterator[Any]:
-        """Record batches of some columns, the same rows in the same order each time."""
+        """Record batches of some columns; rows and order are the same each time."""
         ...
 
     def state(self) -> bytes:
-        """What changes with the rows; private."""
+        """A value that changes with the rows; private."""
         ...
 
 
 @dataclass(frozen=True, repr=False)
 class Piece:
-    """Some row groups of a Parquet file that all workers see: what moves at once.
+    """Some row groups of a Parquet file that all workers see; they move together.
 
     Parameters
     ----------
@@ -134,7 +131,7 @@ def state_of(states: Iterable[FileState]) -> bytes:
 
 @dataclass(frozen=True, repr=False)
 class FileRows:
-    """Pieces of Parquet files, one after the other.
+    """Pieces of Parquet files, one after another.
 
     Parameters
     ----------
@@ -159,7 +156,7 @@ class FileRows:
 
     @property
     def files(self) -> tuple[File, ...]:
-        """Each of them once."""
+        """The distinct files."""
         return tuple(dict.fromkeys(piece.file for piece in self.pieces))
 
     def batches(
@@ -196,8 +193,8 @@ class FrameRows:
             _column(self._frame[field.name], field.type) for field in self._schema
         ]
         table = pa.Table.from_arrays(columns, schema=self._schema)
-        # Of one chunk, and taken anew: what a checksum sees follows from the cells,
-        # where buffers of a slice hold others too until it moves.
+        # One new chunk: a checksum must follow from the cells, but the buffers of a
+        # slice hold other cells too until it is copied.
         return table.take(pa.array(np.arange(self.n_rows))).combine_chunks()
 
     @cached_property
@@ -217,7 +214,7 @@ class FrameRows:
 
 
 def _column(cells: Any, dtype: Any) -> Any:
-    """A column of a data frame; cells that are not of its type are missing."""
+    """A column of a data frame; cells of another type are missing."""
     pa = arrow()
     try:
         return pa.Array.from_pandas(cells, type=dtype)
@@ -227,7 +224,7 @@ def _column(cells: Any, dtype: Any) -> Any:
 
 
 def _cell(cell: Any, dtype: Any) -> Any:
-    """A column of one cell, as it is read among others that are of its type."""
+    """A column of one cell, read as it is among cells of the right type."""
     pa = arrow()
     try:
         found = pa.Array.from_pandas(cell, type=dtype)
@@ -239,7 +236,7 @@ def _cell(cell: Any, dtype: Any) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PartTable:
-    """A part in the place of the table that an estimator's rows are of.
+    """A part that replaces the table of an estimator's rows.
 
     Parameters
     ----------
@@ -248,13 +245,13 @@ class PartTable:
     batch_size : int
     steps : tuple of Step
     n_places : int
-        In how many places lies what is kept of all rows.
+        Number of places that hold what is kept of all rows.
     schema : Schema of Arrow or None, default=None
-        For parts of which models are asked how they read.
+        For parts that must say how a model reads them.
     names : tuple of str, default=()
-        Of the features, with a schema.
+        Names of the features, with a schema.
     places : Places or None, default=None
-        Of the records among the part's rows; None if all are.
+        Positions of the records among the part's rows; None if all rows are records.
     """
 
     part: PartRows
@@ -266,7 +263,7 @@ class PartTable:
     names: tuple[str, ...] = ()
     places: RowPositions | None = None
     remote: ClassVar[Remote | None] = None
-    # Rows of users are not added up apart.
+    # Rows of users are never added up on workers.
     groups: ClassVar[None] = None
 
     @property
@@ -307,18 +304,18 @@ class PartTable:
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """What a part answers. Private.
+    """The answer of a part. Private.
 
     Parameters
     ----------
     number : int
-        Of the part.
+        Number of the part.
     question : int
-        Of the question.
+        Number of the question.
     n_rows, n_pieces : int
-        Of the part.
+        Rows and pieces of the part.
     state : bytes
-        Of the rows, before and after they were asked.
+        State of the rows, before and after the question.
     content : Any
     """
 
@@ -331,10 +328,10 @@ class Answer:
 
 
 class WorkerPart:
-    """Some of the records of a source, where they are. Private.
+    """Some records of a source, on their worker. Private.
 
-    What a query keeps of its rows is kept here too, until another family of queries
-    asks. When a part moves, it moves without that.
+    The part also holds what a query keeps of its rows, until a query of another family.
+    A part that moves leaves this behind.
 
     Parameters
     ----------
@@ -351,11 +348,11 @@ class WorkerPart:
         return type(self), (self.number, self.rows)
 
     def __sizeof__(self) -> int:
-        # What a scheduler weighs against the time to answer elsewhere.
+        # A scheduler weighs this against the time to answer on another worker.
         return self.rows.n_bytes
 
     def answer(self, question: int, request: Request, sent: bytes) -> Answer | None:
-        """What is asked; None if it could not be answered."""
+        """The answer to a request; None if it failed."""
         with self._lock, no_warnings():
             try:
                 before = self.rows.state()
@@ -378,7 +375,7 @@ class WorkerPart:
 
 
 class Request(Protocol):
-    """A question to a part; public, but for which rows it is of."""
+    """A question to a part; public, except for the rows that it is about."""
 
     def content(self, part: WorkerPart, sent: bytes) -> Any:
         """The part's answer. Private."""
@@ -387,10 +384,10 @@ class Request(Protocol):
 
 @dataclass(frozen=True)
 class StateOf:
-    """Whether a part is as it was."""
+    """Asks whether a part is unchanged."""
 
     def content(self, part: WorkerPart, sent: bytes) -> None:
-        """Nothing: the answer's frame says it."""
+        """None: the answer's frame has the state. A table of Arrow."""
 
 
 @dataclass(frozen=True)
@@ -416,7 +413,7 @@ class RowsOf:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SumsOf:
-    """Whole sums of a query, which is sent with the source that it is of.
+    """Whole sums of a query, which is sent with its source.
 
     Parameters
     ----------
@@ -438,12 +435,12 @@ class SumsOf:
 def answered(
     part: WorkerPart | None, question: int, request: Request, sent: bytes
 ) -> Answer | None:
-    """What a worker does; a function, for schedulers send functions."""
+    """What a worker runs; a plain function, since schedulers send functions."""
     return None if part is None else part.answer(question, request, sent)
 
 
 def frame_part(number: int, frame: Any, schema: Any) -> WorkerPart | None:
-    """A part that is a partition of a data frame; None if it is none."""
+    """A partition of a data frame as a part; None if it is not one."""
     try:
         return WorkerPart(number, FrameRows(frame, schema))
     except Exception:  # as above

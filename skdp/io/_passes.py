@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 from skdp._arrays import RowsForEach
 from skdp.io._reading import Reading, arrow
 
-# -------------------------------- Passes over a source as fitted models take its rows
+# ----------------------------------------------- Passes over a source for fitted models
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class _Taking:
     is_named : bool
         Whether columns have their names.
     declared : dict, tuple, Range or None
-        What the model declares of them.
+        The model's declarations of the columns.
     """
 
     reading: Reading
@@ -55,14 +55,14 @@ class _Taking:
         return cls(reading, hasattr(first, "feature_names_in_"), declared)
 
     def rows(self, rows: Any) -> Any:
-        """Rows as read, as the model takes them."""
+        """Rows in the form in which the model takes them."""
         if not isinstance(rows, pd.DataFrame):
             return rows
         if not self.is_named:
             return rows.to_numpy()
         if self.declared is None:
-            # Codes of texts follow from all texts beside them; who declares columns
-            # does not read them.
+            # The codes of a text follow from all texts of the column; a model that
+            # declares columns does not read the codes.
             texts = rows.select_dtypes("category").columns
             return rows.astype(dict.fromkeys(texts, object))
         return rows
@@ -87,7 +87,7 @@ def shown_to(model: Any, X: Any) -> Any:
 def rows_of(
     model: Any, X: Any, also: tuple[str, ...] = ()
 ) -> Iterator[tuple[Any, Any, Any]]:
-    """One pass over rows as a fitted model takes them; within a session."""
+    """One pass over rows in a fitted model's form; within a session."""
     taking = _Taking.of(model, X)
     for rows, is_present, columns in X.rows(taking.reading, also):
         yield taking.rows(rows), is_present, columns
@@ -98,8 +98,8 @@ def rows_of_each(
 ) -> Iterator[tuple[RowsForEach, Any, Any]]:
     """One pass over rows as each of several fitted models takes them.
 
-    A row that one of them could not read is present for none. Models that follow steps
-    of the source read what these do.
+    A row that one of the models cannot read is present for none. Models after steps of
+    the source read the steps' output.
     """
     takings = [_Taking.of(model, X) for model in models]
     shared = takings[0].reading
@@ -116,11 +116,11 @@ def rows_of_each(
 
 
 def targets_too(X: Any) -> tuple[str, ...]:
-    """The column of the target, where there is one."""
+    """The column of the target, if there is one."""
     return () if X.target is None else (X.target,)
 
 
-# ------------------- Predictions for a source, written beside the keys of its records
+# ----------------------------------------------------------------- Files of predictions
 
 
 NAME = "prediction"
@@ -154,7 +154,7 @@ def predict_to(
 
 
 def check_place(source: Any, path: Any, keys: Sequence[str], method: str) -> None:
-    """Refuse what cannot be written, before anything is read."""
+    """Refuse a file that cannot be written, before anything is read."""
     known = list(source._schema.names)
     is_list = isinstance(keys, (list, tuple)) and len(set(keys)) == len(keys) > 0
     if not is_list or not set(keys) <= set(known) or NAME in keys:

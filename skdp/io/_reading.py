@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from skdp._arrays import FloatArray
 from skdp.tables._columns import Categories
 
-# ------------------------------------------------------------------------------------
-# Columns of Arrow: of what kind they are, and their cells for NumPy and pandas
-# What a cell becomes follows from that cell and the type of its column alone.
+# ----------------------------------------------------- Kinds and cells of Arrow columns
+# The value of a cell follows from this cell and the type of its column alone.
 
 
-# Values that stand in for those of a column where nothing is read; public.
+# Values that replace those of a column where nothing is read; public.
 _ZEROS: dict[str, Any] = {
     "number": 0.0,
     "boolean": False,
@@ -39,7 +38,7 @@ def arrow() -> Any:
 
 
 def kind_of(dtype: Any) -> str:
-    """What cells of an Arrow type are: number, string, boolean, date or other."""
+    """Kind of the cells of an Arrow type: number, string, boolean, date or other."""
     types = arrow().types
     if types.is_dictionary(dtype):
         dtype = dtype.value_type
@@ -55,7 +54,7 @@ def kind_of(dtype: Any) -> str:
 
 
 def is_exact(dtype: Any) -> bool:
-    """Whether cells of an Arrow type are the same text in every engine."""
+    """Whether cells of an Arrow type have the same text in every engine."""
     return bool(arrow().types.is_integer(dtype)) or kind_of(dtype) == "string"
 
 
@@ -81,10 +80,10 @@ def sample_row(dtype: Any, declared: Any) -> pd.Series:
 
 
 def _kind_as_read(dtype: Any, declared: Any) -> str:
-    """As what cells are read: truth values of which nothing is declared as 0 and 1.
+    """The kind as which cells are read: undeclared truth values are numbers 0 and 1.
 
-    A missing one is a number then as well. Beside truth values it would make a column
-    of objects, for the sake of one cell.
+    A missing cell is then a number as well. Beside truth values it would turn the
+    column into objects, for the sake of one cell.
     """
     kind = kind_of(dtype)
     return "number" if kind == "boolean" and declared is None else kind
@@ -102,7 +101,7 @@ def _allowed(declared: Any, otherwise: Any) -> Any:
 
 
 def numbers(array: Any) -> np.ndarray:
-    """Cells as floats, NaN for what is missing: float32 stays, all else is double."""
+    """Cells as floats, NaN if missing: float32 stays, other types become double."""
     pa = arrow()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -116,7 +115,7 @@ def numbers(array: Any) -> np.ndarray:
 
 
 def as_bytes(array: Any) -> Any:
-    """Text as it is stored: nothing of it need be valid."""
+    """Text as its stored bytes, which need not be valid."""
     pa = arrow()
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -148,20 +147,20 @@ def cells(array: Any, declared: Any) -> tuple[Any, np.ndarray]:
         text = as_bytes(array).dictionary_encode()
         codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         texts = [_decoded(value) for value in text.dictionary.to_pylist()]
-        # What is no text, or null in a dictionary, is missing.
+        # A null in a dictionary, and anything that is no text, is missing.
         is_text = np.array([value is not None for value in texts], dtype=bool)
         places = np.where(is_text, np.cumsum(is_text, dtype=np.int64) - 1, -1)
         codes = np.append(places, -1)[codes]
         values = pd.Index([v for v in texts if v is not None], dtype="str")
         return pd.Categorical.from_codes(codes, values), np.asarray(codes < 0)
     points = array.to_numpy(zero_copy_only=False)
-    # pandas has no days. Their counts are of 32 bits, which seconds of 64 bits hold.
+    # pandas has no unit of days. Counts of days have 32 bits, and as seconds they fit
+    # 64.
     is_of_days = np.datetime_data(points.dtype)[0] == "D"
     return points.astype("datetime64[s]") if is_of_days else points, is_missing
 
 
-# ------------------------------------------------------------------------------------
-# How cells of a batch are read: which of them make their row a null record
+# --------------------------------------------------- CellRule and Reading: null records
 # The result is a table without surprises, for the code that reads tables in memory: a
 # row that could not be read holds stand-ins, and is marked as not present.
 
@@ -174,7 +173,7 @@ class CellRule:
     ----------
     declared : Declaration or None
     stand_in : Any
-        Put in the place of others.
+        Replaces cells that are not allowed.
     allows_missing, allows_infinity : bool
     refuses_unknown : bool, default=False
         Whether a category that is not declared makes a row a null record.
@@ -187,7 +186,7 @@ class CellRule:
     refuses_unknown: bool = False
 
     def cleaned(self, array: Any) -> tuple[Any, NDArray[np.bool_]]:
-        """The column of a data frame, and which cells were as allowed."""
+        """The column of a data frame, and which of its cells were allowed."""
         column, is_missing = cells(array, self.declared)
         is_fine = np.ones(len(array), dtype=bool)
         if not self.allows_missing:
@@ -207,7 +206,7 @@ class CellRule:
         if is_fine.all():
             return column
         is_date = isinstance(column, np.ndarray) and column.dtype.kind == "M"
-        # Not every unit of dates reaches every declared one; all of them have a zero.
+        # Not every unit of dates can hold every declared date; all units have a zero.
         value = np.zeros((), column.dtype) if is_date else self.sample_row
         return _at(column, ~is_fine, value)
 
@@ -220,7 +219,7 @@ def _at(column: Any, places: NDArray[np.bool_], value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Reading:
-    """How an estimator wants the columns of a source; public.
+    """How an estimator reads the columns of a source; public.
 
     Parameters
     ----------
@@ -228,9 +227,9 @@ class Reading:
         Columns that are read.
     rules : mapping of str to Rule
     is_single : bool
-        Whether all are numbers in single precision.
+        Whether all columns are numbers in single precision.
     is_numeric : bool
-        Whether all are numbers that are not declared.
+        Whether all columns are undeclared numbers.
     """
 
     names: tuple[str, ...]
@@ -270,7 +269,7 @@ def reading_of(
     refuses_unknown: bool = False,
     allows_missing: bool = False,
 ) -> Reading:
-    """How columns are read by what is declared of them; numbers if nothing is.
+    """How columns are read by their declarations; undeclared ones are numbers.
 
     Parameters
     ----------
@@ -282,7 +281,7 @@ def reading_of(
     refuses_unknown : bool
         Whether categories that are not declared make a row a null record.
     allows_missing : bool
-        Whether the reader takes missing values in what is not declared.
+        Whether the reader takes missing values in undeclared columns.
     """
     if isinstance(declared, dict):
         names = tuple(name for name in names if name in declared)
@@ -297,7 +296,7 @@ def reading_of(
 
 
 def declared_at(declared: Any, place: int, name: str) -> Any:
-    """What is declared of one column."""
+    """The declaration of one column."""
     if isinstance(declared, dict):
         return declared.get(name)
     return declared[place] if isinstance(declared, tuple) else declared
@@ -313,16 +312,16 @@ def _rule(
     return CellRule(declared, value, is_optional, True, refuses_unknown)
 
 
-# ------------------------------------------------------------------------------------
-# Targets of a source: labels by their declared number, numbers by a public rule
+# ------------------------------------------------------------------ Targets of a source
+# Labels become their declared number; numbers follow a public rule.
 
 
-# Kinds of NumPy's arrays, by what labels must be where they are stored.
+# Kind of stored labels, for each kind of NumPy array.
 _KINDS = {"i": "number", "u": "number", "f": "number", "b": "boolean"}
 
 
 class Targets(Protocol):
-    """What becomes of the target of a record, by that record alone."""
+    """The target of a record, from this record alone."""
 
     def __call__(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Targets as doubles, and which of them could be read."""
@@ -331,7 +330,7 @@ class Targets(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The place of each label among those declared; others make a null record.
+    """Each label's index in the declared labels; other labels make a null record.
 
     Parameters
     ----------
@@ -343,7 +342,7 @@ class Labels:
 
     @property
     def kind(self) -> str:
-        """What labels are: number, boolean or string."""
+        """Kind of the labels: number, boolean or string."""
         return _KINDS.get(self.classes.dtype.kind, "string")
 
     def __call__(self, array: Any) -> tuple[FloatArray, NDArray[np.bool_]]:

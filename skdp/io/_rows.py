@@ -21,29 +21,29 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, Remote, Source, max_overcount, remote
 
-# How rows of a table without surprises become those of a solver.
+# Converts rows of a table without surprises to a solver's rows.
 Encode = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class StreamRows:
-    """Rows that have not been read: what estimators hold in the place of an array.
+    """Rows that have not been read, which estimators hold in place of an array.
 
     Parameters
     ----------
     table : TableSource
     reading : Reading
     encode : callable
-        Each row by itself.
+        Encodes each row by itself.
     n_features : int
     dtype : dtype
     is_sparse : bool
     shown : ndarray, CSR or None
-        What `encode` makes of a row of stand-ins; None if it refuses no row.
+        The encoded sample row; None if `encode` refuses no row.
     is_as_read : bool, default=False
         Whether `encode` changes nothing.
     most_entries : int or None, default=None
-        Numbers that are stored of a row at most; None if that is not known.
+        Most numbers that are stored for a row; None if unknown.
     """
 
     table: TableSource
@@ -65,9 +65,9 @@ class StreamRows:
         return self.table.n_samples
 
     def encoded(self, rows: Any) -> Any:
-        """Rows as `encode` makes them, whose places in memory can be trusted.
+        """Encoded rows whose positions in memory are valid.
 
-        A step of another library may make CSR whose indices lead out of the array.
+        A step of another library may return CSR with indices outside of the array.
         """
         made = self.encode(rows)
         return canonical_csr(made) if issparse(made) else made
@@ -84,7 +84,7 @@ class StreamRows:
 
 
 def check_kind(table: TableSource, kind: str, what: str) -> None:
-    """Refuse a target that is stored as something else than what is declared."""
+    """Refuse a target that is stored in another type than declared."""
     stored = table.target_kind()
     if stored != kind:
         raise ValueError(
@@ -104,7 +104,7 @@ class StreamSource:
         None: zeros.
     """
 
-    # Another reading may come in other blocks: what is kept of one must not be used.
+    # Another reading may have other blocks: nothing that is kept of one may be reused.
     is_stable = False
     holds_rows = False
 
@@ -113,7 +113,7 @@ class StreamSource:
         self.n_samples, self.n_features = rows.shape
         self.is_of_users = rows.table.groups is not None
         self.max_overcount = max_overcount(rows.table)
-        # Of a part without records too; how many rows users have is private.
+        # Even for a part without records; how many rows users have is private.
         most = rows.table.batch_size
         if not self.is_of_users:
             most = max(min(most, self.n_samples), 1)
@@ -122,25 +122,25 @@ class StreamSource:
         self.is_row_major = not rows.is_sparse
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The number of records is that of the table where it arrives.
+        # On arrival, the number of records is that of the local table.
         return type(self), (self.rows, self.targets)
 
     @property
     def remote(self) -> Remote | None:
         """Where the records are added up; None if they come here.
 
-        Rows of users do: only here it is known with which shares they count.
+        Rows of users are read here, since only here the rows' weights are known.
         """
         return None if self.is_of_users else self.rows.table.remote
 
     @property
     def n_partitions(self) -> int:
-        """In how many places lies what is kept of the rows."""
+        """Number of places that hold what is kept of the rows."""
         return 1 if self.is_of_users else self.rows.table.n_partitions
 
     @property
     def most_entries(self) -> int:
-        """How many numbers are stored of a row at most."""
+        """Most numbers that are stored for a row."""
         known = self.rows.most_entries
         return self.n_features if known is None else known
 
@@ -181,14 +181,14 @@ class StreamSource:
             yield Block(*_nulled(X, y, is_present), present, users)
 
     def _read(self) -> Passed:
-        """One pass over rows as the table gives them."""
+        """One pass over the rows of the table."""
         table, targets = self.rows.table, self.targets
         also = [table.target] if targets is not None else []
         named = tuple(name for name in (*also, table.groups) if name is not None)
         return table.rows(self.rows.reading, named)
 
     def _of_users(self, groups: str) -> SharesOfPasses:
-        """With which shares rows of users count."""
+        """Weights of the rows of users."""
         if self._shares is None:
             table = self.rows.table
             self._shares = SharesOfPasses(
@@ -207,7 +207,7 @@ def as_rows(X: Any, dtype: Any) -> Any:
 
 
 def _nulled(X: Any, y: Any, is_present: Any) -> tuple[Any, Any]:
-    """Null records are zeros: what is not finite must not spread to sums."""
+    """Rows with zeros for null records: only finite numbers may reach sums."""
     if is_present.all():
         return X, y
     y = np.where(is_present, y, 0.0)
@@ -239,7 +239,7 @@ class PresentOnly:
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if they come here."""
+        """Where the records are added up; None if they are read here."""
         return remote(self._source)
 
     def blocks(self) -> Iterator[Block]:
@@ -264,13 +264,13 @@ def records(
 def unlabelled(
     given: Any, X: Any, budget: Budget, *, allows_missing: bool = False
 ) -> Source:
-    """Rows without targets as a source, for steps that release something of them.
+    """Rows without targets as a source, for steps that release statistics of them.
 
     Parameters
     ----------
     given : TableSource, or what was given in its place
     X : ndarray of shape (n_rows, n_features)
-        Checked rows; of a source one that looks like its own.
+        Checked rows; for a source, one row that looks like its rows.
     budget : Budget
     allows_missing : bool
         Whether the step takes missing values.

@@ -15,10 +15,9 @@ from skdp._arrays import IntArray
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io._external_users import UserIds
 
-# ------------------------------------------------------------------------------------
-# What happens while a source is read: a snapshot, passes, and failures without data
-# Once records have been read, whatever ends a fit is one constant message: nothing of
-# what went wrong, where, or in how many records leaves it.
+# ------------------------------------- Session: snapshot, passes, failures without data
+# Once records have been read, every failure of a fit gives one constant message:
+# nothing about the cause, the place or the number of records concerned gets out.
 
 
 _INTERRUPTED = (
@@ -29,15 +28,15 @@ _PATIENCE = 10.0
 
 
 class Snapshot(Protocol):
-    """What was there when a source was made; never shown, never stored."""
+    """The state of a source when it was made; never shown, never stored."""
 
     @property
     def kind(self) -> str:
-        """In words, for the record; public."""
+        """Kind of the snapshot in words, for the record; public."""
         ...
 
     def check(self) -> None:
-        """Raise any exception if something is there now that was not then."""
+        """Raise any exception if the state has changed."""
         ...
 
 
@@ -48,15 +47,15 @@ class Session:
     ----------
     snapshot : Snapshot
     label : str
-        Who reads; empty to print nothing.
+        Name of the reader; empty to print nothing.
 
     Attributes
     ----------
     n_rows : int
-        Of every pass, as they were counted before the first one.
+        Rows of every pass, as counted before the first pass.
     users : UserIds or None
-        Whose the rows are, counted then too; None of records. Private, and so is
-        `n_rows` then.
+        Users of the rows, counted at the same time; None for a source of records.
+        Private, and then `n_rows` is private too.
     """
 
     users: UserIds | None = None
@@ -70,7 +69,7 @@ class Session:
         self._thread = threading.get_ident()
 
     def check_own(self) -> None:
-        """Refuse another thread, whose passes would come between."""
+        """Refuse another thread, whose passes would mix with this thread's."""
         if threading.get_ident() != self._thread:
             raise ValueError(
                 "A source must be read by one estimator at a time. Got two. Make a "
@@ -78,9 +77,9 @@ class Session:
             )
 
     def counted(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """One pass: a snapshot that still holds, and as many rows as were counted."""
+        """One pass that checks the snapshot and the number of rows."""
         with self._pass():
-            # How many rows users have is private.
+            # The number of rows of users is private.
             label = self._label if self.users is None else ""
             done, clock = 0, _Clock(label, self._n_passes, self.n_rows)
             for batch in batches:
@@ -95,9 +94,9 @@ class Session:
     def answered(
         self, ask: Callable[[], tuple[int, Any]], *, checks: bool = False
     ) -> Any:
-        """One pass that is made where the records are; `ask` counts its rows too.
+        """One pass where the records are; `ask` also counts its rows.
 
-        And it checks the snapshot, if it says so.
+        If `checks`, `ask` also checks the snapshot.
         """
         with self._pass(is_checked=checks):
             n_rows, answer = ask()
@@ -107,7 +106,7 @@ class Session:
 
     @contextmanager
     def _pass(self, *, is_checked: bool = False) -> Iterator[None]:
-        """Note a failure: who catches it must not go on as if there had been none."""
+        """Remember a failure: code that catches it must not continue the session."""
         self.has_read = True
         self._n_passes += 1
         self.check_unbroken()
@@ -127,19 +126,19 @@ class Session:
             raise SourceError(READ_FAILED)
 
     def told(self, problem: BaseException) -> BaseException:
-        """What is raised in place of a problem."""
+        """The exception that replaces a problem."""
         if not self.has_read:
             return problem
         if isinstance(problem, KeyboardInterrupt):
             return KeyboardInterrupt(_INTERRUPTED)
         if isinstance(problem, SystemExit):
             return SystemExit(1)  # a driver might exit with a text
-        # Drivers raise more than exceptions: a panic of Rust is none.
+        # Drivers raise more than exceptions: a panic of Rust is not an Exception.
         return SourceError(READ_FAILED)
 
 
 class _Clock:
-    """Says how far a pass is, from public numbers of rows and from the clock."""
+    """Prints how far a pass is, from public numbers of rows and from the clock."""
 
     def __init__(self, label: str, number: int, n_samples: int) -> None:
         self._label, self._number, self._n_samples = label, number, n_samples
@@ -157,7 +156,7 @@ class _Clock:
 
 
 def refused(call: Callable[[], Any], message: str) -> Any:
-    """The result of a call; any exception becomes a message without its text."""
+    """The result of a call; an exception becomes a message without its text."""
     is_refused = False
     try:
         return call()
@@ -168,7 +167,7 @@ def refused(call: Callable[[], Any], message: str) -> Any:
         raise ValueError(message)
 
 
-# -------------------------------- Record batches, and which of their rows are records
+# ----------------------------------------------------------------------------- RowBatch
 
 
 class RowBatch:
@@ -184,7 +183,7 @@ class RowBatch:
     def of(
         cls, scanned: Iterator[tuple[Any, NDArray[np.bool_] | None]], size: int
     ) -> Iterator[Self]:
-        """Batches of at most so many rows."""
+        """Batches of at most this many rows."""
         for columns, is_record in scanned:
             for start in range(0, columns.num_rows, size):
                 part = columns.slice(start, size)
@@ -192,12 +191,11 @@ class RowBatch:
                 yield cls(part, own)
 
     def at(self, places: NDArray[np.int64]) -> RowBatch:
-        """Some of the rows."""
         own = None if self.is_record is None else self.is_record[places]
         return RowBatch(self.columns.take(places), own)
 
 
-# ----------------------- Places of records in a source, by which searches divide them
+# ------------------------------------------- RowPositions: parts of a source of records
 
 
 NO_POSITIONS = (
@@ -208,7 +206,7 @@ NO_POSITIONS = (
 
 
 class RowPositions:
-    """Some places among the rows of a source; public. A bit is held for each row.
+    """Some positions among the rows of a source; public. It holds one bit for each row.
 
     Parameters
     ----------
@@ -224,11 +222,10 @@ class RowPositions:
 
     @classmethod
     def all(cls, n_rows: int) -> Self:
-        """All rows."""
         return cls(np.ones(n_rows, dtype=bool))
 
     def taking(self, positions: NDArray[np.int64] | slice) -> RowPositions:
-        """The places at some positions of this part."""
+        """The positions of some rows of this part."""
         is_in = np.zeros(self._n_rows, dtype=bool)
         if len(self) < self._n_rows:
             positions = self._places(0, self._n_rows)[positions]
@@ -236,13 +233,13 @@ class RowPositions:
         return RowPositions(is_in)
 
     def within(self, first: int, n_rows: int) -> RowPositions:
-        """Those among some rows, which follow each other, counted from the first."""
+        """The positions within a run of rows, counted from the first of them."""
         is_in = np.zeros(n_rows, dtype=bool)
         is_in[self._places(first, first + n_rows)] = True
         return RowPositions(is_in)
 
     def of(self, batches: Iterator[RowBatch]) -> Iterator[RowBatch]:
-        """What one pass over the whole source shows of this part."""
+        """The rows of this part, from one pass over the whole source."""
         start = 0
         for batch in batches:
             places = self._places(start, start + len(batch))
@@ -251,28 +248,28 @@ class RowPositions:
                 yield batch.at(places)
 
     def _places(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Places of this part within a range of rows, counted from its start."""
+        """Positions of this part within a range of rows, counted from its start."""
         first = start // 8
         bits = np.unpackbits(self._bits[first : -(-stop // 8)])
         return np.flatnonzero(bits[start - 8 * first : stop - 8 * first])
 
 
-# -------------------------- Slots of users in a source, by which searches divide them
+# ---------------------------------------------- UserBuckets: parts of a source of users
 
 
 class UserBuckets:
-    """Some of as many slots as users are declared; a user's follows from the id alone.
+    """Some of the buckets of users; a user's bucket follows from the id alone.
 
-    A slot has any number of users: none, one, or several who stay together. So nobody's
-    rows, how many they are, or whether there are any, move anybody else to another
-    part, as ranks among the ids that are there would.
+    There are as many buckets as declared users. A bucket has any number of users: none,
+    one, or several who stay together. So no user's rows, nor their number or absence,
+    can move another user to another part, as ranks among the present ids would.
 
     Parameters
     ----------
     ids : str
         Name of the column.
     chosen : ndarray of int
-        Different ones, drawn without regard to the data.
+        Distinct buckets, drawn without regard to the data.
     n_slots : int
         Public.
     """
@@ -285,24 +282,23 @@ class UserBuckets:
 
     @classmethod
     def all(cls, ids: str, n_slots: int) -> UserBuckets:
-        """All of them."""
         return cls(ids, np.arange(n_slots), n_slots)
 
     def taking(self, positions: NDArray[np.int64] | slice) -> UserBuckets:
-        """The slots at some positions among these."""
+        """The buckets at some positions among these."""
         return UserBuckets(self.ids, self._chosen[positions], self._n_slots)
 
     def of(self, batches: Iterator[RowBatch], users: UserIds) -> Iterator[RowBatch]:
-        """What one pass over the whole source shows of the users in these slots.
+        """The rows of users in these buckets, from one pass over the whole source.
 
         Parameters
         ----------
         users : UserIds
-            Of the whole source.
+            Users of the whole source.
         """
         is_chosen = np.zeros(self._n_slots, dtype=bool)
         is_chosen[self._chosen] = True
-        # Nobody is in no part.
+        # Rows without a user are in no part.
         is_in = np.append(is_chosen[users.slots(self._n_slots)], False)
         for batch in batches:
             codes = users.codes(batch.columns.column(self.ids))

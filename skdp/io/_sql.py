@@ -19,7 +19,7 @@ from skdp.io._parquet import BATCH_SIZE
 from skdp.io._reading import arrow, is_exact
 from skdp.io._session import Session, Snapshot, refused
 
-# Modules of engines, by the package that a connection is of; loaded when one is given.
+# Modules of engines by the package of the connection; loaded when one is given.
 _ENGINES = {
     "adbc_driver_manager": "skdp.io.engines._postgres",
     "pyspark": "skdp.io.engines._spark",
@@ -46,28 +46,28 @@ UNREADABLE = (
 class SqlSource(TableSource):
     """Records in DuckDB, PostgreSQL or Spark, read block by block.
 
-    Every reading of one fit is in one transaction; Spark has none, and copies the
-    table once for each fit. Rows in which a number is missing, NaN or infinite, or
-    whose target is, and rows that fail `where`, are null records: they contribute
-    exactly nothing, and are counted in `n_samples`.
+    Every reading of one fit is in one transaction; Spark has none, and copies the table
+    once for each fit. Rows in which a number or the target is missing, NaN or infinite,
+    and rows that fail `where`, are null records: they contribute exactly nothing, and
+    are counted in `n_samples`.
 
-    **Privacy.** The number of rows, the names and types of columns, and the text of
-    what is read are taken as public. See ``docs/large_data.md``.
+    **Privacy.** The number of rows, the names and types of columns, and the texts of
+    the query and its expressions are taken as public. See ``docs/large_data.md``.
 
     Parameters
     ----------
     connection : DuckDBPyConnection, Connection of ADBC to PostgreSQL, or SparkSession
-        Readings have a connection of their own to the same database, and leave this one
-        alone. Never stored with a model.
+        Readings open another connection to the same database, and leave this one alone.
+        Never stored with a model.
     table : str
-        A table, a view, or a query; of Spark no query.
+        A table, a view, or a query (not for Spark).
     target : str or None
         Column of the target, or an SQL expression of the columns of one row; never a
         feature. None for predictions only. In PostgreSQL and Spark expressions are
         columns or conditions.
     n_samples : int
         Declared number of rows, without `where`; public. Compared with COUNT(*). With
-        `groups` that of users, and at least that of the table's own.
+        `groups` the number of users, at least as large as the number in the table.
     features : sequence of str, mapping of str to str, or None, default=None
         Columns that are features; a mapping gives SQL expressions of the columns of one
         row by name. Where an expression fails its value is missing. None: all columns
@@ -86,7 +86,7 @@ class SqlSource(TableSource):
     record_id : str or None, default=None
         Column of whole numbers or text that the table declares unique and not missing
         (a primary key), and whose values depend on nothing else of any record. Solvers
-        that go through the records in an order that is drawn (`bolt_on`) need it. No
+        that visit the records in a random order (`bolt_on`) need it. It is not a
         feature.
     one_record_per_row : bool, default=False
         That each row of a query is one record, that the number of rows depends on no
@@ -183,15 +183,15 @@ class SqlSource(TableSource):
         if self._id is None:
             return super().permuted(key)
         other = self._copied()
-        # Where two digests should be one, the id decides.
+        # If two digests were equal, the id decides.
         own = self._id_text
         order = f"md5('{key}' || CAST({own} AS VARCHAR)), {own}"
-        # And the column itself where long ids are read in part.
+        # And the column itself, if long ids are read in part.
         other._order_text = f"{order}, {quoted(self._id)}"
         return other
 
     def _check_id(self, name: str, table: str) -> None:
-        """Refuse what the schema alone does not show to be an id."""
+        """Refuse a column that is not an id although its type allows it."""
         engine, known = self._engine, self._cells.get(name)
         is_id = (
             known is not None
@@ -220,7 +220,7 @@ class SqlSource(TableSource):
         return super()._features(given)
 
     def _checked_relation(self, table: str) -> str:
-        """A table as it stands, or a query in parentheses."""
+        """The name of a table, or a query in parentheses."""
         engine = self._engine
         named = refused(lambda: engine.table(table), UNREADABLE)
         relation = named or f"({table.strip().rstrip(';')}) AS records"
@@ -261,7 +261,7 @@ class SqlSource(TableSource):
             )
 
     def _own(self) -> dict[str, Cell]:
-        """The columns of what is read."""
+        """The columns of the table or query."""
         names = self._engine.schema(f"SELECT * FROM {self._relation}").names
         return self._engine.cells(self._relation, {n: quoted(n) for n in names})
 
@@ -276,7 +276,7 @@ class SqlSource(TableSource):
         return found
 
     def _made(self, target: str | None, features: Any) -> str | None:
-        """Make cells of the expressions; the name of the target."""
+        """Make cells from the expressions; the name of the target."""
         engine, own = self._engine, self._cells
         made = dict(features) if isinstance(features, Mapping) else {}
         if target is not None and target not in own and target not in made:
@@ -337,7 +337,7 @@ class SqlSource(TableSource):
         return engine.gathered([self._query(names, share) for share in shares], size)
 
     def _is_record(self) -> str:
-        """Which rows are records, as a condition."""
+        """The condition by which a row is a record."""
         if self._condition is None:
             return "TRUE"
         return f"COALESCE({self._condition}, FALSE)"
@@ -356,7 +356,7 @@ class SqlSource(TableSource):
 
 @dataclass(frozen=True, repr=False)
 class _Transaction:
-    """That of the reading that goes on."""
+    """The transaction of the current reading."""
 
     engine: Engine
 
@@ -378,7 +378,6 @@ def _check_of_records(groups: str | None) -> None:
 
 
 def _engine_of(connection: Any) -> Engine:
-    """The engine that a connection is to."""
     maker = type(connection).__module__.partition(".")[0]
     if maker in ("duckdb", "_duckdb"):
         return DuckDB(connection)

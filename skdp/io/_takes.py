@@ -25,8 +25,8 @@ from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, statistic_of_users
 from skdp.tables._columns import as_declared
 from skdp.tables._source import Remote
 
-# ------------------------------------------------------------------------------------
-# Scores over a source: as scikit-learn has them, not private; and to be released
+# ----------------------------------------------------------------- Scores over a source
+# They are scikit-learn's scores, not private, or statistics for private scores.
 
 
 def score_of(model: Any, X: TableSource) -> float:
@@ -39,7 +39,7 @@ def score_of(model: Any, X: TableSource) -> float:
 
 
 def default_score(model: Any) -> str:
-    """What `score_of` the model, or of a pipeline that ends with it, is called."""
+    """Name of the score of `score_of`, for a model or a pipeline that ends with it."""
     if is_classifier(model):
         return "accuracy"
     last = model[-1] if isinstance(model, Pipeline) else model
@@ -75,10 +75,10 @@ def _r2(model: Any, X: TableSource) -> float:
 
 
 def _d2(model: Any, X: TableSource, power: int) -> float:
-    """Deviances about the mean are those about 1, less the mean's own, n times.
+    """Deviances about the mean are deviances about 1, less n times the mean's deviance.
 
     In units of the highest mean, which is public: D² has no units, and deviances about
-    a 1 that is far from all targets would cancel to nothing.
+    a 1 that is far from all targets would cancel.
     """
     numbers, sums, unit = NumberTargets(), np.zeros(4), math.exp(model._log_bounds[1])
     for rows, is_present, columns in rows_of(model, X, targets_too(X)):
@@ -97,7 +97,7 @@ def _d2(model: Any, X: TableSource, power: int) -> float:
 
 
 class SourceScores:
-    """Records of a source, for what asks what a model is worth on them, or several.
+    """Records of a source on which one model, or several, are scored.
 
     Parameters
     ----------
@@ -111,25 +111,25 @@ class SourceScores:
         self.largest_block = min(X.batch_size, X.n_samples)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The number of records is that of the table where it arrives.
+        # On arrival, the number of records is that of the local table.
         return type(self), (self.X,)
 
     @property
     def remote(self) -> Remote | None:
-        """Where records of several owners are scored; None if they come here."""
+        """Where records of several owners are scored; None if they are read here."""
         return self.X.remote if self.X.is_shared else None
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
-        """The exact statistic on what is no null record. Private.
+        """The exact statistic of all records but null records. Private.
 
-        Of a fitted model, or of a tuple of them that are compared.
+        `model` is a fitted model, or a tuple of models that are compared.
         """
         total = np.zeros(scorer.size)
         for read in _read(self.X, scorer, model):
             if not read.there.any():
                 continue
             # In a block of the same shape: no other row's last bits may depend on
-            # whether one is there. What stands in its place counts nothing.
+            # whether one is present. The rows that replace absent rows have no weight.
             is_there = read.there
             places = np.where(is_there, np.arange(len(is_there)), np.argmax(is_there))
             some = rows_in_places(read.rows, places)
@@ -138,7 +138,7 @@ class SourceScores:
 
 
 class SourceUsers(SourceScores):
-    """Users of a source, each of whom counts once: the mean over the own rows.
+    """Users of a source, each of whom counts once, with the mean over the user's rows.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class SourceUsers(SourceScores):
 
 @dataclass(frozen=True, eq=False)
 class _Read:
-    """Some rows as a model takes them, or several models."""
+    """Some rows in the form of one model, or of several."""
 
     rows: Any
     y: Any
@@ -191,7 +191,7 @@ def _read(X: TableSource, scorer: Any, model: Any) -> Iterator[_Read]:
 
 
 def _passed(X: TableSource, model: Any) -> Passed:
-    """The same without targets."""
+    """One pass over rows without targets."""
     passed = rows_of_each if isinstance(model, tuple) else rows_of
     also = targets_too(X) if X.groups is None else (*targets_too(X), X.groups)
     return passed(model, X, also)
@@ -228,7 +228,7 @@ def _targets_of(scorer: Any, model: Any) -> Labels | NumberTargets:
     )
 
 
-# ---------------------------------------------- What estimators do with a source as X
+# -------------------------------------------------------- Estimators with a source as X
 
 
 Model = TypeVar("Model")
@@ -236,12 +236,12 @@ _BY_ROW = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 def shown(X: Any) -> Any:
-    """X, or one row that looks like those of a source: for what reads no values."""
+    """X, or one row that looks like a source's rows: for code that reads no values."""
     return X.sample_row() if isinstance(X, TableSource) else X
 
 
 def fit_through(model: Model, X: Any, y: Any, fit: Callable[[], Any]) -> Model:
-    """The result of a fit; of a source the target is its own, and its session is held.
+    """The result of a fit; a source gives the target, and its session stays open.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> N
     try:
         X.during(fit, label)
     except BaseException:
-        # What a rehearsal left must not be taken for a release.
+        # The result of a rehearsal must not be mistaken for a release.
         vars(model).clear()
         vars(model).update(before)
         raise
@@ -387,7 +387,7 @@ def _scored(score: Any) -> Any:
 
 
 class AppendsToSources:
-    """A transformer whose `transform` of a source is the source with it appended."""
+    """A transformer whose `transform` of a source appends itself to the source."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -409,7 +409,7 @@ def _appending(method: Any, name: str) -> Any:
     return wrapped
 
 
-# ----------------------- Targets of a regression, of records in memory or of a source
+# -------------------------------------------------------------- Targets of a regression
 
 
 def targets_of(
@@ -428,7 +428,7 @@ def targets_of(
     Returns
     -------
     ndarray of float64 of shape (n_samples,), or Numbers
-        What of a source is read when its rows are.
+        Targets of a source are read with its rows.
     """
     if not hasattr(X, "table"):
         return then(check_targets(model, X, y))

@@ -55,15 +55,15 @@ from skdp.sums._grid_rows import clipped_products
 from skdp.tables._centred import Centring
 from skdp.tables._source import Source
 
-# ------------------------- Solvers with partial_fit: what a linear model asks of them
+# ---------------------------------------------------- Streams: solvers with partial_fit
 
 
 class FirstPart(Protocol):
-    """The part of a stream that is committed for all of them."""
+    """The part of a stream whose fit commits the whole stream."""
 
     @property
     def n_parts(self) -> int:
-        """How many parts there will be."""
+        """Number of parts of the stream."""
         ...
 
     def released(
@@ -79,11 +79,11 @@ class FirstPart(Protocol):
 
 
 class Streams(Protocol):
-    """How a model goes on with a stream; by the key of its solver."""
+    """How a model continues a stream, by the key of its solver."""
 
     @staticmethod
     def one_part(model: Any) -> AbstractContextManager[None]:
-        """Give one part, alone; if what is released of it is lost, end the stream."""
+        """Give one part, alone; if its release is lost, the stream ends."""
         ...
 
     @staticmethod
@@ -96,7 +96,7 @@ STREAMS: Registry[Streams] = Registry("skdp.streams", {})
 
 
 def takes_parts(model: Any) -> bool:
-    """Whether a model's solver answers about parts one by one, or an error."""
+    """True if the model's solver answers about parts one by one; otherwise an error."""
     if model.solver in STREAMS:
         return True
     raise AttributeError(
@@ -106,26 +106,25 @@ def takes_parts(model: Any) -> bool:
     )
 
 
-# ------------------------------------------------------------------------------------
-# What linear models share: DPEstimator, solver and privacy record of one fit
+# ----------------------------------------------------------------- DPEstimator: one fit
 
 
 _DECLARED = (DeclaredRows, DeclaredStream)
 
 _EXACT = "epsilon=inf: the optimum itself"
 
-# Of all iterates, where a solver was asked to keep them.
+# Attributes with all iterates, where a solver was asked to keep them.
 _PATHS = ("coef_path_", "intercept_path_")
 
 
 def n_units(X: Any, users: UsersToFit | None, n_parts: int | None = None) -> int:
-    """How many records or users there are, in all parts of a stream; public."""
+    """How many records or users all parts of a stream have; public."""
     n_at_hand = int(X.shape[0]) if users is None else users.n_users
     return n_at_hand * (n_parts or 1)
 
 
 def source_of(X: Any, y: Any, users: UsersToFit | None, budget: Budget) -> Source:
-    """Rows with their targets as a solver sees them."""
+    """Rows with their targets, as a solver takes them."""
     return records(X, y, is_private=budget.is_finite, users=users)
 
 
@@ -143,7 +142,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
     scale_: Any
     row_norm_: float
     coef_: Any
-    # Whether the default centres rows: not of models of few features.
+    # Whether the default centres rows; models with few features do not.
     _can_centre: ClassVar[bool] = True
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
@@ -173,7 +172,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
 
     @abstractmethod
     def _fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
-        """Fit; the estimator is put back by the caller if this fails."""
+        """Fit; if this fails, the caller restores the estimator."""
 
     def _check_privacy_params(self) -> Budget:
         norm = check_data_norm(self.data_norm)
@@ -188,10 +187,11 @@ class DPEstimator(TakesSources, PrivateEstimator):
     def effects(self) -> dict[str, pd.DataFrame]:
         """What each declared column adds to a prediction, as a curve or table.
 
-        Of a classifier, to the raw prediction (`decision_function`); of a regressor, in
-        units of the target, or to the logarithm of a mean. Post-processing of
-        ``coef_``; see `TableEncoder.effects`. Of centred rows they are those of
-        rows within ``row_norm_``; what longer rows add is shortened as these are.
+        A classifier's effects add up to the raw prediction (`decision_function`); a
+        regressor's are in units of the target, or of the logarithm of the mean.
+        Post-processing of ``coef_``; see `TableEncoder.effects`. If rows are centred,
+        the effects hold for rows within ``row_norm_``; the effects of a longer row are
+        shortened with the row.
 
         Returns
         -------
@@ -213,19 +213,19 @@ class DPEstimator(TakesSources, PrivateEstimator):
 
     def _adds_in_squares(self) -> bool:
         named = named_solver(self.solver, self.solver_params)
-        # With a delta above 0 all that "auto" takes is Gaussian.
+        # With a delta above 0, "auto" chooses only solvers with Gaussian noise.
         return bool(self.delta > 0 and (named is None or named.adds_in_squares))
 
     def _will_centre(self) -> bool:
-        """Whether ``"auto"`` fits centred rows; known before any rows."""
+        """Whether ``"auto"`` fits centred rows; the parameters alone decide."""
         is_exact = math.isinf(self.epsilon)
-        # Without noise rows of numbers are fitted to the optimum as they are.
+        # Without noise, rows of numbers are fitted to the optimum without centring.
         can = self.columns is not None if is_exact else self.delta > 0
         is_open = self.solver == "auto" and not self.solver_params
         return bool(is_open and can and self._can_centre and self.fit_intercept)
 
     def _products(self, X: Any, coef: np.ndarray) -> np.ndarray:
-        """Of the fitted weights and rows, which are clipped as they were in `fit`."""
+        """Products of the fitted weights and the rows, clipped as in `fit`."""
         if hasattr(self, "center_"):
             centring = Centring(self.center_, self.scale_, self.row_norm_)
             dtype = np.result_type(X, coef)
@@ -245,7 +245,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
     def _objective(
         self, loss: Loss, n_samples: int, n_features: int, alpha: float, budget: Budget
     ) -> LinearObjective:
-        """The public facts of a fit."""
+        """The public facts of a fit as an objective."""
         return LinearObjective(
             loss=loss,
             n_samples=n_samples,
@@ -260,7 +260,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
     def _planned_objective(
         self, n_samples: int, n_features: int, budget: Budget
     ) -> LinearObjective:
-        """The public facts of a fit to rows that are not at hand."""
+        """The objective of a fit to rows that are not at hand."""
 
     def forecast(self, n_samples: int, n_features: int | None = None) -> Forecast:
         """Solver, and noise against signal, of a fit to a table of this shape.
@@ -298,7 +298,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
     def _foreseen(
         self, n_samples: int, n_features: int | None, budget: Budget
     ) -> tuple[Self, LinearObjective, States | None]:
-        """The estimator with its encoder, and the public facts of a fit."""
+        """The estimator with its encoder, and the objective of a fit."""
         if self.columns is None:
             remedy = "Pass the number of columns of X."
             n_features = check_count("n_features", n_features, remedy=remedy)
@@ -324,7 +324,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
         if is_default and budget.delta > 0 and objective.n_nonzero is None:
             return signal_of_centred(objective, budget)
         if hasattr(self, "encoder_") and objective.n_nonzero is None:
-            # A curve is as fine as noise lets it be: at worst it is a line.
+            # Noise decides how fine a curve is: at worst the curve is a line.
             n_lines = self.encoder_._encoding.n_lines
             objective = replace(objective, n_features=n_lines)
         return signal_of(objective, budget)
@@ -332,14 +332,14 @@ class DPEstimator(TakesSources, PrivateEstimator):
     def _warn_of_noise(
         self, objective: LinearObjective, budget: Budget
     ) -> tuple[str, ...]:
-        """Warn before anything is spent; what stays on the record is returned."""
+        """Warn before anything is spent; what the record keeps is returned."""
         if not budget.is_finite:
             return ()
         signal = self._signal_of(objective, budget)
         return warn_of_noise(signal, self._remedies(budget))
 
     def _remedies(self, budget: Budget) -> tuple[str, ...]:
-        """Against noise that dominates."""
+        """What helps where noise dominates."""
         return ("a larger epsilon", "fewer columns", *relaxed(budget))
 
     def _solve(
@@ -355,7 +355,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
     ) -> tuple[Solution, LinearObjective, PrivacyRecord]:
         """Plan, commit, ask: everything about privacy in one place.
 
-        X is the first `part` of a stream; None: X is all there is.
+        X belongs to `part`, the first of a stream; None: X is the whole table.
         """
         n_parts = None if part is None else part.n_parts
         n_samples, n_features = n_units(X, users, n_parts), X.shape[1]
@@ -368,7 +368,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
                 is_permutable=X.table.is_permutable,
             )
         if n_parts is not None or users is not None:
-            # Parts have an order, whatever that of their records, and users have none.
+            # Parts have an order, whether or not their records have one, and users have
+            # none.
             objective = replace(objective, is_ordered=n_parts is not None)
         is_declared = isinstance(X, _DECLARED)
         rows = states_of(X.encoding) if is_declared and self._will_centre() else None
@@ -410,13 +411,13 @@ class DPEstimator(TakesSources, PrivateEstimator):
         raise NotImplementedError  # a sparse model has no solver that takes parts
 
     def _targets_of_part(self, X: Any, y: Any) -> Any:
-        """Targets of a later part, as the loss takes them."""
+        """Targets of a later part, in the units of the loss."""
         raise NotImplementedError
 
     def _keep_weights(
         self, solution: Solution, objective: LinearObjective, dtype: Any
     ) -> None:
-        """Set what is fitted of a solution."""
+        """Set fitted attributes from a solution."""
         raise NotImplementedError
 
     def _keep_released(self, solution: Solution) -> None:
@@ -476,9 +477,8 @@ class DPEstimator(TakesSources, PrivateEstimator):
         )
 
 
-# ------------------------------------------------------------------------------------
-# Estimated coefficients with standard errors, as tables that statsmodels' users know
-# Post-processing of private outputs.
+# ----------------------------------------- Estimates: coefficients with standard errors
+# Post-processing of private outputs, in tables that statsmodels' users know.
 
 
 @dataclass(frozen=True, eq=False)
@@ -488,7 +488,7 @@ class Estimates:
     Parameters
     ----------
     names : tuple of str
-        Of the features, and ``"intercept"`` last if there is one.
+        Names of the features, and ``"intercept"`` last if there is one.
     values : ndarray of shape (n_names,)
         Private output; NaN where noise drowns a direction of the rows.
     covariance : ndarray of shape (n_names, n_names)
@@ -510,7 +510,7 @@ class Estimates:
         Parameters
         ----------
         level : float in (0, 1), default=0.95
-            How often intervals hold what they are of.
+            Proportion of intervals that contain their coefficient.
 
         Returns
         -------
@@ -554,7 +554,7 @@ class Estimates:
 class HasEstimates(DPEstimator):
     """A model that keeps the standard errors that some solvers give.
 
-    To stand before a class that has `_keep_weights`.
+    It must come before a class that has `_keep_weights` in the bases.
     """
 
     estimates_: Estimates
@@ -579,24 +579,25 @@ class HasEstimates(DPEstimator):
         self.estimates_ = Estimates(tuple(names), values, covariance)
 
     def _target_units(self) -> tuple[float, float]:
-        """What is 0 in units of the loss, and what is 1 more than that."""
+        """The target that the loss has as 0, and the size of its unit."""
         return 0.0, 1.0
 
     def summary(self, level: float = 0.95) -> pd.DataFrame:
         """Estimates, standard errors, z, p-values and intervals; post-processing.
 
-        As statsmodels has them, of the coefficients that the objective has in the
-        population: of rows clipped to `data_norm`, and penalised if a penalty was
-        given; by adassp, of least squares without shrinkage. Errors of the noise and of
-        the records count, the latter taken by adassp to have one variance; of users,
-        whatever the rows of each have in common. NaN and inf where noise drowns a
-        direction of the rows, as it does if columns add up to a constant, which those
-        of declared categories do.
+        The table has the form of statsmodels' tables. It describes the coefficients
+        that minimise the objective over the population, with rows clipped to
+        `data_norm`, and with the penalty if one was given; by adassp, those of least
+        squares without shrinkage. The errors include the noise and the sampling of
+        records. adassp takes the records' errors to have one variance; with users, the
+        errors allow any dependence among the rows of one user. Entries are NaN and inf
+        where noise drowns a direction of the rows. This happens if columns add up to a
+        constant, as the columns of declared categories do.
 
         Parameters
         ----------
         level : float in (0, 1), default=0.95
-            How often intervals hold the coefficients.
+            Proportion of intervals that contain their coefficient.
 
         Returns
         -------

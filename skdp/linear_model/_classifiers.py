@@ -47,7 +47,7 @@ from skdp.losses._weighted import weighted
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._base import Solution
 
-# ---------------------- What private linear classifiers share: labels, fit, decisions
+# --------------------------------------------- LinearClassifier: labels, fit, decisions
 
 
 class LinearClassifier(ClassifierMixin, DPEstimator):
@@ -166,7 +166,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
 
     @contextmanager
     def _labelled(self, classes: Any) -> Iterator[None]:
-        """Have these labels declared, if none are."""
+        """Declare these labels for a while if none are declared."""
         own = self.classes
         self.classes = classes if own is None else own
         try:
@@ -230,7 +230,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         loss = weighted(
             self._loss(len(labels)), label_weights(self.class_weight, labels)
         )
-        # That the count is one, before it is divided by.
+        # The count must be at least one before `_alpha` divides by it.
         alpha = self._alpha(check_count("n_samples", n_samples), budget)
         alpha /= largest_weight(self.class_weight, labels)
         return self._objective(loss, n_samples, n_features, alpha, budget)
@@ -276,7 +276,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         return tags
 
 
-# -------------------------------- Private logistic regression, binary and multinomial
+# ---------------------------------------------------- DPLogisticRegression and its base
 
 
 class LogisticModel(LinearClassifier):
@@ -413,7 +413,7 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
         self.correct_prior = correct_prior
 
 
-# ---------------------------------------------- Private linear support vector machine
+# -------------------------------------------------------------------------- DPLinearSVC
 
 
 class DPLinearSVC(LinearClassifier):
@@ -518,8 +518,8 @@ class DPLinearSVC(LinearClassifier):
         return HuberHingeLoss(self.h, 1 if n_classes == 2 else n_classes)
 
 
-# ------------------------------------------------------------------------------------
-# Private linear classifier of losses that bound what one wrong label counts
+# ------------------------------------------------------------------- DPRobustClassifier
+# Its losses bound the effect of one wrong label.
 
 
 LOSSES: dict[str, Callable[[int], Loss]] = {

@@ -37,29 +37,28 @@ from skdp.solvers._default_rules import (
 from skdp.solvers._registry import named_solver
 from skdp.sums._floating import sensitivity_for_rules
 
-# ------------------------------------------------------------------------------------
-# Noise against signal of linear models, from the public facts of an objective
-# Rows are taken to spread evenly over all directions and targets to be explained well,
-# so that a model is not said to be hopeless that is not.
+# ----------------------------------------------------------------- Noise against signal
+# The forecast assumes that rows spread evenly over all directions and that targets are
+# explained well, so that it never calls a useful model hopeless.
 
 
-# Ratios from which on noise leaves a constant model (benchmarks/dominating_noise.py).
-# Which features are found is decided sooner than what their coefficients are. For
-# delta = 0 solvers stop no sooner where noise is large: benchmarks/hard_edges.py.
+# Ratios above which noise leaves a constant model (benchmarks/dominating_noise.py).
+# Noise hides which features matter sooner than it hides their coefficients. For delta =
+# 0 solvers stop no sooner where noise is large: benchmarks/hard_edges.py.
 _DENSE, _PURE, _SPARSE = 10.0, 4.0, 3.0
-# The same of squared errors with delta = 0, by second moments and by one minimisation:
-# of ccpp, protein_casp and wine_quality_white (declared columns, 300 to 10,000 records)
-# weights were better than the constant below 1.1 and 0.6, and worse from 3.2 and 1.7
-# on (benchmarks/hard_edges.py squares).
+# The same for squared errors with delta = 0, by second moments and by one minimisation:
+# on ccpp, protein_casp and wine_quality_white (declared columns, 300 to 10,000 records)
+# models were better than the constant below 1.1 and 0.6, and worse above 3.2 and 1.7
+# (benchmarks/hard_edges.py squares).
 _PURE_MOMENTS, _PURE_SQUARES = 2.0, 0.6
-# Ratio at which noise counts as much as signal: at 2,000, where by this there is
+# Ratio at which noise counts as much as signal: at 2,000, where by this number there is
 # little noise, tables of declared columns come close to models without privacy.
 _ALIKE = 600.0
-# Ratio at which half of what a model without privacy gains is reached, over the
-# ratio below which the constant is taken: 140 with one output. Settled on the six
-# tables of the default (benchmarks/forecast_score.py): with 100 or 200 the mean error
-# of a score is .120 or .130, with 140 .116. A second constant, an exponent, lowers it
-# to .114, and the number of columns does not.
+# A model reaches half of the gain without privacy at a ratio this many times the ratio
+# below which the constant is taken: 140 with one output. Settled on the six tables of
+# the default (benchmarks/forecast_score.py): with 100 or 200 the mean error of a score
+# is .120 or .130, with 140 .116. A second constant, an exponent, lowers it to .114; the
+# number of columns does not.
 _HALF = 2.8
 
 
@@ -71,7 +70,7 @@ def signal_of(objective: LinearObjective, budget: Budget) -> Signal:
 
 
 def signal_of_centred(objective: LinearObjective, budget: Budget) -> Signal:
-    """The same of the default for declared columns: its ratio is all that counts."""
+    """The same for the default with declared columns: only its ratio has a meaning."""
     unit = objective.loss.prediction_unit
     signal_to_noise = signal_to_noise_of(
         objective.effective_n, budget, objective.adjacency
@@ -85,7 +84,7 @@ def signal_of_centred(objective: LinearObjective, budget: Budget) -> Signal:
 
 
 def half_at(signal: Signal) -> float:
-    """Noise over scale at which half of the gain is reached, of the default."""
+    """Noise over scale at which the default reaches half of the gain."""
     return signal.constant_from / _HALF
 
 
@@ -102,7 +101,7 @@ def _dense(objective: LinearObjective, budget: Budget) -> Signal:
         is_few = objective.n_features <= FEW_MOMENTS
         line = _PURE_MOMENTS if is_few else _PURE_SQUARES
     if budget.delta == 0:
-        # However few the columns are, a count has noise too.
+        # A count has noise too, even if there are few columns.
         few = least_signal_to_noise(loss) / pure_signal_to_noise(objective, budget)
         noise = max(noise, line * few * scale)
     return Signal(
@@ -142,13 +141,13 @@ def _sparse(objective: LinearObjective, k: int, budget: Budget) -> Signal:
 
 
 def _curvature(loss: Loss) -> float:
-    """Of a record, on average; of numbers at most 1, however sharp a kink may be."""
+    """Mean curvature of a record's loss; at most 1 for numbers, even at a kink."""
     bend = typical_curvature(loss)
     return min(bend, 1.0) if loss.form.is_of_numbers else bend
 
 
 def _sensitivity(objective: LinearObjective) -> float:
-    """Of one sum of gradients, with the clip of residuals that noise calls for.
+    """Sensitivity of one sum of gradients, with residuals clipped as noise demands.
 
     Squared residuals count with their bound: solvers clip them further, but lose as
     much of large targets as they save in noise.
@@ -158,8 +157,7 @@ def _sensitivity(objective: LinearObjective) -> float:
     return sensitivity_for_rules(objective, clip)
 
 
-# ------------------------------------------------------------------------------------
-# What a private fit can be expected to give, before any data are at hand
+# --------------------------------------------------------------- Forecasts without data
 
 
 def forecast(
@@ -177,21 +175,21 @@ def forecast(
     solver: str = "auto",
     solver_params: Mapping[str, Any] | None = None,
 ) -> Forecast:
-    r"""Tell noise and solver of a private linear model from the shape of the data.
+    r"""Forecast the noise and solver of a private linear model from the data's shape.
 
     No data are read and no budget is spent. The solver and its parameters are those
-    that `fit` takes. The noise of the default is 600 over the
-    records times mu, halved under replace_one, in units of a coefficient
-    (``docs/default_solver.md``). That of named solvers is of an estimate which spends
-    the whole budget on one sum of gradients,
-    ``S deviation / (n h)``, with S the sensitivity, ``deviation = 1 / mu`` for
-    Gaussian noise and about ``sqrt(size) / epsilon`` for delta = 0, and h the average
-    curvature ``curvature_trace / n_outputs * data_norm^2 / n_features`` of rows that
-    spread evenly. Solvers stop short of coefficients that would drown in it, so this
-    tells what can be learned, not the error of what is released. A rule of thumb, for
-    models in which every feature has a weight. Estimators, sparse ones and
-    factorisations among them, have a method `forecast` of their own, which knows their
-    parameters; `fit` warns by it (`NoiseDominatesWarning`).
+    that `fit` takes. The noise of the default, in units of a coefficient, is 600 over
+    the number of records times mu, where mu is halved under replace_one
+    (``docs/default_solver.md``). The noise of a named solver is that of an estimate
+    which spends the whole budget on one sum of gradients: ``S deviation / (n h)``, with
+    S the sensitivity, ``deviation = 1 / mu`` for Gaussian noise and about ``sqrt(size)
+    / epsilon`` for delta = 0, and h the average curvature ``curvature_trace / n_outputs
+    * data_norm^2 / n_features`` of rows that spread evenly. Solvers stop short of
+    coefficients that would drown in it, so the forecast says what can be learned, not
+    the error of the release. It is a rule of thumb for models in which every feature
+    has a weight. Estimators, sparse ones and factorisations among them, have a method
+    `forecast` of their own, which knows their parameters; `fit` warns by it
+    (`NoiseDominatesWarning`).
 
     Parameters
     ----------
@@ -279,7 +277,7 @@ def forecast(
 def constant_if_dominated(
     named: Named | None, objective: LinearObjective, budget: Budget, signal: Signal
 ) -> Chosen | None:
-    """The constant model where noise dominates and nobody named a solver; or None."""
+    """The constant model if noise dominates and the user named no solver; else None."""
     is_open = named is None and objective.fit_intercept and objective.n_nonzero is None
     if not (is_open and signal.noise_dominates):
         return None

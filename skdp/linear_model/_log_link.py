@@ -19,18 +19,17 @@ from skdp.losses._regression import GammaLoss, PoissonLoss
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._base import Solution
 
-# ------------------------------------------------------------------------------------
-# What private models with a logarithmic link share: units, predictions, deviances
+# -------------------------------------- LogLinkRegressor: units, predictions, deviances
 
 
-# The largest target over the lowest, at least: what a residual is rounded by is
-# nothing beside the residuals that such bounds leave.
+# Least ratio of the largest target to the lowest: the rounding of residuals is
+# negligible beside the residuals that these bounds allow.
 _NARROWEST = 1.02
 
 
 @dataclass(frozen=True)
 class Means:
-    """Bounds of means and of targets, and what the loss counts in; public.
+    """Bounds of means and of targets, and the loss's unit of targets; public.
 
     Parameters
     ----------
@@ -40,7 +39,7 @@ class Means:
     unit : float
         Of targets.
     per_alpha : float, default=1.0
-        Penalties inside, over those of scikit-learn.
+        Penalties of the loss over scikit-learn's penalties.
     """
 
     low: float
@@ -57,16 +56,16 @@ class LogLinkRegressor(LinearRegressor):
     """
 
     _always_clips = True
-    # Of a Tweedie deviance.
+    # Power of the Tweedie deviance.
     _deviance_power: ClassVar[int]
-    # What rates it where no score is named.
+    # The score that rates the model if none is named.
     _scored_by: ClassVar[str]
-    # Of the logarithm of the mean, as they were in `fit`; public.
+    # Bounds of the logarithm of the mean, as they were in `fit`; public.
     _log_bounds: tuple[float, float]
 
     @abstractmethod
     def _means(self) -> Means:
-        """Public facts about targets, checked."""
+        """Checked public facts about targets."""
 
     def _checked_bounds(self) -> tuple[float, float]:
         low, high = check_target_bounds(self.target_bounds)
@@ -101,7 +100,7 @@ class LogLinkRegressor(LinearRegressor):
         super()._keep_weights(solution, objective, dtype)
         means = self._means()
         high = math.log(means.high)
-        # Smaller means are all the same to the loss.
+        # The loss does not tell smaller means apart.
         low = high - FARTHEST
         if means.low > 0:
             low = max(low, math.log(means.low))
@@ -147,12 +146,12 @@ class LogLinkRegressor(LinearRegressor):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # `fit` clips targets below the bounds; `score` has no deviance of them.
+        # `fit` clips targets below the bounds; their deviance in `score` is undefined.
         tags.target_tags.positive_only = True
         return tags
 
 
-# ------------------------------------- Private regression of counts and other amounts
+# ------------------------------------------------------------------- DPPoissonRegressor
 
 
 class DPPoissonRegressor(LogLinkRegressor):
@@ -183,8 +182,8 @@ class DPPoissonRegressor(LogLinkRegressor):
     %(fit_intercept)s
     target_bounds : pair of floats in [0, 1e100]
         %(target_bounds)s
-        At least 2 % apart. The noise is in proportion to the highest: it is better to
-        clip a few far larger targets.
+        At least 2 % apart. The noise is proportional to the upper bound: it is better
+        to clip a few much larger targets.
     %(solver, solver_params, random_state, ledger, verbose)s
 
     Attributes
@@ -265,10 +264,10 @@ class DPPoissonRegressor(LogLinkRegressor):
         return Means(low, high, start=low / 2 + high / 2, unit=high, per_alpha=1 / high)
 
 
-# ---------------------------------------------- Private regression of amounts above 0
+# --------------------------------------------------------------------- DPGammaRegressor
 
 
-# Of the largest target over the lowest: beyond it plain arithmetic is not near enough.
+# Largest ratio of target bounds: plain floating-point arithmetic is too coarse beyond.
 _WIDEST = 1e6
 
 
@@ -303,8 +302,8 @@ class DPGammaRegressor(LogLinkRegressor):
         The highest is 1.02 to 1e6 times the lowest.
     %(solver, solver_params, random_state, ledger, verbose)s
     most : float in (1, inf), default=4.0
-        A target counts as so many means at most. Noise is in proportion to this less 1,
-        and means of targets that often exceed it come out too low. Public.
+        A target counts as at most this many means. Noise is proportional to ``most -
+        1``, and means come out too low where targets often exceed it. Public.
 
     Attributes
     ----------

@@ -30,10 +30,10 @@ from skdp.losses._regression import QuantileLoss, SquaredLoss
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._base import Solution
 
-# -------------------- What private linear regressors share: targets, fit, predictions
+# ------------------------------------------- LinearRegressor: targets, fit, predictions
 
 
-# Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
+# Targets are scaled to [-1, 1]; a prediction in this range is at most 2 from a target.
 _RESIDUAL_BOUND = 2.0
 
 
@@ -64,13 +64,14 @@ class Units:
 
 
 class LinearRegressor(RegressorMixin, DPEstimator):
-    """A linear model of targets within public bounds; of the mean squared error.
+    """A linear model of targets within public bounds; by default of the squared error.
 
-    A subclass documents the parameters. One of another loss has `_loss` and `_units` of
-    its own.
+    A subclass documents the parameters. A subclass with another loss overrides `_loss`
+    and `_units`.
     """
 
-    # Whether targets are clipped where no row is: a loss that knows the bounds.
+    # Whether targets are clipped even where rows are not, because the loss uses the
+    # bounds.
     _always_clips = False
 
     # scikit-learn has no types.
@@ -140,20 +141,20 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         return self
 
     def _loss(self, budget: Budget) -> Loss:
-        """In units of `_units`; without bounds if nothing is private."""
+        """The loss in units of `_units`; without bounds if nothing is private."""
         if not budget.is_finite:
             return SquaredLoss(math.inf)
         return SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
 
     def _units(self) -> Units:
-        """What brings targets to [-1, 1], and predictions back."""
+        """The units that bring targets to [-1, 1] and predictions back."""
         low, high = check_target_bounds(self.target_bounds)
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0
         scale = max(abs(low - middle), abs(high - middle))
         return Units(low, high, middle, scale, start=middle, size=scale)
 
     def _penalty(self) -> float:
-        """Of the weights inside."""
+        """Penalty of the weights in units of the loss."""
         return check_alpha(self.alpha) * self._units().per_alpha
 
     def _targets_of_part(self, X: Any, y: Any) -> Any:
@@ -215,7 +216,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         return tags
 
 
-# -------------------------------------------------------------- Private least squares
+# ------------------------------------------------------------------- DPLinearRegression
 
 
 class DPLinearRegression(HasEstimates, LinearRegressor):
@@ -320,7 +321,7 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
         return units.start, units.size
 
 
-# ---------------------------------------------------- Private regression of quantiles
+# ------------------------------------------------------------------ DPQuantileRegressor
 
 
 class DPQuantileRegressor(LinearRegressor):
@@ -395,7 +396,7 @@ class DPQuantileRegressor(LinearRegressor):
     """
 
     _always_clips = True
-    # What rates it where no score is named.
+    # The score that rates the model if none is named.
     _scored_by: ClassVar[str] = "neg_mean_pinball_loss"
 
     def __init__(

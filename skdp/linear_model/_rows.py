@@ -22,24 +22,24 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 
-# More numbers than so many are encoded as lines.
+# Tables with more columns of numbers have lines in place of curves.
 _MOST_CURVES = 100
-# Of curves on centred rows. 16 are as good, and 64 nowhere better.
+# Of curves on centred rows. 16 intervals are as good, and 64 are nowhere better.
 _INTERVALS = 32
 
 
 def centred_knots(n_samples: int, n_columns: int) -> int:
-    """Where rows are centred: coarse hats have most of a row's norm, however many."""
+    """Knots of centred rows: for any n, coarse hats have most of a row's norm."""
     return 1 + _INTERVALS
 
 
 def knots_within(
     budget: Budget, adjacency: str, users: UsersToFit | None = None, n_parts: int = 1
 ) -> KnotRule:
-    """How fine the noise of a budget lets curves be; public facts only.
+    """The number of knots that the noise of a budget allows; public facts only.
 
-    Of users their number counts, and that of rows does not. `n_parts` is how many
-    tables like the one at hand there are.
+    With users their number counts, and the number of rows does not. `n_parts` is how
+    many tables like the one at hand there are.
     """
 
     def knots(n_samples: int, n_columns: int) -> int:
@@ -107,7 +107,7 @@ class DeclaredStream:
 
     @property
     def states(self) -> StreamRows:
-        """Each record's shares in states, when it is read."""
+        """Each record's weights of states, computed when the record is read."""
         n_states = sum(self.encoding.parts)
         return self._rows(n_states, self._states, self.encoding.most_states)
 
@@ -116,7 +116,7 @@ class DeclaredStream:
         return self._rows(self.shape[1], self._encoded, self.encoding.most_entries)
 
     def labels(self, classes: np.ndarray) -> Any:
-        """How labels are read, or an error before anything is."""
+        """How labels are read; an error before anything is read."""
         return self.encoded().labels(classes)
 
     def _rows(self, n_features: int, encode: Any, most_entries: int) -> StreamRows:
@@ -146,8 +146,9 @@ class DeclaredStream:
 def encoder_of(columns: Any, budget: Budget | None = None) -> TableEncoder:
     """The unfitted encoder that the `columns` parameter stands for.
 
-    Numbers are curves, or lines: with a `budget` of delta = 0, whose noise grows with
-    the number of features, curves lost on eight tables at any epsilon up to 30.
+    Numbers are encoded as curves or as lines: with a `budget` of delta = 0, whose noise
+    grows with the number of features, curves lost on eight tables at any epsilon up to
+    30.
     """
     if isinstance(columns, TableEncoder):
         encoder: TableEncoder = clone(columns)
@@ -164,9 +165,9 @@ def encoded_unseen(
     knots: KnotRule,
     budget: Budget,
 ) -> tuple[TableEncoder, Encoding]:
-    """The encoder of a table that is not at hand, fitted; and its encoding.
+    """The fitted encoder of a table that is not at hand, and its encoding.
 
-    `n_features` counts columns, where one declaration is for all of them.
+    `n_features` is the number of columns if one declaration holds for all of them.
     """
     encoder = encoder_of(columns, budget)
     n_samples = check_count("n_samples", n_samples)
@@ -174,7 +175,7 @@ def encoded_unseen(
 
 
 def states_of(encoding: Encoding) -> States:
-    """What is declared, as the default takes it."""
+    """The declared states, as the default solver takes them."""
     return States(encoding.parts, encoding.basis, encoding.weights)
 
 
@@ -224,7 +225,7 @@ def rows_to_fit(
 
 
 def to_read(X: TableSource, rows: Any) -> StreamRows:
-    """Rows of a source like one that was checked."""
+    """Rows of a source that are read like the rows that were checked."""
     return StreamRows(
         X,
         X.reading(),

@@ -22,19 +22,18 @@ from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.solvers._default_rules import TYPICAL_DELTA
 from skdp.solvers._registry import SOLVERS
 
-# ------------------------------------------------------------------------------------
-# What private sparse linear models share: few features, and which they are
+# ------------------------------------------------ SparseModel: models with few features
 
 
 def default_n_nonzero(objective: LinearObjective, budget: Budget) -> int:
-    """How many features the noise lets be told from the rest; public facts only.
+    """How many features the noise allows to tell from the rest; public facts only.
 
-    Of k features that matter alike each has 1 / sqrt(k) of the signal. Of rows that
-    have m entries or more, as many as the bounds on rows and entries say, each holds
-    1 / sqrt(m) of a record's part in the sensitivity. The quotient of both with the
+    If k features matter equally, each has 1 / sqrt(k) of the signal. If rows have m
+    entries or more (as many as the bounds on rows and entries say), each entry holds 1
+    / sqrt(m) of a record's part in the sensitivity. The quotient of the two over the
     noise has to exceed the largest noise in d features some five times, for all steps
-    and what is clipped. Where entries have no bound of their own m is 1, and the other
-    limit counts: all k together have to stand out.
+    and all clipping. If entries have no bound, m is 1 and the other limit counts: all k
+    together have to stand out.
     """
     n, d = objective.n_samples, objective.n_features
     mu = gaussian_mu(budget.epsilon, budget.delta or TYPICAL_DELTA)
@@ -71,8 +70,8 @@ class SparseModel(DPEstimator):
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         if self.n_nonzero_coefs is None:
-            # The rule takes more features the less the noise, whether they matter or
-            # not. Without a number that is stated there has to be one that does.
+            # With less noise the rule takes more features, whether they matter or not.
+            # If no number is stated, one feature has to stand out.
             objective = replace(objective, n_nonzero=1)
         return super()._signal_of(objective, budget)
 
@@ -110,8 +109,8 @@ class SparseModel(DPEstimator):
     def _may_select(self) -> bool:
         """Whether "auto" takes private selections for some number of features.
 
-        They do not add up in squares, but where they are better they are so by far
-        more than that costs.
+        Selections do not add up in squares, but where they are better, they are better
+        by far more than this costs.
         """
         fewest = check_count("n_nonzero_coefs", self.n_nonzero_coefs or 1)
         norm = check_data_norm(self.data_norm)
@@ -130,7 +129,7 @@ class SparseModel(DPEstimator):
         return np.flatnonzero(mask) if indices else mask
 
 
-# -------------------------------------- Private logistic regression with few features
+# ----------------------------------------------------------- DPSparseLogisticRegression
 
 
 class DPSparseLogisticRegression(SparseModel, LogisticModel):
@@ -255,7 +254,7 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
         return check_alpha(self.alpha)
 
 
-# -------------------------------------------- Private least squares with few features
+# ------------------------------------------------------------- DPSparseLinearRegression
 
 
 class DPSparseLinearRegression(SparseModel, LinearRegressor):

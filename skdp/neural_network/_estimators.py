@@ -34,7 +34,7 @@ from skdp.losses._regression import SquaredLoss
 from skdp.losses._weighted import weighted
 from skdp.neural_network._network import PrivateNetwork
 
-# ------------------------------------------------------- Private networks for classes
+# ---------------------------------------------------------------------- DPMLPClassifier
 
 
 def _outputs(n_classes: int) -> int:
@@ -253,7 +253,7 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         return np.asarray(log_softmax(raw, axis=1))
 
     def _corrected(self, X: Any) -> np.ndarray:
-        """Log-odds, of records as they are if these are asked for."""
+        """Log-odds, without the weights of labels if these are asked for."""
         raw = self.decision_function(X)
         return unweighted(raw, self._label_weights) if self.correct_prior else raw
 
@@ -275,15 +275,15 @@ def _is_probable(model: DPMLPClassifier) -> bool:
     return bool(model.loss == "log_loss")
 
 
-# Once the class is made: by then methods take sources, which descriptors would not.
+# After the class is made: methods take sources only then, and descriptors would not.
 for _own in (DPMLPClassifier.predict_proba, DPMLPClassifier.predict_log_proba):
     setattr(DPMLPClassifier, _own.__name__, available_if(_is_probable)(_own))
 
 
-# ------------------------------------------------------- Private networks for numbers
+# ----------------------------------------------------------------------- DPMLPRegressor
 
 
-# Targets are brought to [-1, 1]; a prediction in there is at most this far from one.
+# Targets are scaled to [-1, 1]; a prediction in this range is at most 2 from a target.
 _RESIDUAL_BOUND = 2.0
 
 
@@ -293,7 +293,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
     Minimises half the mean squared error along noisy sums of per-record gradients; the
     joint gradient of all layers, biases included, is clipped to one norm, which is
     found without forming it. Targets are clipped to `target_bounds`, rows to
-    `data_norm`. On tables `DPGradientBoostingRegressor` is what to try first
+    `data_norm`. On tables try `DPGradientBoostingRegressor` first
     (``docs/networks.md``).
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
@@ -439,7 +439,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
 
     def _in_units(self, layer: FloatArray) -> FloatArray:
         low, high = check_target_bounds(self.target_bounds)
-        # In double precision, before anything is rounded to the rows' own.
+        # In double precision, before anything is rounded to the dtype of the rows.
         layer = (high / 2 - low / 2) * layer
         layer[-1] += low / 2 + high / 2
         return layer

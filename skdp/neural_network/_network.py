@@ -108,7 +108,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         )
 
     def _convolutions(self) -> tuple[Layer, ...]:
-        """What is declared before the layers of units."""
+        """The declared convolutions, which precede the layers of units."""
         given = self.convolutions
         several = tuple(given) if isinstance(given, Iterable) else (given,)
         if not all(isinstance(own, Layer) for own in several):
@@ -165,7 +165,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
     def _objective(
         self, loss: Loss, n_samples: int, n_features: int, budget: Budget
     ) -> NetworkObjective:
-        """The public facts of a fit."""
+        """The public facts of a fit as an objective."""
         check_choice("activation", self.activation, sorted(ACTIVATIONS))
         return NetworkObjective(
             loss=loss,
@@ -191,13 +191,13 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
 
         Nothing is read and nothing spent. A classifier without `classes` is taken to
         have two. Noise and signal are those of a linear model of the same rows: where
-        noise leaves nothing of it, a network has nothing to build on.
+        noise leaves nothing of the linear model, a network cannot learn either.
 
         Parameters
         ----------
         n_samples, n_features : int
-            Shape of X; with ``privacy_unit="user"`` the number of users. With `columns`
-            of the encoded rows.
+            Shape of X; with ``privacy_unit="user"`` the number of users. With
+            `columns`, the shape of the encoded rows.
 
         Returns
         -------
@@ -234,13 +234,13 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         return self._signal_of(objective, budget)
 
     def _signal_of(self, objective: NetworkObjective, budget: Budget) -> Signal:
-        """That of a linear model, for a finite epsilon."""
+        """The signal of a linear model of the same rows, for a finite epsilon."""
         return signal_of_centred(self._linear(objective), budget)
 
     def _planned(
         self, named: NamedDescent, objective: NetworkObjective, budget: Budget
     ) -> tuple[NetworkDescent | ConstantNetwork, str]:
-        """The solver and why; a constant where noise dominates and none was named."""
+        """The solver and why; a constant if noise dominates and no solver is named."""
         solver = named.kind.planned(named.given, objective, budget)
         if self.solver == "auto" and budget.is_finite:
             linear = self._linear(objective)
@@ -251,10 +251,10 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         return solver, named.reason
 
     def _linear(self, objective: NetworkObjective) -> LinearObjective:
-        """The problem of a linear model of the same rows."""
+        """The objective of a linear model of the same rows."""
         n_features = objective.n_features
         if hasattr(self, "encoder_"):
-            # A curve is as fine as noise lets it be: at worst it is a line.
+            # Noise decides how fine a curve is: at worst the curve is a line.
             n_features = self.encoder_._encoding.n_lines
         return LinearObjective(
             loss=objective.loss,
@@ -267,7 +267,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
     def _warn_of_noise(
         self, objective: NetworkObjective, budget: Budget
     ) -> tuple[str, ...]:
-        """Warn before anything is spent; what stays on the record is returned."""
+        """Warn before anything is spent; what the record keeps is returned."""
         if not budget.is_finite:
             return ()
         remedies = ("a larger epsilon", "fewer columns", *relaxed(budget))
@@ -333,7 +333,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         self._convolved = objective.convolved
 
     def _in_units(self, layer: FloatArray) -> FloatArray:
-        """The last layer, the biases its last row, in units of the targets."""
+        """The last layer, with the biases in its last row, in units of the targets."""
         return layer
 
     # -------------------------------------------------------------------- predictions

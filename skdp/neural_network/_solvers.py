@@ -36,51 +36,52 @@ from skdp.solvers._steps import (
 from skdp.sums._network import NetworkGradients
 from skdp.tables._source import Source
 
-# ------------------------------------------------------------------------------------
-# Defaults of networks: public facts only, few of them, and flat around their best
-# They were chosen once, on records of training parts that were held out
-# (docs/networks.md). What counts is n mu, the number of records over the deviation of
+# ----------------------------------------------------------- Defaults from public facts
+# They are few, and accuracy is flat around their best values. They were chosen once, on
+# held-out records of training parts (docs/networks.md). Their argument is n mu, the
+# number of records over the deviation of the noise that hides one of them.
 # the noise that hides one of them.
 
 
-# Norm of the longest rows as the first layer has them, beside the 1 of the biases.
+# Norm of the longest rows at the first layer, beside the 1 of the biases.
 INPUT_NORM = 6.0
-# Of a joint gradient, in the loss's units: most are shorter in the end, so that
-# probabilities stay what they are; at 1 they were too sure.
+# Clip of a joint gradient, in the loss's units: most gradients are shorter in the end,
+# so that probabilities are not distorted; with 1 they were too sure.
 _CLIP = 4.0
-# Of a step, in the loss's units and over its curvature in one output.
+# Size of a step, in the loss's units and over its curvature in one output.
 _STEP = 0.25
-# Losses that are not convex are flat almost everywhere: their steps are no shorter than
-# if they were curved as the log-loss is.
+# Losses that are not convex are flat almost everywhere: their steps are as long as if
+# they had the log-loss's curvature.
 _NOT_CONVEX = 0.25
 # With convolutions, whose weights act at many positions, steps are shorter.
 _WITH_FILTERS = 1 / 3
 TAIL, LAST_STEP = 0.5, 0.1
 ADAM_STEP = 0.01
-# Records up to which all are read at every step, and as many as are read above.
+# Number of records up to which every step reads all, and expected sample size above it.
 _FEW_RECORDS, _BATCH = 8192, 4096
-# Steps at n mu of so much, by its root, within limits, the upper one up to twice as far
-# where momentum makes the way long.
+# Number of steps at this n mu, which grows with its root, and limits; momentum that
+# lengthens the path may double the upper limit nearly.
 _STEPS, _SIGNAL, _FEWEST, _MOST = 200, 3000.0, 30, 400
-# n mu below which steps are shorter, and, for each output, above which momentum makes
-# the way longer.
+# n mu below which steps are shorter, and n mu for each output above which momentum
+# lengthens the path.
 _WEAK_SIGNAL, _STRONG_SIGNAL = 500.0, 4500.0
 _MOST_MOMENTUM = 0.9
-# Without noise.
+# Number of steps without noise.
 _EXACT_STEPS = 300
 
 
 def signal_of(objective: NetworkObjective, budget: Budget) -> float:
-    """N mu, half of it where a record is exchanged for another.
+    """Signal n mu, halved if a record is exchanged for another.
 
-    Of weighted labels n is how many of the heaviest are expected to tell.
+    With weighted labels n is the expected effective number of records, in units of the
+    heaviest label.
     """
     effective_n = objective.n_samples * typical_weight(objective.loss)
     return signal_to_noise_of(effective_n, budget, objective.adjacency)
 
 
 def n_steps_of(objective: NetworkObjective, budget: Budget) -> int:
-    """The root of n mu, between 30 and 400, or up to 760 with momentum."""
+    """Number of steps: sqrt(n mu), scaled, from 30 to 400, or 760 with momentum."""
     if not budget.is_finite:
         return _EXACT_STEPS
     wanted = _STEPS * math.sqrt(signal_of(objective, budget) / _SIGNAL)
@@ -89,21 +90,21 @@ def n_steps_of(objective: NetworkObjective, budget: Budget) -> int:
 
 
 def gradient_clip_of(objective: NetworkObjective, budget: Budget) -> float:
-    """A few units of the loss; none without noise."""
+    """Clip of gradients: a few units of the loss; none without noise."""
     return _CLIP * _unit_of(objective) if budget.is_finite else math.inf
 
 
 def momentum_of(objective: NetworkObjective, budget: Budget) -> float:
-    """So much that the way is longer in proportion to n mu, up to ten times."""
+    """Momentum that lengthens the path in proportion to n mu, up to ten times."""
     strong = _STRONG_SIGNAL * objective.loss.n_outputs
     unused = 1 - strong / signal_of(objective, budget)
     return min(max(0.0, unused), _MOST_MOMENTUM)
 
 
 def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -> float:
-    """Over the curvature of the loss in an output; less of it where noise is strong.
+    """Size of the first step, over the curvature in an output; less under strong noise.
 
-    With another momentum than by rule the way remains as long.
+    With another momentum than the rule's the path stays as long.
     """
     loss = objective.loss
     curvature = loss.curvature_trace / loss.n_outputs
@@ -117,7 +118,7 @@ def step_size_of(objective: NetworkObjective, budget: Budget, momentum: float) -
 
 
 def _unit_of(objective: NetworkObjective) -> float:
-    """Of raw predictions; 1 for targets without bounds."""
+    """Unit of raw predictions; 1 for targets without bounds."""
     unit = objective.loss.prediction_unit
     return unit if math.isfinite(unit) else 1.0
 
@@ -125,12 +126,12 @@ def _unit_of(objective: NetworkObjective) -> float:
 def batch_size_of(
     given: Given, objective: NetworkObjective, budget: Budget, rest: dict[str, Any]
 ) -> int:
-    """Expected records in a sample, as given or by rule; no more than there are.
+    """Expected records in a sample, given or by rule; at most the number of records.
 
     Raises
     ------
     Refused
-        Of samples of users, of whom some rows would be drawn and others not.
+        For samples of users: some rows of a user would be drawn and others not.
     """
     n = objective.n_samples
     if not budget.is_finite:
@@ -155,8 +156,7 @@ def _sample_by_rule(n: int, budget: Budget, rest: dict[str, Any]) -> int:
     return max(_BATCH, math.ceil(rate * n))
 
 
-# ------------------------------------------------------------------------------------
-# What private descents of networks share: their parameters, plan and walk
+# -------------------------------------------- NetworkDescent: parameters, plan and walk
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,9 +168,9 @@ class NetworkDescent(Configured, ABC):
     n_steps : int in [1, 1e6]
         Number of sums, all of them taken. Public.
     step_size : float in [1e-250, 1e250]
-        Of the first step.
+        Size of the first step.
     last_step : float in (0, 1]
-        The last step's size over the first one's; those between fall evenly.
+        The last step's size over the first one's; the sizes between fall evenly.
     gradient_clip : float in [1e-6, 1e6] or inf
         Norm to which every record's joint gradient of all layers is clipped; inf
         without privacy only.
@@ -196,7 +196,7 @@ class NetworkDescent(Configured, ABC):
 
     @classmethod
     def check(cls, given: Given, budget: Budget) -> None:
-        """Raise what no other rule can mend.
+        """Raise if the solver cannot do the job with any other parameters.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class NetworkDescent(Configured, ABC):
     def shared_by_rule(
         given: Given, objective: NetworkObjective, budget: Budget
     ) -> dict[str, Any]:
-        """The parameters above, but for the size of steps, by rules if not given."""
+        """All parameters except the size of steps, by rules if not given."""
         clip = gradient_clip_of(objective, budget)
         return {
             "n_steps": given.get("n_steps", n_steps_of(objective, budget)),
@@ -269,7 +269,7 @@ class NetworkDescent(Configured, ABC):
         return sampled(self.n_steps, batch_size, objective.n_samples)
 
     def sensitivity(self, objective: NetworkObjective) -> float:
-        """Of one sum; of a sample a record's contribution, under both adjacencies."""
+        """Sensitivity of one sum; with samples, of one record in both adjacencies."""
         is_sampled = self.records_of_a_step(objective) < objective.n_samples
         relation = "zero_out" if is_sampled else objective.adjacency
         return self.gradients(objective).worst.under(relation)
@@ -293,7 +293,7 @@ class NetworkDescent(Configured, ABC):
         Parameters
         ----------
         seed : int
-            From which the first weights are drawn; public.
+            Seed of the first weights; public.
         """
         return descend(
             answers,
@@ -314,8 +314,7 @@ class NetworkDescent(Configured, ABC):
         )
 
 
-# ------------------------------------------------------------------------------------
-# Full-batch gradient descent of a network with Gaussian noise on every sum
+# ----------------------------------------------- NetworkGD: full-batch gradient descent
 # Algorithm: with ``g_t`` the sum of all records' gradients at the weights ``W_t``, each
 # clipped to the norm C as one vector of all layers,
 #
@@ -406,10 +405,9 @@ class NetworkGD(NetworkDescent):
         return MomentumSteps(start, self.pace(objective), self.momentum)
 
 
-# ------------------------------------------------------------------------------------
-# Gradient descent of a network on Poisson samples with Gaussian noise on every sum
-# The algorithm of `NetworkGD` with B_t, a fresh, secret sample that every record
-# enters independently with probability ``q = batch_size / n``, in place of all records.
+# -------------------------------------- NetworkSGD: gradient descent on Poisson samples
+# The algorithm is that of `NetworkGD`, with a fresh, secret sample B_t in place of all
+# records: every record enters independently with probability ``q = batch_size / n``.
 # The sum is divided by the public batch_size, never by the number of records drawn.
 
 
@@ -472,7 +470,7 @@ class NetworkSGD(NetworkGD):
         return self.batch_size
 
 
-# -------------------------------- Adam on noisy sums of a network's clipped gradients
+# -------------------------------------------------------------------------- NetworkAdam
 # Algorithm: with ``G_t`` the noisy mean gradient of `noisy_sgd` (or of all records),
 #
 #     M_t = beta_1 * M_{t-1} + (1 - beta_1) * G_t
@@ -480,9 +478,9 @@ class NetworkSGD(NetworkGD):
 #     W_{t+1} = W_t - step_t * (M_t / (1 - beta_1^t)) / (sqrt(S_t / (1 - beta_2^t))
 #     + e),
 #
-# and the release is the mean of the last `tail` share of the iterates. Squares hold the
-# noise as well as the gradients: where noise is the larger part all weights take steps
-# of one size, and Adam is momentum.
+# and the release is the mean of the last `tail` share of the iterates. Squares contain
+# the noise as well as the gradients: where noise is the larger part, all weights take
+# steps of one size, and Adam acts as momentum.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -491,7 +489,7 @@ class NetworkAdam(NetworkDescent):
 
     Privacy
     -------
-    What is asked is what `NetworkSGD` asks, at the same cost; moments and steps are
+    The queries are those of `NetworkSGD`, at the same cost; moments and steps are
     post-processing. ``docs/proofs/networks.md``. Unit of privacy: one record.
 
     Parameters
@@ -551,10 +549,11 @@ class NetworkAdam(NetworkDescent):
         return AdamSteps(start, pace, (self.beta_1, self.beta_2))
 
 
-# ----------------------------------------- What users may name as solver= of networks
-# The keys of linear models, where it is the same algorithm. One key in all places: this
-# table, its test ``tests/neural_network/test_<key>.py`` and its page
-# ``docs/solvers/<key>.md``; all queries have one proof, ``docs/proofs/networks.md``.
+# ------------------------------------------------------------------ Registry of solvers
+# A key that a linear model has too is the same algorithm. A key has the same name
+# everywhere: in this table, its test ``tests/neural_network/test_<key>.py`` and its
+# page ``docs/solvers/<key>.md``; all queries have one proof,
+# ``docs/proofs/networks.md``.
 
 
 NETWORK_SOLVERS: dict[str, type[NetworkDescent]] = {
@@ -566,7 +565,7 @@ NETWORK_SOLVERS: dict[str, type[NetworkDescent]] = {
 
 @dataclass(frozen=True)
 class NamedDescent:
-    """A solver as it was asked for: its kind, what was given, and why it is used."""
+    """A named solver: its kind, the given parameters, and why it is used."""
 
     kind: type[NetworkDescent]
     given: Given
@@ -585,7 +584,7 @@ def named_descent(
     is_private: bool,
     is_of_users: bool = False,
 ) -> NamedDescent:
-    """What ``solver=key, solver_params=params`` names.
+    """The solver that ``solver=key, solver_params=params`` names.
 
     Parameters
     ----------
@@ -616,20 +615,20 @@ def named_descent(
     return NamedDescent(NetworkSGD, {}, "of networks the best at most budgets")
 
 
-# ------------------------------------------------------------------------------------
-# The constant network: biases of the last layer, and all other weights 0
+# ---------------------------------------------------------------------- ConstantNetwork
+# It has biases in the last layer, and all other weights are 0.
 
 
 @dataclass(frozen=True)
 class ConstantNetwork:
-    """What a network is where noise dominates: the linear models' constant.
+    """The network that is fitted where noise dominates: the linear models' constant.
 
     Parameters
     ----------
     inner : Solver
-        Of an intercept alone.
+        Solver of an intercept alone.
     linear : LinearObjective
-        What `inner` was planned for.
+        The objective that `inner` was planned for.
     """
 
     inner: Solver
@@ -670,12 +669,12 @@ class ConstantNetwork:
         return Solution(weights, found.noise_scale)
 
 
-# ------------------------------- train: a network through the door: plan, commit, ask
+# ------------------------------------------------------------- train: plan, commit, ask
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Released weights with what is public of their release.
+    """Released weights with the public facts of their release.
 
     Parameters
     ----------
@@ -684,7 +683,7 @@ class Trained:
     answers : Answers
         Used up.
     seed : int
-        From which the first weights were drawn; public.
+        Seed of the first weights; public.
     """
 
     solution: Solution
@@ -714,7 +713,7 @@ def train(
     is_private : bool
         False computes without noise and requires an infinite epsilon.
     label : str
-        What the ledger's books call this fit.
+        Name of this fit in the ledger.
     progress : Progress
 
     Raises
@@ -728,6 +727,6 @@ def train(
         return Trained(Solution(np.zeros(objective.n_weights), 0.0), answers, 0)
     # Public: the first weights hide nothing, and are independent of the noise.
     seed = door.public_seed()
-    # From here on no warning may depend on the data, so NumPy is kept from giving any.
+    # From here on a warning could depend on the data, so NumPy gives none.
     with np.errstate(all="ignore"):
         return Trained(solver.run(answers, objective, seed, progress), answers, seed)

@@ -26,11 +26,11 @@ from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 
 Estimator = TypeVar("Estimator")
 
-# Share of a predictor at the end, when each other step has 1.
+# Weight of a final predictor; each other step has weight 1.
 _PREDICTOR = 3.0
-# Sums of shares must not pass the whole by rounding.
+# Rounding must not lift a sum of shares above the whole.
 _ROUND_DOWN = 1 - 1e-12
-# Relative steps by which a rounded-up epsilon is brought back to its mu.
+# Relative steps that bring a rounded-up epsilon back to its mu.
 _STEPS_BACK = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 
@@ -82,7 +82,8 @@ def set_budget(
     Raises
     ------
     UnaccountedStepError
-        If a step reads the data on no books; the message names alternatives.
+        If a step reads the data outside of any accounting; the message names
+        alternatives.
     ValueError, TypeError
         If there is no private step, a private step is seeded or fitted already
         (FrozenEstimator), a name in `weights` is unknown, or a share would be below
@@ -121,7 +122,7 @@ def set_budget_in_place(
 ) -> None:
     """Set the budgets of the private steps of an unfitted estimator.
 
-    Other steps are taken to be free.
+    Other steps are assumed to be free.
     """
     if not budget.is_finite:
         raise ValueError(
@@ -156,7 +157,7 @@ def check_accounted(estimator: Any, data_independent: Collection[Any] = ()) -> N
 
 
 def _check_settable(share: _Share) -> None:
-    # A seed is asked for, not the step's epsilon: that may be inf and is set here.
+    # The seed is checked, not the step's epsilon: that may be inf and is set here.
     if getattr(share.step, "random_state", None) is not None:
         raise ValueError(
             f"Every private step must have random_state=None. Got a seed in "
@@ -210,18 +211,19 @@ def _weights_by_path(
 
 
 def _add_up(shares: Sequence[_Share], budget: Budget) -> None:
-    """Basic composition: shares of epsilon and of delta."""
+    """Set shares of epsilon and of delta by basic composition."""
     whole = math.fsum(share.weight for share in shares)
     for share in shares:
         _set(share, _part(budget, share.weight / whole))
 
 
 def _add_up_in_squares(shares: Sequence[_Share], budget: Budget) -> None:
-    """Gaussian steps together as one step, next to all others."""
+    """Set Gaussian steps together like one step, beside all other steps."""
     gaussian: list[_Share] = []
     others: list[_Share] = []
     for share in shares:
-        # It may depend on the budget's kind, so one is set before asking.
+        # The mechanism may depend on the kind of budget, so a budget is set before
+        # asking.
         _set(share, budget)
         share.step._use_composable_noise()
         adds = share.step.step_privacy().adds_in_squares
@@ -235,7 +237,7 @@ def _add_up_in_squares(shares: Sequence[_Share], budget: Budget) -> None:
 
 
 def _share_squares(shares: Sequence[_Share], whole: float, budget: Budget) -> None:
-    """Shares of mu^2 at one delta."""
+    """Set shares of mu^2 at one delta."""
     mu = gaussian_mu(budget.epsilon, budget.delta)
     for share in shares:
         part = mu * math.sqrt(share.weight / whole) * (1 - 2 * MU_MARGIN)
@@ -244,7 +246,7 @@ def _share_squares(shares: Sequence[_Share], whole: float, budget: Budget) -> No
 
 
 def _epsilon_within(mu: float, delta: float, path: str) -> float:
-    """An epsilon that allows a step at most this mu."""
+    """An epsilon at which the mu of a step is at most this one."""
     rounded_up = gaussian_epsilon(mu, delta)
     for step_back in _STEPS_BACK:
         epsilon = rounded_up * (1 - step_back)
@@ -275,7 +277,7 @@ def _set(share: _Share, budget: Budget) -> None:
 
 
 def _check_total(shares: Sequence[_Share], budget: Budget) -> None:
-    """The report's own arithmetic on what was set; a failure is a bug of skdp."""
+    """Check the total with the report's arithmetic; a failure is a bug of skdp."""
     planned = [share.step.step_privacy() for share in shares]
     epsilon, delta = total_of(planned)
     if epsilon > budget.epsilon or delta > budget.delta:

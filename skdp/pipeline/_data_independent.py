@@ -1,10 +1,10 @@
-"""The scikit-learn classes that work by a declared rule on each row on its own.
+"""The scikit-learn classes that apply a declared rule to each row separately.
 
-One table, exact types, a reason for each. Listed is what (read in the source of
-scikit-learn 1.6 and 1.9, and tested) takes from the data nothing but their shape, types
-and column names in `fit`, transforms every row without regard to the others, and
-refuses no finite value. Whether a class is here may depend on its parameters: then the
-entry has a condition, which returns what it asks for, or nothing.
+One table has the exact types, with a reason for each. A listed class takes nothing from
+the data in `fit` but their shape, types and column names, transforms every row without
+regard to the others, and refuses no finite value (read in the source of scikit-learn
+1.6 and 1.9, and tested). If this depends on the parameters of a class, its entry has a
+condition, which returns its demand, or nothing if it is met.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def _unknown(step: Any, norm: float | None) -> float | None:
 class RowWiseRule:
     """Why a class works row by row, and what its parameters must be for it.
 
-    `norm` is the largest norm of a row that comes out, of rows of at most a given norm.
-    `of_users` is what else is to be done where the number of rows is private.
+    `norm` is the largest norm of an output row, for input rows of at most a given norm.
+    `of_users` says what else to do if the number of rows is private.
     """
 
     reason: str
@@ -79,7 +79,7 @@ def _of_function(step: Any) -> str:
 
 
 def _clips_to_numbers(step: Any) -> bool:
-    """Whether each cell is clipped to declared numbers, without an inverse."""
+    """Whether cells are clipped to declared numbers, without an inverse."""
     given = step.kw_args or {}
     return (
         step.func is np.clip
@@ -179,12 +179,12 @@ def _norm_of_function(step: Any, norm: float | None) -> float | None:
 
 
 def _norm_of_divided(step: Any, norm: float | None) -> float | None:
-    """Of rows divided by their own L1 or L2 norm; the first is the larger."""
+    """Norm of rows divided by their L1 or L2 norm; the L1 norm is the larger."""
     return 1.0 if step.norm in ("l1", "l2") else None
 
 
 def _norm_of_one_hot(step: Any, norm: float | None) -> float | None:
-    # What else it may be is refused by its fit.
+    # The encoder's fit refuses anything else.
     is_list = isinstance(step.categories, (list, tuple, np.ndarray))
     return math.sqrt(len(step.categories)) if is_list else None
 

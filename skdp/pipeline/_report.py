@@ -45,15 +45,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# ------------------------------------------------------------------------------------
-# What to use in place of scikit-learn objects that read the data on no books
+# ----------------------------------------- Private alternatives to scikit-learn objects
 
 
 _SCALE = ("BoundedScaler", "DPStandardScaler")
 _RANGE = ("BoundedScaler", "DPQuantileClipper")
 _REGRESSION = ("DPLinearRegression",)
 
-# By name: importing these classes only to name their alternatives would take long.
+# By name, since importing these classes only to name their alternatives takes long.
 ALTERNATIVES: dict[str, tuple[str, ...]] = {
     "StandardScaler": _SCALE,
     "PowerTransformer": _SCALE,
@@ -85,23 +84,22 @@ ALTERNATIVES: dict[str, tuple[str, ...]] = {
 
 
 def alternatives_to(step: Any) -> tuple[str, ...]:
-    """Names in skdp of what does the job of a scikit-learn object privately."""
+    """Names of skdp's private alternatives to a scikit-learn object."""
     if not type(step).__module__.startswith("sklearn."):
         return ()
     return ALTERNATIVES.get(type(step).__name__, ())
 
 
-# ------------------------------------------------------------------------------------
-# Rows that are longer than a private step's data_norm by what steps declare
+# ------------------------------------------ Rows longer than a private step's data_norm
 
 
-# Norms add up in floating point.
+# Rounding of norms, which are sums in floating point.
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class ClippedRows:
-    """What comes to a step, and the norm to which the step clips it."""
+    """Norm of the rows that reach a step, and the norm to which it clips them."""
 
     path: str
     norm: float
@@ -114,7 +112,7 @@ class ClippedRows:
 
     @property
     def note(self) -> str:
-        """What a report says of it."""
+        """Note of a report about it."""
         return (
             f"rows of norm up to {rounded_up(self.norm):g} are clipped to "
             f"{self.data_norm:g}: use {self.remedy}"
@@ -122,7 +120,7 @@ class ClippedRows:
 
 
 def clipped_rows(leaves: Iterable[Leaf]) -> Iterator[ClippedRows]:
-    """The private steps, those within searches too, to which longer rows may come."""
+    """The private steps, steps inside searches included, that longer rows may reach."""
     for leaf in leaves:
         if getattr(leaf.step, "is_search", False):
             yield from clipped_rows(_within(leaf))
@@ -133,7 +131,7 @@ def clipped_rows(leaves: Iterable[Leaf]) -> Iterator[ClippedRows]:
 
 
 def warn_of_clipped_rows(leaves: Iterable[Leaf]) -> tuple[str, ...]:
-    """Warn once of all of them; what may stay on a record is returned."""
+    """Warn once of all of them; the notes for a record are returned."""
     found = tuple(dict.fromkeys(clipped_rows(leaves)))
     if found:
         told = "; ".join(f"{rows.path}: {rows.note}" for rows in found)
@@ -147,7 +145,7 @@ def warn_of_clipped_rows(leaves: Iterable[Leaf]) -> tuple[str, ...]:
 
 
 def rounded_up(norm: float) -> float:
-    """Three digits, and not below the norm."""
+    """The norm rounded up to three digits."""
     near = float(f"{norm:.2e}")
     unit = 10.0 ** (math.floor(math.log10(norm)) - 2)
     return near if near >= norm else float(f"{near + unit:.2e}")
@@ -164,7 +162,7 @@ def _data_norm(leaf: Leaf) -> float:
     step: Any = leaf.step
     if not costs(leaf.privacy) or not hasattr(step, "data_norm"):
         return math.inf
-    # With columns of its own, a model makes rows of a table, and no rows come in.
+    # A model with `columns` makes its rows from a table, and no rows come in.
     if getattr(step, "columns", None) is not None:
         return math.inf
     if hasattr(step, "privacy_"):
@@ -172,7 +170,7 @@ def _data_norm(leaf: Leaf) -> float:
     return math.inf if math.isinf(step.epsilon) else check_data_norm(step.data_norm)
 
 
-# ----------------------------- What each step of a pipeline costs on its own, and why
+# -------------------------------------------- StepReport: the cost of one step, and why
 
 
 DECLARED, PRIVATE = "declared rule", "private"
@@ -191,7 +189,7 @@ class StepReport:
         Its class.
     kind : {"declared rule", "private", "unaccounted", "vouched for by the user"}
     epsilon, delta : float
-        Of the step alone: 0, 0 if it takes nothing from the data, inf if nobody knows.
+        Cost of the step alone: 0, 0 if it takes nothing from the data, inf if unknown.
     adjacency : str or None
         None if the step is not private or costs nothing.
     state : {"planned", "spent", ""}
@@ -199,8 +197,8 @@ class StepReport:
     note : str
         Why it costs nothing, or what is wrong and what to use instead.
     input_norm, output_norm : float or None, default=None
-        Largest norm of a row that comes in and out, by what steps declare; None if they
-        do not say.
+        Largest norm of an input and an output row, by the steps' declarations; None if
+        unknown.
     """
 
     name: str
@@ -218,9 +216,10 @@ class StepReport:
 def step_reports(
     leaves: Sequence[Leaf], data_independent: Collection[Any] = ()
 ) -> tuple[StepReport, ...]:
-    """The rows of all leaves that are fitted together.
+    """The reports of all leaves that are fitted together.
 
-    Where one of them is of users, others may take nothing from the number of rows.
+    If one of the leaves protects users, other leaves may take nothing from the number
+    of rows.
     """
     relations = (leaf.privacy.adjacency for leaf in leaves if leaf.privacy)
     of_users = any(relation and is_of_users(relation) for relation in relations)
@@ -249,7 +248,7 @@ def _report(
 
 
 def _own_word(leaf: Leaf, privacy: StepPrivacy, of_users: bool) -> StepReport:
-    """What a step of skdp says of itself."""
+    """The report of a step of skdp, by its privacy statement."""
     note, kind = privacy.note, PRIVATE if costs(privacy) else DECLARED
     epsilon = privacy.epsilon
     if of_users and privacy.of_users:
@@ -279,7 +278,7 @@ def _judgement(
     step = leaf.step
     if isinstance(step, str) and step in ("passthrough", "drop"):
         return DECLARED, "nothing is learned"
-    # Nobody can vouch for what a container does with private steps.
+    # No user can vouch for a container's treatment of private steps.
     if leaf.problem:
         return UNACCOUNTED, _advice(step, leaf.problem)
     if any(type(step) is item or step is item for item in data_independent):
@@ -303,7 +302,7 @@ def _advice(step: Any, text: str) -> str:
 
 
 def unaccounted_in(rows: Sequence[StepReport]) -> str:
-    """The unaccounted steps with what to do about each, for messages."""
+    """The unaccounted steps with a remedy for each, for messages."""
     return ", ".join(
         f"{row.name} ({row.estimator}: {row.note})"
         for row in rows
@@ -311,13 +310,13 @@ def unaccounted_in(rows: Sequence[StepReport]) -> str:
     )
 
 
-# -------------------------- What several private steps on the same rows cost together
-# Steps read the rows one after the other or side by side (ColumnTransformer,
-# FeatureUnion); both are sequential composition, since every step sees every record.
-# Bounds are valid for steps fixed in advance, which the steps of a pipeline are.
+# ----------------------------------------- Joint cost of private steps on the same rows
+# Steps read the rows one after another or side by side (ColumnTransformer,
+# FeatureUnion). Both are sequential composition, since every step sees every record.
+# The bounds are valid for steps fixed in advance, as the steps of a pipeline are.
 
 
-# The largest delta there is; sums of deltas beyond it promise nothing.
+# The largest valid delta; sums of deltas beyond it promise nothing.
 _LARGEST_DELTA = math.nextafter(1.0, 0.0)
 # `gaussian_mu` is at most a relative 1.3e-7 below the largest mu that a budget allows.
 MU_MARGIN = 2e-7
@@ -350,7 +349,7 @@ def total_of(
 
 
 def _paid_once(steps: Sequence[StepPrivacy]) -> list[StepPrivacy]:
-    """One step for each joint release, which stands on all of its parts."""
+    """One step for each joint release, which covers all of its parts."""
     seen, kept = set(), []
     for step in steps:
         if not step.release or step.release not in seen:
@@ -360,7 +359,7 @@ def _paid_once(steps: Sequence[StepPrivacy]) -> list[StepPrivacy]:
 
 
 def is_gaussian(step: StepPrivacy) -> bool:
-    """Whether all that a step releases, or will release, is Gaussian noise."""
+    """Whether everything that a step releases, or will release, has Gaussian noise."""
     if step.event is None:
         return step.adds_in_squares and step.delta > 0
     leaves = (getattr(leaf, "dominating", leaf) for leaf in step.event.leaves)
@@ -368,7 +367,7 @@ def is_gaussian(step: StepPrivacy) -> bool:
 
 
 def mu_of(step: StepPrivacy) -> float:
-    """The largest mu of a step of Gaussian noise, rounded up if it is planned."""
+    """The largest mu of a step with Gaussian noise, rounded up if it is planned."""
     if step.event is None:
         return gaussian_mu(step.epsilon, step.delta) * (1 + MU_MARGIN)
     return math.sqrt(step.event.mu_squared)
@@ -377,7 +376,7 @@ def mu_of(step: StepPrivacy) -> float:
 def _added(
     gaussian: Sequence[StepPrivacy], others: Sequence[StepPrivacy], delta: float
 ) -> float:
-    """Squares within the Gaussian steps, basic composition with all others."""
+    """Gaussian steps add up in squares; basic composition adds all other steps."""
     left = delta - _sum_of_deltas(others)
     if left < 0:
         return math.inf
@@ -386,7 +385,7 @@ def _added(
         return epsilon
     mu = math.sqrt(math.fsum(mu_of(step) ** 2 for step in gaussian))
     squared = gaussian_epsilon(mu, left)
-    # What the steps promise one by one; the better bound for one step alone.
+    # The steps' promises one by one; the better bound for one step alone.
     if _sum_of_deltas(gaussian) <= left:
         squared = min(squared, math.fsum(step.epsilon for step in gaussian))
     return epsilon + squared
@@ -396,13 +395,13 @@ def _sum_of_deltas(steps: Sequence[StepPrivacy]) -> float:
     return math.fsum(step.delta for step in steps)
 
 
-# ---------------- What the ledgers of steps say to them, beside the total of a report
-# The total composes steps that are fixed in advance. A ledger has to hold whatever
-# comes next, so that it charges each event on its own, and keeps what it sets aside.
+# --------------------------------------------------- Ledgers of steps, beside the total
+# The total composes steps that are fixed in advance. A ledger must hold whatever comes
+# next, so it charges each event separately, and keeps what it sets aside.
 
 
 def words_of_ledgers(leaves: Sequence[Leaf]) -> tuple[str, ...]:
-    """One sentence for each ledger that private steps carry and that can be read."""
+    """One sentence for each readable ledger that private steps carry."""
     ledgers: list[BudgetLedger] = []
     for leaf in leaves:
         ledger = getattr(leaf.step, "ledger", None)
@@ -446,7 +445,7 @@ def _sentence(ledger: BudgetLedger, said: Sequence[StepPrivacy]) -> str:
 
 
 def _event_of(privacy: StepPrivacy) -> tuple[Event | None, float]:
-    """The event that a planned step will have at most, if its budget says so much."""
+    """The largest event of a planned step, if its budget determines one."""
     if is_gaussian(privacy):
         return GaussianEvent(1 / mu_of(privacy)), privacy.delta
     if privacy.delta == 0:
@@ -454,8 +453,8 @@ def _event_of(privacy: StepPrivacy) -> tuple[Event | None, float]:
     return None, privacy.delta
 
 
-# ------------------------------------------------------------------------------------
-# Folds that labels decide, in scikit-learn's meta-estimators around private models
+# ------------------------------------------------------------- Folds that labels decide
+# scikit-learn's meta-estimators may make them around private models.
 
 
 _STRATIFIED = (
@@ -467,7 +466,7 @@ _STRATIFIED = (
 
 
 def warn_of_stratified_folds(leaves: Iterable[Leaf]) -> None:
-    """Warn of what fits private steps on folds that depend on the labels."""
+    """Warn of meta-estimators that fit private steps on folds that depend on labels."""
     names = [leaf.path for leaf in leaves if leaf.problem and is_stratified(leaf.step)]
     if names:
         warn(
@@ -479,7 +478,7 @@ def warn_of_stratified_folds(leaves: Iterable[Leaf]) -> None:
 
 
 def is_stratified(meta: Any) -> bool:
-    """Whether an object's own `cv` makes stratified folds, by public parameters."""
+    """Whether an object's `cv` makes stratified folds, by public parameters."""
     params = meta.get_params(deep=False) if hasattr(meta, "get_params") else {}
     if "cv" not in params:
         return False
@@ -489,7 +488,7 @@ def is_stratified(meta: Any) -> bool:
     return isinstance(folds, _STRATIFIED)
 
 
-# -------------- privacy_report: what a whole pipeline costs, without fitting anything
+# ----------------------------------------------------------------------- privacy_report
 
 
 _NOT_COVERED = (
@@ -513,20 +512,21 @@ class PipelineReport:
     ----------
     steps : tuple of StepReport
     epsilon, delta : float
-        Of all steps together, composed; epsilon is inf if a step is unaccounted.
+        Composed cost of all steps; epsilon is inf if a step is unaccounted.
     adjacency : str or None
-        The one of all private steps; None if there is none, or not one.
+        The adjacency of all private steps; None without private steps, or if they
+        differ.
     is_private : bool
         Whether epsilon is finite.
     reason : str
-        Why not, or an empty string.
+        Why epsilon is infinite, or an empty string.
     not_covered : tuple of str
-        What the total says nothing of.
+        What the total does not cover.
     clipped_rows : tuple of str, default=()
-        Which private steps clip rows that come to them, and the `data_norm` to use.
+        Private steps that clip their input rows, and the `data_norm` to use.
     ledgers : tuple of str, default=()
-        What the ledgers that steps carry have room for or have spent, and why that may
-        be more than the total.
+        What the steps' ledgers have spent or can still spend, and why that may be more
+        than the total.
     """
 
     steps: tuple[StepReport, ...]
@@ -586,7 +586,7 @@ class PipelineReport:
         return "\n".join([_plain(self.statement()), *body, *self._remarks()])
 
     def _remarks(self) -> list[str]:
-        """What is said below the table."""
+        """Remarks below the table."""
         rest = f"Not covered: {'; '.join(self.not_covered)}."
         clipped = [f"Clipped: {_plain(text)}." for text in self.clipped_rows]
         which = [_WHICH_EPSILON] if self.state == "spent" else []
@@ -605,25 +605,25 @@ def privacy_report(
     data_independent: Collection[Any] = (),
     strict: bool = False,
 ) -> PipelineReport:
-    """Say of each step of a pipeline what it costs, and what all cost together.
+    """Report the cost of each step of a pipeline, and of all steps together.
 
     Fits nothing and changes nothing. Pipeline, ColumnTransformer, FeatureUnion,
-    SelectFromModel and FrozenEstimator are looked into at any depth; what is not fitted
-    is planned, what is fitted is spent. Steps of skdp answer for themselves, a table
-    knows which classes of scikit-learn take nothing from the data, and anything else
-    is unaccounted: the total is then infinite.
+    SelectFromModel and FrozenEstimator are looked into at any depth. Unfitted steps are
+    planned, fitted steps are spent. Steps of skdp state their cost, a table lists the
+    scikit-learn classes that take nothing from the data, and any other step is
+    unaccounted: the total is then infinite.
 
     Parameters
     ----------
     estimator : estimator
         Fitted or not.
     delta : 0, float in [1e-50, 1) or None, default=None
-        At which epsilon is computed. None: the least at which the budgets of the steps
-        suffice, which is the largest delta of the steps whose noise adds up in squares
-        plus the deltas of all others.
+        The delta at which epsilon is computed. None: the least delta at which the
+        budgets of the steps suffice, which is the largest delta of the steps whose
+        noise adds up in squares plus the deltas of all other steps.
     data_independent : collection of classes or instances, default=()
-        What the user vouches for: its fit takes nothing from the values of the data,
-        and it transforms each row without regard to the others.
+        Steps for which the user vouches: their fit takes nothing from the values of the
+        data, and they transform each row without regard to the others.
     strict : bool, default=False
         Raise if the total is infinite.
 
@@ -748,7 +748,7 @@ def _why_not(rows: Sequence[StepReport], adjacencies: list[str], epsilon: float)
 
 
 def _cells(step: StepReport) -> tuple[str, ...]:
-    # A name may hold anything; a table has one line for each step.
+    # A name may hold a line break; a table has one line for each step.
     text = (step.name, step.estimator, step.kind, f"{step.epsilon:g}")
     cells = (*text, f"{step.delta:g}", step.state, _norms(step), step.note)
     return tuple(map(_plain, cells))
@@ -768,7 +768,7 @@ def _plain(text: str) -> str:
 
 
 def _caches(estimator: Any) -> Iterator[bool]:
-    """Whether any Pipeline within writes intermediate data to the disk."""
+    """Whether each Pipeline inside writes intermediate data to the disk."""
     parts = estimator.get_params(deep=True).values()
     for part in (estimator, *parts):
         yield isinstance(part, Pipeline) and part.memory is not None

@@ -19,12 +19,12 @@ from skdp.pipeline._data_independent import DATA_INDEPENDENT, may_emit_sparse
 from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.release._record import NormStep, StepPrivacy
 
-# ----------------------------- How long rows are between steps, by declarations alone
-# None stands for a norm that is not known.
+# ---------------------------------------------------------- Norms of rows between steps
+# They follow from declarations alone; None stands for an unknown norm.
 
 
 def norm_after(step: Any, norm: float | None) -> float | None:
-    """Largest norm of a row that a step lets out, of rows of at most `norm`."""
+    """Largest norm of a step's output rows, for input rows of norm at most `norm`."""
     if isinstance(step, str):
         return {"drop": 0.0, "passthrough": norm}.get(step)
     if callable(getattr(type(step), "output_norm", None)):
@@ -35,7 +35,7 @@ def norm_after(step: Any, norm: float | None) -> float | None:
 
 
 def weighted(norm: float | None, container: Any, name: str) -> float | None:
-    """The norm times what the container multiplies a part by."""
+    """The norm times the container's weight of a part."""
     weights = getattr(container, "transformer_weights", None)
     weight = weights.get(name, 1.0) if isinstance(weights, Mapping) else 1.0
     if norm is None or not isinstance(weight, Real):
@@ -45,10 +45,10 @@ def weighted(norm: float | None, container: Any, name: str) -> float | None:
 
 @dataclass(frozen=True)
 class Flow:
-    """How rows pass a container, of whose parts the first few have been passed.
+    """The norms of rows inside a container, after some of its parts.
 
     Both take the norm before the container and the norms after these parts: `into`
-    gives the norm before the next part, `out` that after the container.
+    gives the norm before the next part, `out` the norm after the container.
     """
 
     into: Callable[[float | None, Sequence[float | None]], float | None]
@@ -78,8 +78,8 @@ COLUMNS_SIDE_BY_SIDE = Flow(_unknown, _joined)
 CHOOSES_COLUMNS = Flow(_first, _first)
 
 
-# ------------------------------------------------------------------------------------
-# What meta-estimators of scikit-learn do with the data besides fitting steps
+# ------------------------------------------------------ Meta-estimators of scikit-learn
+# What they do with the data besides fitting steps.
 
 
 _ANY = "may fit its private steps more than once, and read the data itself"
@@ -87,7 +87,7 @@ _CHOICE = "what it chooses follows from scores of raw records"
 _STACK = "its final estimator is fitted on predictions for raw records"
 _VOTE = "it takes the labels from y"
 
-# By name: importing these classes only to say what they do would take long.
+# By name, since importing these classes only to describe them takes long.
 _BESIDES: dict[str, str] = {
     "CalibratedClassifierCV": "its calibrators are fitted on raw labels, without noise",
     "GridSearchCV": _CHOICE,
@@ -104,25 +104,25 @@ _BESIDES: dict[str, str] = {
 
 
 def what_it_does(meta: Any) -> str:
-    """Why a meta-estimator is on no books, as far as it is known."""
+    """Why a meta-estimator is unaccounted, as far as it is known."""
     known = type(meta).__module__.startswith("sklearn.")
     besides = _BESIDES.get(type(meta).__name__, "") if known else ""
     return f"{_ANY}: {besides}" if besides else _ANY
 
 
-# ------------------------------------------------------------------------------------
-# The steps within an estimator, by public attributes only; nothing is fitted
+# ------------------------------------------------------------ Steps within an estimator
+# Public attributes alone give them; nothing is fitted.
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A step without known steps of its own, or what a container does by itself.
+    """A step without known steps inside, or what a container itself does with the data.
 
     `path` has the names from the outermost container down, joined by "/"; `problem` is
-    what a container does with the data by itself; `inside` the class of the unknown
+    what a container itself does with the data; `inside` is the class of the unknown
     meta-estimator to which the step belongs. A frozen step was fitted before and is not
-    fitted again. `input_norm` is the largest norm of a row that comes in, by what the
-    steps before declare; None if unknown.
+    fitted again. `input_norm` is the largest norm of an input row, by the declarations
+    of earlier steps; None if unknown.
     """
 
     path: str
@@ -139,7 +139,7 @@ class Leaf:
 
     @property
     def privacy(self) -> StepPrivacy | None:
-        """What the step says of itself; None if it is not of skdp."""
+        """The step's privacy statement; None if it is not a step of skdp."""
         return self.step.step_privacy() if says_its_privacy(self.step) else None
 
 
@@ -158,13 +158,13 @@ def walk(
 ) -> Generator[Leaf, None, float | None]:
     """All leaves, in the order in which they would be fitted.
 
-    `path` is that of the estimator itself; if `planned`, parameters are followed, not
-    what was fitted in their place. `norm` is the largest norm of a row that comes in.
+    `path` is the path of the estimator; if `planned`, parameters are followed, not the
+    objects that were fitted in their place. `norm` is the largest norm of an input row.
 
     Returns
     -------
     float or None
-        The largest norm of a row that comes out.
+        The largest norm of an output row.
     """
     own_path = path or type(estimator).__name__.lower()
     container = _CONTAINERS.get(type(estimator))
@@ -196,10 +196,10 @@ def walk(
 def private_steps(estimator: Any) -> list[tuple[str, Any]]:
     """Path and object of every private step that is fitted once; not copies.
 
-    Follows the parameters of fitted containers, so that what is set there holds for the
+    Follows the parameters of fitted containers, so that a change there holds for the
     next fit.
 
-    Raises `ValueError` if one of them is frozen, so that there will be no fit.
+    Raises `ValueError` if a step is frozen, because it will not be fitted.
     """
     leaves = [leaf for leaf in walk(estimator, planned=True) if costs(leaf.privacy)]
     for leaf in leaves:
@@ -213,7 +213,7 @@ def private_steps(estimator: Any) -> list[tuple[str, Any]]:
 
 
 def costs(privacy: StepPrivacy | None) -> bool:
-    """Whether a step releases anything; those that do name their adjacency."""
+    """Whether a step releases anything; if it does, it has an adjacency."""
     return privacy is not None and privacy.adjacency is not None
 
 
@@ -336,12 +336,11 @@ _CONTAINERS: dict[type, _Container] = {
 }
 
 
-# ------------------------------------------------------------------------------------
-# Ids of users, handed to every step within an estimator that protects them
+# ----------------------------------------- Ids of users for the steps that protect them
 
 
 def steps_of_users(estimator: Any) -> list[Any]:
-    """The steps of skdp that will protect all rows of a user when they are fitted."""
+    """The steps of skdp that will protect all rows of a user when fitted."""
     told = [
         (leaf.step, leaf.privacy)
         for leaf in walk(estimator, planned=True)
@@ -357,9 +356,9 @@ def steps_of_users(estimator: Any) -> list[Any]:
 
 
 def fitted_to_users(model: Any, X: Any, y: Any, ids: Any) -> Any:
-    """An unfitted model, fitted; whoever takes ids gets them, wherever in it they are.
+    """The model after its fit; every step inside that takes ids gets them.
 
-    Its steps request ids from then on.
+    The steps request ids from then on.
     """
     with config_context(enable_metadata_routing=True):
         for step in steps_of_users(model):

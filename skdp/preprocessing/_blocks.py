@@ -16,7 +16,7 @@ from skdp._input import middle_and_half, to_unit
 from skdp.preprocessing._cells import Cells
 from skdp.tables._columns import PARTS, Categories, Dates, Range
 
-# ------------------------------- Axes: a declared interval moved to [-1, 1], and back
+# ------------------------------------------------ Axes: positions in declared intervals
 
 
 _SECOND = np.timedelta64(1, "s")
@@ -92,33 +92,34 @@ def seconds(dates: np.ndarray) -> FloatArray:
     return np.where(np.isnat(dates), 0.0, counts * length)
 
 
-# ------------------------ Blocks: what one declared column becomes, of norm at most 1
-# A block gives each cell shares in a few states that differ: `states` and `shares`,
-# both of shape (n_samples, at most a few). The norms are proved in
-# ``docs/proofs/preprocessing.md``.
+# ------------------------------------------ Blocks: the encoding of one declared column
+# A block gives each cell weights in a few different states: `states` and `shares`, both
+# of shape (n_samples, at most a few). Encoded rows have norm at most 1, as
+# ``docs/proofs/preprocessing.md`` proves.
 
 
 Sparse = tuple[np.ndarray, FloatArray]
-# Of a curve's states, however coarse its hats: means over them shall be close.
+# Least number of intervals between a curve's states, however coarse its hats: means
+# over the states must be close.
 _LEAST_INTERVALS = 16
 
 
 class ColumnBlock(Protocol):
     """How one column is encoded; public.
 
-    A cell is in a state, or between two neighbouring ones: its shares in them are at
-    least 0, and add up to at most 1 in each part of the block. What comes out is
-    ``shares @ basis``.
+    A cell is in a state, or between two neighbouring states: its shares are at least 0,
+    and add up to at most 1 in each part of the block. The encoded cell is ``shares @
+    basis``.
     """
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """What the names of the features that come out add to the column's."""
+        """Suffixes of the names of the features; the prefix is the column's name."""
         ...
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Numbers of states, of which those of a part exclude each other."""
+        """Number of states of each part; the states of a part exclude each other."""
         ...
 
     @property
@@ -128,24 +129,24 @@ class ColumnBlock(Protocol):
 
     @property
     def weight(self) -> float:
-        """By what the basis was divided, where an indicator has weight 1."""
+        """The divisor of the basis, if an indicator has weight 1."""
         ...
 
     @property
     def n_lines(self) -> int:
-        """Features that there would be if numbers were encoded as lines."""
+        """Number of features if numbers were encoded as lines."""
         ...
 
     def shares(self, cells: Cells) -> Sparse:
-        """Each cell's states, and its shares in them; asked for by `encoded` alone."""
+        """Each cell's states, and its shares in them; only `encoded` calls this."""
         ...
 
     def has_unknown(self, cells: Cells) -> bool:
-        """Whether a cell was not declared."""
+        """Whether a cell holds an undeclared value."""
         ...
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """What a linear model with these weights, one row a feature, adds."""
+        """Effects in a linear model with these weights, one row for each feature."""
         ...
 
 
@@ -171,7 +172,7 @@ class Curve:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """The position, and one feature a hat."""
+        """The position, and one feature for each hat."""
         if not self.levels:
             return ("",)
         hats = (f"_hat{k}_{i}" for k in self.levels for i in range(k + 1))
@@ -179,7 +180,7 @@ class Curve:
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """One state a knot."""
+        """One state for each knot."""
         return (self._intervals + 1,)
 
     @property
@@ -197,11 +198,11 @@ class Curve:
         return np.column_stack([knot, knot + 1]), np.column_stack([1 - share, share])
 
     def has_unknown(self, cells: Cells) -> bool:
-        """Nothing: values are clipped."""
+        """Never: values are clipped."""
         return False
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The curve at all knots of hats, or both ends; straight in between."""
+        """The curve at all knots of hats, or at both ends; it is linear in between."""
         count = max(self.levels, default=1)
         at = self.axis.at(np.linspace(-1.0, 1.0, count + 1))
         return _table({"at": at}, (self.basis @ weights)[:: self._intervals // count])
@@ -218,7 +219,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Which of `count` equal intervals."""
+    """Indicators of `count` equal intervals."""
 
     axis: NumberAxis | TimeAxis
     count: int
@@ -245,18 +246,18 @@ class Intervals:
         return _wholly_in(interval)
 
     def has_unknown(self, cells: Cells) -> bool:
-        """Nothing: values are clipped."""
+        """Never: values are clipped."""
         return False
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The steps, each from an edge to the next."""
+        """The steps, one for each interval."""
         edges = self.axis.at(np.linspace(-1.0, 1.0, self.count + 1))
         return _table({"from": edges[:-1], "to": edges[1:]}, weights)
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Which of the declared categories; zeros for any other."""
+    """Indicators of the declared categories; zeros for any other category."""
 
     declared: Categories
     weight: ClassVar[float] = 1.0
@@ -289,8 +290,8 @@ class OneOf:
         return _table({"value": list(self.declared.values)}, weights)
 
     def _codes(self, cells: Cells) -> np.ndarray:
-        # Cell by cell: a look-up over the whole column would first find a common type
-        # for it, and one record would change how all others are encoded.
+        # Cell by cell: a look-up of the whole column would first find a common type for
+        # it, and one record would change the encoding of all others.
         code_of = {value: i for i, value in enumerate(self.declared.values)}
         found = (_look_up(code_of, cell) for cell in cells.filled().tolist())
         codes = np.fromiter(found, dtype=np.int64, count=len(cells.values))
@@ -335,7 +336,7 @@ class Sign:
 
 @dataclass(frozen=True)
 class DatePart:
-    """Which month, weekday (Monday is 1), day of the month, or hour."""
+    """Indicators of the month, weekday (Monday is 1), day of the month, or hour."""
 
     name: str
     weight: ClassVar[float] = 1.0
@@ -387,7 +388,7 @@ class Joined:
 
     @property
     def weight(self) -> float:
-        """That of the first block."""
+        """The weight of the first block."""
         return self.blocks[0].weight
 
     @property
@@ -396,7 +397,7 @@ class Joined:
 
     @property
     def basis(self) -> FloatArray:
-        """Those of the blocks along the diagonal."""
+        """The bases of the blocks along the diagonal."""
         along = block_diag(*(block.basis for block in self.blocks))
         return np.asarray(along / math.sqrt(len(self.blocks)))
 
@@ -404,11 +405,11 @@ class Joined:
         return side_by_side(self.blocks, [encoded(b, cells) for b in self.blocks])
 
     def has_unknown(self, cells: Cells) -> bool:
-        """Whether a block knows a cell not."""
+        """Whether a cell is unknown to a block."""
         return any(block.has_unknown(cells) for block in self.blocks)
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """One table below the other; what the column adds is the sum of the parts."""
+        """One table below another; the column's effect is the sum over the parts."""
         ends = np.cumsum([len(block.suffixes) for block in self.blocks])
         shares = np.split(weights / math.sqrt(len(self.blocks)), ends[:-1])
         tables = []
@@ -421,18 +422,18 @@ class Joined:
 
 @dataclass(frozen=True)
 class OrMissing:
-    """A block for what is present, and one more feature for what is missing."""
+    """A block for present values, and one more feature for missing values."""
 
     present: ColumnBlock
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Those of the block, and one more."""
+        """The suffixes of the block, and one more."""
         return (*self.present.suffixes, "_missing")
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Those of the block, one of them with a state more."""
+        """The parts of the block, one of them with one more state."""
         *others, last = self.present.parts
         return (*others, last + 1)
 
@@ -442,12 +443,12 @@ class OrMissing:
 
     @property
     def n_lines(self) -> int:
-        """Those of the block, and one more."""
+        """The lines of the block, and one more."""
         return self.present.n_lines + 1
 
     @property
     def basis(self) -> FloatArray:
-        """The block's, and one feature for the last state."""
+        """The block's basis, and one feature for the last state."""
         return np.asarray(block_diag(self.present.basis, 1.0))
 
     def shares(self, cells: Cells) -> Sparse:
@@ -459,11 +460,11 @@ class OrMissing:
         return np.hstack([states, last]), np.hstack([shares, is_missing * 1.0])
 
     def has_unknown(self, cells: Cells) -> bool:
-        """Whether the block knows a cell not."""
+        """Whether a cell is unknown to the block."""
         return self.present.has_unknown(cells)
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """The block's table, and a row without a value for what is missing."""
+        """The block's table, and a row without a value for missing cells."""
         table = self.present.effects(weights[:-1])
         missing = pd.DataFrame([dict.fromkeys(table.columns)], dtype=object)
         missing[_effect_names(weights)] = weights[-1]
@@ -473,12 +474,12 @@ class OrMissing:
 def encoded(block: ColumnBlock, cells: Cells) -> Sparse:
     """The states of cells and their shares in them, whatever the cells hold.
 
-    This is the border between cells and everything that counts them. Compiled loops
-    take a state for the place of a number in memory, and proofs take a record's shares
-    in the states of a part to add up to at most 1. So a cell whose state is none of the
-    block's, or whose share is none, gets no share at all: it adds nothing.
+    This is the border between cells and everything that counts them. Compiled loops use
+    a state as a position in memory, and proofs assume that a record's shares in the
+    states of a part add up to at most 1. So a cell with an invalid state or an invalid
+    share gets no share at all: it adds nothing.
     """
-    # What NumPy says of an operation follows from the cells.
+    # Whether NumPy warns of an operation follows from the cells.
     with np.errstate(all="ignore"):
         states, shares = block.shares(cells)
     if not len(states):
@@ -493,7 +494,7 @@ def encoded(block: ColumnBlock, cells: Cells) -> Sparse:
 
 
 def side_by_side(blocks: tuple[ColumnBlock, ...], each: list[Sparse]) -> Sparse:
-    """States of several blocks, counted through."""
+    """States of several blocks, numbered consecutively."""
     ends = np.cumsum([sum(block.parts) for block in blocks]).tolist()
     starts = [0, *ends[:-1]]
     states = [part + start for (part, _), start in zip(each, starts, strict=True)]
@@ -508,10 +509,10 @@ def _look_up(code_of: dict[Any, int], cell: Any) -> int:
         return -1
 
 
-# Rows are encoded block by block, and by many columns with the same levels.
+# Rows are encoded block by block, and many columns share the same levels.
 @lru_cache(maxsize=8)
 def _hats(levels: tuple[int, ...], weight: float) -> FloatArray:
-    """Position and hats at each knot, read only."""
+    """Position and hats at each knot, as a read-only array."""
     linear, *hats = _hat_weights(len(levels)) / weight
     positions = np.linspace(-1.0, 1.0, _n_intervals(levels) + 1)
     columns = [linear * positions[:, None]]
@@ -525,7 +526,7 @@ def _hats(levels: tuple[int, ...], weight: float) -> FloatArray:
 
 
 def _n_intervals(levels: tuple[int, ...]) -> int:
-    """How many there are between the states of a curve."""
+    """Number of intervals between the states of a curve."""
     count = max(levels, default=1)
     return count * -(-_LEAST_INTERVALS // count)
 
@@ -536,7 +537,7 @@ def _hat_weights(n_levels: int) -> FloatArray:
 
 
 def _intervals(positions: FloatArray, count: int) -> tuple[np.ndarray, FloatArray]:
-    """Which of `count` equal intervals of [-1, 1], and where in it, in [0, 1]."""
+    """Index of the interval among `count` equal ones, and the place in it in [0, 1]."""
     shares = (positions + 1) / 2 * count
     interval = np.minimum(shares.astype(np.int64), count - 1)
     return interval, shares - interval
@@ -565,7 +566,7 @@ def _table(labels: dict[str, Any], effects: FloatArray) -> pd.DataFrame:
 
 
 def _stacked(tables: list[pd.DataFrame], weights: FloatArray) -> pd.DataFrame:
-    """Tables whose labels are of different types, one below the other."""
+    """Tables whose labels are of different types, one below another."""
     objects = [table.astype(object) for table in tables]
     floats = dict.fromkeys(_effect_names(weights), np.float64)
     return pd.concat(objects, ignore_index=True).astype(floats)

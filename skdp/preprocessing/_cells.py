@@ -17,9 +17,9 @@ from sklearn.utils.validation import validate_data
 from skdp._input import without_data
 from skdp.tables._columns import Dates, Declaration, Declared, Range
 
-# -------------------------- The cells of one column, read by the column's own library
-# Errors name columns and kinds, and quote neither cells nor the categories that a dtype
-# holds.
+# ------------------------------------------------------------------ Cells of one column
+# The column's library reads them. Errors name columns and kinds, and quote neither
+# cells nor the categories that a dtype holds.
 
 
 _WORDS = {
@@ -52,9 +52,9 @@ class Cells:
     Parameters
     ----------
     kind : str
-        What they are: number, string, boolean or date; zoned, object or other.
+        Kind of the cells: number, string, boolean or date; zoned, object or other.
     values : ndarray of shape (n_samples,)
-        Whatever stands where a cell is missing.
+        Any value where a cell is missing.
     is_missing : ndarray of bool of shape (n_samples,)
     """
 
@@ -63,7 +63,7 @@ class Cells:
     is_missing: np.ndarray
 
     def filled(self) -> np.ndarray:
-        """The values, with a harmless one of their dtype where a cell is missing."""
+        """The values, with a harmless value of their dtype where a cell is missing."""
         if not self.is_missing.any():
             return self.values
         zero = np.zeros(1, dtype=self.values.dtype)[0]
@@ -143,7 +143,7 @@ def _of_pandas(column: pd.Series) -> Cells:
 
 
 def _dates(column: pd.Series) -> np.ndarray:
-    """Dates of pandas in their unit; what is missing is NaT, or any date."""
+    """Dates of pandas in their unit; a missing date is NaT, or any date."""
     unit = getattr(column.dtype, "unit", None)  # pandas' own, with a time zone
     if unit is None:
         arrow = column.dtype.pyarrow_dtype
@@ -203,7 +203,7 @@ def _of_polars(column: Any) -> Cells:
 
 
 def _of_one_type(cells: Cells, kind: str) -> Cells:
-    """Objects as what is declared, if each of them is."""
+    """Objects in the declared type, if each of them has this type."""
     present = cells.values[~cells.is_missing]
     is_bool = [isinstance(cell, (bool, np.bool_)) for cell in present]
     if not all(isinstance(cell, _TYPES[kind]) for cell in present):
@@ -245,7 +245,7 @@ def _points(cells: Cells, declared: Dates) -> np.ndarray:
 
 
 def _point(cell: Any) -> np.datetime64:
-    """An object that is a date as NumPy has it; NaT if the object fails."""
+    """An object that is a date, as NumPy's type; NaT if the object raises."""
     try:
         return np.datetime64(cell, "us")
     except Exception:  # a class that derives from date may raise what it likes
@@ -254,7 +254,7 @@ def _point(cell: Any) -> np.datetime64:
 
 # Far from both ends of int64, so that no conversion between units overflows.
 _CALENDAR = np.array(["0001-01-01", "9999-12-31T23:59:59.999999"], "datetime64[us]")
-# How many of a unit finer than microseconds are one.
+# Number of each unit finer than microseconds in one microsecond.
 _FINE_UNITS = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 _LARGEST = 2**63 - 1
 
@@ -264,8 +264,8 @@ def clipped_dates(dates: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
     NaT becomes the first end.
 
-    Dates are clipped as whole numbers of their own unit first: a date far beyond the
-    calendar would overflow on its way to microseconds, to anywhere.
+    Dates are clipped first as whole numbers of their unit: the conversion of a date far
+    beyond the calendar to microseconds would overflow to an arbitrary date.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def clipped_dates(dates: np.ndarray, ends: np.ndarray) -> np.ndarray:
         low, high = (int(end) * _FINE_UNITS[unit] // count for end in ends.astype(int))
     else:
         low, high = ends.astype(dates.dtype).astype(int).tolist()
-    # One unit more than the last end, which the conversion to units cut off.
+    # One unit beyond the last end, because the conversion of units rounded it down.
     low, high = (min(max(end, lowest), _LARGEST) for end in (low, high + 1))
     within = np.clip(dates.astype(np.int64), low, high).astype(f"M8[{count}{unit}]")
     return np.asarray(np.clip(within.astype("datetime64[us]"), *ends))
@@ -294,7 +294,7 @@ def _floats(values: np.ndarray) -> np.ndarray:
 
 
 def _float(value: Any) -> float:
-    """A number as a double; NaN for what is missing or none."""
+    """A number as a double; NaN for a missing value and anything else."""
     try:
         return float(value)
     except OverflowError:
@@ -303,7 +303,7 @@ def _float(value: Any) -> float:
         return math.nan
 
 
-# ---------------------- The columns of a table, matched with what is declared of them
+# --------------------------------------- ColumnTable: columns matched with declarations
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,7 @@ class ColumnTable:
     Parameters
     ----------
     names : tuple of str
-        Of all columns; public. ``x0``, ``x1`` and so on if they have none.
+        Names of all columns; public. ``x0``, ``x1`` and so on if they have none.
     n_samples : int
     column : callable
         The column at a position; private.
@@ -372,7 +372,7 @@ def matched(
     Raises
     ------
     ValueError
-        If a declared column is not there, or one is there and not declared.
+        If a declared column is absent, or a column is not declared.
     """
     if isinstance(declared, dict):
         _check_names(table.names, declared, is_drop)
@@ -387,7 +387,7 @@ def matched(
 
 
 def declared_of(names: tuple[str, ...], declared: Declared) -> tuple[Declaration, ...]:
-    """The declaration of each of these columns, which are those to encode."""
+    """The declaration of each of these columns, all of which are encoded."""
     if isinstance(declared, dict):
         return tuple(declared.values())
     return declared if isinstance(declared, tuple) else (declared,) * len(names)

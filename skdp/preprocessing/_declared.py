@@ -19,17 +19,17 @@ from skdp._checks import check_bool, check_choice, check_data_norm
 from skdp._input import check_rows, in_column_order, match_bounds, to_unit, without_data
 from skdp.io._takes import AppendsToSources, shown
 
-# -------------------------- The norm of the rows that a step lets out, by declaration
+# ----------------------------------------------------------------- Norms of output rows
 
 
 class StatesOutputNorm:
-    """A step that says how long its rows are at most."""
+    """A step that states the largest norm of its output rows."""
 
     @abstractmethod
     def output_norm(self, input_norm: float | None = None) -> float | None:
         """Largest L2 norm of a row that comes out; None if unknown."""
 
-    # Not stored, so that fitted state of older versions says it too.
+    # Not stored, so that fitted state of older versions also has it.
     @property
     def output_norm_(self) -> float | None:
         """Largest L2 norm of a row that comes out, whatever comes in. Public."""
@@ -38,11 +38,11 @@ class StatesOutputNorm:
 
 
 class BringsToNorm(StatesOutputNorm):
-    """A private step that brings rows to `data_norm_`, which is inf if it does not."""
+    """A private step that scales rows to `data_norm_`, which is inf if it does not."""
 
     @abstractmethod
     def _planned_norm(self) -> float:
-        """What `fit` would set `data_norm_` to."""
+        """The value of `data_norm_` that `fit` would set."""
 
     def output_norm(self, input_norm: float | None = None) -> float | None:
         """Largest L2 norm of a row that comes out; None if there is no such bound.
@@ -62,7 +62,7 @@ class BringsToNorm(StatesOutputNorm):
         return norm if math.isfinite(norm) else None
 
 
-# --------------------------------------------------------- Scaling by declared bounds
+# ------------------------------------------------------------------------ BoundedScaler
 
 
 class BoundedScaler(
@@ -74,11 +74,11 @@ class BoundedScaler(
 ):
     """Clip to declared bounds, centre, and scale rows to norm at most 1.
 
-    Each feature is clipped to its bounds, moved so that their middle is 0, and
-    divided by half their width times sqrt(n_features): every row comes out with L2
-    norm at most 1, the default ``data_norm`` of the estimators. A feature that is
-    mostly at one of its bounds spends norm on saying so; a logarithm before, or other
-    bounds, may serve it better.
+    Each feature is clipped to its bounds, moved so that their middle is 0, and divided
+    by half their width times sqrt(n_features): every row comes out with L2 norm at most
+    1, the default ``data_norm`` of the estimators. A feature whose values mostly lie at
+    one of its bounds uses up norm without information; a logarithm before this step, or
+    other bounds, may be better.
 
     **Privacy.** Costs nothing: the parameters are declared, and each row is transformed
     on its own. `fit` uses the number and the names of the columns and nothing else. The
@@ -167,7 +167,7 @@ class BoundedScaler(
         return tags
 
 
-# --------------------------------------------------- Clipping rows to a declared norm
+# ----------------------------------------------------------------------- RowNormClipper
 
 
 class RowNormClipper(
@@ -179,8 +179,9 @@ class RowNormClipper(
 ):
     """Scale every row down to a declared L2 norm; shorter rows stay as they are.
 
-    The estimators clip on their own. This step shows the clipped rows to what comes
-    between, and joins columns of several transformers into rows of a known norm.
+    The estimators clip rows themselves. This step gives clipped rows to the steps
+    before an estimator, and makes rows of known norm from the columns of several
+    transformers.
 
     **Privacy.** Costs nothing: each row is transformed on its own by a declared rule.
     The null record stays null.
@@ -264,7 +265,7 @@ class RowNormClipper(
         return tags
 
 
-# ------------------------------------------ One-hot encoding with declared categories
+# ---------------------------------------------------------------- DeclaredOneHotEncoder
 
 
 class DeclaredOneHotEncoder(
@@ -363,8 +364,8 @@ class DeclaredOneHotEncoder(
         X = self._check(X, reset=False)
         codes, offset = [], 0
         for column, categories in zip(X.T, self.categories_, strict=True):
-            # Cell by cell: a look-up over the whole column would first find a common
-            # type for it, and one record would change how all others are encoded.
+            # Cell by cell: a look-up of the whole column would first find a common type
+            # for it, and one record would change the encoding of all others.
             code_of = {category: i for i, category in enumerate(categories.tolist())}
             code = np.array([_look_up(code_of, cell) for cell in column], dtype=int)
             if self.handle_unknown == "other":
@@ -425,7 +426,7 @@ class DeclaredOneHotEncoder(
         )
 
     def _check(self, X: Any, *, reset: bool) -> Any:
-        """X as an array of objects or numbers; missing values are let through."""
+        """X as an array of objects or numbers; missing values are accepted."""
         if getattr(getattr(X, "dtype", None), "kind", "") == "c":
             raise ValueError("Complex data not supported. Declare real categories.")
         if np.ma.isMaskedArray(X):
@@ -467,7 +468,7 @@ def _match_categories(categories: Any, n_features: int, names: Any) -> list[np.n
 
 
 def _lists_by_column(categories: Any) -> list[Any] | None:
-    """The declared list of each column; None if one is for all."""
+    """The declared list of each column; None if one list holds for all."""
     if isinstance(categories, Mapping):
         return list(categories.values())
     if _is_list(categories) and len(categories) and _is_list(categories[0]):

@@ -53,26 +53,26 @@ from skdp.tables._columns import (
     as_declared,
 )
 
-# ------------------------------------------------------------------------------------
-# The plan of an encoding: which block each declared column becomes; public
+# ----------------------------------------- Encoding: the blocks of all declared columns
+# Public.
 
 
 NUMERIC = ("linear", "bins", "hats")
-# Rows are this much shorter than the proof allows, for the rounding of their entries.
+# Rows are shorter than the proof allows by this fraction, for the rounding of entries.
 _MARGIN = 2.0**-40
-# Share of entries that are not 0 below which passes over CSR are faster than dense.
+# Share of nonzero entries below which passes over CSR are faster than over dense rows.
 _SPARSE_BELOW = 0.2
-# How many knots there are, from the numbers of records and of declared columns.
+# Number of knots, from the numbers of records and of declared columns.
 KnotRule = Callable[[int, int], int]
-# Intervals of the finest level, below so many records over the root of the columns.
+# Intervals of the finest level, below this number of records over sqrt(n_columns).
 _INTERVALS = ((600.0, 4), (2_000.0, 8), (7_000.0, 16), (24_000.0, 32), (math.inf, 64))
 
 
 def default_knots(n_samples: int, n_columns: int) -> int:
     """Knots of ``n_knots="auto"``, from public facts.
 
-    Each of g columns has a share 1/sqrt(g) of a row's norm, so that n/sqrt(g) records
-    are to the noise of a model what n are with one column.
+    Each of g columns has a share 1/sqrt(g) of a row's norm. So n/sqrt(g) records with
+    one column have the same signal over the noise of a model.
     """
     size = n_samples / math.sqrt(n_columns)
     return 1 + next(intervals for below, intervals in _INTERVALS if size < below)
@@ -95,7 +95,7 @@ class Encoding:
 
     @property
     def scale(self) -> float:
-        """What each block is multiplied by, so that rows have norm at most 1."""
+        """Factor of each block, so that rows have norm at most 1."""
         return (1 - _MARGIN) / math.sqrt(len(self.blocks))
 
     @property
@@ -107,7 +107,7 @@ class Encoding:
 
     @property
     def features(self) -> list[str]:
-        """Names of the features that come out."""
+        """Names of the features."""
         return [
             f"{name}{suffix}"
             for name, block in zip(self.names, self.blocks, strict=True)
@@ -116,11 +116,11 @@ class Encoding:
 
     @property
     def n_lines(self) -> int:
-        """Features that there would be if all numbers were encoded as lines."""
+        """Number of features if all numbers were encoded as lines."""
         return sum(block.n_lines for block in self.blocks)
 
     def unknown_in(self, table: list[Cells]) -> list[str]:
-        """Names of columns with a cell that was not declared."""
+        """Names of columns with a cell that is not declared."""
         columns = zip(self.names, self.blocks, table, strict=True)
         return [name for name, block, cells in columns if block.has_unknown(cells)]
 
@@ -129,7 +129,7 @@ class Encoding:
         return self.rows_of(self.states(table), is_sparse=is_sparse)
 
     def rows_of(self, states: csr_array, *, is_sparse: bool | None) -> Any:
-        """Encoded rows of shares in states."""
+        """Encoded rows from shares in states."""
         rows = states @ self.basis
         if is_sparse is None:
             is_sparse = self._density < _SPARSE_BELOW
@@ -142,30 +142,30 @@ class Encoding:
     def basis(self) -> csr_array:
         """The features of each state: (n_states, n_features), rows of norm 1 at most.
 
-        Rows of several blocks together, which are divided by the root of their number.
+        Rows of all blocks side by side, divided by the root of the number of blocks.
         """
         along = block_diag([csr_array(b.basis) for b in self.blocks], format="csr")
         return csr_array(along * self.scale)
 
     @property
     def weights(self) -> FloatArray:
-        """Of each feature, by what it was divided so that rows have norm at most 1."""
+        """Divisor of each feature, by which rows have norm at most 1."""
         pairs = [(block.weight, len(block.suffixes)) for block in self.blocks]
         return np.concatenate([np.full(n, w) for w, n in pairs]) / self.scale
 
     @property
     def parts(self) -> tuple[int, ...]:
-        """Numbers of states, of which those of a part exclude each other."""
+        """Number of states of each part; the states of a part exclude each other."""
         return tuple(size for block in self.blocks for size in block.parts)
 
     @property
     def most_states(self) -> int:
-        """In how many states a row is at most: in two of a part, as neighbours."""
+        """Most states of a row: two neighbours in each part."""
         return 2 * len(self.parts)
 
     @property
     def most_entries(self) -> int:
-        """How many features of a row are not 0, at most."""
+        """Most nonzero features of a row."""
         ends = np.cumsum(self.parts)[:-1]
         by_part = np.split(np.diff(self.basis.indptr), ends)
         entries = sum(2 * int(counts.max()) for counts in by_part)
@@ -173,8 +173,8 @@ class Encoding:
 
     @property
     def _density(self) -> float:
-        """Share of features that are not 0 in a row, at most."""
-        # A cell is in two states of a block, or less.
+        """Largest share of nonzero features in a row."""
+        # A cell is in at most two states of a block.
         entries = sum(2 * np.mean(np.count_nonzero(b.basis, 1)) for b in self.blocks)
         return float(entries) / len(self.features)
 
@@ -205,12 +205,12 @@ def planned(
     numeric : str, mapping or sequence
         How numbers and points in time are encoded; see `TableEncoder`.
     n_knots : int
-        Of the finest level.
+        Number of knots of the finest level.
 
     Raises
     ------
     ValueError
-        If features that come out would have the same name.
+        If two features would have the same name.
     """
     ways = ways_of(names, numeric)
     blocks = tuple(
@@ -236,7 +236,7 @@ def check_knots(value: Any) -> int | None:
 
 
 def ways_of(names: tuple[str, ...], numeric: Any) -> tuple[str, ...]:
-    """How each column's numbers are encoded."""
+    """The encoding of each column's numbers."""
     if isinstance(numeric, str):
         return (check_choice("numeric", numeric, NUMERIC),) * len(names)
     if isinstance(numeric, Mapping) and set(numeric) <= set(names):
@@ -270,7 +270,8 @@ def _numeric(axis: NumberAxis | TimeAxis, way: str, n_knots: int) -> ColumnBlock
         return Intervals(axis, count)
     if way == "linear":
         return Curve(axis)
-    # A level lies in the next finer one, so that knots of the finest serve all.
+    # A coarser level's knots are knots of the finer levels, so that the finest has them
+    # all.
     levels = [count // halved for halved in (4, 2, 1) if count % halved == 0]
     return Curve(axis, tuple(levels))
 
@@ -283,7 +284,7 @@ def _dates(declared: Dates, way: str, n_knots: int) -> ColumnBlock:
     return Joined((time, *parts), ("time", *declared.parts))
 
 
-# --------------------- Rows of norm at most 1 from a table whose columns are declared
+# ------------------------------------------------------------------------- TableEncoder
 
 
 _BY_ROWS = replace(
@@ -315,9 +316,9 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
 
     **Privacy.** Costs nothing: columns are declared, and each row is encoded on its
     own. `fit` uses the names, types and number of columns and the number of rows, and
-    looks at cells only to refuse what the declarations do not allow, before anything
-    is spent. Such an error tells that a cell is not as declared: declare
-    ``missing=True`` and keep ``handle_unknown="ignore"`` where that would be too much.
+    looks at cells only to refuse what the declarations do not allow, before anything is
+    spent. Such an error reveals that a cell is not as declared: declare
+    ``missing=True`` and keep ``handle_unknown="ignore"`` where this is too much.
 
     Parameters
     ----------
@@ -337,9 +338,9 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns; in
         `columns` of a model by the number of rows, epsilon and delta.
     remainder : {"refuse", "drop"}, default="refuse"
-        Columns of a frame that are not declared.
+        Treatment of undeclared columns of a frame.
     handle_unknown : {"ignore", "error"}, default="ignore"
-        Categories that are not declared: zeros, or an error that names the column.
+        Undeclared categories become zeros, or raise an error that names the column.
     sparse_output : bool, default=False
         Return CSR.
 
@@ -447,7 +448,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         return 1.0
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names ``<column>``, and what the feature is of the column.
+        """Names: the column's, with a suffix for each of its features.
 
         Parameters
         ----------
@@ -475,11 +476,11 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         Returns
         -------
         dict of str to DataFrame
-            For each column what is added at its knots (``at``; straight in between, on
-            the scale of the logarithm if so declared), in its intervals (``from``,
-            ``to``) or for its values (``value``), in ``effect``, or ``effect_0``,
-            ``effect_1`` and so on. A row without a value is for missing ones. As
-            private as `coef`.
+            For each column the effect at its knots (``at``; linear in between, on the
+            scale of the logarithm if so declared), in its intervals (``from``, ``to``)
+            or for its values (``value``). The effect is in ``effect``, or in
+            ``effect_0``, ``effect_1`` and so on. A row without a value is for missing
+            values. As private as `coef`.
         """
         check_is_fitted(self)
         encoding = self._encoding
@@ -496,11 +497,11 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         return {name: block.effects(weights[at]) for block, (name, at) in columns}
 
     def step_privacy(self) -> StepPrivacy:
-        """Free; beside users only with a declared number of knots."""
+        """Free; if other steps protect users, only with a declared number of knots."""
         return FREE if isinstance(self.n_knots, Integral) else _BY_ROWS
 
     def _fit(self, X: Any, knots: KnotRule) -> tuple[Encoding, list[Cells]]:
-        """Fit, with this rule for ``n_knots="auto"``; what was read on the way."""
+        """Fit with this rule for ``n_knots="auto"``; the encoding and its cells."""
         declared, n_knots = self._checked()
         table = self._open(X, declared, reset=True)
         names, each = matched(table, declared, is_drop=self.remainder == "drop")
@@ -540,19 +541,19 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         self.entry_bound_ = 1 / math.sqrt(len(names))
 
     def _rows(self, X: Any, *, is_sparse: bool | None) -> Any:
-        """Encoded rows as an array or CSR; None takes what is smaller."""
+        """Encoded rows as an array or CSR; None takes the smaller form."""
         check_is_fitted(self)
         return self._encoding.rows(self._cells(X), is_sparse=is_sparse)
 
     def _cells(self, X: Any) -> list[Cells]:
-        """The declared columns' cells of a table like the fitted one, or an error."""
+        """Cells of the declared columns of a table like the fitted one, or an error."""
         check_is_fitted(self)
         table = self._open(X, self.columns_, reset=False)
         matched(table, self.columns_, is_drop=self.remainder == "drop")
         return self._read(table, self._encoding, self.columns_)
 
     def _open(self, X: Any, declared: Declared, *, reset: bool) -> ColumnTable:
-        """X as a table, or an error; of a source one row that looks like its own."""
+        """X as a table, or an error; for a source, one row that looks like its rows."""
         if isinstance(X, TableSource):
             row = open_table(self, X.sample_row(declared), declared, reset=reset)
             return replace(row, n_samples=X.n_samples)
@@ -574,7 +575,8 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         self, table: ColumnTable, encoding: Encoding, declared: Declared
     ) -> list[Cells]:
         """The declared columns' cells, or an error that names a column."""
-        # A frame may follow an array, or the other way, under one Range for all.
+        # Under one Range for all columns, a frame may follow an array, or the other
+        # way.
         names = encoding.names if isinstance(declared, dict) else table.names
         position = {name: i for i, name in enumerate(table.names)}
         cells = [

@@ -32,8 +32,8 @@ class DPPCA(
     `transform` centres, projects, and scales rows longer than `data_norm` down to it,
     so that they suit the same `data_norm` in the next step.
 
-    The matrix of noise has a norm of about sqrt(n_features) times that of one entry:
-    directions along which n_samples times the variance is smaller are not found.
+    The norm of the noise matrix is about sqrt(n_features) times the noise of one entry.
+    A direction is not found if n_samples times its variance is smaller.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released is one joint vector of the
@@ -41,8 +41,8 @@ class DPPCA(
     ``docs/proofs/preprocessing.md``. What `transform` returns is as private as the rows
     given to it.
 
-    All parameters are given by name: ``DPPCA(2)`` would be two components to those who
-    know scikit-learn's `PCA`, and epsilon 2 to those who know skdp.
+    All parameters are given by name: ``DPPCA(2)`` would mean two components to users of
+    scikit-learn's `PCA`, and epsilon 2 to users of skdp.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def _checked_components(n_components: Any, n_features: int) -> int:
 def _exact(
     X: np.ndarray, center: bool, shares: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of rows that count with their shares; not private."""
+    """Mean and covariance of rows with weights; not private."""
     n = len(X) if shares is None else shares.sum()
     with np.errstate(all="ignore"):
         X = X.astype(np.float64, copy=False)
@@ -245,7 +245,7 @@ def _centred(sums: MomentSums, released: Released) -> tuple[FloatArray, FloatArr
     n, sigma = sums.n_samples, released.deviation
     mean = moments.rows / n
     if has_mean:
-        # James and Stein: what the noise alone would have as its length is taken off.
+        # James and Stein: subtract the squared length that the noise alone would have.
         noise = len(mean) * (sigma / (math.sqrt(2) * sums.weights.intercept * n)) ** 2
         length = float(mean @ mean)
         mean = mean * max(0.0, 1 - noise / length if length > 0 else 0.0)

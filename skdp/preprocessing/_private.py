@@ -35,8 +35,7 @@ from skdp.privacy.release._record import FREE, StepPrivacy
 from skdp.sums._counts import PRESENCE, SQUARES, Counts, PairSums, shrunken_mean
 from skdp.tables._source import Source, holds_users
 
-# ------------------------------------------------------------------------------------
-# What private transformers share: one commit, then noisy answers to fixed queries
+# ---------------------------------------- PrivateTransformer: one commit, fixed queries
 
 
 class PrivateTransformer(TransformerMixin, PrivateEstimator):
@@ -57,10 +56,10 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
     ) -> Answers:
         """Plan, calibrate and commit; sets ``privacy_``. Reads nothing.
 
-        `query` is the first of `times` like it; later ones may depend on answers.
-        `source` is private. `key` names the mechanism in ``privacy_`` and `params` is
-        its public configuration; rows are clipped to `data_norm` before they are
-        queried.
+        `query` is the first of `times` similar queries; later ones may depend on
+        answers. `source` is private. `key` names the mechanism in ``privacy_`` and
+        `params` is its public configuration; rows are clipped to `data_norm` before
+        they are queried.
         """
         plan = _plan(budget, math.prod(query.shape), times)
         door = self._door(budget)
@@ -100,7 +99,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
 
     @staticmethod
     def _shares(source: Source) -> FloatArray | None:
-        """With which rows of users count, without noise; None: all alike."""
+        """Weights of the rows of users, without noise; None: equal weights."""
         return getattr(source, "shares", None)
 
     def _is_finite(self) -> bool:
@@ -114,7 +113,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
 
 
 def _plan(budget: Budget, size: int, times: int) -> Plan | None:
-    """So many answers of a size; None without noise."""
+    """A plan of this many answers of one size; None without noise."""
     if not budget.is_finite:
         return None
     law = _law(budget)
@@ -130,10 +129,10 @@ def _law(budget: Budget) -> NoiseLaw:
     return LAWS["gaussian" if budget.delta > 0 else "spherical"]
 
 
-# --------------------------------------- Standardising by a private mean and variance
+# --------------------------------------------------------------------- DPStandardScaler
 
 
-# Least variance in units of the bounds, where the noise is smaller than rounding.
+# Least variance in units of the bounds; below it noise is smaller than rounding.
 _LEAST_VARIANCE = 1e-12
 
 
@@ -170,8 +169,9 @@ class DPStandardScaler(
         In units of the features, within the bounds. Private output; where the noise is
         larger than the bounds it is near their middle.
     var_, scale_ : ndarray of shape (n_features_in_,)
-        Variance, and the standard deviation that is divided by. Private outputs, not
-        below what the noise can tell from 0 and not above what the bounds allow.
+        Variance, and the standard deviation that is the divisor. Private outputs, not
+        below the least variance that the noise lets be told from 0, and not above the
+        largest variance within the bounds.
     low_, high_ : ndarray of shape (n_features_in_,)
         The declared bounds (-inf and inf with ``epsilon=inf``). Public.
     data_norm_ : float
@@ -272,7 +272,7 @@ class DPStandardScaler(
         check_is_fitted(self)
         X = check_rows(self, X, reset=False, accept_sparse=False)
         with np.errstate(all="ignore"):
-            # Halved first: bounds may be as far apart as doubles are.
+            # Halved first: bounds may be as far apart as doubles can be.
             moved = np.clip(X, self.low_, self.high_) / 2 - self.mean_ / 2
             rows = moved / self.scale_ * (2 / math.sqrt(X.shape[1]))
             if math.isfinite(self.data_norm_):
@@ -286,7 +286,7 @@ class DPStandardScaler(
 def _exact_moments(
     X: np.ndarray, shares: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of rows that count with their shares; not private."""
+    """Mean and variance of rows with weights; not private."""
     with np.errstate(all="ignore"):
         X = X.astype(np.float64, copy=False)
         mean = np.average(X, axis=0, weights=shares)
@@ -305,12 +305,12 @@ def _moments(sums: PairSums, released: Released) -> tuple[FloatArray, FloatArray
     return mean, np.clip(squares / n_samples - mean**2, least, 1.0)
 
 
-# ---------------------------- Clipping to private quantiles, found by noisy bisection
+# --------------------------------------- DPQuantileClipper: bisection with noisy counts
 
 
-# Probability that some count of nobody, or of everybody, is taken for a quantile.
+# Probability that a count of no records, or of all, is mistaken for a quantile.
 _WRONG_TURN = 0.05
-# A cell of the last grid is then wider than rounding.
+# Within this limit a cell of the last grid is wider than rounding.
 _MOST_STEPS = 40
 
 
@@ -325,11 +325,11 @@ class DPQuantileClipper(
     `BoundedScaler` does with declared bounds, `transform` clips to the quantiles,
     centres, and divides by half their distance times sqrt(n_features).
 
-    What is found is a cell of width ``(high - low) / 2**n_steps``; its outer end is
-    taken. Noise hides quantiles that are a few standard deviations of a count from
-    either end, so ranks are aimed for that are at least as far inside; if that would be
-    more than a quarter of the records, the declared bounds are kept. Both follow from
-    public facts. A larger epsilon, fewer features or fewer steps help.
+    The bisection ends in a cell of width ``(high - low) / 2**n_steps``, whose outer end
+    is taken. Noise hides quantiles within a few standard deviations of a count from
+    either end, so the target ranks are at least this far inside; if this is more than a
+    quarter of the records, the declared bounds are kept. Both follow from public facts.
+    A larger epsilon, fewer features or fewer steps help.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are `n_steps` vectors of
@@ -356,8 +356,8 @@ class DPQuantileClipper(
     Attributes
     ----------
     low_, high_ : ndarray of shape (n_features_in_,)
-        What values are clipped to, in units of the features: ``low_ < high_``, within
-        the bounds. Private outputs.
+        Ends to which values are clipped, in units of the features: ``low_ < high_``,
+        within the bounds. Private outputs.
     data_norm_ : float
         Largest norm of a row that comes out: 1.0 (inf with ``scale=False``). Public.
     %(output_norm_, privacy_, n_features_in_, feature_names_in_)s
@@ -445,7 +445,7 @@ class DPQuantileClipper(
                 found = np.quantile(X.astype(np.float64), quantiles, axis=0)
         else:
             found = bisection.run(answers)
-        # Cells may be closer together than doubles, and exact quantiles equal.
+        # Cells may be narrower than doubles resolve, and exact quantiles may be equal.
         is_proper = (found[0] < found[1]) & (found[1] / 2 - found[0] / 2 > 0)
         self.low_ = np.where(is_proper, found[0], low)
         self.high_ = np.where(is_proper, found[1], high)
@@ -478,7 +478,7 @@ class DPQuantileClipper(
 class Bisection:
     """A search for two quantiles of each feature; public facts only.
 
-    Bounds are the declared ones, of shape (n_features,).
+    `low` and `high` are the declared bounds, of shape (n_features,).
     """
 
     low: FloatArray
@@ -494,7 +494,7 @@ class Bisection:
     def run(self, answers: Answers) -> FloatArray:
         """Outer ends of the cells in which the quantiles are found."""
         n = self.n_samples
-        # A union bound over all counts keeps searches out of empty places.
+        # A union bound over all counts keeps searches out of empty regions.
         margin = -float(ndtri(_WRONG_TURN / (2 * len(self.low) * self.n_steps)))
         margin *= answers.expected(self.first).deviation
         aimed = n * np.array(self.quantiles)
@@ -507,7 +507,7 @@ class Bisection:
             cells = np.where(at_or_below >= ranks[:, None], cells, middle)
         if margin > n / 4:
             return np.stack([self.low, self.high])
-        # Noise may have brought the upper one below the lower.
+        # Noise may have moved the upper cell below the lower.
         ends = np.stack([cells.min(axis=0), cells.max(axis=0) + 0.5**self.n_steps])
         return self._at(ends)
 
@@ -515,7 +515,7 @@ class Bisection:
         return Counts(self._at(share))
 
     def _at(self, share: FloatArray) -> FloatArray:
-        """Points on the way from low to high, which cannot overflow."""
+        """Points between low and high; no overflow can occur."""
         return self.low * (1 - share) + self.high * share
 
 
@@ -535,16 +535,16 @@ def _checked_quantiles(quantiles: Any) -> tuple[float, float]:
     return first, second
 
 
-# -------------- Filling missing values with private means, or with declared constants
+# ---------------------------------------------------------------------- DPSimpleImputer
 
 
 class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer):
     """Replace NaN by a private mean of each feature, or by a declared constant.
 
     Which entries are missing is private: no column is dropped or added for it, and a
-    feature with hardly any value present is filled with the middle of its bounds.
-    Values that are present come out as they are; `bounds` clip only what the mean is
-    taken of, so put a step that clips after this one.
+    feature with hardly any values is filled with the middle of its bounds. Present
+    values are returned unchanged; `bounds` clip only the values of which the mean is
+    taken, so put a step that clips after this one.
 
     **Privacy.** ``strategy="mean"``: (epsilon, delta)-differential privacy for one
     record, under `adjacency`, with the number of records public. Released are, for all
@@ -572,8 +572,8 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
     Attributes
     ----------
     statistics_ : ndarray of shape (n_features_in_,)
-        What is filled in, in units of the features, within the bounds. Private output
-        (public with ``strategy="constant"``).
+        Values that replace NaN, in units of the features, within the bounds. Private
+        output (public with ``strategy="constant"``).
     %(privacy_)s
         Not there with ``strategy="constant"``.
     %(n_features_in_, feature_names_in_)s
@@ -715,7 +715,7 @@ def _match_constants(fill_value: Any, n_features: int, names: Any) -> FloatArray
 def _exact_means(
     X: np.ndarray, empty: FloatArray, shares: FloatArray | None
 ) -> FloatArray:
-    """Means of what is present, `empty` where nothing is; not private."""
+    """Means of present values; `empty` if there are none; not private."""
     counted = np.ones(len(X)) if shares is None else shares
     with np.errstate(all="ignore"):
         is_present = ~np.isnan(X)

@@ -58,7 +58,7 @@ def describe(
 
     Counts, missing values, means, standard deviations, quantiles, histograms, counts of
     categories and the cross-tables in `crosses` come from one noisy vector: one event
-    in the books, whatever is then read off it.
+    on the ledger, whatever is computed from it.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of X, under
     `adjacency`, with the number of records public. Released is one vector: for each
@@ -74,7 +74,7 @@ def describe(
     columns : mapping, sequence, Range or TableEncoder, default=None
         What is known of the columns without looking at the data, as in `skdp.columns`.
         Ranges decide where histograms lie: values beyond them are clipped. A
-        TableEncoder says besides what to do with other columns and categories. None:
+        TableEncoder also says what to do with undeclared columns and categories. None:
         the declarations of a source.
     %(epsilon, delta)s
         Noise for delta = 0 is far larger for so many numbers.
@@ -83,19 +83,19 @@ def describe(
         Columns whose values are counted together. Arrays have columns ``"x0"``,
         ``"x1"`` and so on, parts of dates ``"<column>_<part>"``.
     weights : mapping of str, or pairs in `crosses`, to float in [1e-6, 1e6]
-        Of the budget: of twice the weight errors are smaller by the root of 2. None:
-        1 for each column and each cross-table. A column divides its share evenly among
-        its histogram, its moments and those of its parts.
+        Weights in the budget: twice the weight makes errors smaller by the root of 2.
+        None: 1 for each column and each cross-table. A column divides its share evenly
+        among its histogram, its moments and those of its parts.
     n_bins : int from 2 to 254, default=64
         Intervals of equal width of a range in its histogram.
     cross_bins : int from 1 to `n_bins`, default=8
         Intervals of a range in a cross-table.
     privacy_unit : {"record", "user"}, default="record"
-        What one neighbour differs from another in. "user": all rows of one user, who
-        counts as one record. Counts and sums are then of shares of users, means and
-        quantiles those of a user drawn at random, and of a row of that user drawn at
-        random; and `n_samples` is the number of users, which is public instead of that
-        of rows. Epsilon must be finite (``docs/proofs/users.md``).
+        How neighbouring data sets differ. "user": all rows of one user, who counts as
+        one record. Counts and sums then give each user a total weight of 1. Means and
+        quantiles are those of a random row of a random user. `n_samples` is the number
+        of users, which is public in place of the number of rows. Epsilon must be finite
+        (``docs/proofs/users.md``).
     groups : array-like of shape (n_rows,) or None, default=None
         With ``privacy_unit="user"`` the user of each row: integers or texts. Private
         but for the number of users; a categorical of pandas declares them. Left out
@@ -175,7 +175,7 @@ def _read(
     cross_bins: int,
     weights: Any,
 ) -> tuple[TableQuestions, Any]:
-    """What is asked, and rows of codes and values; private. Spends nothing."""
+    """The query, and private rows of codes and values. Spends nothing."""
     encoding, cells = reader._fit(X, lambda n, d: n_bins + 1)
     asked = asked_of(
         encoding.names,
@@ -206,7 +206,7 @@ def _no_targets(rows: Any) -> Any:
 
 
 class _DescribeRelease(PrivateRelease):
-    """Budget, books and noise of one description."""
+    """Budget, ledger and noise of one description."""
 
     def run(
         self,
@@ -263,7 +263,7 @@ class _DescribeRelease(PrivateRelease):
 
 
 def _plan(budget: Budget, query: TableSums) -> tuple[Plan | None, NoiseLaw | None]:
-    """One answer by a law; neither without noise."""
+    """A plan of one release and its noise law; None and None without noise."""
     if not budget.is_finite:
         return None, None
     law = LAWS["gaussian" if budget.delta > 0 else "spherical"]
@@ -282,7 +282,7 @@ Found = tuple[dict[str, Histogram], dict[str, Mean], dict[tuple[str, str], Cross
 def _described(
     asked: TableQuestions, query: TableSums, released: FloatArray, deviation: float
 ) -> Found:
-    """What the released vector says; post-processing."""
+    """The description that follows from the released vector; post-processing."""
     histograms: dict[str, Histogram] = {}
     means: dict[str, Mean] = {}
     crosses: dict[tuple[str, str], CrossTable] = {}

@@ -31,7 +31,7 @@ from skdp.sums._counts import (
 )
 from skdp.tables._columns import Dates, Declaration, Range
 
-# ----------------------------------------------- What released sums say of one column
+# ------------------------------------------ Statistics of one column from released sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,10 @@ class Histogram:
     counts : ndarray of shape (n_bins,)
         At least 0, and of the public sum. Private output.
     error : float
-        Standard deviation of the noise in one count, before they were made consistent.
-        Public.
+        Standard deviation of the noise in one count, before the counts were made
+        consistent. Public.
     total_error : float
-        Of the noise in their sum: 0 if that is n.
+        Standard deviation of the noise in the sum of counts: 0 if the sum is n.
     """
 
     column: BinnedColumn
@@ -60,7 +60,7 @@ class Histogram:
     def of(
         cls, column: BinnedColumn, released: FloatArray, error: float, total: Total
     ) -> Histogram:
-        """Made consistent."""
+        """The histogram with counts made consistent."""
         return cls(column, total.share_out(released, error), error, total.error)
 
     @property
@@ -78,14 +78,14 @@ class Histogram:
 
     @property
     def n_present_error(self) -> float:
-        """Of the noise in it: where none may be missing, that of all counts."""
+        """Noise in the number present: in all counts if none may be missing."""
         missing = self.error if self.column.has_missing else 0.0
         return math.hypot(missing, self.total_error)
 
     def quantile(self, q: float) -> tuple[Any, float]:
         """A quantile and its error; NaN if nothing is present.
 
-        The error has the noise of the rank, and the width of an interval.
+        The error includes the noise of the rank and the width of an interval.
         """
         axis, present = self.column.block.axis, self.present  # type: ignore[attr-defined]  # ordered blocks have an axis
         if not self.n_present > 0:
@@ -105,7 +105,7 @@ class Histogram:
         )
         value, low, high, start, end = axis.at(2 * places / n - 1)
         spread = plain_length(high - low) / 2
-        # Of a value anywhere in its interval.
+        # Deviation of a value that is anywhere in its interval.
         coarse = plain_length(end - start) / math.sqrt(12)
         return shown_at(axis, value), math.hypot(spread, coarse)
 
@@ -126,7 +126,7 @@ class Histogram:
 class Mean:
     """Mean and standard deviation in units of the column, with errors of the noise.
 
-    Private outputs; a mean of dates is a date, and the rest of it in seconds.
+    Private outputs; for dates the mean is a date and the other numbers are in seconds.
     """
 
     mean: Any
@@ -148,10 +148,10 @@ def mean_of(
     ----------
     sums : ndarray of shape (2,)
     error : float
-        Standard deviation of the noise in the first sum; the second has one over `k`
-        of it.
+        Standard deviation of the noise in the first sum; the second sum has 1 / `k` of
+        it.
     histogram : Histogram
-        For the number of present values.
+        Gives the number of present values.
     """
     count = histogram.n_present
     half = half_width(axis)
@@ -159,12 +159,12 @@ def mean_of(
         return Mean(_nothing(axis), math.nan, math.nan, math.nan)
     mean = float(shrunken_mean(np.array(sums[:1]), count, error)[0])
     squares = sums[1] / count + 0.5
-    # No values in [-1, 1] of this mean have another variance.
+    # Values in [-1, 1] with this mean cannot have another variance.
     variance = float(np.clip(squares - mean**2, 0.0, 1 - mean**2))
     std = math.sqrt(variance)
     missing = histogram.n_present_error
     mean_error = math.hypot(error, mean * missing) / count
-    # By the rule of the delta; the noise of a number of values moves both.
+    # By the delta method; the noise in the number of values moves both.
     moved = math.hypot(
         error / k, 2 * mean * error, (mean**2 + variance - 0.5) * missing
     )
@@ -176,20 +176,20 @@ def mean_of(
 
 
 def half_width(axis: NumberAxis | TimeAxis) -> float:
-    """Of the interval; of dates in seconds."""
+    """Half of the width of the range; in seconds for dates."""
     low, high = axis.at(np.array([-1.0, 1.0]))
     return plain_length(high - low) / 2
 
 
 def plain_length(length: Any) -> float:
-    """A difference of numbers as it is, of dates in seconds."""
+    """A difference of numbers unchanged, of dates in seconds."""
     if isinstance(length, np.timedelta64):
         return float(length / np.timedelta64(1, "s"))
     return float(length)
 
 
 def shown_at(axis: NumberAxis | TimeAxis, value: Any) -> Any:
-    """A number or a point in time, as Python and pandas have them."""
+    """A number, or a point in time, in the types of Python and pandas."""
     is_time = isinstance(axis, TimeAxis)
     return pd.Timestamp(value[()]) if is_time else float(value)
 
@@ -198,12 +198,12 @@ def _nothing(axis: NumberAxis | TimeAxis) -> Any:
     return pd.NaT if isinstance(axis, TimeAxis) else math.nan
 
 
-# ------------------------------------------------------------------------------------
-# What is asked of a declared table, and with which share of the budget; public
+# ----------------------------------------------------- Questions about a declared table
+# The queries and their shares of the budget are public.
 
 
 Axis = NumberAxis | TimeAxis
-# The name of a column, or the names of those of a cross-table.
+# The name of a column, or the two names of a cross-table.
 Name = str | tuple[str, str]
 
 
@@ -214,10 +214,10 @@ class Statistic:
     Parameters
     ----------
     columns : tuple of int
-        Columns of codes that they are of.
+        Columns of codes whose sums these are.
     part : TablePart
     share : float
-        Of the budget, over the shares of all others.
+        Share of the budget, relative to the shares of the others.
     """
 
     columns: tuple[int, ...]
@@ -236,13 +236,13 @@ class TableQuestions:
     declared : tuple of Declaration
         By position of the declared column.
     names : tuple of str
-        Of the declared columns.
+        Names of the declared columns.
     crosses : tuple of pairs of int
         Columns of codes that are crossed.
     cross_bins : int
         Most intervals of a range in a cross-table.
     weights : tuple of float
-        Of the declared columns, then of the crosses.
+        Weights of the declared columns, then of the crosses.
     """
 
     bins: Bins
@@ -254,14 +254,14 @@ class TableQuestions:
 
     @cached_property
     def axes(self) -> dict[int, Axis]:
-        """Where values lie, by the column of codes that has moments."""
+        """Axis of the values of each column of codes that has moments."""
         found: dict[int, Axis] = {}
         for i, column in enumerate(self.bins.columns):
             declared = self.declared[column.source]
             if column.edges is None:
                 continue
             if isinstance(declared, Range):
-                # Sums are of values, also where intervals are of logarithms.
+                # Sums are of values, even where intervals are of logarithms.
                 found[i] = NumberAxis(replace(declared, log=False))
             elif isinstance(declared, Dates):
                 found[i] = TimeAxis(declared)
@@ -306,7 +306,7 @@ class TableQuestions:
         )
 
     def query(self, n_samples: int, adjacency: Adjacency) -> TableSums:
-        """All sums as one vector, which one record moves by 1 at the most."""
+        """All sums as one vector, which one record changes by at most 1."""
         total = math.fsum(statistic.share for statistic in self.statistics)
         weights = [
             math.sqrt(statistic.share / total) / statistic.part.moved(adjacency)
@@ -317,7 +317,7 @@ class TableQuestions:
 
 
 def merged(column: BinnedColumn, most: float) -> tuple[int, ...]:
-    """The cell of each code, so that an interval has at most so many cells."""
+    """The cell of each code; a range has at most this many cells."""
     n_values = column.n_values
     codes = np.arange(column.n_bins)
     if column.edges is None or n_values <= most:
@@ -328,7 +328,7 @@ def merged(column: BinnedColumn, most: float) -> tuple[int, ...]:
 
 
 def cell_labels(column: BinnedColumn, cells: tuple[int, ...]) -> tuple[str, ...]:
-    """Each cell in words; an interval of several from the first to the last."""
+    """Each cell in words; merged intervals from the first to the last."""
     found: dict[int, str] = {}
     for cell, label in zip(cells, column.labels, strict=True):
         start = found[cell].partition(" to ")[0] if cell in found else None
@@ -353,7 +353,7 @@ def asked_of(
     cross_bins: int,
     weights: Any,
 ) -> TableQuestions:
-    """What is asked, or an error before anything is read."""
+    """The questions, or an error before anything is read."""
     bins = bins_of(names, declared, intervals=n_bins, has_other=has_other)
     _check_names(bins.names)
     pairs = _crosses(crosses, bins.names)
@@ -364,7 +364,7 @@ def asked_of(
 
 
 def _check_names(names: tuple[str, ...]) -> None:
-    """Refuse two histograms of one name, of which only one would be shown."""
+    """Refuse two histograms with the same name, only one of which would be shown."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(
@@ -407,7 +407,7 @@ def _weights(weights: Any, names: tuple[Name, ...]) -> tuple[float, ...]:
     )
 
 
-# ------------------------------------------ Description: what was released of a table
+# ----------------------------------------------------------- Description and its tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,7 +418,7 @@ class CrossTable:
     ----------
     columns : pair of str
     labels : pair of tuples of str
-        Of the rows and of the columns. Public.
+        Labels of the rows and of the columns. Public.
     counts : ndarray of shape (n_rows, n_columns)
         At least 0, and of the public sum. Private output.
     error : float
@@ -459,7 +459,7 @@ class Description:
     """A private description of a table, as `describe` returns it.
 
     Everything but `n_samples` and errors of counts is a private output or
-    post-processing of such. Errors are standard deviations of the privacy noise alone:
+    post-processing of one. Errors are standard deviations of the privacy noise alone:
     they do not say how far the records are from the population they come from.
 
     Parameters
@@ -469,7 +469,7 @@ class Description:
     histograms : dict of str to Histogram
         Counts of the intervals or values of each column, and of each part of dates.
     means : dict of str to Mean
-        Of columns of numbers and dates.
+        Means and deviations of columns of numbers and dates.
     crosses : dict of pairs of str to CrossTable
     privacy_ : PrivacyRecord
         What was released, at what cost.
@@ -506,7 +506,7 @@ class Description:
         Returns
         -------
         float or Timestamp
-            Found in the released histogram, straight within an interval.
+            Found in the released histogram, by linear interpolation within an interval.
         """
         found = self._histogram(column)
         if found.column.edges is None:
@@ -522,7 +522,7 @@ class Description:
         Parameters
         ----------
         first, second : str
-            Whose values are the rows, and the columns.
+            Columns whose values are the rows, and the columns.
 
         Returns
         -------
@@ -646,7 +646,7 @@ def _digits(number: float) -> str:
     return f"{number:.4g}" if abs(number) < 1e4 else f"{number:.0f}"
 
 
-# What a Timedelta holds: 285 years.
+# Range of a Timedelta: 285 years.
 _LONGEST = 9e9
 
 
@@ -654,7 +654,7 @@ def _seconds(value: float) -> Any:
     return pd.Timedelta(seconds=value) if value < _LONGEST else pd.NaT
 
 
-# --------------------- Pictures of a description, as scikit-learn's displays are made
+# ------------------------------------------------------------ Pictures of a description
 
 
 class DescriptionDisplay:
@@ -731,7 +731,7 @@ class DescriptionDisplay:
             return
         edges, present = np.asarray(column.edges), counts[: column.n_values]
         axis.stairs(present, edges, fill=True, alpha=0.8)
-        # The band is of the noise of single counts.
+        # The band shows the noise of single counts.
         low, high = np.maximum(present - error, 0), present + error
         axis.fill_between(
             edges,

@@ -1,8 +1,8 @@
 """Conditions on one row that cannot fail, for engines whose expressions may.
 
-After a commit an expression that fails for one record would tell of it. PostgreSQL's
-arithmetic, casts and functions may fail, and it has no TRY; so what a user writes is
-read here, and written anew from columns, constants and comparisons.
+After a commit, an expression that fails for one record would reveal this record.
+PostgreSQL's arithmetic, casts and functions may fail, and it has no TRY. So a user's
+condition is parsed here, and written anew from columns, constants and comparisons.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _COMPARED = {"=", "<>", "!=", "<", "<=", ">", ">="}
-# In which type values of a kind are compared: numbers of all types as doubles.
+# Type in which values of a kind are compared: numbers of all types as doubles.
 _AS = {
     "number": "CAST({} AS DOUBLE PRECISION)",
     "string": "({})",
@@ -34,7 +34,7 @@ _AS = {
 
 
 class _Refused(Exception):
-    """Something else than a condition."""
+    """The text is not a condition."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Value:
     is_text: bool = False
 
     def compared_as(self, kind: str) -> str:
-        """In the type in which values of a kind are compared."""
+        """The value in the type in which values of a kind are compared."""
         if self.is_text and kind == "date":
             return _AS["date"].format(f"'{_date(self.text)}'")
         if self.kind != kind or kind not in _AS:
@@ -71,9 +71,9 @@ def condition_of(text: str, what: str, columns: Mapping[str, Cell]) -> str:
         Comparisons of columns with constants and columns of their kind, IN, BETWEEN,
         IS NULL, AND, OR, NOT and parentheses.
     what : str
-        What it is, for the error.
+        What the condition is, for the error.
     columns : mapping of str to Cell
-        What it may be of.
+        Columns that it may use.
     """
     try:
         return _Parser(text, columns).condition()
@@ -88,7 +88,7 @@ def condition_of(text: str, what: str, columns: Mapping[str, Cell]) -> str:
 
 
 def column_of(text: str, columns: Mapping[str, Cell]) -> str | None:
-    """The column that a text names as SQL does; None if it names none."""
+    """The column that a text names in SQL; None if it names none."""
     if text in columns:
         return text
     found = _TOKEN.fullmatch(text.strip())
@@ -102,7 +102,7 @@ def _name(token: re.Match[str], columns: Mapping[str, Cell]) -> str | None:
 
 
 def _date(text: str) -> str:
-    """A date or a moment without a zone, as ISO 8601 has it."""
+    """A date, or a time without a zone, in ISO 8601."""
     try:
         found = datetime.datetime.fromisoformat(text[1:-1])
     except ValueError:
@@ -113,7 +113,7 @@ def _date(text: str) -> str:
 
 
 class _Parser:
-    """Reads tokens from the left; each method leaves what it did not take."""
+    """Reads tokens from the left; each method leaves the tokens it does not take."""
 
     def __init__(self, text: str, columns: Mapping[str, Cell]) -> None:
         self._columns = columns
@@ -126,7 +126,7 @@ class _Parser:
         self._next = 0
 
     def condition(self) -> str:
-        """All of it."""
+        """The whole condition."""
         found = self._any()
         if self._next < len(self._tokens):
             raise _Refused
@@ -138,7 +138,7 @@ class _Parser:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
 
     def _takes(self, *wanted: str) -> str:
-        """The next token if it is one of these words or signs; else nothing."""
+        """The next token if it is one of these words or signs; else an empty string."""
         token = self._shown()
         found = token and (token["sign"] or (token["word"] or "").upper())
         if not found or found not in wanted:
@@ -221,6 +221,6 @@ class _Parser:
 
 
 def _compared(left: _Value, sign: str, right: _Value) -> str:
-    # The kind of a column, if there is one, decides what a constant stands for.
+    # If one side is a column, its kind decides the meaning of a constant.
     kind = right.kind if left.is_text else left.kind
     return f"({left.compared_as(kind)} {sign} {right.compared_as(kind)})"

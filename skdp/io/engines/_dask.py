@@ -44,24 +44,24 @@ from skdp.io._session import Snapshot, refused
 from skdp.sums._exact import Summed, Sums, added
 from skdp.tables._source import Remote
 
-# ------------------------------------------------------------------------------------
-# Parts of a source on the workers of a Dask cluster: asked together, counted once
-# Every answer says of which part and to which question it is, how many rows that part
-# has, and a checksum. A task that ran twice gives the same answer, and one is taken; a
-# part that was lost is read anew, and must be what it was.
+# ----------------------------------------------- Parts on the workers of a Dask cluster
+# All parts are asked together, and each is counted once. An answer names its part and
+# its question, the part's number of rows, and a checksum. A task that ran twice gives
+# the same answer, and one of them is taken. A part that was lost is read again, and
+# must be unchanged.
 
 
 # Rows of a piece of a file: enough to be worth a task, and few enough to move.
 _PIECE = 1 << 17
-# More of them even out what workers differ by; every part of a pass takes a task.
+# More parts even out differences between workers; every part of a pass takes a task.
 _PARTS_PER_THREAD = 2
-# Bytes from which on what is sent goes to each worker once.
+# A message of at least this many bytes goes to each worker once.
 _LARGE = 1 << 16
 _NO_WORKERS = (
     "The client of a DaskSource must be connected to a scheduler with workers. Got "
     "none. Start workers, or make the source anew with another client."
 )
-# Seconds without any worker, twice, after which none is waited for.
+# Seconds without any worker, twice, after which the fit gives up.
 _PATIENCE = 30.0
 
 
@@ -74,7 +74,7 @@ def workers_of(client: Any) -> list[str]:
 
 
 class Known(NamedTuple):
-    """What does not change of a part. Private."""
+    """Facts of a part that do not change. Private."""
 
     n_rows: int
     n_pieces: int
@@ -82,7 +82,7 @@ class Known(NamedTuple):
 
 
 class DaskParts(ABC):
-    """Parts, and the answers of all of them.
+    """The parts of a source, and the answers of all parts.
 
     Parameters
     ----------
@@ -100,22 +100,22 @@ class DaskParts(ABC):
         self._parts: list[Any] = []  # futures
         self._workers: list[str] = []
         self._session, self._question = "", 0
-        # Of each part, as first told. Private.
+        # Facts of each part as first answered. Private.
         self._known: dict[int, Known] = {}
         # Sources and families of queries, by number.
         self._families: list[tuple[Any, Any]] = []
 
     @abstractmethod
     def _opened(self) -> list[Any]:
-        """Futures of the parts, in the order in which their rows count."""
+        """Futures of the parts, in the order of their rows."""
 
     def assumed_public(self, groups: str | None) -> tuple[str, ...]:
-        """What a guarantee takes as given beyond `kind`, of records or of users."""
+        """Assumptions of a guarantee beyond `kind`, for records or users."""
         return ()
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Parts stay on their workers as long."""
+        """A context within which parts stay on their workers."""
         self._session = uuid.uuid4().hex
         try:
             self._workers = workers_of(self._client)
@@ -127,22 +127,22 @@ class DaskParts(ABC):
             self._parts, self._families = [], []
 
     def check(self) -> None:
-        """Raise if a part is not as it was."""
+        """Raise if a part has changed."""
         self.answers([StateOf()] * len(self._parts))
 
     @property
     def n_workers(self) -> int:
-        """Of those that were there when the session began, one at least."""
+        """Number of workers when the session began, at least one."""
         return max(len(self._workers), 1)
 
     @property
     def n_rows(self) -> int:
-        """Of all parts; they have been asked."""
+        """Number of rows of all parts, which have been asked."""
         return self.starts[-1]
 
     @property
     def starts(self) -> list[int]:
-        """Numbers of rows before each part, and of all."""
+        """Numbers of rows before each part, and of all parts."""
         sizes = [self._known[number].n_rows for number in range(len(self._parts))]
         return list(accumulate(sizes, initial=0))
 
@@ -155,19 +155,19 @@ class DaskParts(ABC):
         return len(self._families) - 1
 
     def answers(self, requests: Sequence[Request], sent: bytes = b"") -> list[Any]:
-        """What all parts answer, in their order, to one request each."""
+        """The answers of all parts, in their order, to one request each."""
         numbers = range(len(self._parts))
         self._question += 1
         asked = self._asked(numbers, requests, sent)
         return self._checked(self._gathered(asked), numbers)
 
     def in_turn(self, request: Callable[[int], Request]) -> Iterator[Any]:
-        """What parts answer piece by piece, in their order; a few are asked ahead.
+        """The parts' answers piece by piece, in their order; a few are asked ahead.
 
         Parameters
         ----------
         request : callable
-            From the number of a piece to what is asked of it.
+            Gives the request for the piece of a number.
         """
         ahead: deque[tuple[int, int, Any]] = deque()
         for number in range(len(self._parts)):
@@ -188,7 +188,7 @@ class DaskParts(ABC):
     ) -> list[Any]:
         """Futures of answers; tasks go where their parts are."""
         n, question = len(numbers), self._question
-        # Dask warns of large requests, and they are as large as a secret sample.
+        # Dask warns of large requests, whose size reveals the size of a secret sample.
         with no_warnings():
             futures: list[Any] = self._client.map(
                 answered,
@@ -202,7 +202,7 @@ class DaskParts(ABC):
         return futures
 
     def _shared(self, sent: bytes) -> Any:
-        """What is sent: where it is large, to each worker once."""
+        """The message; a large one goes to each worker once."""
         if len(sent) < _LARGE:
             return sent
         return self._client.scatter(sent, broadcast=True, hash=False)
@@ -224,7 +224,7 @@ class DaskParts(ABC):
     def _checked(
         self, answers: list[Any], numbers: Sequence[int], question: int | None = None
     ) -> list[Any]:
-        """Contents by number: each part once, of this question, and as it was."""
+        """Contents by number: each part once, for this question, and unchanged."""
         question = self._question if question is None else question
         found: dict[int, Any] = {}
         for answer in answers:
@@ -247,7 +247,7 @@ class FileParts(DaskParts):
     ----------
     client : Client of dask.distributed
     files : str, path, or sequence of these
-        As workers know them.
+        Names by which workers find them.
     """
 
     kind = "sizes, times and checksums of Parquet files in each answer of a worker"
@@ -280,7 +280,7 @@ class FileParts(DaskParts):
         return [self._placed(number, rows) for number, rows in enumerate(parts)]
 
     def _placed(self, number: int, rows: FileRows) -> Any:
-        """A future of a part, on a worker in turn; on another if that is gone."""
+        """A future of a part, on the workers in turn; on another if one is gone."""
         return self._client.submit(
             WorkerPart,
             number,
@@ -293,7 +293,7 @@ class FileParts(DaskParts):
 
 
 def _divided(pieces: list[Piece], n_parts: int) -> Iterator[tuple[Piece, ...]]:
-    """Runs of pieces with about equally many rows, at most so many runs."""
+    """At most this many runs of pieces, with about equally many rows."""
     n_rows = sum(piece.n_rows for piece in pieces)
     run: list[Piece] = []
     done = n_runs = 0
@@ -308,7 +308,7 @@ def _divided(pieces: list[Piece], n_parts: int) -> Iterator[tuple[Piece, ...]]:
 
 
 def _described(files: Any) -> Any:
-    """On a worker: schema, pieces, and the states of files; or what is wrong."""
+    """On a worker: schema, pieces and states of the files, or a problem."""
     try:
         found = listed(files)
         schema = schema_of(found)
@@ -388,7 +388,7 @@ class FrameParts(DaskParts):
 
 
 def _schema(frame: Any) -> Any:
-    """Names and Arrow types of a data frame's columns, by its types alone."""
+    """Names and Arrow types of a data frame's columns, from its types alone."""
     import pandas as pd
 
     pa = arrow()
@@ -400,31 +400,31 @@ def _schema(frame: Any) -> Any:
 
 
 def _type_of(dtype: Any) -> Any:
-    """Text where pandas says objects or categories of text."""
+    """Text, where pandas has objects or categories of text."""
     pa = arrow()
     if pa.types.is_dictionary(dtype):
         dtype = dtype.value_type
     return pa.string() if pa.types.is_null(dtype) else dtype
 
 
-# ------------------------------- DaskSource: records on the workers of a Dask cluster
+# --------------------------------------------------------------------------- DaskSource
 
 
 class DaskSource(TableSource):
     """Records on the workers of a Dask cluster, which add up their own parts.
 
     The records are Parquet files that all workers see, or a Dask data frame. Workers
-    need skdp; each is sent what a fit asks at released weights, and answers with whole
-    numbers, which have the same sum however records are divided. What an estimator must
-    have as rows comes to the client part by part. A worker that is lost is replaced by
-    another, whose part must have the same checksum. Rows in which a number is missing,
-    NaN or infinite, or whose target is, are null records: they contribute exactly
+    need skdp. A fit sends them queries at released weights, and they answer with whole
+    numbers, which have the same sum however records are divided. If an estimator needs
+    the rows themselves, they come to the client part by part. A worker that is lost is
+    replaced by another, whose part must have the same checksum. Rows in which a number
+    or the target is missing, NaN or infinite are null records: they contribute exactly
     nothing, and are counted in `n_samples`.
 
     **Privacy.** Exact sums, without noise, and rows go from workers to the client: the
-    scheduler, the workers and the ways between them are trusted as the machine of the
-    records is. The number of records, the names and types of columns, and how rows are
-    divided into parts are taken as public. See ``docs/large_data.md``.
+    scheduler, the workers and the connections between them are trusted like the machine
+    with the records. The number of records, the names and types of columns, and how
+    rows are divided into parts are taken as public. See ``docs/large_data.md``.
 
     Parameters
     ----------
@@ -437,8 +437,9 @@ class DaskSource(TableSource):
     target : str or None
         Column of the target; never a feature. None for predictions only.
     n_samples : int
-        Declared number of records; public. Compared with the parts' own before a fit.
-        With `groups` that of users, and at least that of the parts' own.
+        Declared number of records; public. Compared with the parts' number before a
+        fit. With `groups` the number of users, at least as large as the number in the
+        parts.
     features : sequence of str or None, default=None
         Columns that are features. None: all others.
     columns : mapping, sequence, Range or None, default=None
@@ -519,7 +520,8 @@ class DaskSource(TableSource):
         """Whole sums of a query over the records of a source of this table. Private."""
         parts = self._parts
         family = parts.family(source, query)
-        # A part without rows has nothing to open; it is asked if it still has none.
+        # A part without rows has nothing to open; it is asked whether it is still
+        # empty.
         asked: list[Request] = [
             SumsOf(family, own) if size else StateOf()
             for own, size in zip(
@@ -537,7 +539,7 @@ class DaskSource(TableSource):
         return total
 
     def _divided(self, rows: IntArray | None) -> list[IntArray | None]:
-        """Which rows of each part."""
+        """The chosen rows of each part."""
         starts = self._parts.starts
         if rows is None:
             return [None] * (len(starts) - 1)

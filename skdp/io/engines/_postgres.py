@@ -15,18 +15,18 @@ from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
 from skdp.io._reading import arrow, kind_of
 from skdp.io.engines._conditions import column_of, condition_of
 
-# ------------------------------------------------------------------------------------
-# Several connections that read shares of one table, of one exported snapshot
+# ----------------------------------------------------- Parallel readers of one snapshot
+# Each of several connections reads a share of one table.
 
 
-# Batches that each reader may be ahead of whoever takes them.
+# Number of batches that each reader may be ahead of the consumer.
 _AHEAD = 2
-# Seconds after which a reader that cannot go on looks whether it should.
+# Seconds after which a blocked reader checks whether it should stop.
 _PATIENCE = 0.1
 
 
 def pages_from(first: int, end: int | None) -> str:
-    """The condition on a row to lie in some pages of its table; the last has no end."""
+    """The condition that a row is in a run of pages; without `end` it is open."""
     parts = [f"ctid >= '({first},0)'"] if first else []
     if end is not None:
         parts.append(f"ctid < '({end},0)'")
@@ -39,7 +39,7 @@ class Readers:
     Parameters
     ----------
     opened : callable
-        From nothing to one more engine within the snapshot of the transaction.
+        Opens one more engine in the snapshot of the transaction.
     """
 
     def __init__(self, opened: Callable[[], PostgreSQL]) -> None:
@@ -47,9 +47,9 @@ class Readers:
         self._engines: list[PostgreSQL] = []
 
     def batches(self, queries: Sequence[str], size: int) -> Iterator[Any]:
-        """Record batches of several queries, each by its own connection, as they come.
+        """Record batches of several queries, one connection each, in order of arrival.
 
-        If one fails, so does the whole: nothing is asked for again.
+        If one query fails, all fail: no query is repeated.
         """
         while len(self._engines) < len(queries):
             self._engines.append(self._opened())
@@ -79,12 +79,12 @@ class Readers:
                 thread.join()
 
     def check(self) -> None:
-        """Raise if one of them is in another transaction than at first."""
+        """Raise if a connection is not in its first transaction."""
         for engine in self._engines:
             engine.check()
 
     def close(self) -> None:
-        """End all of them."""
+        """Close all connections."""
         engines, self._engines = self._engines, []
         for engine in engines:
             engine.leave()
@@ -97,20 +97,20 @@ def _read(
     waiting: Queue[Any],
     stopped: threading.Event,
 ) -> None:
-    """What one reader does: batches, then None; or its failure."""
+    """What one reader runs: batches, then None; or its failure."""
     try:
         for batch in engine.batches(query, size):
             if not _put(batch, waiting, stopped):
                 return
         last: Any = None
     except BaseException as error:
-        # Whatever it is goes to who waits for it; a session hides what it says.
+        # The consumer gets any failure; a session hides its text.
         last = error
     _put(last, waiting, stopped)
 
 
 def _put(found: Any, waiting: Queue[Any], stopped: threading.Event) -> bool:
-    """Hand over, unless nobody waits any more."""
+    """Hand a batch over, unless the consumer has stopped."""
     while not stopped.is_set():
         try:
             waiting.put(found, timeout=_PATIENCE)
@@ -120,11 +120,10 @@ def _put(found: Any, waiting: Queue[Any], stopped: threading.Event) -> bool:
     return False
 
 
-# ------------------------------------------------------------------------------------
-# PostgreSQL as an engine of SqlSource: one transaction, batches of Arrow, plans
+# --------------------------------------------------------------- PostgreSQL: the engine
 
 
-# Leaves of a plan that are tables which the database stores. Other leaves are tables of
+# Leaves of a plan that are stored tables of the database. Other leaves are tables of
 # other servers, functions, and samples.
 _STORED = {
     "Bitmap Index Scan",
@@ -135,14 +134,14 @@ _STORED = {
     "Tid Range Scan",
     "Tid Scan",
 }
-# Encodings of which every text can be shown in UTF8, and Python's names of them; of
-# others some end the query.
+# Encodings whose texts can all be shown in UTF8, with Python's names; a text in another
+# encoding may end the query.
 ENCODINGS = {"UTF8": "utf-8", "LATIN1": "latin-1"}
 _NAME = re.compile(
     r'(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*)(?:\.(?:"(?:[^"\x00]|"")+"|[^\W\d]\w*))?'
 )
-# What settings of a session must not change: which text can be shown, what constants
-# mean, what notices and limits of time tell of records, and which rows are seen.
+# Settings that a session must not change: which texts can be shown, the meaning of
+# constants, notices and time limits that reveal records, and which rows are seen.
 _SETTINGS = {
     "client_encoding": "UTF8",
     "client_min_messages": "error",
@@ -160,7 +159,8 @@ _SETTINGS = {
 }
 # Types whose every value is a number or has a text that does not fail: true and false,
 # whole numbers, doubles, decimals, texts of several kinds, dates with and without a
-# time, and uuid. The text of others may be longer than any there can be, or fail.
+# time, and uuid. The text of a value of another type may be longer than any text can
+# be, or fail.
 _TYPES = (
     16,
     20,
@@ -179,7 +179,7 @@ _TYPES = (
     1184,
     2950,
 )
-# Servers cut names to these bytes, as they are built by default.
+# Servers cut names to this many bytes, in default builds.
 _DIALECT = Dialect(longest_name=63)
 _NUMERIC = {b"ADBC:postgresql:typname": b"numeric"}.items()
 
@@ -193,11 +193,11 @@ def engine_of(connection: Any) -> PostgreSQL | None:
 class PostgreSQL:
     """What a source asks of a connection to PostgreSQL.
 
-    Readings have a connection of their own to the same database, so that the user's is
-    left alone; temporary tables of it are therefore not seen. They are in one
-    transaction at the level of repeatable read, which is read only. Tables are locked
-    against being emptied and most other changes of theirs that a snapshot does not hide
-    from the first count on; the number of rows shows a partition that was attached.
+    Readings open another connection to the same database, so that the user's is left
+    alone; its temporary tables are therefore not seen. They are in one read-only
+    transaction at the level of repeatable read. From the first count on, tables are
+    locked against truncation and most other changes that a snapshot does not hide; an
+    attached partition shows in the number of rows.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class PostgreSQL:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is read within is of one moment."""
+        """A context within which all reads see one state."""
         if self._link is not None:
             yield
             return
@@ -238,9 +238,9 @@ class PostgreSQL:
         link.close()
 
     def _begin(self, snapshot: str = "", access: str = "READ ONLY") -> None:
-        """Fix what a session may change; the connection has begun a transaction.
+        """Fix the settings of a session; the connection has begun a transaction.
 
-        Of a snapshot that another one exported, if there is one.
+        It uses a snapshot that another connection exported, if there is one.
         """
         self._run(f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, {access}")
         if snapshot:
@@ -254,7 +254,8 @@ class PostgreSQL:
             f"(VALUES {values}) AS own (name, value) "
             "JOIN pg_catalog.pg_settings AS known ON lower(known.name) = own.name"
         )
-        # Its own functions and operators before those of the same name elsewhere.
+        # pg_catalog comes before other schemas with functions and operators of the same
+        # name.
         self.row(
             "SELECT set_config('search_path', concat_ws(', ', 'pg_catalog', "
             "nullif(current_setting('search_path'), '')), true)"
@@ -274,7 +275,7 @@ class PostgreSQL:
             )
 
     def check(self) -> None:
-        """Raise if another transaction goes on than at first."""
+        """Raise if the transaction is not the one that began."""
         if self._link is None or self._now() != self._state:
             raise SourceError("The transaction has ended.")
         self._readers.check()
@@ -303,7 +304,7 @@ class PostgreSQL:
         return name
 
     def is_stored_table(self, table: str) -> bool:
-        """Whether a table is stored, and no column is made when it is read."""
+        """Whether a table is stored, and no column is computed when it is read."""
         (kind, n_made) = self.row(
             "SELECT max(CAST(t.relkind AS text)), count(c.attgenerated) FILTER "
             "(WHERE c.attgenerated NOT IN ('', 's')) "
@@ -319,7 +320,7 @@ class PostgreSQL:
         return bool(found)
 
     def is_stored(self, query: str) -> bool:
-        """Whether all that a query reads is within the transaction."""
+        """Whether the transaction covers everything that a query reads."""
         with self._asked(f"EXPLAIN (FORMAT JSON) {query}", is_copied=False) as cursor:
             (plan,) = cursor.fetchone()
         found = json.loads(plan) if isinstance(plan, str) else plan
@@ -328,7 +329,7 @@ class PostgreSQL:
     # ------------------------------------------------------------------------ columns
 
     def schema(self, query: str) -> Any:
-        """Names and Arrow types of what a query gives."""
+        """Names and Arrow types of a query's columns."""
         with (
             self._asked(f"SELECT * FROM ({query}) AS r LIMIT 0") as cursor,
             closing(cursor.fetch_record_batch()) as reader,
@@ -336,10 +337,9 @@ class PostgreSQL:
             return reader.schema
 
     def cells(self, relation: str, texts: Mapping[str, str]) -> dict[str, Cell]:
-        """Expressions, in forms that fail for no value: others are missing.
+        """Expressions in forms that fail for no value: unreadable values are missing.
 
-        Expressions of other types than those whose every value can be read are left
-        out.
+        Expressions of types with unreadable values are left out.
         """
         readable = self._readable(relation, texts)
         texts = {name: text for name, text in texts.items() if name in readable}
@@ -350,7 +350,7 @@ class PostgreSQL:
         return {field.name: _cell(texts[field.name], field) for field in fields}
 
     def _readable(self, relation: str, texts: Mapping[str, str]) -> set[str]:
-        """Names of expressions of types whose values all have a text or a number."""
+        """Names of expressions whose type has a text or a number for every value."""
         types = self.row(
             "SELECT "
             + ", ".join(
@@ -365,7 +365,7 @@ class PostgreSQL:
             "FROM pg_catalog.pg_type AS t WHERE t.oid IN "
             f"({', '.join(map(str, set(types)))}) AND (t.oid IN ({plain}) "
             f"OR t.typtype = 'd' AND t.typbasetype IN ({plain}) "
-            # By an own cast an enumeration's text could fail.
+            # With a user-defined cast the text of an enumeration could fail.
             "OR t.typtype = 'e' AND NOT EXISTS (SELECT FROM pg_catalog.pg_cast AS c "
             "WHERE c.castsource = t.oid))"
         )
@@ -390,13 +390,13 @@ class PostgreSQL:
         return int(self.row(f"SELECT COUNT(*) FROM {relation}")[0])
 
     def row(self, query: str) -> tuple[Any, ...]:
-        """The only row of what a query gives."""
+        """The only row of a query's result."""
         with self._asked(query) as cursor:
             found: tuple[Any, ...] = cursor.fetchone()
         return found
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
-        """Record batches of what a query gives, of as many rows as the driver takes."""
+        """Record batches of a query's result, in the driver's batch size."""
         with (
             self._asked(query) as cursor,
             closing(cursor.fetch_record_batch()) as reader,
@@ -406,10 +406,10 @@ class PostgreSQL:
     # ----------------------------------------------------- connections beside this one
 
     def shares(self, table: str, n: int) -> list[str]:
-        """Conditions on the rows of a stored table, of which each row meets one.
+        """Conditions on the rows of a stored table; each row meets exactly one.
 
-        By pages, of which the last share has all that are left: whatever is known of
-        their number, it decides of nothing but who has more to read.
+        The shares are runs of pages, and the last share has all remaining pages: an
+        estimate of the number of pages affects only how evenly the work is divided.
         """
         found = f"to_regclass({_literal(table)})"
         (n_pages,) = self.row(
@@ -422,11 +422,11 @@ class PostgreSQL:
         return [pages_from(*share) for share in zip(starts, [*ends, None], strict=True)]
 
     def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
-        """Record batches of several queries at once, in no order."""
+        """Record batches of several queries at once, in any order."""
         yield from self._readers.batches(queries, size)
 
     def _joined(self, access: str = "READ ONLY") -> PostgreSQL:
-        """One more connection, which sees what this one sees."""
+        """One more connection that sees the same snapshot."""
         (snapshot,) = self.row("SELECT pg_export_snapshot()")
         other = PostgreSQL(self._connection)
         other._link = self._connection.adbc_clone()
@@ -446,7 +446,7 @@ class PostgreSQL:
 
     @contextmanager
     def _asked(self, query: str, *, is_copied: bool = True) -> Iterator[Any]:
-        """A cursor with the answer; what cannot be copied comes row by row."""
+        """A cursor with the answer; a result that cannot be copied comes row by row."""
         with closing(self._link.cursor()) as cursor:
             if not is_copied:
                 cursor.adbc_statement.set_options(
@@ -457,7 +457,7 @@ class PostgreSQL:
 
 
 def _is_key(table: str, column: str) -> str:
-    """A query of whether a column is unique at every moment, and never missing.
+    """A query whether a column is unique at every moment, and never missing.
 
     Parameters
     ----------
@@ -472,11 +472,13 @@ def _is_key(table: str, column: str) -> str:
         "AND a.attnotnull AND a.attgenerated = '' AND i.indisunique "
         "AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1 "
         "AND i.indpred IS NULL AND i.indexprs IS NULL "
-        # Tables that inherit from it are read with it, and have indexes of their own.
+        # Tables that inherit from the table are read with it, and have separate
+        # indexes.
         "AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h "
         "JOIN pg_catalog.pg_class AS t ON t.oid = h.inhparent "
         "WHERE t.oid = i.indrelid AND t.relkind <> 'p') "
-        # From version 18 on a column may be declared so without having been looked at.
+        # From version 18 on a constraint may be declared without a check of the
+        # existing rows.
         "AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint AS c "
         "WHERE c.conrelid = i.indrelid AND c.contype = 'n' "
         "AND a.attnum = ANY (c.conkey) AND NOT c.convalidated)"
@@ -484,19 +486,19 @@ def _is_key(table: str, column: str) -> str:
 
 
 def _cell(text: str, field: Any) -> Cell:
-    """A column, in a form and a type in which each of its values can be read."""
+    """A column in a form and a type in which each of its values can be read."""
     pa, kind = arrow(), kind_of(field.type)
     if _NUMERIC <= (field.metadata or {}).items():
         return Cell(_double(text), pa.float64())
     if kind == "date":
-        # From year 1 to year 9999, as in Python, and so that none is infinite.
+        # From year 1 to year 9999, as in Python, and so that no date is infinite.
         first, last = "'0001-01-01 00:00:00'", "'9999-12-31 23:59:59.999999'"
         within = f"{text} BETWEEN {first} AND {last}"
         return Cell(f"CASE WHEN {within} THEN {text} END", field.type)
     if kind in ("number", "boolean"):
         return Cell(text, field.type)
-    # By its bytes, which any collation orders and none refuses; and of a length of
-    # which any row has room.
+    # As bytes, which any collation can order and none refuses, and no longer than any
+    # row has room for.
     cut = f"left(CAST({text} AS text), {LONGEST_TEXT})"
     return Cell(f'{cut} COLLATE "C"', pa.string())
 
@@ -513,7 +515,7 @@ def _literal(text: str) -> str:
 
 
 def _is_stored(node: dict[str, Any]) -> bool:
-    """Whether a step of a plan reads stored tables only, and calls no set of rows."""
+    """Whether a step of a plan reads stored tables only, and no function's rows."""
     kind = node["Node Type"]
     if kind == "Result" and not node.get("Plans"):
         return node.get("One-Time Filter") == "false"  # no rows at all

@@ -12,14 +12,15 @@ from skdp.io._engine import LONGEST_TEXT, Cell, Dialect, quoted
 from skdp.io._reading import arrow, kind_of
 from skdp.io.engines._conditions import column_of, condition_of
 
-# What is read goes by this name in a session of its own.
+# Name of the copied table in a separate session.
 _RECORDS = "records_of_skdp"
 _PART = r'(?:"(?:[^"\x00]|"")+"|`(?:[^`\x00]|``)+`|[^\W\d]\w*)'
 _NAME = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
-# Formats with a type for each column and a row for each row, whatever is in them.
+# Formats that fix the type of each column and the number of rows, whatever they hold.
 _STORED = {"delta", "iceberg", "orc", "parquet"}
-# What settings must not change: what fails, what constants mean, and which moments
-# dates are. And what Spark makes of a sum of many columns in one method is too long for
+# Settings that must not change: which expressions fail, the meaning of constants, and
+# the time zone of dates. Also, Spark compiles a sum of many columns to one method that
+# is too long for Java, which would interpret it.
 # Java to compile: it would be interpreted.
 _SETTINGS = {
     "spark.sql.ansi.enabled": "false",
@@ -27,7 +28,7 @@ _SETTINGS = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-# In words of Spark; all others are read as text.
+# Types in Spark's words; all other types are read as text.
 _TYPES = {
     "tinyint": "int8",
     "smallint": "int16",
@@ -40,7 +41,7 @@ _TYPES = {
     "string": "string",
 }
 _MOMENTS = ("timestamp", "timestamp_ntz")
-# Texts and names as the standard has them, and types that have other names in Spark.
+# Texts and names as in the standard, and types that have other names in Spark.
 _SPELLED = re.compile(
     r"""(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*")
     |(?P<double>\bDOUBLE\ PRECISION\b)|(?P<varchar>\bVARCHAR\b)""",
@@ -51,15 +52,15 @@ _SPELLED = re.compile(
 class Spark:
     """What a source asks of a session of Spark.
 
-    Readings have a session of their own in the same application, so that the user's is
-    left alone; temporary views of it are therefore not seen, global ones are. Spark has
-    no transactions: for each reading the table is copied once, within the cluster, and
-    no part of a copy is ever computed again: what is lost ends the reading.
+    Readings open another session in the same application, so that the user's is left
+    alone; its temporary views are therefore not seen, but global ones are. Spark has no
+    transactions: each reading copies the table once, within the cluster, and no part of
+    a copy is ever computed again: a lost part ends the reading.
 
     Parameters
     ----------
     session : SparkSession
-        A classic one.
+        A classic session, not Spark Connect.
     """
 
     # In words, for the record of a fit.
@@ -86,7 +87,7 @@ class Spark:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is read within is of one copy."""
+        """A context within which all reads see one copy."""
         if self._own is not None:
             yield
             return
@@ -109,11 +110,11 @@ class Spark:
         self._own.catalog.setCurrentDatabase(database)
 
     def _show(self, records: Any) -> None:
-        """What the name of the records stands for."""
+        """Bind the name of the records to a data set."""
         records.createOrReplaceTempView(_RECORDS)
 
     def check(self) -> None:
-        """Raise if there is no copy that is still whole."""
+        """Raise if there is no complete copy."""
         if self._own is None:
             raise SourceError("The reading has ended.")
         if self._copy is not None and not _is_whole(self._copy):
@@ -122,7 +123,7 @@ class Spark:
     # ------------------------------------------------------------------------- tables
 
     def table(self, text: str) -> str | None:
-        """The name that the table or view which a text names has here."""
+        """The name in this session of the table or view that a text names."""
         text = text.strip()
         if not _NAME.fullmatch(text):
             return None
@@ -131,29 +132,29 @@ class Spark:
         return _RECORDS
 
     def is_stored(self, query: str) -> bool:
-        """Whether a name was given, so that what it stands for is copied."""
+        """Whether the query is a name, whose table or view is copied."""
         return self._name is not None
 
     def is_stored_table(self, table: str) -> bool:
-        """Whether it is a table in a format of typed columns."""
+        """Whether the text names a table in a format of typed columns."""
         rows = self._own.sql(f"DESCRIBE TABLE EXTENDED {self._name}").collect()
         told = {row[0]: row[1] for row in rows}
         is_view = str(told.get("Type", "VIEW")).upper().endswith("VIEW")
         return not is_view and str(told.get("Provider")).lower() in _STORED
 
     def is_key(self, table: str, column: str) -> bool:
-        """Never: what Spark declares unique it does not enforce."""
+        """Never: Spark does not enforce the uniqueness that it declares."""
         return False
 
     # ------------------------------------------------------------------------ columns
 
     def schema(self, query: str) -> Any:
-        """Names and Arrow types of what a query gives."""
+        """Names and Arrow types of a query's columns."""
         fields = self._asked(query).schema.fields
         return arrow().schema([(f.name, _type(_word(f))) for f in fields])
 
     def cells(self, relation: str, texts: Mapping[str, str]) -> dict[str, Cell]:
-        """Expressions, in types and forms in which they are read."""
+        """Expressions in the types and forms in which they are read."""
         shown = ", ".join(f"{text} AS {quoted(name)}" for name, text in texts.items())
         fields = self._asked(f"SELECT {shown} FROM {relation}").schema.fields
         return {field.name: _cell(texts[field.name], _word(field)) for field in fields}
@@ -180,7 +181,7 @@ class Spark:
         return int(found)
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
-        """Record batches of what a query gives, part by part."""
+        """Record batches of a query's result, part by part."""
         ipc = arrow().ipc
         self._own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(size))
         packed = self._asked(query).mapInArrow(_packing(), "batch BINARY")
@@ -214,13 +215,13 @@ def _new_session(session: Any) -> Any:
 
 
 def engine_of(session: Any) -> Spark | None:
-    """The engine of a classic session; None of Spark Connect, which holds no copy."""
+    """The engine of a classic session; None for Spark Connect, which holds no copy."""
     is_classic = hasattr(session, "newSession") and hasattr(session, "_jsparkSession")
     return Spark(session) if is_classic else None
 
 
 def _plan(copy: Any) -> Any:
-    """The data set of parts that a copy is; there is no public way to it."""
+    """The data set of a copy's parts, to which there is no public access."""
     return copy._jdf.queryExecution().analyzed().rdd()
 
 
@@ -229,12 +230,12 @@ def _is_whole(copy: Any) -> bool:
 
 
 def _removed(copy: Any) -> None:
-    """Give back the memory and the disk that a copy takes."""
+    """Free the memory and the disk of a copy."""
     _plan(copy).unpersist(False)
 
 
 def _packing() -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What packs batches on workers, which need pyarrow and nothing of skdp."""
+    """A function that packs batches on workers, which need pyarrow and no skdp."""
 
     def packed(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
@@ -269,7 +270,7 @@ def _cell(text: str, word: str) -> Cell:
     if word.startswith("decimal"):
         return Cell(f"CAST({text} AS DOUBLE PRECISION)", dtype)
     if word == "date":
-        # Of dates: one that is far enough has no moment, and ends what casts it.
+        # A remote date has no moment in time, and its cast fails.
         within = f"{text} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'"
         return Cell(f"CASE WHEN {within} THEN {text} END", dtype)
     if kind_of(dtype) == "date":
@@ -283,13 +284,13 @@ def _cell(text: str, word: str) -> Cell:
         shown = moment if word in _MOMENTS else text
         return Cell(f"CASE WHEN {within} THEN {shown} END", dtype)
     if kind_of(dtype) == "string":
-        # Of a length of which what comes at once has room.
+        # No longer than a batch has room for.
         return Cell(f"left(CAST({text} AS VARCHAR), {LONGEST_TEXT})", dtype)
     return Cell(text, dtype)
 
 
 def _spelled(query: str) -> str:
-    """A query of the standard as Spark writes it."""
+    """A standard query in Spark's syntax."""
     return _SPELLED.sub(_respelled, query)
 
 
