@@ -39,6 +39,7 @@ from skdp.solvers._centred_rows import (
     Centred,
     CentredRows,
     NoiseOfRun,
+    NoiseVariances,
     kept_share,
 )
 from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
@@ -64,8 +65,7 @@ from skdp.tables._centred import Centring
 # ---------------------------- Descent from a released base, with a gate for the weights
 
 
-# From a run: the variances that `NoiseRatio` takes, and the deviation of their ratio.
-Variances = Callable[[NoiseOfRun], tuple[FloatArray, float]]
+Variances = Callable[[NoiseOfRun], NoiseVariances]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,14 +251,15 @@ class _Walk:
         if self.answers.is_exact:
             return 1.0
         objective = self.objective
-        variance, by_chance = self.variances(noise)
+        by_noise = self.variances(noise)
         if is_softmax(objective.loss):
             weights = weights - weights.mean(axis=1, keepdims=True)
-        query = NoiseRatio(objective.n_samples, weights, variance, MOST_RATIO)
+        query = NoiseRatio(objective.n_samples, weights, by_noise.variance, MOST_RATIO)
         released = self._asked(query, "gate")
         n = objective.n_samples
-        deviation = math.hypot(released.deviation / n, by_chance)
-        return kept_share(float(released.value[0]) / n, deviation)
+        deviation = math.hypot(released.deviation / n, by_noise.deviation)
+        margin = by_noise.n_deviations * deviation
+        return kept_share(float(released.value[0]) / n, margin)
 
     def _to_rates(self, weights: FloatArray, constant: FloatArray) -> FloatArray:
         """Released shift that brings mean probabilities to the base rates."""

@@ -62,7 +62,9 @@ def test_these_solvers_take_users():
 def test_these_queries_state_bounds_of_users():
     """Each of them is audited below, and its reader on the proof page."""
     folder = Path(skdp.__file__).parent / "sums"
-    stated = {x.stem for x in folder.glob("*.py") if ".with_user_bounds()" in x.read_text()}
+    stated = {
+        x.stem for x in folder.glob("*.py") if ".with_user_bounds()" in x.read_text()
+    }
     # The last one has rules, which no query is asked by.
     known = {"_gradient", "_counts", "_moments", "_features"}
     known |= {"_record_sums"}  # audited in test_centred_descent.py
