@@ -439,7 +439,7 @@ class CrossTable:
         error: float,
         total: Total,
     ) -> CrossTable:
-        """Made consistent; `cells` are those of the codes of both columns."""
+        """A table of consistent counts; `cells` are those of both columns' codes."""
         first, second = columns
         labels = cell_labels(first, cells[0]), cell_labels(second, cells[1])
         counts = total.share_out(released, error)
