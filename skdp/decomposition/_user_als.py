@@ -263,7 +263,7 @@ _Query = CountQuery | RowQuery | PairQuery
 
 @dataclass(frozen=True, kw_only=True)
 class UserALS(PrivateFactorizer):
-    r"""Noisy alternation between items, released, and users, each on his own.
+    r"""Noisy alternation between released items and users, who are computed one by one.
 
     Privacy
     -------
@@ -425,7 +425,7 @@ class UserALS(PrivateFactorizer):
         kept: KeptRatings,
         line: int,
     ) -> None:
-        """Ask, and take in what is released."""
+        """Ask a query, and take in the release."""
         sigma = answers.multiplier(line) * query.sensitivity
         if isinstance(query, CountQuery):
             released = answers.ask(query.asked(kept), line).value

@@ -397,7 +397,7 @@ class FittedTrees(TakesSources, PrivateEstimator):
         """Factor of raw predictions, and the constant that is added after it."""
 
     def _raw(self, X: Any) -> FloatArray:
-        """Raw predictions in units of what is predicted: (n_samples, n_outputs)."""
+        """Raw predictions in units of the predictions: (n_samples, n_outputs)."""
         check_is_fitted(self)
         factor, shift = self._units
         return factor * self._model.raw(read_to_predict(self, X)) + shift

@@ -439,7 +439,7 @@ class CrossTable:
         error: float,
         total: Total,
     ) -> CrossTable:
-        """A table of consistent counts; `cells` are those of both columns' codes."""
+        """A table of consistent counts; `cells` has the cell of each code."""
         first, second = columns
         labels = cell_labels(first, cells[0]), cell_labels(second, cells[1])
         counts = total.share_out(released, error)
