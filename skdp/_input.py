@@ -489,7 +489,7 @@ def unweighted(raw: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
     ----------
     raw : ndarray of shape (n_samples,) or (n_samples, n_classes)
     weights : tuple of float
-        Of each class; empty: all alike.
+        Weight of each class; empty: equal weights.
     """
     if not weights:
         return raw
@@ -498,7 +498,7 @@ def unweighted(raw: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
 
 
 def _weights_of(given: Any, classes: Any) -> list[float]:
-    """Of each class, as declared.
+    """Declared weight of each class.
 
     Parameters
     ----------

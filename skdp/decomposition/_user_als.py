@@ -399,7 +399,7 @@ class UserALS(PrivateFactorizer):
         return max(query.sensitivity for query, _ in self.queries(task))
 
     def bias_noise(self, task: Task, budget: Budget) -> float:
-        """Of an item's bias; the private number of a user's ratings is assumed."""
+        """Noise in an item's bias; assumes a number of ratings, which is private."""
         mu = gaussian_mu(budget.epsilon, budget.delta)
         kept = min(task.max_ratings or _RATINGS_EACH, task.n_items)
         weighted_count = task.n_users * math.sqrt(kept) / task.n_items

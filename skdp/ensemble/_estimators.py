@@ -293,7 +293,7 @@ class GradientBoosting(FittedTrees):
         Parameters
         ----------
         n_samples : int
-            Of records, or of users.
+            Number of records, or of users.
         n_features : int, default=1
             Number of columns, where one Range is declared for all.
 

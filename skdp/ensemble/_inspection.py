@@ -107,7 +107,7 @@ def to_json(
         Facts about the model that come first, JSON-ready.
     bins : Bins
     names : tuple of str
-        Of declared columns.
+        Names of declared columns.
     boosted : BoostedTrees
     tables : ShapeFunctions or None
         Tables that are added to the trees.
@@ -211,7 +211,7 @@ class ShapesDisplay:
     ----------
     functions : ShapeFunctions
     shapes : list of Shape
-        Those to draw.
+        Shapes to draw.
     output : int
         The class, where there are several outputs.
     deviations : float
@@ -458,7 +458,7 @@ class FittedTrees(TakesSources, PrivateEstimator):
         -------
         ndarray of float64 of shape (n_samples, n_features) or, for more than two \
 classes, (n_samples, n_features, n_classes)
-            Of raw rows: as private as `X` and the model.
+            They are about raw rows: as private as `X` and the model.
 
         Raises
         ------

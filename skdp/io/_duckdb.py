@@ -139,7 +139,7 @@ class DuckDB:
         for oid, kind, names in rows:
             if [one.lower() for one in names] == [column.lower()]:
                 declared[oid].add(kind)
-        # Of any schema, as above.
+        # In any schema, as above.
         return bool(declared) and all(
             "PRIMARY KEY" in kinds or {"UNIQUE", "NOT NULL"} <= kinds
             for kinds in declared.values()

@@ -246,7 +246,7 @@ class PrivateEvaluation:
         Parameters
         ----------
         probabilities : array-like of shape (n_samples,)
-            Of the positive label: ``model.predict_proba(X)[:, 1]``.
+            Probabilities of the positive label: ``model.predict_proba(X)[:, 1]``.
         method : {"isotonic", "sigmoid"}, default="isotonic"
 
         Returns
@@ -466,7 +466,7 @@ def private_evaluation(
     Returns
     -------
     PrivateEvaluation, PrivateConfusionMatrix or PrivateComparison
-        Of probabilities, of predicted labels, or of two classifiers.
+        For probabilities, for predicted labels, or for two classifiers.
 
     Raises
     ------

@@ -395,7 +395,7 @@ class CellScoring(CountScoring):
     Parameters
     ----------
     n_cells : int
-        Of each label.
+        Number of cells of each label.
     failed : tuple of int
         The worst cell of each label. Public.
     of_counts : callable
@@ -603,7 +603,7 @@ def f_scores(confusion: FloatArray, beta: float = 1.0) -> FloatArray:
     confusion : ndarray of shape (n_labels, n_labels)
         True labels by predicted ones.
     beta : float, default=1.0
-        By how much recall weighs more than precision.
+        Weight of recall over that of precision.
     """
     right, true = np.diag(confusion), confusion.sum(axis=1)
     predicted = confusion.sum(axis=0)

@@ -114,7 +114,7 @@ class UserKFold(_Folds):
     ----------
     n_splits : int of at least 2, default=5
     random_state : int, RandomState or None, default=None
-        Of the split, which is public.
+        Seed of the split, which is public.
 
     Examples
     --------

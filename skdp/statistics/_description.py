@@ -663,7 +663,7 @@ class DescriptionDisplay:
     Parameters
     ----------
     histograms : list of Histogram
-        Those to draw.
+        Histograms to draw.
     deviations : float in [0, inf), default=2.0
         Half the length of an error bar, in standard deviations of the noise.
     unit : str, default="record"
