@@ -342,8 +342,8 @@ class NetworkGD(NetworkDescent):
     n_steps : int in [1, 1e6] or None, default=None
         Number of sums, all of them taken. Public. None: a rule of n mu.
     step_size : float in [1e-250, 1e250] or None, default=None
-        Size of the first step, in units of weights per gradient of the mean loss. None: a
-        rule.
+        Size of the first step, in units of weights per gradient of the mean loss.
+        None: a rule.
     momentum : float in [0, 1) or None, default=None
         Heavy-ball momentum. None: ``1 - 4500 * n_outputs / (n mu)``, between 0 and 0.9.
     last_step : float in (0, 1] or None, default=None
