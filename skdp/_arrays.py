@@ -126,7 +126,7 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
         return rows.taking(positions)
     if hasattr(rows, "iloc"):
         some = rows.iloc[positions]
-        # Of all rows in their order pandas makes a view.
+        # pandas makes a view if all rows are taken in their order.
         return some if isinstance(positions, slice) else some.copy()
     if not hasattr(rows, "shape"):
         rows = np.asarray(rows)

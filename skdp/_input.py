@@ -236,7 +236,7 @@ def declared_labels(classes: Any) -> np.ndarray:
 
 
 def canonical_csr(X: Any) -> Any:
-    """CSR with sorted, unique indices within its shape; what is not so is refused.
+    """CSR with sorted, unique indices within its shape; other CSR is refused.
 
     Each row of the result follows from that row alone. Summing duplicates would not do:
     the order of a sum, and with it every other row, would depend on whether some row
@@ -467,7 +467,7 @@ def largest_weight(given: Any, classes: Any) -> float:
 
 
 def expected_labels(declared: Any, given: Any) -> Any:
-    """Labels before there is a y: the declared ones, those with weights, or two."""
+    """Labels before there is a y: declared labels, labels with weights, or two."""
     if declared is not None:
         return declared_labels(declared)
     weighted = [*declared_weights(given or {})]
@@ -489,7 +489,7 @@ def unweighted(raw: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
     ----------
     raw : ndarray of shape (n_samples,) or (n_samples, n_classes)
     weights : tuple of float
-        Of each class; empty: all alike.
+        Weight of each class; empty: equal weights.
     """
     if not weights:
         return raw
@@ -498,7 +498,7 @@ def unweighted(raw: np.ndarray, weights: tuple[float, ...]) -> np.ndarray:
 
 
 def _weights_of(given: Any, classes: Any) -> list[float]:
-    """Of each class, as declared.
+    """Declared weight of each class.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`Registry`: kinds by the key that users name, those of the annexes among them.
+"""`Registry`: kinds by the key that users name, kinds of the annexes included.
 
 An annex says in entry points which keys it adds to which registry. It is imported when
 one of its kinds is looked up, and by nothing else.
@@ -21,14 +21,14 @@ _OF_ANNEX = Path(__file__).parent / "papers" / "entry_points.txt"
 
 
 class Registry(Mapping[str, Kind]):
-    """Kinds by key: the house's in their order, then those of entry points in theirs.
+    """Kinds by key: the house's in their order, then the entry points' in their order.
 
     Parameters
     ----------
     group : str
-        Of the entry points.
+        Group of the entry points.
     house : mapping of str to Kind
-        What needs no entry point.
+        Kinds without entry points.
     """
 
     def __init__(self, group: str, house: Mapping[str, Kind]) -> None:
@@ -36,7 +36,7 @@ class Registry(Mapping[str, Kind]):
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
-        """Entry points of other keys than `_kinds` has at first, by key."""
+        """Entry points by key, except keys that `_kinds` has at first."""
         annex = ConfigParser(delimiters="=", interpolation=None)
         annex.optionxform = str  # type: ignore[assignment, method-assign]
         annex.read(_OF_ANNEX, encoding="utf-8")

@@ -85,7 +85,7 @@ class PlanUsedUpError(_Documented, RuntimeError):
 
 
 class StreamOverError(_Documented, RuntimeError):
-    """A part was given to a stream that cannot take another; nothing was read.
+    """A part was given to a stream that cannot take another part; nothing was read.
 
     Remedy: clone the estimator for another stream, which is another release.
     """
@@ -152,7 +152,7 @@ class NewLedgerWarning(_Documented, UserWarning):
 
 
 class StandInDataWarning(_Documented, UserWarning):
-    """A loader gives other data than those it is named for.
+    """A loader returns other data than its name says.
 
     Remedy: put the data where the message says that they are looked for.
     """
@@ -174,9 +174,9 @@ class ClippedRowsWarning(_Documented, UserWarning):
 
 
 class InconsistentVersionWarning(_Documented, UserWarning):
-    """Another minor version of skdp wrote what is being loaded.
+    """Another minor version of skdp wrote the object that is being loaded.
 
-    Remedy: check what is loaded, make it again, or load it with the version that
+    Remedy: check the loaded object, make it again, or load it with the version that
     wrote it.
 
     Attributes

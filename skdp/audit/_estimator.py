@@ -112,7 +112,7 @@ class Halves:
 
 
 class SampledVerdict:
-    """What runs tell of a claim: all is chosen on one half, and tested on the other."""
+    """Evidence against a claim: chosen on one half of the runs, tested on the other."""
 
     def __init__(self, claim: Claim, halves: Halves, *, is_paired: bool) -> None:
         self._claim, self._halves, self._is_paired = claim, halves, is_paired

@@ -130,7 +130,7 @@ def row_canaries(
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
-        As it was.
+        Unchanged.
     pairs : CanaryPairs
     """
     rows = draws.normal(size=(n, X.shape[1]))

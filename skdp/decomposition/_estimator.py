@@ -266,9 +266,9 @@ class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
     **who rated what, are public**. With ``privacy_unit="user"`` all ratings of one user
     are replaced, items and values; public are the number of users and the catalogue of
     items, and what is released holds items only: a user's predictions come from
-    `fold_in`, on his own ratings, and are outside of the guarantee if anybody else sees
-    them. `predict` is post-processing; ``score(X, y)`` reads raw data and is **not**
-    private.
+    `fold_in` on the user's ratings, and are outside of the guarantee if anybody else
+    sees them. `predict` is post-processing; ``score(X, y)`` reads raw data and is
+    **not** private.
 
     Parameters
     ----------
@@ -506,7 +506,7 @@ None, default=None
         return self._recommender.predict_pairs(users, items)
 
     def transform(self, users: Any) -> np.ndarray:
-        """Factors of users, zeros for those not known. Post-processing.
+        """Factors of users, zeros for unknown users. Post-processing.
 
         Parameters
         ----------
@@ -524,8 +524,8 @@ None, default=None
     ) -> np.ndarray:
         """Ids of the `k` items with the largest predictions, best first.
 
-        Post-processing. A user who is not known gets what the mean user likes, as all
-        do with ``privacy_unit="user"``; see `fold_in`.
+        Post-processing. An unknown user gets the mean user's recommendations, as all
+        users do with ``privacy_unit="user"``; see `fold_in`.
 
         Parameters
         ----------
@@ -546,8 +546,8 @@ None, default=None
         """Users' factors from their own ratings, items held fixed.
 
         For users who came after `fit`, and for all users with ``privacy_unit="user"``.
-        The model is left as it is. With a private model the result is meant for the
-        user himself: it depends on his raw ratings, is **outside of the guarantee** if
+        The model does not change. With a private model the result is meant for the user
+        alone: it depends on the user's raw ratings, is **outside of the guarantee** if
         shown to others, and cannot be pickled.
 
         Parameters

@@ -44,7 +44,7 @@ class Recommender:
         return self._predicted(self.users.codes(users), self.items.codes(items))
 
     def rows_of(self, users: Any) -> np.ndarray:
-        """Factors of users, zeros for those not known."""
+        """Factors of users, zeros for unknown users."""
         codes = self.users.codes(users)
         rows = self.factors.users[:, : self.factors.task.n_components]
         return np.where(codes[:, None] < 0, 0, rows[codes]).astype(rows.dtype)

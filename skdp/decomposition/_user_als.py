@@ -263,7 +263,7 @@ _Query = CountQuery | RowQuery | PairQuery
 
 @dataclass(frozen=True, kw_only=True)
 class UserALS(PrivateFactorizer):
-    r"""Noisy alternation between items, released, and users, each on his own.
+    r"""Noisy alternation between released items and users, who are computed one by one.
 
     Privacy
     -------
@@ -399,7 +399,7 @@ class UserALS(PrivateFactorizer):
         return max(query.sensitivity for query, _ in self.queries(task))
 
     def bias_noise(self, task: Task, budget: Budget) -> float:
-        """Of an item's bias; the private number of a user's ratings is assumed."""
+        """Noise in an item's bias; assumes a number of ratings, which is private."""
         mu = gaussian_mu(budget.epsilon, budget.delta)
         kept = min(task.max_ratings or _RATINGS_EACH, task.n_items)
         weighted_count = task.n_users * math.sqrt(kept) / task.n_items
@@ -425,7 +425,7 @@ class UserALS(PrivateFactorizer):
         kept: KeptRatings,
         line: int,
     ) -> None:
-        """Ask, and take in what is released."""
+        """Ask a query, and take in the release."""
         sigma = answers.multiplier(line) * query.sensitivity
         if isinstance(query, CountQuery):
             released = answers.ask(query.asked(kept), line).value

@@ -434,7 +434,7 @@ class ValueALS(PrivateFactorizer):
         return residual_sensitivity(clip, task.public_pattern)
 
     def bias_noise(self, task: Task, budget: Budget) -> float:
-        """Of a bias of users or items, whichever are fewer."""
+        """Noise in a bias of users or of items, whichever are fewer."""
         mu = gaussian_mu(budget.epsilon, budget.delta)
         ratings_each = len(task.public_pattern) / min(task.n_users, task.n_items)
         return 2 * self.residual_clip / (mu * ratings_each)

@@ -293,7 +293,7 @@ class GradientBoosting(FittedTrees):
         Parameters
         ----------
         n_samples : int
-            Of records, or of users.
+            Number of records, or of users.
         n_features : int, default=1
             Number of columns, where one Range is declared for all.
 
@@ -575,7 +575,7 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions: logits of the second class, or of each of several.
 
-        With `class_weight` those of the weighted records.
+        With `class_weight` they are logits of the weighted records.
 
         Parameters
         ----------
@@ -590,8 +590,8 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the labels, of shape (n_samples, n_classes).
 
-        With `class_weight` those of the records as they are, whose most likely label
-        may be another than `predict` has; see `correct_prior`.
+        With `class_weight` they are probabilities without the weights, so that the most
+        likely label may differ from `predict`; see `correct_prior`.
         """
         return _probabilities(self._unweighted(self.decision_function(X)))
 
@@ -868,7 +868,7 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows, in units of the target.
 
-        They may be beyond `target_bounds`: clip them where others make no sense, which
+        They may be beyond `target_bounds`: clip predictions that make no sense, which
         costs nothing.
 
         Parameters

@@ -107,7 +107,7 @@ def to_json(
         Facts about the model that come first, JSON-ready.
     bins : Bins
     names : tuple of str
-        Of declared columns.
+        Names of declared columns.
     boosted : BoostedTrees
     tables : ShapeFunctions or None
         Tables that are added to the trees.
@@ -211,7 +211,7 @@ class ShapesDisplay:
     ----------
     functions : ShapeFunctions
     shapes : list of Shape
-        Those to draw.
+        Shapes to draw.
     output : int
         The class, where there are several outputs.
     deviations : float
@@ -397,7 +397,7 @@ class FittedTrees(TakesSources, PrivateEstimator):
         """Factor of raw predictions, and the constant that is added after it."""
 
     def _raw(self, X: Any) -> FloatArray:
-        """Raw predictions in units of what is predicted: (n_samples, n_outputs)."""
+        """Raw predictions in units of the predictions: (n_samples, n_outputs)."""
         check_is_fitted(self)
         factor, shift = self._units
         return factor * self._model.raw(read_to_predict(self, X)) + shift
@@ -458,7 +458,7 @@ class FittedTrees(TakesSources, PrivateEstimator):
         -------
         ndarray of float64 of shape (n_samples, n_features) or, for more than two \
 classes, (n_samples, n_features, n_classes)
-            Of raw rows: as private as `X` and the model.
+            They are about raw rows: as private as `X` and the model.
 
         Raises
         ------

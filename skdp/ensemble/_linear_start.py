@@ -164,11 +164,11 @@ class LinearStart:
         Parameters
         ----------
         answers : Answers
-            Of `part`, over records as `view` shows them.
+            Answers of `part`, over records in the form of `view`.
         margins : tuple of ndarray of float64 of shape (n_codes,)
             Released shares of the codes of each column.
         base : Base
-            Where targets lie, as it was released.
+            Released location of the targets.
         progress : Progress
 
         Returns

@@ -364,7 +364,7 @@ def monotone(
     tables : dict from key to ndarray of shape (n_bins, ..., 1)
         Curves of mean 0, and tables of mean 0 along their columns.
     directions : dict from int to {-1, 1}
-        Of ordered columns.
+        Directions of ordered columns.
     n_values : tuple of int
         Number of ordered codes of each column, which are the codes of present values.
 

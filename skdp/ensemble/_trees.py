@@ -71,7 +71,7 @@ class RandomTrees:
     rank : ndarray of uint8 of shape (n_trees, sum of n_bins)
         Rank of each code of each column, one column after another.
     starts : ndarray of int64 of shape (n_columns + 1,)
-        Where the ranks of a column start.
+        Index of the first rank of each column.
     depth : int
     """
 

@@ -370,7 +370,7 @@ class Federation(TableSource):
         Parameters
         ----------
         parties : sequence of (X, y)
-            Of at least two owners, at most 512. Each X is an array or data frame with
+            Tables of 2 to 512 owners. Each X is an array or data frame with
             the same columns, at least one row, and each y has a target for each row.
         n_honest : int in [1, n_parties - 1] or None, default=None
             Owners trusted to draw their share of the noise. None: all but one, since

@@ -244,7 +244,7 @@ class FederationPlan:
     is_encrypted : bool
         Whether connections must go through TLS.
     seed : int in [0, 2^32)
-        From which all draw what is public, such as the trees of boosting.
+        Seed of all public draws, such as the trees of boosting.
     sizes : tuple of int
         Numbers in each round.
     others : tuple of tuples of int
@@ -313,8 +313,8 @@ class FederationPlan:
         is_encrypted : bool, default=False
             Whether connections must go through TLS, which hides sums on the way.
         seed : int in [0, 2^32), default=0
-            From which all draw what is public, such as the trees of boosting. Any will
-            do: nothing rests on it.
+            Seed of all public draws, such as the trees of boosting. Any seed will do:
+            no privacy rests on it.
 
         Returns
         -------

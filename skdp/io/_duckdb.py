@@ -16,10 +16,10 @@ _STORED = {"SEQ_SCAN", "TABLE_SCAN", "INDEX_SCAN", "DUMMY_SCAN", "EMPTY_RESULT"}
 
 
 class DuckDB:
-    """What a source asks of a connection to DuckDB.
+    """A connection to DuckDB, as a source uses it.
 
-    Readings have a connection of their own to the same database, so that the user's is
-    left alone; temporary and registered tables of it are therefore not seen.
+    Readings open another connection to the same database, so that the user's is left
+    alone; its temporary and registered tables are therefore not seen.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class DuckDB:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All that is read within is of one moment."""
+        """A context within which all reads see one state."""
         if self._link is not None:
             yield
             return
@@ -52,12 +52,12 @@ class DuckDB:
             link.close()
 
     def check(self) -> None:
-        """Raise if another transaction goes on than at first."""
+        """Raise if the transaction is not the one that began."""
         if self._link is None or self._now() != self._number:
             raise SourceError("The transaction has ended.")
 
     def schema(self, query: str) -> Any:
-        """Names and Arrow types of what a query gives."""
+        """Names and Arrow types of a query's columns."""
         reader = self._link.sql(f"SELECT * FROM ({query}) LIMIT 0").to_arrow_reader(1)
         schema = reader.schema
         reader.close()
@@ -84,7 +84,7 @@ class DuckDB:
         return int(self._one(f"SELECT COUNT(*) FROM {relation}"))
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
-        """Record batches of what a query gives."""
+        """Record batches of a query's result."""
         reader = self._link.sql(query).to_arrow_reader(size)
         try:
             yield from reader
@@ -109,7 +109,7 @@ class DuckDB:
         return is_alone and source.get("type") == "BASE_TABLE"
 
     def is_stored_table(self, table: str) -> bool:
-        """Whether a table is stored, and none of its columns is computed."""
+        """Whether a table is stored, and no column is computed when it is read."""
         tree = json.loads(self.parse(f"SELECT * FROM {table}"))
         name = tree["statements"][0]["node"]["from_table"]["table_name"].lower()
         tables = self._link.sql(
@@ -118,7 +118,7 @@ class DuckDB:
         views = self._link.sql(
             "SELECT 1 FROM duckdb_views() WHERE lower(view_name) = ?", params=[name]
         ).fetchall()
-        # Of any schema: which one is meant is for the engine to say.
+        # In any schema: the engine decides which schema is meant.
         is_computed = any("GENERATED ALWAYS" in sql.upper() for (sql,) in tables)
         return bool(tables) and not views and not is_computed
 
@@ -139,14 +139,14 @@ class DuckDB:
         for oid, kind, names in rows:
             if [one.lower() for one in names] == [column.lower()]:
                 declared[oid].add(kind)
-        # Of any schema, as above.
+        # In any schema, as above.
         return bool(declared) and all(
             "PRIMARY KEY" in kinds or {"UNIQUE", "NOT NULL"} <= kinds
             for kinds in declared.values()
         )
 
     def shares(self, table: str, n: int) -> list[str]:
-        """One: what reads has threads of its own."""
+        """A single condition: the engine reads with threads."""
         return ["TRUE"]
 
     def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
@@ -155,12 +155,12 @@ class DuckDB:
             yield from self.batches(query, size)
 
     def is_stored(self, query: str) -> bool:
-        """Whether all that a query reads is within the transaction."""
+        """Whether the transaction covers everything that a query reads."""
         leaves = [node for node in self._plan(query) if not node["children"]]
         return all(_name(node) in _STORED for node in leaves)
 
     def _plan(self, query: str) -> Iterator[dict[str, Any]]:
-        # An optimised plan would follow from what the tables hold.
+        # An optimised plan would depend on the content of the tables.
         self._link.execute("PRAGMA disable_optimizer")
         try:
             rows = self._link.sql(f"EXPLAIN (FORMAT JSON) {query}").fetchall()

@@ -306,7 +306,7 @@ class TableSource(ABC):
     # ------------------------------------------------------------------ for estimators
 
     def sample_row(self, declared: Any = None) -> Any:
-        """One row that looks like those of the source; nothing is read.
+        """One row that looks like the source's rows; nothing is read.
 
         Parameters
         ----------

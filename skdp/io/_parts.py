@@ -1,4 +1,4 @@
-"""One part of a source on a worker, and what is sent to the worker."""
+"""One part of a source on a worker, and messages to the worker."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class _Taking:
 
 
 def shown_to(model: Any, X: Any) -> Any:
-    """A row that looks like those of a source, as a fitted model takes it; public.
+    """A row that looks like a source's rows, as a fitted model takes it; public.
 
     Raises
     ------

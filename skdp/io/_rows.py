@@ -127,7 +127,7 @@ class StreamSource:
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if they come here.
+        """Where the records are added up; None if they are read here.
 
         Rows of users are read here, since only here the rows' weights are known.
         """

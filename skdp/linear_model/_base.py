@@ -69,7 +69,7 @@ class FirstPart(Protocol):
     def released(
         self, solver: Solver, source: Source, objective: LinearObjective, door: Door
     ) -> tuple[Solution, Answers]:
-        """Commit the stream, and what is released after this part of it.
+        """Commit the stream; the solution that is released after this part.
 
         Raises
         ------

@@ -100,28 +100,28 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, groups: Any = None
     ) -> Self:
-        """Go on with a stream by one part more, or begin one.
+        """Continue a stream with one more part, or begin a stream.
 
         With ``solver="ftrl"``. The first part books the whole stream, at the declared
-        epsilon and delta; every later one is free, and is noted down in the ledger.
-        The model after each part is released. No record may be in two parts, and with
+        epsilon and delta; every later one is free, and is noted down in the ledger. The
+        model after each part is released. No record may be in two parts, and with
         ``privacy_unit="user"`` no user: that is assumed, not checked, and a repeated
-        part costs its records as much again.
-        What the stream must remember is private: it is in no attribute, copy, clone or
-        pickle of this object, and none of them can go on.
+        part costs its records as much again. The state of the stream is private: it is
+        in no attribute, copy, clone or pickle of this object, and none of these can
+        continue the stream.
 
         Parameters
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            The first part has as many records, or users, as any; their number is
-            public.
+            No part has more records, or users, than the first part; their
+            number is public.
         y : array-like of shape (n_samples,)
             Left out with a source, which has its target.
         classes : array-like or None, default=None
             All labels of the stream, at its first part, if `classes` was not given to
             the constructor.
         groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row of the part is, as in `fit`.
+            With ``privacy_unit="user"`` the user of each row of the part, as in `fit`.
             Left out with a source, which names the column of ids.
 
         Returns
@@ -296,8 +296,8 @@ class LogisticModel(LinearClassifier):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the labels, of shape (n_samples, n_classes).
 
-        With `class_weight` those of the records as they are, whose most likely label
-        may be another than `predict` has; see `correct_prior`.
+        With `class_weight` they are probabilities without the weights, so that the most
+        likely label may differ from `predict`; see `correct_prior`.
         """
         raw = self.decision_function(X)
         if self.correct_prior:

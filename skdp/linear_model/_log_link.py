@@ -37,7 +37,7 @@ class Means:
     start : float
         The mean at weights of 0.
     unit : float
-        Of targets.
+        Unit of targets.
     per_alpha : float, default=1.0
         Penalties of the loss over scikit-learn's penalties.
     """
@@ -189,7 +189,7 @@ class DPPoissonRegressor(LogLinkRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Of the logarithm of the mean. Private output. Of the dtype of X.
+        Coefficients of the logarithm of the mean. Private output. Of the dtype of X.
     intercept_ : float
         Private output (without an intercept where it starts, public).
     %(center_, row_norm_, coef_path_, privacy_)s
@@ -308,7 +308,7 @@ class DPGammaRegressor(LogLinkRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Of the logarithm of the mean. Private output. Of the dtype of X.
+        Coefficients of the logarithm of the mean. Private output. Of the dtype of X.
     intercept_ : float
         Private output (without an intercept where it starts, public).
     %(center_, row_norm_, coef_path_, privacy_)s

@@ -77,25 +77,25 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     # scikit-learn has no types.
     @available_if(takes_parts)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Go on with a stream by one part more, or begin one.
+        """Continue a stream with one more part, or begin a stream.
 
         With ``solver="ftrl"``. The first part books the whole stream, at the declared
-        epsilon and delta; every later one is free, and is noted down in the ledger.
-        The model after each part is released. No record may be in two parts, and with
+        epsilon and delta; every later one is free, and is noted down in the ledger. The
+        model after each part is released. No record may be in two parts, and with
         ``privacy_unit="user"`` no user: that is assumed, not checked, and a repeated
-        part costs its records as much again.
-        What the stream must remember is private: it is in no attribute, copy, clone or
-        pickle of this object, and none of them can go on.
+        part costs its records as much again. The state of the stream is private: it is
+        in no attribute, copy, clone or pickle of this object, and none of these can
+        continue the stream.
 
         Parameters
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            The first part has as many records, or users, as any; their number is
-            public.
+            No part has more records, or users, than the first part; their
+            number is public.
         y : array-like of shape (n_samples,)
             Left out with a source, which has its target.
         groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` whose each row of the part is, as in `fit`.
+            With ``privacy_unit="user"`` the user of each row of the part, as in `fit`.
             Left out with a source, which names the column of ids.
 
         Returns
@@ -191,8 +191,8 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         ``X @ coef_ + intercept_`` for rows within the norm, and for all if epsilon is
         inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself;
         with `center_` rows are centred and scaled, and clipped to ``row_norm_``.
-        They may be beyond `target_bounds`, to which targets are clipped, not
-        predictions: clip these where others make no sense, which costs nothing.
+        Predictions may be beyond `target_bounds`, to which only targets are clipped:
+        clip predictions that make no sense, which costs nothing.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Maps of probabilities to calibrated ones, from shares that were found in intervals.
+"""Calibration of probabilities by released shares of labels in intervals.
 
 Post-processing of released counts.
 """
@@ -17,30 +17,31 @@ from sklearn.isotonic import isotonic_regression
 
 from skdp._arrays import FloatArray
 
-# Log-odds beyond which a probability is 0 or 1 in double precision, or nearly.
+# Log-odds beyond which a probability is 0 or 1 in double precision, or nearly so.
 _MOST_ODDS = 36.0
 
 
 class Calibrator(ABC):
     """A rising map of probabilities, settled by what was released.
 
-    Flat beyond the middles of the first and the last interval, of which it is not known
-    where in them records are: a model that is far too sure of itself has many there.
+    It is flat beyond the middles of the first and the last interval, since the records'
+    places inside an interval are unknown: a model that is far too sure has many records
+    there.
     """
 
     @classmethod
     @abstractmethod
     def of(cls, middles: FloatArray, shares: FloatArray, weights: FloatArray) -> Self:
-        """The map that fits best.
+        """The best map for the released shares.
 
         Parameters
         ----------
         middles : ndarray of shape (n_intervals,)
             Predicted probabilities of the positive label, rising, within (0, 1).
         shares : ndarray of shape (n_intervals,)
-            Shares of the positive label that were found there, within (0, 1).
+            Released shares of the positive label there, within (0, 1).
         weights : ndarray of shape (n_intervals,)
-            Above 0: how many records each share counts as.
+            Number of records that each share counts as, above 0.
         """
 
     @abstractmethod
@@ -50,16 +51,16 @@ class Calibrator(ABC):
 
 @dataclass(frozen=True)
 class Sigmoid(Calibrator):
-    """Platt's: log-odds on a straight line of log-odds.
+    """Platt's map: calibrated log-odds are a linear function of log-odds.
 
     Parameters
     ----------
     slope : float
-        At least 0; above 1 of a model that is too unsure.
+        At least 0; above 1 if the model is too unsure.
     intercept : float
-        Above 0 of a model that calls the positive label too rare.
+        Above 0 if the model takes the positive label to be too rare.
     ends : pair of floats
-        Between which probabilities it is a line.
+        Probabilities between which the map is this function; flat outside.
     """
 
     slope: float
@@ -89,12 +90,12 @@ class Sigmoid(Calibrator):
 
 @dataclass(frozen=True)
 class Isotonic(Calibrator):
-    """Any rising map, straight between the middles of intervals.
+    """Any rising map, linear between the middles of intervals.
 
     Parameters
     ----------
     middles, shares : tuple of floats
-        Predicted probabilities, and the shares that they are brought to.
+        Predicted probabilities, and the shares to which they are mapped.
     """
 
     middles: tuple[float, ...]

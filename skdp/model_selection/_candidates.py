@@ -48,7 +48,7 @@ from skdp.tables._source import (
     remote,
 )
 
-# ------------------------------------- Users of a table in memory, as they are scored
+# ----------------------------------------- UserTable: scored users of a table in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class UserTable:
     y : array-like of shape (n_rows,)
         Private.
     users : Users
-        Whose these rows are. Private, but for their number.
+        The users of these rows. Private, except their number.
     """
 
     is_of_users = True
@@ -90,12 +90,12 @@ class UserTable:
         )
 
 
-# -------------- The records of a search: rows one by one, or users with all of theirs
+# ---------------------------------------- SearchRecords: rows, or users with their rows
 
 
 @dataclass(frozen=True, eq=False)
 class SearchRecords:
-    """What a search divides, fits candidates to and scores them on. Private.
+    """Records that a search divides, fits candidates to and scores them on. Private.
 
     Parameters
     ----------
@@ -115,10 +115,10 @@ class SearchRecords:
         return count_rows(self.X) if self.users is None else self.users.n_users
 
     def at(self, numbers: IntArray) -> SearchRecords:
-        """The records with these numbers, which were drawn without looking at them.
+        """The records with these numbers, which are drawn without looking at the data.
 
-        Rows of users stay in the order of the table. The numbers of a source are slots,
-        and a slot has any number of users (`skdp.io._session`).
+        Rows of users stay in the order of the table. The numbers of a source are those
+        of buckets, and a bucket has any number of users (`skdp.io._session`).
         """
         if isinstance(self.users, Users):
             return self._rows(*self.users.part(numbers))
@@ -127,15 +127,15 @@ class SearchRecords:
     def some(self, size: int) -> SearchRecords:
         """Stand-ins for `size` records in a rehearsal, which reads no record.
 
-        The rows are spread over the table: the first rows of ratings that are sorted by
-        user would all be of one user. In a rehearsal of users each row is one user.
+        The rows are spread over the table: the first rows of ratings sorted by user
+        would all belong to one user. In a rehearsal of users each row is one user.
         """
         return self._shown(size, min(size, count_rows(self.X)))
 
     def part(self, size: int) -> SearchRecords:
         """Stand-ins for a part of `size` records in a rehearsal.
 
-        A part of users has as few rows as the smallest part can have, so that a step
+        A part of users has as few rows as the smallest part may have, so that a step
         that needs more rows refuses them before anything is paid for.
         """
         if isinstance(self.users, Users):
@@ -154,7 +154,7 @@ class SearchRecords:
         return None if self.users is None else RemoteUsers(size)
 
     def check_parts(self, smallest: int) -> None:
-        """Raise if a part might have no rows, or too little room for users of a source.
+        """Raise if a part may have no rows, or too little room for users of a source.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class SearchRecords:
             )
 
     def check_scored(self, scorer: PrivateScoring) -> None:
-        """Raise if a score needs a number of users that nobody knows."""
+        """Raise if a score needs a private number of users."""
         if isinstance(self.users, RemoteUsers) and isinstance(scorer, R2):
             raise ValueError(
                 "The 'scoring' parameter must be a score that does not follow from how "
@@ -217,36 +217,30 @@ class SearchRecords:
         return SearchRecords(rows_at(self.X, rows), rows_at(self.y, rows), users)
 
 
-# ------------------------------------------------------------------------------------
-# The life of a candidate of a search: listed, silenced, rehearsed, sized, fitted
+# -------------------------------------------------------------- The life of a candidate
 # 1. *Listed*: a set of parameters, none of which decides the guarantee.
-# 2. *Silenced*: an unfitted model with these parameters and the search's relation,
-# which
-#    neither prints nor caches nor shares a generator, so that no trial tells of
-#    others.
-# 3. *Rehearsed*: everything that a fit would refuse is refused before the search is
-# paid
-#    for. ``fit`` runs with an `Allowance` that only notes events down: declared
-#    steps
-#    transform the rows, private steps check what they are given and answer with
-#    constants. Nothing else is read from the rows. What comes behind a private step
-#    is of
-#    skdp, and skdp's steps accept whatever skdp's steps release, so that a trial on
-#    accepted rows does not fail for one record's sake.
-# 4. *Sized*: it gets the largest budgets whose events stay within what a fit may cost.
-# 5. *Fitted*: once or more, in a trial (`skdp.model_selection._candidates`).
+# 2. *Silenced*: an unfitted model with these parameters and the search's relation. It
+#    neither prints nor caches nor shares a generator, so that no trial reveals others.
+# 3. *Rehearsed*: anything that a fit would refuse is refused before the search is paid
+#    for. ``fit`` runs with an `Allowance` that only records events: declared steps
+#    transform the rows, private steps check their input and answer with constants.
+#    Nothing else is read from the rows. Only steps of skdp may follow a private step,
+#    and they accept whatever skdp's steps release, so that a trial on accepted rows
+#    does not fail because of one record.
+# 4. *Sized*: it gets the largest budgets whose events stay within the cost of a fit.
+# 5. *Fitted*: once or more, in a trial (`SearchJob`).
 
 
-# Parameters that decide the guarantee or what is public; a search sets or keeps them.
+# Parameters that decide the guarantee or the public facts; a search sets or keeps them.
 _NOT_TUNABLE = tuple(
     "adjacency bounds classes columns data_norm delta epsilon item_ids ledger "
     "max_ratings n_users privacy_unit random_state rating_bounds target_bounds".split()
 )
-# Parameters of private steps that do not decide which rows the steps accept.
+# Parameters of private steps that do not affect which rows the steps accept.
 _IRRELEVANT = ("C", "alpha", "n_components", "n_steps", "quantiles", "solver")
-# Records for the rehearsal of a candidate if one like it was rehearsed on all.
+# Number of records for a candidate's rehearsal, if a similar one was rehearsed on all.
 _A_FEW = 64
-# Inner epsilons are set this much below what the search paid for, for rounding.
+# Inner epsilons are lower than the search paid for by this share, for rounding.
 _MARGIN = 1e-6
 _MOST_REHEARSALS = 12
 
@@ -281,7 +275,7 @@ def steps_of(model: Any) -> list[Any]:
 
 
 def check_tunable(names: Iterable[str]) -> None:
-    """Refuse a grid over what decides the guarantee or what is taken as public."""
+    """Refuse a grid over parameters that decide the guarantee or the public facts."""
     refused = sorted({name for name in names if name.split("__")[-1] in _NOT_TUNABLE})
     if refused:
         raise ValueError(
@@ -300,17 +294,17 @@ def silenced(
 ) -> Any:
     """A clone with these parameters and the search's relation, without side effects.
 
-    Its delta is the search's until it gets a budget of its own: what a solver refuses
-    depends on whether delta is 0.
+    Its delta is the search's until it gets its budget: a solver's refusals depend on
+    whether delta is 0.
 
-    `seed` is public and goes to declared steps that draw at random: with the state of
-    NumPy's generator they would tell how many trials there are.
+    `seed` is public and goes to declared steps with random draws: the state of NumPy's
+    generator would reveal the number of trials.
 
     Raises `ValueError` or `TypeError` if a parameter is unknown, or a private step has
-    a budget or books of its own.
+    a budget or a ledger.
     """
     model = clone(estimator)
-    # Not chained: a FrozenEstimator gives nothing back.
+    # Not chained: set_params of a FrozenEstimator returns None.
     model.set_params(
         **{name: clone(value, safe=False) for name, value in params.items()}
     )
@@ -349,9 +343,9 @@ def silenced(
 
 
 def _harmless(model: Any, seed: int) -> dict[str, Any]:
-    """Parameters by which trials would tell of each other, or leave the process.
+    """Parameters that keep trials secret from each other, and in this process.
 
-    What a fit prints or caches tells how many trials there are, a cache hands one
+    Printed lines and caches would reveal the number of trials, a cache would pass one
     trial's release to another, and workers would not share a trial's allowance.
     """
     fixed = {"verbose": False, "memory": None, "n_jobs": 1}
@@ -383,9 +377,9 @@ def is_private_step(step: Any) -> bool:
 
 
 def _check_order(model: Any) -> None:
-    """Refuse other libraries' steps behind private ones.
+    """Refuse steps of other libraries after private steps.
 
-    A later step could refuse what they make of released numbers, because of one record
+    Their output on released numbers could make a later step fail, because of one record
     and after the search is paid for.
     """
     for pipeline in [model, *model.get_params(deep=True).values()]:
@@ -421,7 +415,7 @@ def _check_defaults(step: Any, adjacency: Relation) -> None:
 
 @dataclass(frozen=True)
 class AcceptedCandidates:
-    """Candidates that accept the rows: unfitted, with their labels declared.
+    """Candidates that accept the rows: unfitted, with declared labels.
 
     `stand_ins` are fitted in rehearsal, so that their private outputs are constants.
     """
@@ -458,7 +452,7 @@ def accept(
 def rehearse(
     model: Any, records: SearchRecords, adjacency: Relation
 ) -> tuple[Any, tuple[Event, ...]]:
-    """Go through a fit without reading data: a fitted clone, and its events."""
+    """Run a fit without reading data; the fitted clone, and its events."""
     allowance = Allowance(adjacency, UNIT_OF[adjacency])
     rehearsed = clone(model)
     for step in steps_of(rehearsed):
@@ -476,7 +470,7 @@ def rehearse(
 
 
 def _reraise(problem: Exception) -> NoReturn:
-    """Raise an error of skdp as it is, and others without entries of the data."""
+    """Raise an error of skdp unchanged, other errors without entries of the data."""
     frame = problem.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -505,7 +499,7 @@ def _check_alike(first: Any, other: Any) -> None:
 
 
 def _outline(model: Any) -> str:
-    """A hash of all that decides which rows a model accepts."""
+    """A hash of everything that affects which rows a model accepts."""
     params, relevant = model.get_params(deep=True), []
     for name, value in sorted(params.items()):
         is_theirs = is_private_step(owner_of(model, params, name))
@@ -515,7 +509,7 @@ def _outline(model: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value, with its class in place of an estimator, whose parameters follow."""
+    """The value; an estimator becomes its class, and its parameters follow."""
     if hasattr(value, "get_params") and not isinstance(value, type):
         return type(value)
     if isinstance(value, (list, tuple)):
@@ -538,8 +532,8 @@ def sized(
 ) -> Prepared:
     """Give a candidate the largest budget whose events cost no more than `strength`.
 
-    Gaussian steps take exactly what there is. Others, such as objective perturbation,
-    are charged by the mu that dominates them, so their epsilon is lowered until that
+    Gaussian steps use the budget exactly. Other steps, such as objective perturbation,
+    are charged by the mu that dominates them, so their epsilon is lowered until this mu
     fits.
     """
     budget = _budget_for(strength, delta)
@@ -565,7 +559,7 @@ def sized(
 
 
 def _costs_what_it_says(step: Any) -> bool:
-    """Whether the cost is the epsilon, and any number of records is accepted."""
+    """Whether the cost is the step's epsilon, for any number of records."""
     solver = getattr(step, "solver", "noisy_gd")
     is_plain = solver == "noisy_gd" and not getattr(step, "solver_params", None)
     return is_plain and step.step_privacy().adds_in_squares
@@ -585,9 +579,9 @@ def _budget_for(strength: EventCost, delta: float) -> Budget:
     return Budget(min(epsilon, 1e8) * (1 - _MARGIN), delta)
 
 
-# ------------------- Fits and scores within a search, after its event is on the books
-# Exceptions, warnings and output could depend on the data, so that none of them leaves
-# this module. A fit that fails ends the search with the same error as a failed read.
+# ------------------------------------------ SearchJob: fits and scores after the commit
+# Exceptions, warnings and output could depend on the data, so none of them leaves this
+# module. A fit that fails ends the search with the same error as a failed read.
 
 
 T = TypeVar("T")
@@ -603,7 +597,7 @@ class Split:
 
 @dataclass(frozen=True)
 class ScoredFit:
-    """One fit that was scored.
+    """A fit with a score.
 
     The records know its score by `number`.
     """
@@ -613,7 +607,7 @@ class ScoredFit:
 
 
 class _ParallelFits(Parallel):
-    """Parallel fits that show how many are done; joblib would show times too."""
+    """Parallel fits that show how many are done; joblib would also show times."""
 
     def __init__(self, progress: Progress, total: int, n_jobs: int | None) -> None:
         super().__init__(n_jobs=n_jobs)
@@ -628,13 +622,13 @@ class _ParallelFits(Parallel):
 
 @dataclass(frozen=True, eq=False)
 class SearchJob:
-    """The records of one search and how to work on them; the source of its answers.
+    """The records of one search and the work on them; the source of its answers.
 
-    Exact scores of its trials stay here; answers give them with noise.
+    Exact scores of its trials stay here; answers release them with noise.
 
     `records` are private. Without a `seed` the noise is private; with one every fit
     takes a seed from `draws`. With an `order_seed` the order of records is public.
-    Records of several owners are scored where they are: exact scores come to nobody.
+    Records of several owners are scored by their owners: no party gets exact scores.
     """
 
     records: SearchRecords
@@ -649,7 +643,7 @@ class SearchJob:
     _validated: list[Any] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To an owner: the records that trials were scored on last.
+        # For an owner: the records on which trials were scored last.
         return SourceScores, (self._validated[-1],)
 
     @property
@@ -659,7 +653,7 @@ class SearchJob:
 
     @property
     def is_of_users(self) -> bool:
-        """Whether rows are known to be those of users."""
+        """Whether rows are known to belong to users."""
         return self.records.users is not None
 
     def order(self) -> IntArray:
@@ -692,7 +686,7 @@ class SearchJob:
     def fit_and_score(
         self, prepared: Sequence[Prepared], splits: Sequence[Split], *, say: bool
     ) -> list[ScoredFit]:
-        """Fit and score; a trial has its model, and its exact score stays here.
+        """Fit and score; a trial keeps its model, and its exact score stays here.
 
         `say` states that the number of fits is public, so that progress may be shown.
         """
@@ -707,7 +701,7 @@ class SearchJob:
         progress = Progress("search", say and self.verbose)
         run = _ParallelFits(progress, len(prepared), self.n_jobs)
         seeds = self._seeds(len(prepared))
-        # The death of a worker, or its traceback, could depend on a record, too.
+        # A worker's death, or its traceback, could depend on a record, too.
         done = _ended_in_one_way(
             lambda: run(
                 delayed(_trial)(
@@ -731,7 +725,8 @@ class SearchJob:
     ) -> Any:
         """Fit one of several models on some rows or on all.
 
-        Several owners must know its rounds before they know which model it is.
+        Several owners must know the rounds of the fit before they know the chosen
+        model.
         """
         owners = owners_now()
         if owners is not None and is_rehearsing():
@@ -749,7 +744,7 @@ def _is_shared(X: Any) -> bool:
 
 
 def _ended_in_one_way(work: Callable[[], T]) -> T:
-    """Work on records, all of whose errors are one; rehearsals show their errors."""
+    """The result of work on records; all errors become one, except in rehearsals."""
     return work() if is_rehearsing() else answered(work)
 
 

@@ -36,15 +36,14 @@ from skdp.model_selection._scores import (
 from skdp.pipeline._report import total_of
 from skdp.privacy.release._record import PrivacyRecord, step_of
 
-# ------------------------------------------------------------------------------------
-# private_evaluation: what one noisy histogram says of a classifier, or of two
+# ---------------------------------------------- private_evaluation: one noisy histogram
 
 
-# Records in each interval that a calibration takes to be as predicted: a few. It was
-# not compared with other numbers by a benchmark that is kept.
+# Number of records, as predicted, that a calibration adds to each interval: a few. No
+# benchmark that is kept compared other numbers.
 _AS_PREDICTED = 4.0
 _RESPONSE_METHODS = ("auto", "predict_proba", "predict")
-# The smallest and the largest double between 0 and 1, but for subnormal ones.
+# The smallest and the largest double between 0 and 1, except subnormal numbers.
 _INSIDE = (np.finfo(np.float64).tiny, 1 - np.finfo(np.float64).epsneg)
 
 
@@ -86,7 +85,7 @@ class PrivateConfusionMatrix:
         Parameters
         ----------
         beta : float in (0, inf), default=1.0
-            By how much recall weighs more than precision.
+            Weight of recall over that of precision.
         """
         beta = check_real(
             "beta", beta, low=0, high=math.inf, low_open=True, high_open=True
@@ -113,10 +112,11 @@ class PrivateConfusionMatrix:
 
 @dataclass(frozen=True, eq=False)
 class PrivateEvaluation:
-    """What one noisy histogram says of a classifier of two labels.
+    """Evaluation of a classifier of two labels by one noisy histogram.
 
-    All but `labels` and `error` is private output or post-processing, and costs nothing
-    more. Errors are of the noise alone, not of the records' being a sample.
+    Everything except `labels`, `thresholds` and `error` is a private output or
+    post-processing, and costs nothing more. Errors include the noise alone, not the
+    sampling of records.
 
     Parameters
     ----------
@@ -125,12 +125,12 @@ class PrivateEvaluation:
     thresholds : ndarray of shape (n_intervals + 1,)
         Ends of the intervals, from 0 to 1. Public.
     counts : ndarray of shape (2, n_intervals)
-        Records of each label whose predicted probability of the positive label lies in
-        each interval, or users, who may be in parts of them; at least 0. Private
-        output.
+        Number of records of each label whose predicted probability of the positive
+        label lies in each interval; at least 0. A user may be in several cells, in
+        parts. Private output.
     error : float
-        Standard deviation of the noise in one count, before they were brought to be at
-        least 0 and to their sum. Public.
+        Standard deviation of the noise in one count, before counts were made at least 0
+        and adjusted to their sum. Public.
     privacy_ : PrivacyRecord
     """
 
@@ -149,9 +149,10 @@ class PrivateEvaluation:
     def smooth_roc_auc(self) -> float:
         """Area under a smooth rising curve through the points of `roc_curve`.
 
-        Of few intervals that are narrow at both ends it is mostly nearer than `roc_auc`
-        of many at small budgets, since few counts have less noise, but farther where
-        labels are easy to tell apart; see ``docs/model_selection.md``.
+        With few intervals that are narrow at both ends it is mostly more accurate than
+        `roc_auc` with many intervals at small budgets, since few counts have less
+        noise; it is less accurate if labels are easy to tell apart; see
+        ``docs/model_selection.md``.
         """
         return smooth_roc_auc(self.counts)
 
@@ -172,37 +173,37 @@ class PrivateEvaluation:
 
     @property
     def average_precision(self) -> float:
-        """Area under precision by recall, labels spread evenly in each interval."""
+        """Area under precision over recall, labels spread evenly in each interval."""
         return average_precision(self.counts)
 
     @property
     def expected_calibration_error(self) -> float:
-        """`calibration_error` of ten intervals, or of all where there are fewer."""
+        """`calibration_error` with ten intervals, or all if there are fewer."""
         return self.calibration_error()
 
     def calibration_error(self, n_bins: int | None = None) -> float:
-        """Mean distance of predicted and found shares, by records.
+        """Mean distance of predicted and released shares, weighted by records.
 
-        Noise makes it larger: below about ``0.8 * error * n_bins / n_samples`` it
-        cannot be told from 0.
+        Noise makes it larger: below about ``0.8 * error * n_bins / n_samples`` it is
+        not distinguishable from 0.
 
         Parameters
         ----------
         n_bins : int or None, default=None
-            At most as many as there are intervals. None: ten, or all of fewer.
+            At most the number of intervals. None: ten, or all if there are fewer.
         """
         found = self.calibration_curve(n_bins)
         apart = np.abs(found["predicted"] - found["positive"])
         return float((apart * found["count"]).sum() / max(found["count"].sum(), 1.0))
 
     def calibration_curve(self, n_bins: int | None = None) -> pd.DataFrame:
-        """Predicted and found share of the positive label, by probability.
+        """Predicted and released share of the positive label, by probability.
 
         Parameters
         ----------
         n_bins : int or None, default=None
-            Intervals are joined to so many at most; those without records are left
-            out. None: ten, or all of fewer.
+            Intervals are merged to at most this many; merged intervals without records
+            are left out. None: ten, or all if there are fewer.
 
         Returns
         -------
@@ -237,14 +238,15 @@ class PrivateEvaluation:
     def calibrate(
         self, probabilities: ArrayLike, method: str = "isotonic"
     ) -> FloatArray:
-        """Predicted probabilities brought near to the shares that were found.
+        """Predicted probabilities, calibrated to the released shares.
 
-        `calibrator` of them; the order of records stays but for ties. Costs nothing.
+        It applies `calibrator`; the order of records stays the same, except for ties.
+        Costs nothing.
 
         Parameters
         ----------
         probabilities : array-like of shape (n_samples,)
-            Of the positive label: ``model.predict_proba(X)[:, 1]``.
+            Probabilities of the positive label: ``model.predict_proba(X)[:, 1]``.
         method : {"isotonic", "sigmoid"}, default="isotonic"
 
         Returns
@@ -256,21 +258,22 @@ class PrivateEvaluation:
     def calibrator(self, method: str = "isotonic") -> Calibrator:
         """A map of probabilities that is fitted to the released counts.
 
-        A share counts for less where the noise of its interval is large, and each
-        interval as if a few more records had been found that are as predicted: where
-        nothing can be told probabilities stay, and none becomes 0 or 1.
+        A share counts for less if the noise of its interval is large. Each interval
+        gets a few more records that are as predicted: without information,
+        probabilities stay the same, and none becomes 0 or 1.
 
         Parameters
         ----------
         method : {"isotonic", "sigmoid"}, default="isotonic"
-            Any rising map, or one of two numbers (Platt's), which noise and few records
-            mislead less.
+            Any rising map, or a map of two parameters (Platt's), which noise and few
+            records mislead less.
         """
         check_choice("method", method, CALIBRATORS)
         both, positive = self.counts.sum(axis=0), self.counts[1]
         middles = (self.thresholds[1:] + self.thresholds[:-1]) / 2
         middles = np.clip(middles, *_INSIDE)  # of the narrowest they are ends, rounded
-        # One over four times the variance of a share, of the sample and of the noise.
+        # One over four times the variance of a share, from the sample and from the
+        # noise.
         known = both / np.maximum(both + 4 * self.error**2, 1.0)
         weights = known * both + _AS_PREDICTED
         shares = (known * positive + _AS_PREDICTED * middles) / weights
@@ -414,26 +417,27 @@ def private_evaluation(
 ) -> Any:
     """Evaluate a fitted classifier, or compare two of them, at the cost of one release.
 
-    What is counted follows from public facts:
+    Public facts decide what is counted:
 
-    * of two labels, with `predict_proba`: records by label, and by interval of the
-      predicted probability. ROC curve and AUC, precision and recall, calibration, and
+    * two labels, with `predict_proba`: records by label, and by interval of the
+    predicted probability. ROC curve and AUC, precision and recall, calibration, and
       confusion matrices and F scores at every threshold follow from the counts;
     * of any number of labels, by `predict`: records by true and predicted label;
     * of two classifiers: records that only the one, or only the other, labels right.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
     `adjacency`, with the number of records public, or for all rows of one user, as in
-    `private_score`. The counts are released once, with noise: a record is in one cell,
-    so that one exchanged moves them by the root of 2 and one that becomes the null
-    record by 1 (``docs/proofs/private_score.md``). Labels and intervals are public.
+    `private_score`. The counts are released once, with noise. A record is in one cell,
+    so that exchanging a record moves the counts by the root of 2, and making it the
+    null record moves them by 1 (``docs/proofs/private_score.md``). Labels and intervals
+    are public.
 
     Parameters
     ----------
     estimator : fitted classifier, or a tuple or list of two that are compared
         Public, or paid for; see `private_score`.
     X : array-like, CSR or source of shape (n_samples, n_features)
-        A row of a source that one of two models cannot read counts for neither.
+        A row of a source that one of two models cannot read counts for neither model.
     y : array-like of shape (n_samples,)
         Left out with a source.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -447,22 +451,22 @@ def private_evaluation(
     privacy_unit : {"record", "user"}, default="record"
         As in `private_score`.
     classes : array-like of labels or None, default=None
-        Public. In any order: of two the second of the sorted ones is positive, as in
-        the estimator's, which None takes. Left out with two models.
+        Public, in any order. Of two labels the second after sorting is positive. None:
+        the estimator's labels. Left out with two models.
     response_method : {"auto", "predict_proba", "predict"}, default="auto"
-        What is asked of the estimator. "auto": "predict_proba" if it has that and two
-        labels, else "predict". For the confusion matrix alone "predict" has less noise.
-        Left out with two models.
+        Method of the estimator. "auto": "predict_proba" if the estimator has it and
+        there are two labels, else "predict". For the confusion matrix alone "predict"
+        has less noise. Left out with two models.
     thresholds : sequence of floats or None, default=None
-        Ends of the intervals of the probability: rising, from 0 to 1. More of them tell
-        ranks more finely, and add more noise; of a rare label most should be near 0.
-        None: 24 intervals of equal width.
+        Ends of the intervals of the probability: rising, from 0 to 1. More ends resolve
+        ranks more finely, and add more noise; for a rare label most ends should be near
+        0. None: 24 intervals of equal width.
     %(random_state, ledger)s
 
     Returns
     -------
     PrivateEvaluation, PrivateConfusionMatrix or PrivateComparison
-        Of probabilities, of predicted labels, or of two classifiers.
+        For probabilities, for predicted labels, or for two classifiers.
 
     Raises
     ------
@@ -517,7 +521,7 @@ def private_evaluation(
 def _counted(
     estimator: Any, classes: Any, response_method: str, thresholds: Any
 ) -> CellScoring | Disagreements:
-    """What is counted, by public facts."""
+    """The counted cells, by public facts."""
     check_choice("response_method", response_method, _RESPONSE_METHODS)
     if isinstance(estimator, (tuple, list)):
         given = classes is not None or thresholds is not None
@@ -544,7 +548,7 @@ def _counted(
 
 
 def _compared(models: Any, has_other_facts: bool) -> Disagreements:
-    """The question about two classifiers."""
+    """The query about two classifiers."""
     if len(models) != 2:
         raise ValueError(
             "The 'estimator' argument must be a fitted classifier, or two of them. Got "
@@ -562,7 +566,7 @@ def _compared(models: Any, has_other_facts: bool) -> Disagreements:
     return Disagreements()
 
 
-# ----------------------- What a model is worth by epsilon, and what the picture costs
+# ---------------------------------------------------------------- PrivacyUtilityDisplay
 
 
 _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -570,11 +574,11 @@ _FREE = "costs nothing: forecast from public facts"
 
 
 class PrivacyUtilityDisplay:
-    """What a model is worth by epsilon, and what the picture costs.
+    """The quality of a model by epsilon, and the cost of the picture.
 
-    A forecast costs nothing. **Every fitted model is an event of its own**, and so is
-    every private score: whoever chooses an epsilon from such a picture has spent all of
-    them together, which the title tells.
+    A forecast costs nothing. **Every fitted model is a separate event**, and so is
+    every private score: a choice of epsilon from a picture of these costs all of them
+    together, as the title says.
 
     Parameters
     ----------
@@ -584,9 +588,9 @@ class PrivacyUtilityDisplay:
     errors : sequence of float, or None, default=None
         Standard errors of the noise in the values; 0 where none is known.
     measured : str, default=""
-        What the values are.
+        Meaning of the values.
     cost : str, default=""
-        What all of it cost together.
+        Total cost of the models and scores.
     levels : mapping of str to float, or None, default=None
         Values to compare with, by name.
     log : bool, default=False
@@ -642,11 +646,11 @@ class PrivacyUtilityDisplay:
         estimator : estimator of skdp with `forecast`
             Fitted or not; its own epsilon is left out.
         shape : sequence of int
-            What its `forecast` takes: mostly ``(n_samples, n_features)``.
+            Arguments of its `forecast`: mostly ``(n_samples, n_features)``.
         epsilons : sequence of float in [1e-6, 1e8]
         ax : matplotlib Axes or None, default=None
         name : str or None, default=None
-            In the legend; None tells the class.
+            Name in the legend; None: the class.
 
         Returns
         -------
@@ -699,8 +703,8 @@ class PrivacyUtilityDisplay:
         models : sequence of fitted estimators of skdp, or of their `privacy_`
             All under one relation.
         scores : sequence of PrivateScore, or of float
-            One for each. Numbers are taken as they are: scores of public records, say.
-            Of private ones they would be on no books.
+            One for each model. Plain numbers are not booked: use them only for scores
+            of public records.
         ax : matplotlib Axes or None, default=None
         name : str or None, default=None
             In the legend.
@@ -814,7 +818,7 @@ def _record(model: Any) -> PrivacyRecord:
 
 
 def _together(records: Sequence[PrivacyRecord]) -> str:
-    """What several releases cost, if they are of the same records."""
+    """The joint cost of several releases, if they are of the same records."""
     relations = sorted({str(record.adjacency) for record in records})
     if len(relations) > 1:
         raise ValueError(

@@ -35,12 +35,12 @@ from skdp.model_selection._scorers import resolve_scoring
 from skdp.model_selection._search import PrivateSearch, _Plan
 from skdp.privacy.release._record import PrivacyRecord
 
-# ------------------------------------------------------------------------------------
-# Private classifiers of two labels with a histogram of held-out records, in one event
-# What subclasses make of the histogram is post-processing.
+# ------------------------------------------------------------------ EvaluatedClassifier
+# A private classifier of two labels, with a histogram of held-out records, in one
+# event. Subclasses only post-process the histogram.
 
 
-# Narrow at both ends, where probabilities of a rare label are, and of a common one.
+# Narrow at both ends, where the probabilities of a rare or of a common label lie.
 FINE = tuple(
     (np.sin(np.arange(N_INTERVALS + 1) * math.pi / 2 / N_INTERVALS) ** 2).tolist()
 )
@@ -62,12 +62,12 @@ class EvaluatedClassifier(PrivateSearch):
 
     @abstractmethod
     def _read_off(self, evaluation: PrivateEvaluation) -> None:
-        """Keep what follows from the released histogram."""
+        """Keep the results that follow from the released histogram."""
 
     @property
     @abstractmethod
     def _cut(self) -> float:
-        """The probability from which on labels are positive."""
+        """The least probability of a positive label."""
 
     @abstractmethod
     def _score_of(self, confusion: FloatArray) -> float:
@@ -132,7 +132,7 @@ class EvaluatedClassifier(PrivateSearch):
         return bool(self.delta > 0)
 
     def _use_composable_noise(self) -> None:
-        """All that is released adds up without loss if delta is above 0."""
+        """If delta is above 0, all noise of the release adds up without loss."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -157,8 +157,7 @@ class EvaluatedClassifier(PrivateSearch):
         self._read_off(self.evaluation_)
 
 
-# ------------------------------------------------------------------------------------
-# DPTunedThresholdClassifier: where to cut probabilities, chosen privately
+# ----------------------------------------------------------- DPTunedThresholdClassifier
 
 
 def _balanced_accuracy(confusion: FloatArray) -> float:
@@ -170,7 +169,7 @@ def _f1(confusion: FloatArray) -> float:
     return float(f_scores(confusion)[1])
 
 
-# Of the confusion matrix at a threshold, greater is better.
+# Scores of the confusion matrix at a threshold; greater is better.
 THRESHOLD_SCORES: dict[str, Callable[[FloatArray], float]] = {
     "accuracy": accuracy_of,
     "balanced_accuracy": _balanced_accuracy,
@@ -182,9 +181,9 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
     """Fit a private classifier and choose its decision threshold, within one budget.
 
     Some records, drawn at random, are held out. `estimator` is fitted privately to the
-    others; then one noisy histogram of the probabilities that it predicts for the
-    held-out records, by label, is released, and the threshold that scores best by it
-    is taken. Both have the whole budget, since no record is in both parts.
+    others; then one noisy histogram of its probabilities for the held-out records, by
+    label, is released, and the threshold with the best score in the histogram is
+    chosen. Both have the whole budget, since no record is in both parts.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
     `adjacency`, with the number of records public, or for all rows of one user, with
@@ -202,16 +201,16 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
         in one. Its private steps keep their default epsilon and delta and have no
         ledger, as in `DPGridSearchCV`.
     scoring : {"balanced_accuracy", "f1", "accuracy"}, default="balanced_accuracy"
-        What the threshold is chosen by.
+        The score by which the threshold is chosen.
     epsilon : float in [1e-6, 1e8], default=1.0
         Privacy loss, of fit and histogram together.
     %(delta, adjacency)s
     privacy_unit : {"record", "user"}, default="record"
         As in `DPGridSearchCV`.
     thresholds : sequence of floats or None, default=None
-        What to choose from: rising, from 0 to 1, known without looking at the data;
-        the ends call all records, or (but for those of probability 1) none positive.
-        None: 24 intervals that are narrow near 0 and 1.
+        Candidate thresholds: rising, from 0 to 1, known without looking at the data. At
+        0 all records are positive, and at 1 only records with probability 1. None: 24
+        intervals that are narrow near 0 and 1.
     validation_fraction : float in (0, 1) or None, default=None
         Share of the records that is held out. None: 0.2.
     verbose : bool, default=False
@@ -222,11 +221,10 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
     best_threshold_ : float
         Labels are positive from this probability on. Private output.
     best_score_ : float
-        `scoring` at the threshold by the released histogram: optimistic, as the best of
-        several. Private output.
+        `scoring` at the threshold in the released histogram: optimistic, since it is
+        the best of several. Private output.
     evaluation_ : PrivateEvaluation
-        All else that the histogram says of the model on the held-out records. Private
-        output.
+        The full evaluation of the model on the held-out records. Private output.
     estimator_ : estimator
         The fitted model. Private output.
     has_model_ : bool
@@ -237,7 +235,7 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
 
     See Also
     --------
-    DPCalibratedClassifier : Probabilities that are brought near to shares.
+    DPCalibratedClassifier : Calibrated probabilities.
     sklearn.model_selection.FixedThresholdClassifier : A declared threshold, for
         nothing.
 
@@ -301,9 +299,9 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
 def best_threshold(
     evaluation: PrivateEvaluation, score: Callable[[FloatArray], float]
 ) -> tuple[float, float]:
-    """The threshold of the best score by released counts, and that score.
+    """The threshold of the best score in released counts, and this score.
 
-    Of equal ones the nearest to 1/2.
+    Among equal scores it is the threshold nearest to 1/2.
     """
     found = [
         (score(evaluation.confusion_matrix(cut).counts), -abs(cut - 0.5), float(cut))
@@ -313,18 +311,16 @@ def best_threshold(
     return cut, value
 
 
-# ------------------------------------------------------------------------------------
-# DPCalibratedClassifier: probabilities brought near to shares, privately
+# --------------------------------------------------------------- DPCalibratedClassifier
 
 
 class DPCalibratedClassifier(EvaluatedClassifier):
     """Fit a private classifier and calibrate its probabilities, within one budget.
 
     Some records, drawn at random, are held out. `estimator` is fitted privately to the
-    others; then one noisy histogram of the probabilities that it predicts for the
-    held-out records, by label, is released, and probabilities are brought near to the
-    shares that were found there. Both have the whole budget, since no record is in
-    both parts.
+    others; then one noisy histogram of its probabilities for the held-out records, by
+    label, is released, and probabilities are calibrated to the shares of labels in the
+    histogram. Both have the whole budget, since no record is in both parts.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
     `adjacency`, with the number of records public, or for all rows of one user, with
@@ -332,8 +328,8 @@ class DPCalibratedClassifier(EvaluatedClassifier):
     (``docs/proofs/private_score.md``). The calibration is post-processing of the
     histogram, never of raw probabilities.
 
-    Of a model that is fitted already `private_evaluation(...).calibrate` does the same
-    by records that it has not seen.
+    For a fitted model `private_evaluation(...).calibrate` does the same with records
+    that the model has not seen.
 
     Parameters
     ----------
@@ -342,8 +338,8 @@ class DPCalibratedClassifier(EvaluatedClassifier):
         in one. Its private steps keep their default epsilon and delta and have no
         ledger, as in `DPGridSearchCV`.
     method : {"sigmoid", "isotonic"}, default="sigmoid"
-        A rising map of two numbers (Platt's, of log-odds), or any rising map. The
-        second takes many held-out records, or a large epsilon.
+        A rising map of two parameters (Platt's, of log-odds), or any rising map. The
+        second needs many held-out records, or a large epsilon.
     epsilon : float in [1e-6, 1e8], default=1.0
         Privacy loss, of fit and histogram together.
     %(delta, adjacency)s
@@ -351,9 +347,10 @@ class DPCalibratedClassifier(EvaluatedClassifier):
         As in `DPGridSearchCV`.
     thresholds : sequence of floats or None, default=None
         Ends of the histogram's intervals: rising, from 0 to 1, known without looking at
-        the data. Probabilities beyond the middles of the first and the last one become
-        equal. None: 24 intervals that are narrow near 0 and 1, of which the first ends
-        at 0.004: declare finer ones for a label that is rarer.
+        the data. Probabilities beyond the middle of the first interval become equal,
+        and so do those beyond the middle of the last. None: 24 intervals that are
+        narrow near 0 and 1. The first ends at 0.004: declare finer intervals for a
+        rarer label.
     validation_fraction : float in (0, 1) or None, default=None
         Share of the records that is held out. None: 0.2.
     verbose : bool, default=False
@@ -362,12 +359,13 @@ class DPCalibratedClassifier(EvaluatedClassifier):
     Attributes
     ----------
     calibrator_ : Sigmoid or Isotonic
-        From probabilities of `estimator_` to calibrated ones. Private output.
+        Map from probabilities of `estimator_` to calibrated ones. Private output.
     evaluation_ : PrivateEvaluation
-        What the histogram says of `estimator_`, before it is calibrated, on the
-        held-out records. Private output.
+        The evaluation of `estimator_`, before calibration, on the held-out records.
+        Private output.
     best_score_ : float
-        Its ROC AUC; a rising map changes no ranks but for ties. Private output.
+        ROC AUC of the evaluation; a rising map changes ranks only by ties. Private
+        output.
     estimator_ : estimator
         The fitted model, not calibrated. Private output.
     has_model_ : bool
@@ -378,7 +376,7 @@ class DPCalibratedClassifier(EvaluatedClassifier):
 
     See Also
     --------
-    DPTunedThresholdClassifier : A threshold that is chosen by the same histogram.
+    DPTunedThresholdClassifier : A threshold chosen from the same histogram.
     sklearn.calibration.CalibratedClassifierCV : Calibration without privacy.
 
     Examples
@@ -394,7 +392,7 @@ class DPCalibratedClassifier(EvaluatedClassifier):
     (True, 2.0)
     """
 
-    # Labels are the likelier ones.
+    # The predicted label is the likelier one.
     _cut = 0.5
 
     def __init__(

@@ -37,8 +37,7 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.sums._record_sums import Scores
 
-# ------------------------------------------------------------------------------------
-# The contract between a private search and the method by which it chooses
+# -------------------------------------------- Method: the protocol of a search's choice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,7 @@ class SearchFacts:
     """Public facts of one search.
 
     `budget` is for the whole search, the final model included; `validation_fraction`,
-    in (0, 1), is the share of the records that candidates are scored on, None for the
+    in (0, 1), is the share of the records on which candidates are scored, None for the
     method's rule.
     """
 
@@ -69,7 +68,7 @@ class SearchFacts:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a search releases.
+    """The release of a search.
 
     `index` is the position of the chosen candidate and `estimator` its fitted model;
     without a model, a fixed default takes its place. `score` is the released score of
@@ -93,7 +92,7 @@ class Method(Configured, ABC):
     @classmethod
     @abstractmethod
     def planned(cls, given: Given, facts: SearchFacts) -> Self:
-        """Decide by rule what was not given, from public facts only.
+        """Decide missing parameters by rules of public facts.
 
         Parameters
         ----------
@@ -168,8 +167,8 @@ def best_of(
 ) -> int:
     """The first trial with the best score; of equal scores, with the largest sum.
 
-    Scores are clipped to their range. Noise can bring several sums beyond it, and so
-    can a part with more users than it has room for.
+    Scores are clipped to their range. Noise may lift several sums above it, and so may
+    a part with more users than it has room for.
     """
     is_sum = facts.scorer.is_single
     ranks = [
@@ -186,7 +185,7 @@ def validation_size(facts: SearchFacts, n_samples: int, default: float) -> int:
     return min(max(wanted, 1), n_samples - 1)
 
 
-# -------------- Tune with a share of the budget, release noisy scores, refit the best
+# -------------------------------------------------------------------------- Composition
 
 
 _SHARE, _COMPOSITION_VALIDATION = 0.3, 0.3
@@ -201,7 +200,7 @@ def _fraction(name: str, value: Any) -> float | None:
 
 
 def _power(facts: SearchFacts) -> float:
-    """The power of a share of the budget: shares are of mu^2, or of epsilon."""
+    """Exponent of a share of the budget: shares are of mu^2, or of epsilon."""
     return 1.0 if facts.is_pure else 0.5
 
 
@@ -218,23 +217,23 @@ class _Parts:
 class Composition(Method):
     r"""Fit every candidate on a small share of the budget; refit the best on the rest.
 
-    The candidates are fitted on all records but those of a validation set, on which all
+    The candidates are fitted on all records outside of a validation set, on which all
     of them are scored in one noisy release. The best is fitted again on all records.
 
     Privacy
     -------
-    A record is either trained on or scored on while tuning, and takes part in the final
-    fit: with Gaussian noise ``mu^2 = mu_tuning^2 + mu_final^2``, where mu_tuning is
-    that of k fits of ``mu_tuning / sqrt(k)`` each for a training record, and of the
-    joint release of k scores for a validation record. With delta = 0 epsilons add up in
-    the same way. With `tuning_fraction` the records that are tuned on and those of the
-    final fit are disjoint, and both get all of the budget.
+    While tuning a record is either in the fits or in the scores, and it takes part in
+    the final fit: with Gaussian noise ``mu^2 = mu_tuning^2 + mu_final^2``. For a
+    training record mu_tuning is the cost of k fits of ``mu_tuning / sqrt(k)`` each, and
+    for a validation record the cost of the joint release of k scores. With delta = 0
+    epsilons add up in the same way. With `tuning_fraction` the records for tuning and
+    those of the final fit are disjoint, and both get the whole budget.
 
     Utility
     -------
-    The final fit has ``sqrt(1 - tuning_share)`` of the mu of a fit without a search.
-    A fit of a candidate gets ``sqrt(tuning_share / k)`` of it, so that differences
-    between candidates drown from some dozens of candidates on.
+    The final fit has ``sqrt(1 - tuning_share)`` of the mu of a fit without a search. A
+    fit of a candidate gets ``sqrt(tuning_share / k)`` of it, so that with some dozens
+    of candidates noise hides their differences.
 
     Parameters
     ----------
@@ -242,7 +241,7 @@ class Composition(Method):
         Share of mu^2 (of epsilon if delta is 0) that is spent on the choice.
     tuning_fraction : float in (0, 1) or None, default=None
         Tune on this share of the records only, chosen at random, and fit the best on
-        the others. Faster; `tuning_share` is then not used.
+        the other records. Faster; `tuning_share` is then not used.
     """
 
     key: ClassVar[str] = "composition"
@@ -262,7 +261,7 @@ class Composition(Method):
         return cls(**given)
 
     def _sizes(self, facts: SearchFacts) -> tuple[int, int, int]:
-        """Numbers of records trained on, scored on, and in the final fit."""
+        """Numbers of records in tuning fits, in scores, and in the final fit."""
         n = facts.n_samples
         tuned = n
         if self.tuning_fraction is not None:
@@ -333,12 +332,12 @@ class Composition(Method):
         return Choice(best, model, float(scores[best]), scores)
 
 
-# --------------------------------------- The best of a secret random number of trials
+# -------------------------------------------- RandomStopping: a secret number of trials
 
 
 _STOPPING_VALIDATION = 0.1
-# The law of the number of trials is cut off at this multiple of its mean, or at the
-# second one if that many are always run.
+# The law of the number of trials is cut off at this multiple of its mean; the second
+# multiple holds if this many trials always run.
 _CUT, _CUT_IF_FIXED = 6, 2
 _MOST = float(MOST_TRIALS)
 
@@ -348,15 +347,15 @@ class RandomStopping(Method):
     """Release the best of a secret number of trials of random candidates.
 
     A trial draws a candidate from the grid, with replacement, fits it on all records
-    but those of a validation set, and scores it there with noise. The model of the best
-    noisy score is released as it is.
+    outside of a validation set, and scores it there with noise. The model with the best
+    noisy score is released unchanged.
 
     Privacy
     -------
-    A trial is mu-GDP, or pure: a record is either trained on or scored on. The release
-    costs what ``docs/proofs/random_stopping.md`` derives, whatever the number of
-    candidates. How many trials there were, and everything that would tell it, stays
-    secret, except for the running time unless `fixed_duration` is set.
+    A trial is mu-GDP, or pure: a record is either in the fit or in the score.
+    ``docs/proofs/random_stopping.md`` derives the cost of the release, which does not
+    depend on the number of candidates. The number of trials, and everything that would
+    reveal it, stays secret, except for the running time unless `fixed_duration` is set.
 
     Utility
     -------
@@ -369,15 +368,15 @@ class RandomStopping(Method):
         Law of the number of trials. "poisson" may make none, and then returns a fixed
         default model; it is not for delta = 0.
     shape : float in [-0.9, 10] or None, default=None
-        Of the negative binomial law. Smaller costs less and varies more. None: 1, a
-        geometric law, or 0, a logarithmic one, if delta is 0.
+        Shape of the negative binomial law. A smaller one costs less and varies more.
+        None: 1, a geometric law, or 0, a logarithmic one, if delta is 0.
     mean_trials : float or None, default=None
         Mean of the law before it is cut off. None: the number of candidates.
     max_trials : int or None, default=None
         Cut-off. None: 6 times the mean, or twice with `fixed_duration`.
     fixed_duration : bool, default=False
         Always run `max_trials` trials and use only as many as were drawn, so that the
-        running time does not tell their number.
+        running time does not reveal their number.
     """
 
     key: ClassVar[str] = "random_stopping"
@@ -430,7 +429,7 @@ class RandomStopping(Method):
         return SelectionEvent(trial, law.family, law.mean, law.most, law.shape)
 
     def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
-        # As many as there may be trials; how many were made is not released.
+        # The largest possible number of trials; the actual number is not released.
         return (Line(self.max_trials, law=facts.law),)
 
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
@@ -466,8 +465,7 @@ class RandomStopping(Method):
         return Choice(int(picked[best]), tried[best].model, scores[best])
 
 
-# ------------------------------------------------------------------------------------
-# A model that is fitted to some records, and one noisy statistic on the others
+# ------------------------------------- HeldOut: a fit, and a statistic on other records
 
 
 # Share of the records that is held out by default.
@@ -492,12 +490,12 @@ class Measured(Choice):
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut(Method):
-    """Fit on most records with all of the budget; ask once about the others.
+    """Fit on most records with the whole budget; ask once about the others.
 
     Privacy
     -------
     The held-out records are drawn without looking at the data. A record is either in
-    the fit or in the question, so that each part gets the whole budget (parallel
+    the fit or in the query, so that each part gets the whole budget (parallel
     composition, ``docs/proofs/private_score.md``): for a record in the fit, the answer
     about the other records is post-processing of the model.
     """
@@ -547,16 +545,17 @@ class HeldOut(Method):
         )
 
 
-# ----------------- The methods of a private search, and which one method="auto" takes
-# One key in all places: this table, its test ``tests/model_selection/test_<key>.py``,
-# its section in ``docs/model_selection.md``, and its rows in the benchmark of searches.
+# ---------------------------------------- Registry of methods, and the automatic choice
+# A key has the same name everywhere: in this table, its test
+# ``tests/model_selection/test_<key>.py``, its section in ``docs/model_selection.md``,
+# and its rows in the benchmark of searches.
 
 
 METHODS: Registry[type[Method]] = Registry(
     "skdp.search_methods",
     {"composition": Composition, "random_stopping": RandomStopping},
 )
-# Up to here a fit of a candidate keeps a tenth of the final fit's mu.
+# Up to this number a fit of a candidate has a tenth of the final fit's mu.
 _FEW_CANDIDATES = 36
 
 
@@ -571,7 +570,7 @@ class ChosenMethod:
 def choose_method(
     key: str, params: Mapping[str, Any] | None, facts: SearchFacts
 ) -> ChosenMethod:
-    """The method that a user named, or the best one that public facts allow.
+    """The method that a user named, or the best method by public facts.
 
     Raises `ValueError` or `TypeError` if the key or a parameter is wrong, or the method
     refuses the search.
@@ -606,7 +605,7 @@ def _given(key: str, params: Mapping[str, Any] | None) -> Given:
 
 
 def _automatic(facts: SearchFacts) -> ChosenMethod:
-    """The rules and the measurements behind them are in docs/model_selection.md."""
+    """The automatic choice; docs/model_selection.md has the measurements behind it."""
     if facts.is_pure and facts.n_candidates > 1:
         reason = "delta=0: half of epsilon for the model, however many candidates"
         return ChosenMethod(RandomStopping.planned({}, facts), reason)

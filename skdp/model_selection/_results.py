@@ -18,14 +18,14 @@ from skdp.model_selection._candidates import Candidate, Need, steps_of
 from skdp.pipeline._walk import walk
 from skdp.privacy.release._record import PrivacyRecord
 
-# ------------------------------------------------------------------------------------
-# What a search shows of itself: post-processing of its release, and public facts
+# ------------------------------------------------------------------ Results of a search
+# Post-processing of its release, and public facts.
 
 
 def results_table(
     grid: list[dict[str, Any]], scores: NDArray[np.float64] | None
 ) -> dict[str, Any]:
-    """``cv_results_``: the candidates, and their scores if those were released."""
+    """``cv_results_``: the candidates, and their scores if they were released."""
     table: dict[str, Any] = {"params": grid}
     for name in sorted({name for params in grid for name in params}):
         column = np.ma.array(np.empty(len(grid), dtype=object), mask=True)
@@ -40,9 +40,9 @@ def results_table(
 
 
 def as_released(model: Any, record: PrivacyRecord, ledger: Any) -> Any:
-    """The fitted model, each private step of which says that it is a part of a search.
+    """The fitted model, whose private steps state that they are parts of a search.
 
-    Its steps get the search's books, which another fit of theirs is charged to.
+    Its steps get the search's ledger, so that another fit of a step is charged to it.
     """
     for step in steps_of(model):
         step.set_params(ledger=ledger, random_state=None)
@@ -69,7 +69,7 @@ def as_released(model: Any, record: PrivacyRecord, ledger: Any) -> Any:
     return model
 
 
-# ----------------- SearchReport: one page on a finished search, from what it released
+# ------------------------------------------------------------------------- SearchReport
 
 
 _NOT_COVERED = (
@@ -86,13 +86,13 @@ _BAR = 20
 
 @dataclass(frozen=True, kw_only=True)
 class SearchReport:
-    """What a search released and what that cost, for people.
+    """The release of a search and its cost, for readers.
 
     Parameters
     ----------
     privacy : PrivacyRecord
     best_index : int
-        Of the chosen candidate.
+        Index of the chosen candidate.
     best_score : float
         nan if no score was released.
     scoring : str
@@ -138,7 +138,7 @@ class SearchReport:
         )
 
     def to_html(self, path: str | Path) -> None:
-        """Write the report as a page of its own.
+        """Write the report as an HTML page.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class SearchReport:
         Path(path).write_text(text, encoding="utf-8")
 
     def _table(self) -> str:
-        """The candidates, best first where scores were released."""
+        """The candidates, the best first if scores were released."""
         order = list(range(len(self.candidates)))
         if self.scores is not None:
             order.sort(key=self.scores.__getitem__, reverse=True)
@@ -173,9 +173,9 @@ def _told(params: dict[str, Any]) -> str:
     )
 
 
-# ------------------------------------------------------------------------------------
-# Whether noise dominates every fit of a search; from public facts, before it is paid
-# Fits inside of a search are silent, so the search speaks for them, once.
+# ------------------------------------------- Noise that dominates every fit of a search
+# Public facts show it before the search is paid for. Fits inside a search are silent,
+# so the search warns once for all of them.
 
 
 _REMEDIES = ("a larger epsilon", "fewer candidates", "fewer columns")

@@ -20,17 +20,16 @@ from skdp.privacy.accounting._relations import Adjacency
 from skdp.sums._counts import consistent
 from skdp.sums._record_sums import QUANTUM
 
-# ------------------------------------------------------------------------------------
-# Scores for private release: a bounded vector for each record, summed exactly
+# ---------------------------------------- PrivateScoring: exact sums of bounded vectors
 # A score follows from a *statistic*: a sum over the records of one bounded vector each.
 # Every scorer states how far one record can move the statistic, in L1 and in L2, under
 # both adjacencies; ``docs/proofs/private_score.md`` derives the numbers. Whatever an
-# estimator returns or raises for one record, that record's vector stays within its
-# bounds and the others keep theirs.
+# estimator returns or raises for one record, this record's vector stays within its
+# bounds and the other vectors do not change.
 
 
-# What an estimator is asked about at once: of longer tables one block after the other,
-# all of one length, so that a row for which it raises costs a search of one block.
+# Rows of one call of an estimator. Longer tables are divided into blocks, all of this
+# length, so that a row for which it raises costs a search of one block.
 ROWS_ASKED = 4096
 
 
@@ -41,26 +40,26 @@ RESPONSE_METHODS = ("predict", "predict_proba", "decision_function")
 
 @dataclass(frozen=True, eq=False)
 class PrivateScoring:
-    """A score of your own: the mean over the records of one bounded number each.
+    """A user-defined score: the mean over the records of one bounded number each.
 
-    Greater must be better. What one record can change follows from the range, and the
-    noise from that, so that a narrow range costs little.
+    Greater must be better. The range decides how far one record can move the mean, and
+    so the noise: a narrow range costs little.
 
     Parameters
     ----------
     name : str
-        What privacy records and ledgers call it.
+        Name in privacy records and ledgers.
     per_record : callable
         ``per_record(estimator, X, y)`` is the score of each row, an array of shape
         (n_samples,). The score of a row must follow from that row, its label or target
         and the estimator alone. A row for which the function raises, or gives NaN,
         counts as `lowest`.
     lowest, highest : float
-        The range of the scores of records, known without looking at the data: scores
-        beyond are clipped to it. A null record, and a user without rows, counts as
+        The range of the scores of records, known without looking at the data: other
+        scores are clipped to it. A null record, and a user without rows, counts as
         `highest` if that is at most 0, and as `lowest` otherwise.
     task : {"classification", "regression"}
-        Whether y is labels of any kind or finite numbers.
+        Whether y has labels of any kind or finite numbers.
     response_method : {"predict", "predict_proba", "decision_function"}, \
             default="predict"
         Which method an estimator must have.
@@ -72,7 +71,7 @@ class PrivateScoring:
 
     See Also
     --------
-    resolve_scoring : The scores that have names.
+    resolve_scoring : The scores with names.
 
     Examples
     --------
@@ -101,8 +100,8 @@ class PrivateScoring:
     assumed_public: ClassVar[tuple[str, ...]] = (
         "the score of a record, which follows from that record and the model alone",
     )
-    # Whether the statistic is one number of which the score is a rising function, so
-    # that selection mechanisms may compare statistics.
+    # Whether the statistic is one number and the score a rising function of it, so that
+    # selection mechanisms may compare statistics.
     is_single: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -126,12 +125,12 @@ class PrivateScoring:
 
     @property
     def size(self) -> int:
-        """Numbers in the statistic."""
+        """Length of the statistic."""
         return 1
 
     @property
     def n_nonzero(self) -> int:
-        """Numbers of a record's vector that are not 0, at most."""
+        """Largest number of nonzero entries in a record's vector."""
         return self.size
 
     @property
@@ -158,13 +157,13 @@ class PrivateScoring:
 
     @property
     def _of_null(self) -> float:
-        """The score of a record that adds 0."""
+        """The score of a record whose vector is 0."""
         return self.highest if self.highest <= 0 else self.lowest
 
     def contributions(
         self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
     ) -> FloatArray:
-        """What each row adds to the statistic. Private; raises for no row.
+        """The vector that each row adds to the statistic. Private; raises for no row.
 
         Parameters
         ----------
@@ -174,7 +173,7 @@ class PrivateScoring:
         y : array-like of shape (n_samples,)
             Labels of any kind, or numbers.
         shares : ndarray of shape (n_samples,) or None, default=None
-            In [0, 1], with which rows count; None: each as a record.
+            Weights of rows in [0, 1]; None: each row counts as a record.
 
         Returns
         -------
@@ -202,7 +201,7 @@ class PrivateScoring:
         return float(np.mean(self.per_record(estimator, X, np.asarray(y))))
 
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-        """One bounded number for each record: how good its prediction is."""
+        """One bounded number for each record: the quality of its prediction."""
         values = column(self.per_record(estimator, X, y), len(y)).astype(np.float64)
         inside = (values - self._of_null) / (self.highest - self.lowest)
         found = np.clip(inside, self._worst, self._worst + 1.0)
@@ -217,7 +216,7 @@ class PrivateScoring:
 class NamedScoring(PrivateScoring):
     """A score of scikit-learn, whose `per_record` gives bounded numbers in their unit.
 
-    The range follows from checked facts; by rounding alone it may have no width.
+    The range follows from checked facts; rounding may make it a single point.
     """
 
     params: Params = field(default_factory=dict)
@@ -259,19 +258,19 @@ def row_by_row(
     y: NDArray[Any],
     shares: FloatArray | None = None,
 ) -> FloatArray:
-    """The quality of each record; `worst` for those for which the estimator raises.
+    """The quality of each record; `worst` for records for which the estimator raises.
 
-    Of those that have a share of 0 it is any number. The estimator is asked about
-    `ROWS_ASKED` records at a time, or all if they are fewer, and never about another
-    number of them: at most twice for each record, and once for each block of them if it
-    raises for none.
+    A record with weight 0 may have any number. The estimator gets `ROWS_ASKED` records
+    at a time, or all if there are fewer, and never another number of records. It is
+    called at most twice for each record, and once for each block if it raises for none.
     """
     if not hasattr(X, "shape"):
         X = np.asarray(X)
     counts = np.ones(len(y), dtype=bool) if shares is None else shares > 0
     found, size = np.full(len(y), worst), min(len(y), ROWS_ASKED)
     for start in range(0, len(y), max(size, 1)):
-        # The last block is as long as the others, and has some records of another.
+        # The last block is as long as the others, and repeats some records of the one
+        # before.
         start = min(start, len(y) - size)
         rows = slice(start, start + size)
 
@@ -294,13 +293,13 @@ def _of_block(
     worst: float,
     counts: NDArray[np.bool_],
 ) -> FloatArray:
-    """The quality of the records of one block, as far as they count.
+    """The quality of the records of one block that count.
 
-    Those for which the estimator raises are found by halving, a half repeated until it
-    fills an array of the public shape: a predictor that refuses other shapes would fail
-    every record for the sake of one. The rest is predicted again with another record in
-    their places: each of the others keeps its place, and with it every digit of its
-    prediction.
+    Halving finds the records for which the estimator raises. A half is repeated until
+    it fills an array of the public shape: a predictor that refuses other shapes would
+    fail every record because of one. The others are predicted again, with another
+    record in the failed positions: each of the others keeps its position, and with it
+    every digit of its prediction.
     """
     rows = np.arange(len(counts))
     found = ask(rows)  # a copy of all rows, in the layout of the one below
@@ -320,7 +319,7 @@ def _of_block(
 def _failing(
     at: Callable[[NDArray[np.int64]], FloatArray | None], rows: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The rows of which nothing can be made."""
+    """The rows for which the estimator raises."""
     if at(rows) is not None:
         return rows[:0]
     if rows.size <= 1:
@@ -329,26 +328,24 @@ def _failing(
     return np.concatenate([_failing(at, rows[:half]), _failing(at, rows[half:])])
 
 
-# ------------------------------------------------------------------------------------
-# Scores of classifiers that follow from one histogram: ranks, and confusion
-# A record is in one cell: of its label and of the interval in which its predicted
-# probability lies, or of its label and the predicted one. Derived in
-# ``docs/proofs/private_score.md``.
+# ----------------------------------------- Scores from a histogram: ranks and confusion
+# A record is in one cell: of its label and the interval of its predicted probability,
+# or of its label and the predicted label. Derived in ``docs/proofs/private_score.md``.
 
 
-# Where noise and ties cost about alike: settled on made-up tables of 10,000 records,
-# at epsilon 0.3 (``python -m benchmarks.describe intervals``).
+# Noise and ties cost about the same: settled on synthetic tables of 10,000 records, at
+# epsilon 0.3 (``python -m benchmarks.describe intervals``).
 N_INTERVALS = 24
-# In few digits, since records show them.
+# Few digits, since privacy records show them.
 EQUAL = tuple(np.linspace(0.0, 1.0, N_INTERVALS + 1).round(4).tolist())
 _MOST_INTERVALS = 1000
-# The cell of a record for which an estimator has no answer, or raises.
+# The cell of a record without a prediction, because an estimator has none or raises.
 _FAILED = -1.0
 
 
 @dataclass(frozen=True, eq=False)
 class CountScoring(NamedScoring):
-    """A score of counts: a record adds 1 to one of them at most."""
+    """A score of counts: a record adds 1 to at most one of them."""
 
     is_single = False
 
@@ -365,7 +362,7 @@ class CountScoring(NamedScoring):
         }[adjacency, norm]
 
     def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
-        """The number that each record adds 1 to; -1 for none."""
+        """Index of the count to which each record adds 1; -1 for none."""
         raise NotImplementedError
 
     def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
@@ -378,7 +375,7 @@ class CountScoring(NamedScoring):
     def statistic(
         self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
     ) -> FloatArray:
-        """The sum of `contributions`, counted without them. Private."""
+        """The sum of `contributions`, computed by counting. Private."""
         y = np.asarray(y)
         with no_warnings():
             quality = row_by_row(self._quality, self._worst, estimator, X, y, shares)
@@ -391,16 +388,16 @@ class CountScoring(NamedScoring):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellScoring(CountScoring):
-    """A score of the counts of cells: of each label, and of what is predicted.
+    """A score of the counts of cells, by label and by prediction.
 
-    `per_record` gives the cells of records within their labels, and -1 where it fails.
+    `per_record` gives the cell of each record within its label, and -1 if it fails.
 
     Parameters
     ----------
     n_cells : int
-        Of each label.
+        Number of cells of each label.
     failed : tuple of int
-        Of each label the worst cell that a record can be in. Public.
+        The worst cell of each label. Public.
     of_counts : callable
         The score of an array of shape (n_classes, n_cells).
     """
@@ -411,7 +408,7 @@ class CellScoring(CountScoring):
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        """The labels, each once; of two the second is the positive one. Public."""
+        """The distinct labels; of two the second is the positive one. Public."""
         return tuple(self.params["classes"])
 
     @property
@@ -423,7 +420,7 @@ class CellScoring(CountScoring):
         return _FAILED
 
     def counts(self, statistic: FloatArray, n_samples: int) -> FloatArray:
-        """The nearest counts, at least 0 and of n_samples at the most.
+        """The nearest counts that are at least 0 and add up to at most n_samples.
 
         Returns
         -------
@@ -447,10 +444,10 @@ class CellScoring(CountScoring):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RecallScoring(CellScoring):
-    """A score of which records of each label are labelled right.
+    """A score of the right predictions of each label.
 
-    All counts of right ones come before those of wrong ones, and a total that noise
-    brought above the number of records stays: a recall is a ratio of two counts.
+    All counts of right predictions come before the counts of wrong ones. A total that
+    noise lifts above the number of records stays: a recall is a ratio of two counts.
     """
 
     def counts(self, statistic: FloatArray, n_samples: int) -> FloatArray:
@@ -462,19 +459,19 @@ class RecallScoring(CellScoring):
 
 
 def _interval_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    """In which interval the predicted probability of the positive label is."""
+    """Index of the interval of the predicted probability of the positive label."""
     proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     known = list(estimator.classes_)
     if proba.shape != (len(y), len(known)):
         raise ValueError
     positive = proba[:, known.index(params["classes"][1])]
-    # A record at a threshold is above it.
+    # A probability at a threshold is above it.
     cell = np.searchsorted(params["thresholds"][1:-1], positive, side="right")
     return np.where(np.isnan(positive), _FAILED, cell)
 
 
 def _label_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> IntArray:
-    """Which label is predicted."""
+    """Index of the predicted label."""
     return label_codes(column(estimator.predict(X), len(y)), params["classes"])
 
 
@@ -485,7 +482,7 @@ def is_right(estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
 
 
 def _wrong_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    """Whether the predicted label is the true one, 0, or not, 1."""
+    """0 where the predicted label is the true one, else 1."""
     return 1.0 - is_right(estimator, X, y)
 
 
@@ -497,9 +494,9 @@ def _cells(
     *,
     is_binary: bool = False,
 ) -> Callable[[dict[str, Any]], CellScoring]:
-    """What makes a scorer of a name and public facts.
+    """A function that builds a scorer from a name and public facts.
 
-    `cells` says how many cells a label has, then which is the worst of each label.
+    `cells` gives the number of cells of a label, and the worst cell of each label.
     """
 
     def build(facts: dict[str, Any]) -> CellScoring:
@@ -547,9 +544,9 @@ def checked_thresholds(thresholds: Any) -> tuple[float, ...]:
 
 
 def label_codes(y: NDArray[Any], classes: tuple[Any, ...]) -> IntArray:
-    """Position of each record's label among the classes, -1 if it is none of them.
+    """Index of each record's label among the classes, -1 if it is none of them.
 
-    The first that matches: different labels may be equal in the precision of `y`.
+    The first match counts: different labels may be equal in the precision of `y`.
     """
     if y.dtype == object:  # whose comparison may raise, for one record
         code_of = {label: code for code, label in enumerate(classes)}
@@ -566,7 +563,7 @@ def _code(code_of: dict[Any, int], label: Any) -> int:
 
 
 def mean_recall(counts: FloatArray) -> float:
-    """Mean over the labels of the share of their records that are labelled right.
+    """Mean over the labels of the share of their records that are predicted right.
 
     Labels with less than half a record are left out, as scikit-learn leaves out those
     that do not occur.
@@ -574,7 +571,7 @@ def mean_recall(counts: FloatArray) -> float:
     Parameters
     ----------
     counts : ndarray of shape (n_labels, 2)
-        Of each label, labelled right and labelled wrong.
+        Records of each label that are predicted right, and wrong.
     """
     right, wrong = counts.T
     occurs = right + wrong >= 0.5
@@ -606,7 +603,7 @@ def f_scores(confusion: FloatArray, beta: float = 1.0) -> FloatArray:
     confusion : ndarray of shape (n_labels, n_labels)
         True labels by predicted ones.
     beta : float, default=1.0
-        By how much recall weighs more than precision.
+        Weight of recall over that of precision.
     """
     right, true = np.diag(confusion), confusion.sum(axis=1)
     predicted = confusion.sum(axis=0)
@@ -632,9 +629,9 @@ def roc_auc(counts: FloatArray) -> float:
 def smooth_roc_auc(counts: FloatArray) -> float:
     """Area under a smooth rising curve through the points of the ROC curve.
 
-    Of few intervals it is nearer than with ties, of which it makes none: piecewise
-    cubic (Fritsch and Carlson 1980), through the highest of points at one place, and
-    at the end through the lowest.
+    With few intervals it is more accurate than `roc_auc`, since it has no ties. The
+    curve is piecewise cubic (Fritsch and Carlson 1980), through the highest of the
+    points at one false positive rate, and at the end through the lowest.
     """
     negative, positive = counts
     if min(negative.sum(), positive.sum()) < 0.5:
@@ -652,7 +649,7 @@ def smooth_roc_auc(counts: FloatArray) -> float:
 
 
 def average_precision(counts: FloatArray) -> float:
-    """Area under precision by recall, both labels spread evenly in each interval.
+    """Area under precision over recall, with labels spread evenly in each interval.
 
     0 where the positive label has less than half a record.
     """

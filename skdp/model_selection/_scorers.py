@@ -43,14 +43,14 @@ def _loss(
     X: Any,
     y: NDArray[Any],
 ) -> FloatArray:
-    """Minus the losses of predictions and targets in units of the largest one."""
+    """Minus the losses of predictions and targets, in units of the largest loss."""
     return -_or_worst(formula(params, *_clipped(params, estimator, X, y)))
 
 
 def _clipped(
     params: Params, estimator: Any, X: Any, y: NDArray[Any]
 ) -> tuple[FloatArray, FloatArray]:
-    """Predictions and targets within the bounds; NaN for what is no number."""
+    """Predictions and targets within the bounds; NaN for anything that is no number."""
     low, high = params["low"], params["high"]
     predicted = column(estimator.predict(X), len(y)).astype(np.float64)
     predicted[~np.isfinite(predicted)] = np.nan
@@ -59,17 +59,17 @@ def _clipped(
 
 
 def _or_worst(losses: FloatArray) -> FloatArray:
-    """Losses within [0, 1], the worst for what is no number."""
+    """Losses within [0, 1]; NaN becomes the worst loss."""
     return np.where(losses <= 1.0, np.maximum(losses, 0.0), 1.0)
 
 
 def _log_loss(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    """Minus the logarithmic losses in units of the largest one."""
+    """Minus the logarithmic losses, in units of the largest loss."""
     proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     label, rows = label_codes(y, tuple(estimator.classes_)), np.arange(len(y))
     if proba.shape != (len(y), len(estimator.classes_)):
         raise ValueError
-    # NaN, and a label that the estimator does not know, are the worst.
+    # NaN, and a label that the estimator does not know, count as the worst.
     p = np.nan_to_num(np.where(label < 0, 0.0, proba[rows, label]), posinf=0.0)
     floor = params["floor"]
     return -_or_worst(np.log(np.clip(p, floor, 1.0)) / math.log(floor))
@@ -102,7 +102,7 @@ def _largest_pinball(p: Params) -> float:
 
 
 def _least_mean(p: Params) -> float:
-    """Smaller predictions count as this one: no number bounds deviances near 0."""
+    """Smaller predictions count as this one: deviances near 0 are unbounded."""
     return float(max(p["low"], p["floor"] * p["high"]))
 
 
@@ -134,7 +134,7 @@ def _largest_gamma(p: Params) -> float:
 
 
 def _gamma_deviance(ratio: FloatArray) -> FloatArray:
-    """Of a target that is so many means."""
+    """Deviance of a target as a function of its ratio to the mean."""
     return np.asarray(2 * (ratio - 1 - np.log(ratio)))
 
 
@@ -151,7 +151,7 @@ def _accuracy(facts: dict[str, Any]) -> PrivateScoring:
 def _mean_of(
     per_record: Callable[..., FloatArray], largest: Callable[[Params], float]
 ) -> Build:
-    """Minus the mean of losses, of which the largest follows from public facts."""
+    """Minus the mean of losses, whose largest value follows from public facts."""
 
     def build(facts: dict[str, Any]) -> PrivateScoring:
         params = facts["params"]
@@ -166,7 +166,7 @@ class R2(NamedScoring):
     """Coefficient of determination.
 
     The statistic is the sum of (squared residual / width^2, v, v^2), with v the target
-    brought to [-1, 1] by its bounds.
+    scaled to [-1, 1] by its bounds.
     """
 
     is_single = False
@@ -186,7 +186,7 @@ class R2(NamedScoring):
             ("zero_out", 1): 3.0,
             ("zero_out", 2): 3**0.5,
         }[adjacency, norm]
-        # v and v^2 are rounded to the grid one by one.
+        # v and v^2 are rounded to the grid separately.
         rounding = {1: 3.0, 2: 3**0.5}[norm] * QUANTUM
         return (exact + rounding) * (1 + 1e-12)
 
@@ -214,13 +214,13 @@ def _r2(facts: dict[str, Any]) -> PrivateScoring:
 
 @dataclass(frozen=True)
 class ScoreKind:
-    """What is known of a score before the facts of an estimator.
+    """A score before the facts of an estimator are known.
 
     Parameters
     ----------
     task : {"classification", "regression"}
     build : callable
-        Makes the scorer of the fields ``name``, ``task``, ``response_method`` and
+        Builds the scorer from the fields ``name``, ``task``, ``response_method`` and
         ``params``.
     response_method : {"predict", "predict_proba"}, default="predict"
     needs_classes : bool, default=False
@@ -253,11 +253,11 @@ def _number(name: str, default: float, low: float, high: float) -> Settings:
     return {name: (default, partial(check_real, name, low=low, high=high))}
 
 
-# Means count as at least this share of the highest target: no number bounds deviances
-# from means near 0.
+# Means count as at least this share of the highest target: deviances from means near 0
+# are unbounded.
 _FLOOR = _number("floor", 0.01, 1e-6, 0.5)
-# A target counts as at most so many means. Of an exponential law the deviance is then
-# least at 0.997 of the mean, with 4 at 0.898.
+# A target counts as at most this many means. For an exponential law the least deviance
+# is then at 0.997 of the mean; with 4 it is at 0.898.
 _MOST = {"most": (8.0, partial(check_real, "most", low=1.0, high=1e100, low_open=True))}
 _LOG_LOSS = _mean_of(_log_loss, lambda p: -math.log(p["floor"]))
 SCORINGS: dict[str, ScoreKind] = {
@@ -288,7 +288,7 @@ SCORINGS: dict[str, ScoreKind] = {
     # Lower scores are reported as `least`.
     "r2": ScoreKind("regression", _r2, settings=_number("least", -1.0, -1e6, 0.0)),
 }
-# Beginnings of scikit-learn's names that are refused, each with its reason.
+# Prefixes of scikit-learn's names that are refused, each with its reason.
 _REFUSED = {
     "roc_auc_": "of several labels each pair would have a histogram of its own. Use "
     "'roc_auc' for two labels, 'f1_macro' or 'neg_log_loss' for several.",
@@ -313,8 +313,8 @@ def resolve_scoring(
     ----------
     scoring : str, PrivateScoring or None
         scikit-learn's name. None: ``"accuracy"`` for classifiers and
-        ``"neg_mean_squared_error"`` for regressors, but for those of skdp that fit
-        another loss: theirs.
+        ``"neg_mean_squared_error"`` for regressors; a regressor of skdp with another
+        loss is scored by its loss.
     estimator : estimator
         Fitted or not. What is not declared here is taken from its `classes_`,
         `classes`, `target_bounds` and `quantile`, or those of a pipeline's last step.
@@ -392,7 +392,7 @@ def _default_name(estimator: Any) -> str:
 
 
 def _checked_name(scoring: Any) -> str:
-    """A name in the registry, or an error that says why another is none."""
+    """A name in the registry, or an error with the reason why it is not."""
     allowed = f"Use one of {sorted(SCORINGS)}."
     if not isinstance(scoring, str):
         got = (
@@ -420,7 +420,7 @@ def _checked_name(scoring: Any) -> str:
 def _facts(
     name: str, estimator: Any, classes: Any, target_bounds: Any
 ) -> dict[str, Any]:
-    """Labels or bounds: declared ones first, then those of the estimator."""
+    """Labels or bounds: the declared ones, else the estimator's."""
     kind, last = SCORINGS[name], last_step(estimator)
     if classes is None:
         classes = getattr(last, "classes_", getattr(last, "classes", None))
@@ -482,7 +482,7 @@ def last_step(estimator: Any) -> Any:
 
 
 def _check_same_labels(scoring: PrivateScoring, estimator: Any) -> None:
-    """Refuse labels of which a fitted model has no probability, or other ones."""
+    """Refuse labels for which a fitted model has no probability, or other labels."""
     labels = getattr(scoring, "classes", None)
     known = getattr(last_step(estimator), "classes_", None)
     if scoring.response_method != "predict_proba" or labels is None or known is None:

@@ -51,7 +51,7 @@ from skdp.privacy.release._record import PrivacyRecord
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, Scores
 from skdp.tables._source import RawTable
 
-# -------------- private_score: one released number that says how good an estimator is
+# ------------------------------------------------------------------------ private_score
 
 
 # Records that are scored.
@@ -68,12 +68,12 @@ class PrivateScore:
     value : float
         The score, greater is better. Private output.
     standard_error : float or None
-        Of the noise alone, in units of the score: not of the records' being a sample.
-        Public. None for scores that are no multiple of one sum.
+        Standard error of the noise alone, in units of the score, without the sampling
+        of records. Public. None for scores that are not a multiple of one sum.
     scoring : str
         scikit-learn's name. Public.
     privacy : PrivacyRecord
-        What was released, at what cost.
+        The release and its cost.
     """
 
     value: float
@@ -117,24 +117,24 @@ def private_score(
     r"""Score a fitted estimator with differential privacy for the scored records.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
-    `adjacency`, with the number of records public. Released is the score. The
-    estimator counts as public, with what follows from it: use one that was fitted
-    privately, or on other records. On the records it was fitted to, the costs of fit
-    and score add up; a `ledger` adds them. What one record can change is derived in
-    ``docs/proofs/private_score.md``. Its predictions for a row must follow from that
-    row alone; a row for which it raises counts as predicted in the worst way. With
-    ``privacy_unit="user"`` the guarantee is for all rows of one user, and how many they
-    are, with the number of users public: a user counts once, with the mean over the own
-    rows (``docs/proofs/users.md``).
+    `adjacency`, with the number of records public. Released is the score. The estimator
+    and everything that follows from it count as public: use an estimator that was
+    fitted privately, or on other records. On the records that it was fitted to, the
+    costs of fit and score add up; a `ledger` adds them.
+    ``docs/proofs/private_score.md`` derives how much one record can change. Its
+    predictions for a row must follow from that row alone; a row for which it raises
+    counts as predicted in the worst way. With ``privacy_unit="user"`` the guarantee is
+    for all rows of one user, and for their number, with the number of users public: a
+    user counts once, with the mean over the user's rows (``docs/proofs/users.md``).
 
     Parameters
     ----------
     estimator : fitted estimator
         A classifier or regressor, or a pipeline that ends in one.
     X : array-like, CSR or source of shape (n_samples, n_features)
-        Checked as the estimator checks it if that shows before the commit: if the
-        estimator, or the first step of a pipeline, takes numbers or declared columns
-        and is skdp's own, or there is no pipeline. Otherwise only for its length.
+        Checked as the estimator checks it, if the estimator, or the first step of a
+        pipeline, takes numbers or declared columns and is of skdp, or if there is no
+        pipeline. Otherwise only its length is checked.
     y : array-like of shape (n_samples,)
         Labels, or finite targets. Left out with a source, which has its target.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -143,17 +143,17 @@ def private_score(
     scoring : str, PrivateScoring or None, default=None
         "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "roc_auc",
         "neg_mean_absolute_error", "neg_mean_squared_error", "neg_mean_pinball_loss",
-        "neg_mean_poisson_deviance", "neg_mean_gamma_deviance" or "r2". None:
-        "accuracy" for classifiers, "neg_mean_squared_error" for regressors, but for
-        those of skdp that fit quantiles, counts or amounts: their own loss.
+        "neg_mean_poisson_deviance", "neg_mean_gamma_deviance" or "r2". None: "accuracy"
+        for classifiers, "neg_mean_squared_error" for regressors; regressors of skdp for
+        quantiles, counts or amounts are scored by their loss.
     epsilon : float in [1e-6, 1e8] or inf
         %(epsilon)s
         With inf the score is scikit-learn's.
     delta : 0 or float in [1e-50, 1), default=1e-6
         Probability with which the guarantee may fail. Without a ledger, it is used only
-        if Gaussian noise is smaller than noise of pure epsilon, which is rare. With
-        one, a delta above 0 asks for Gaussian noise, which is larger but costs less in
-        books that hold Gaussian fits; 0 asks for pure epsilon.
+        if Gaussian noise is smaller than noise of pure epsilon, which is rare. With a
+        ledger, a delta above 0 asks for Gaussian noise, which is larger but costs less
+        in a ledger with Gaussian fits; 0 asks for pure epsilon.
     adjacency : {"replace_one", "zero_out", "rating_value"}, default="replace_one"
         %(adjacency)s
         For `DPMatrixFactorization` "rating_value": the value of one rating is changed.
@@ -169,7 +169,7 @@ def private_score(
     Returns
     -------
     PrivateScore
-        ``float()`` of it is the score, clipped to the range of possible ones.
+        ``float()`` of it is the score, clipped to the range of possible scores.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def private_score(
 
 @dataclass(frozen=True)
 class _PlannedScore:
-    """How a score will be released: public facts, settled before the commit.
+    """The plan of a score's release: public facts, settled before the commit.
 
     `law` is None for an infinite epsilon, and `why` is the reason for the law. `what`
     is the name of the release in the ledger.
@@ -281,7 +281,7 @@ def _planned(
 
 @dataclass(frozen=True, eq=False)
 class ReleasedStatistic:
-    """A released statistic, the deviation of its noise, and what it cost."""
+    """A released statistic, the deviation of its noise, and its cost."""
 
     value: FloatArray
     deviation: float
@@ -304,7 +304,7 @@ def released_statistic(
     estimator : estimator, or tuple of estimators that are compared
         Fitted.
     groups : array-like or None
-        Ids of users, if they are what is protected.
+        Ids of users, if users are protected.
     """
     budget = release._check_privacy_params()
     users = users_of_release(release, X, groups, budget, _HOW)
@@ -322,7 +322,7 @@ def released_statistic(
 
 
 class ScoreRelease(PrivateRelease):
-    """Budget, books and noise of one score."""
+    """Budget, ledger and noise of one score."""
 
     def _relation(self) -> Relation:
         return scored_relation(self.adjacency, self.privacy_unit)
@@ -392,7 +392,7 @@ def _accepted(
     if y is None:
         raise ValueError("The y argument must hold the true values. Got None.")
     if issparse(X) or not hasattr(X, "shape"):
-        # As objects: one entry must not decide the kind of all.
+        # As objects: one entry must not decide the type of all.
         to_rows = X.tocsr if issparse(X) else partial(np.array, X, dtype=object)
         X = without_data(to_rows, "The X argument must be a table. Got something else.")
     for each in _each(estimator):
@@ -423,7 +423,7 @@ def _accepted(
 def _accepted_source(
     estimator: Any, scoring: PrivateScoring, X: TableSource, y: Any, budget: Budget
 ) -> SourceScores:
-    """A source, or refused by its columns' names and kinds; nothing is read."""
+    """A source, accepted by its columns' names and kinds; nothing is read."""
     refuse_targets(y)
     scored = scores_of(X, scoring, estimator, is_private=budget.is_finite)
     for each in _each(estimator):
@@ -443,7 +443,7 @@ def _labels(X: Any, y: Any) -> np.ndarray:
 
 
 def _check_first_step(estimator: Any, X: Any) -> None:
-    """Refuse rows that the estimator would refuse, as far as that is known."""
+    """Refuse rows that the estimator is known to refuse."""
     first = estimator
     while hasattr(first, "steps") or hasattr(first, "best_estimator_"):
         is_search = hasattr(first, "best_estimator_")
@@ -461,14 +461,14 @@ def _check_first_step(estimator: Any, X: Any) -> None:
     check_rows(first, X, reset=False, accept_sparse=takes.sparse or not is_own)
 
 
-# ------------------------------------------------------------------------------------
-# Which of two classifiers is right more often: what private_evaluation counts
+# -------------------------------- PrivateComparison: which of two classifiers is better
+# It counts the records that only one of them labels right.
 
 
 def _apart(estimators: Any, X: Any, y: NDArray[Any]) -> FloatArray:
     """1 where only the first of two models is right, -1 where only the second is."""
-    # Of a source models may take the same rows in different forms; of a table each
-    # has a copy that it may change.
+    # The models may take the rows of a source in different forms; from a table each
+    # model has a copy that it may change.
     tables = X.tables if isinstance(X, RowsForEach) else [X] * len(estimators)
     first, second = (
         is_right(each, rows_at(table, np.arange(len(y))), y)
@@ -506,15 +506,16 @@ class Disagreements(CountScoring):
 class PrivateComparison:
     """A released comparison of two classifiers on the same records.
 
-    Of users each counts once in both counts together, and standard errors, which take a
-    record to be in one count, are upper bounds.
+    A user counts once in both counts together. Then standard errors, which assume that
+    a record is in one count, are upper bounds.
 
     Parameters
     ----------
     first_only, second_only : float
-        Records that only one of them labels right. Private outputs.
+        Numbers of records that only the first, and only the second, labels right.
+        Private outputs.
     error : float
-        Standard deviation of the noise in each. Public.
+        Standard deviation of the noise in each number. Public.
     n_samples : int
         Public.
     privacy_ : PrivacyRecord
@@ -534,7 +535,7 @@ class PrivateComparison:
 
     @property
     def standard_error(self) -> float:
-        """Standard error of the noise and of the sample, together."""
+        """Joint standard error of the noise and of the sample."""
         differ = max(self.first_only + self.second_only, 0.0)
         sampled = max(differ - self.n_samples * self.difference**2, 0.0)
         return math.sqrt(sampled + 2 * self.error**2) / self.n_samples
@@ -554,7 +555,7 @@ class PrivateComparison:
 
     @property
     def p_value(self) -> float:
-        """McNemar's test of whether both are right as often, with the noise counted."""
+        """McNemar's test of equal accuracy, with the noise included."""
         differ = max(self.first_only + self.second_only, 0.0)
         deviation = math.sqrt(differ + 2 * self.error**2)
         if deviation == 0:

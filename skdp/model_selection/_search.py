@@ -58,11 +58,11 @@ from skdp.privacy.release._record import PrivacyRecord
 from skdp.privacy.release._shared import owners_now
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS
 
-# ------------------------------- What private searches share: plan, commit, run, keep
+# ----------------------------------------------- PrivateSearch: plan, commit, run, keep
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-# Above this share of the score's range, noise hides what candidates differ by.
+# Above this share of the score's range, noise hides differences between candidates.
 _NOISY_SCORES = 0.01
 
 
@@ -127,15 +127,15 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         Parameters
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            What `estimator` accepts. A source of records must have a fixed order, since
-            they are divided by their places; users are divided by their ids. Each fit
-            reads it anew.
+            Rows that `estimator` accepts. A source of records must have a fixed order,
+            since they are divided by position; users are divided by their ids. Each fit
+            reads the source anew.
         y : array-like of shape (n_samples,)
             Left out with a source, which has its target.
         groups : array-like of shape (n_samples,) or None, default=None
-            Ids of users, with ``privacy_unit="user"`` and only then; handed on to each
-            private step, wherever in `estimator` it is. Private. Left out with a
-            source, which names the column of ids.
+            Ids of users, with ``privacy_unit="user"`` and only then; every private step
+            inside `estimator` gets them. Private. Left out with a source, which names
+            the column of ids.
 
         Returns
         -------
@@ -147,11 +147,12 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             For a parameter, a candidate or an input out of range. Nothing was spent,
             and the search is as it was before.
         UnaccountedStepError
-            If a step reads data and nobody accounts for it. Nothing was spent.
+            If a step reads data without accounting. Nothing was spent.
         BudgetExceeded
             If the ledger's cap does not allow this search. Nothing was read or spent.
         SourceError
-            If a source could not be read to the end. What was committed stays so.
+            If a source could not be read to the end. Everything committed stays
+            committed.
 
         Warns
         -----
@@ -206,7 +207,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         if not answers.is_rehearsed:
             choice = method.run(job, answers, plan.candidates, facts)
         self.privacy_ = self._record(plan, answers)
-        # A random name that the parts of one release have in common.
+        # A random name that is common to the parts of one release.
         words = "".join(f"{int(word):08x}" for word in door.draws.integers(2**32, 4))
         release = f"{type(self).__name__} {words}"
         self._keep(choice, plan, replace(self.privacy_, release=release))
@@ -370,7 +371,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         self.cv_results_ = results_table(grid, choice.scores)
         self.scoring_ = plan.facts.scorer.name
         self.has_model_ = choice.estimator is not None
-        # Without one, a fixed model in its place, which refuses bad input too.
+        # Without a model, a fixed one replaces it, which refuses bad input too.
         sample_row = plan.stand_ins[choice.index]
         model = choice.estimator if self.has_model_ else sample_row
         self.best_estimator_ = as_released(model, record, self.ledger)
@@ -382,7 +383,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def report(self) -> SearchReport:
         """One page on the finished search: ``report().to_html("search.html")``.
 
-        Post-processing of what was released.
+        Post-processing of the release.
         """
         check_is_fitted(self)
         scores = self.cv_results_.get("mean_test_score")
@@ -431,8 +432,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """The named score of the best estimator on raw data: **not** private.
 
-        Its own default score if `scoring` is None. For a score that may be released use
-        `skdp.private_score`. A source has its target, and the default score only.
+        If `scoring` is None, it is the estimator's default score. For a score that may
+        be released use `skdp.private_score`. A source has its target, and only the
+        default score.
         """
         check_is_fitted(self)
         if isinstance(X, TableSource):
@@ -463,7 +465,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         return tags
 
 
-# ------------------ DPGridSearchCV and DPRandomizedSearchCV: tune, and know the total
+# ---------------------------------------------- DPGridSearchCV and DPRandomizedSearchCV
 
 
 _MOST_CANDIDATES = 10_000
@@ -472,21 +474,20 @@ _MOST_CANDIDATES = 10_000
 class DPGridSearchCV(PrivateSearch):
     """Private search over a grid of parameters, with one budget for all of it.
 
-    Every fit, every score, the choice and the final model together are
-    (epsilon, delta)-differentially private. The search divides its budget among the
-    private steps of its candidates, so those keep their default epsilon and delta.
-    Unlike in `GridSearchCV` there are no folds: each further fit would have to be paid
-    for.
+    Every fit, every score, the choice and the final model together are (epsilon,
+    delta)-differentially private. The search divides its budget among the private steps
+    of its candidates, so these steps keep their default epsilon and delta. Unlike in
+    `GridSearchCV` there are no folds: each further fit would have to be paid for.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records, the grid and the set of labels public; with
     ``privacy_unit="user"`` for all rows of one user, with the number of users public
-    and that of rows not.
-    Released are the choice, the model and such scores as ``cv_results_`` has; see
-    ``privacy_``, ``docs/model_selection.md`` and ``docs/proofs/random_stopping.md``.
-    One event is on the ledger before the data are read; inner fits charge nothing.
-    ``score(X, y)`` reads raw data and is **not** private. The running time may tell how
-    many trials there were and is outside the guarantee (see ``fixed_duration``).
+    and the number of rows private. Released are the choice, the model and the scores in
+    ``cv_results_``; see ``privacy_``, ``docs/model_selection.md`` and
+    ``docs/proofs/random_stopping.md``. One event is on the ledger before the data are
+    read; inner fits charge nothing. ``score(X, y)`` reads raw data and is **not**
+    private. The running time may reveal the number of trials and is outside the
+    guarantee (see ``fixed_duration``).
 
     Parameters
     ----------
@@ -499,12 +500,12 @@ class DPGridSearchCV(PrivateSearch):
     scoring : str or None, default=None
         ``"accuracy"``, ``"neg_log_loss"``, ``"neg_mean_squared_error"`` or another key
         of `skdp.model_selection.SCORINGS`. None: accuracy, or the negative squared
-        error of a regressor, but for those that fit quantiles, counts or amounts:
-        minus their own loss.
+        error for a regressor; regressors of quantiles, counts or amounts are scored by
+        minus their loss.
     epsilon : float in [1e-6, 1e8], default=1.0
         Privacy loss of the whole search.
     delta : 0 or float in [1e-50, 1), default=1e-6
-        Of the whole search; far below ``1 / n_samples``. 0 asks for pure epsilon.
+        Delta of the whole search; far below ``1 / n_samples``. 0 asks for pure epsilon.
     adjacency : {"replace_one", "zero_out", "rating_value"}, default="replace_one"
         %(adjacency)s
         For `DPMatrixFactorization` "rating_value": the value of one rating is changed.
@@ -521,13 +522,13 @@ default="auto"
         Public choices of a named method, for example ``{"fixed_duration": True}``; see
         `Composition`, `RandomStopping` and `skdp.papers.DisjointSplits`.
     validation_fraction : float in (0, 1) or None, default=None
-        Share of the records, or users, that candidates are scored on, chosen at random
+        Share of the records, or users, on which candidates are scored, chosen at random
         without regard to labels. None: 0.3 with "composition", 0.1 with
         "random_stopping", and an equal part with "disjoint_splits".
     refit : True
         Only True: the final model is a part of the search.
     n_jobs : int or None, default=None
-        Fits at a time, as in scikit-learn. Each draws noise of its own.
+        Fits at a time, as in scikit-learn. Each fit draws its noise independently.
     verbose : bool or int, default=False
         Show progress where the number of fits is public.
     %(random_state, ledger)s
@@ -548,14 +549,14 @@ default="auto"
         Private output: position in ``cv_results_["params"]``.
     best_score_ : float
         Private output: noisy score of the chosen candidate while tuning; nan with
-        "disjoint_splits", which releases none.
+        "disjoint_splits", which releases no score.
     cv_results_ : dict
         Public: the candidates. Private outputs: ``mean_test_score`` and
         ``rank_test_score``, with "composition" only.
     scoring_ : str
         Public.
     %(privacy_)s
-        It is the statement to sign, for everything above together.
+        The joint statement for everything above.
     classes_ : ndarray of shape (n_classes,)
         Public, or assumed to be; classifiers only.
     %(n_features_in_, feature_names_in_)s
@@ -629,7 +630,7 @@ class DPRandomizedSearchCV(PrivateSearch):
     Parameters
     ----------
     estimator : estimator
-        See `DPGridSearchCV`, as for all parameters that are not here.
+        See `DPGridSearchCV`, as for all parameters that are not described here.
     param_distributions : dict or list of dicts
         As in scikit-learn: lists, or objects with ``rvs``; public.
     n_iter : int in [1, 10000], default=10

@@ -40,7 +40,7 @@ class _Folds(BaseCrossValidator):
             Ids of users and of items.
         y, groups : ignored
         """
-        # pandas is needed for ids only, and slow to import.
+        # pandas is needed only for ids, and slow to import.
         from skdp.decomposition._ratings import found_ids
 
         n_splits = self.get_n_splits()
@@ -68,17 +68,17 @@ class _Folds(BaseCrossValidator):
 
 
 class RatingKFold(_Folds):
-    """Leaves out ratings: every user's are dealt out to all folds, at random.
+    """Leaves out ratings: each user's ratings are dealt to all folds at random.
 
-    So a user with two ratings or more has some to fit on in every split: the question
-    is what he thinks of other items.
+    So a user with two ratings or more has some in the training part of every split: the
+    score is about the user's opinion of other items.
 
     Parameters
     ----------
     n_splits : int of at least 2, default=5
     random_state : int, RandomState or None, default=None
-        Of the split, which is public. It depends on who rated what and not on ratings,
-        so it goes with ``privacy_unit="rating_value"``.
+        Seed of the split, which is public. The split depends on who rated what and not
+        on ratings, so it suits ``privacy_unit="rating_value"``.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class RatingKFold(_Folds):
         rng = check_random_state(self.random_state)
         order = np.lexsort((rng.permutation(len(codes)), codes))
         fold = np.empty(len(codes), dtype=np.int64)
-        # Dealt out in turn, as cards are, from one user to the next.
+        # Dealt in turn, like cards, from one user to the next.
         fold[order] = np.arange(len(codes)) % n_splits
         return fold
 
@@ -100,22 +100,21 @@ class RatingKFold(_Folds):
 class UserKFold(_Folds):
     """Leaves out users: all ratings, or rows, of one are in one fold.
 
-    Of tables ids come as `groups`; without them rows are pairs of a user and an item.
+    For tables pass ids as `groups`; without them rows are pairs of a user and an item.
+    So the model knows nothing of the users in the test part: the score is about new
+    users.
 
-    So those to score on are of users of whom nothing is known: the question is what a
-    model does for newcomers.
-
-    A user's fold follows from his id and `random_state` alone, so that it stays what it
-    is whatever others do: fits on several folds add up under ``privacy_unit="user"``,
-    too, for which no other folds will do. An id counts as the same in every array: 5
-    and 5.0 have one fold. Folds are equally large on the average only; with few users
-    one may be empty.
+    A user's fold follows from the user's id and `random_state` alone, so that other
+    users cannot change it. So fits on several folds also compose under
+    ``privacy_unit="user"``, which is true of no other folds. An id has the same fold in
+    every array: 5 and 5.0 are in one fold. Folds are equally large only on average;
+    with few users a fold may be empty.
 
     Parameters
     ----------
     n_splits : int of at least 2, default=5
     random_state : int, RandomState or None, default=None
-        Of the split, which is public.
+        Seed of the split, which is public.
 
     Examples
     --------
@@ -127,7 +126,7 @@ class UserKFold(_Folds):
     [set(), set()]
     """
 
-    # As scikit-learn's splitters of groups, whom its tools hand on what they get.
+    # As in scikit-learn's splitters of groups, to which its tools pass groups on.
     __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
 
     def _ids(self, X: Any, groups: Any) -> Any:

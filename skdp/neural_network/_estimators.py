@@ -76,8 +76,9 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
         The first layer gets rows of norm at most 6, whatever their units.
     %(hidden_layer_sizes, convolutions, image_shape, activation)s
     loss : {"log_loss", "cauchy", "sigmoid"}, default="log_loss"
-        What is minimised. The others are those of `DPRobustClassifier`: smooth, not
-        convex, and bounded or nearly so for a wrong label; they have no probabilities.
+        The loss. "cauchy" and "sigmoid" are the losses of `DPRobustClassifier`: smooth,
+        not convex, and bounded or nearly so for a wrong label; they have no
+        probabilities.
     alpha : float in [0, 1e100] or None, default=None
         L2 regularisation of the mean loss, biases included, with `class_weight` in
         units of its largest. None: 0.
@@ -237,8 +238,8 @@ class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the labels, of shape (n_samples, n_classes).
 
-        With `class_weight` those of the records as they are, whose most likely label
-        may be another than `predict` has; see `correct_prior`.
+        With `class_weight` they are probabilities without the weights, so that the most
+        likely label may differ from `predict`; see `correct_prior`.
         """
         raw = self._corrected(X)
         if raw.ndim == 1:
@@ -450,7 +451,7 @@ class DPMLPRegressor(RegressorMixin, PrivateNetwork):
     def predict(self, X: Any) -> np.ndarray:
         """Predictions for the rows, clipped as in `fit`, in units of the target.
 
-        They may be beyond `target_bounds`: clip them where others make no sense, which
+        They may be beyond `target_bounds`: clip predictions that make no sense, which
         costs nothing.
 
         Parameters

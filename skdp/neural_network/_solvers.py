@@ -342,8 +342,8 @@ class NetworkGD(NetworkDescent):
     n_steps : int in [1, 1e6] or None, default=None
         Number of sums, all of them taken. Public. None: a rule of n mu.
     step_size : float in [1e-250, 1e250] or None, default=None
-        Of the first step, in units of weights per gradient of the mean loss. None: a
-        rule.
+        Size of the first step, in units of weights per gradient of the mean loss.
+        None: a rule.
     momentum : float in [0, 1) or None, default=None
         Heavy-ball momentum. None: ``1 - 4500 * n_outputs / (n mu)``, between 0 and 0.9.
     last_step : float in (0, 1] or None, default=None
@@ -497,7 +497,7 @@ class NetworkAdam(NetworkDescent):
     n_steps, last_step, gradient_clip, tail
         As of `NetworkGD`.
     step_size : float in [1e-250, 1e250] or None, default=None
-        Of the first step, in units of weights. None: 0.01.
+        Size of the first step, in units of weights. None: 0.01.
     batch_size : int in [1, 2^31] or None, default=None
         As of `NetworkSGD`.
     beta_1, beta_2 : float in [0, 1) or None, default=None
@@ -651,7 +651,7 @@ class ConstantNetwork:
         return self.inner.plan(self.linear)
 
     def sensitivity(self, objective: NetworkObjective) -> float:
-        """Of one sum."""
+        """Sensitivity of one sum."""
         return self.inner.sensitivity(self.linear)
 
     def run(

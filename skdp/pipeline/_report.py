@@ -755,7 +755,7 @@ def _cells(step: StepReport) -> tuple[str, ...]:
 
 
 def _norms(step: StepReport) -> str:
-    """Norms of rows before and after, "?" for what is not known."""
+    """Norms of rows before and after, "?" if unknown."""
     norms = (step.input_norm, step.output_norm)
     if norms == (None, None):
         return "?"

@@ -1,4 +1,4 @@
-"""Cells of columns, matched with what is declared and read."""
+"""Cells of columns, matched with declarations and read."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class BringsToNorm(StatesOutputNorm):
         Parameters
         ----------
         input_norm : float or None, default=None
-            Of the rows that come in; not used.
+            Largest norm of an input row; not used.
 
         Returns
         -------
@@ -152,7 +152,7 @@ class BoundedScaler(
         Parameters
         ----------
         input_norm : float or None, default=None
-            Of the rows that come in; not used.
+            Largest norm of an input row; not used.
 
         Returns
         -------
@@ -248,7 +248,7 @@ class RowNormClipper(
         Parameters
         ----------
         input_norm : float or None, default=None
-            Of the rows that come in; None if unknown.
+            Largest norm of an input row; None if unknown.
 
         Returns
         -------
@@ -389,7 +389,7 @@ class DeclaredOneHotEncoder(
         Parameters
         ----------
         input_norm : float or None, default=None
-            Of the rows that come in; not used.
+            Largest norm of an input row; not used.
 
         Returns
         -------

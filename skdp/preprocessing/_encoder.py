@@ -438,7 +438,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         Parameters
         ----------
         input_norm : float or None, default=None
-            Of the rows that come in; not used.
+            Largest norm of an input row; not used.
 
         Returns
         -------

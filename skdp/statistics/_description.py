@@ -439,7 +439,7 @@ class CrossTable:
         error: float,
         total: Total,
     ) -> CrossTable:
-        """Made consistent; `cells` are those of the codes of both columns."""
+        """A table of consistent counts; `cells` has the cell of each code."""
         first, second = columns
         labels = cell_labels(first, cells[0]), cell_labels(second, cells[1])
         counts = total.share_out(released, error)
@@ -663,7 +663,7 @@ class DescriptionDisplay:
     Parameters
     ----------
     histograms : list of Histogram
-        Those to draw.
+        Histograms to draw.
     deviations : float in [0, inf), default=2.0
         Half the length of an error bar, in standard deviations of the noise.
     unit : str, default="record"

@@ -433,7 +433,7 @@ class DaskSource(TableSource):
         a data frame, which is computed once for each fit and must be the same when a
         part of it is computed again.
     client : Client of dask.distributed
-        Of a scheduler at any address. Never stored with a model.
+        Client of a scheduler at any address. Never stored with a model.
     target : str or None
         Column of the target; never a feature. None for predictions only.
     n_samples : int

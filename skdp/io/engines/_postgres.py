@@ -191,7 +191,7 @@ def engine_of(connection: Any) -> PostgreSQL | None:
 
 
 class PostgreSQL:
-    """What a source asks of a connection to PostgreSQL.
+    """A connection to PostgreSQL, as a source uses it.
 
     Readings open another connection to the same database, so that the user's is left
     alone; its temporary tables are therefore not seen. They are in one read-only

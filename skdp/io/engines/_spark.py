@@ -50,7 +50,7 @@ _SPELLED = re.compile(
 
 
 class Spark:
-    """What a source asks of a session of Spark.
+    """A session of Spark, as a source uses it.
 
     Readings open another session in the same application, so that the user's is left
     alone; its temporary views are therefore not seen, but global ones are. Spark has no
@@ -190,7 +190,7 @@ class Spark:
                 yield from reader
 
     def shares(self, table: str, n: int) -> list[str]:
-        """One: what reads has threads of its own."""
+        """A single condition: the engine reads with workers."""
         return ["TRUE"]
 
     def gathered(self, queries: Sequence[str], size: int) -> Iterator[Any]:
