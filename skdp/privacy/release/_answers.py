@@ -418,9 +418,7 @@ class Answers(ABC):
 
     def _check_bound(self, query: Query, line: Line) -> None:
         """Raise for a public reason before anything is read."""
-        if not isinstance(
-            line.sample, Correlated
-        ):  # its answers have separate bounds
+        if not isinstance(line.sample, Correlated):  # its answers have separate bounds
             self._bound(query, line)
 
     def _slack(self, query: Query, layout: Layout) -> float:
