@@ -1,4 +1,4 @@
-"""The losses that `skdp.forecast` takes; all else in this room is private."""
+"""Losses that `skdp.forecast` takes; every other name in this package is private."""
 
 from skdp.losses._classification import (
     CauchyLoss,

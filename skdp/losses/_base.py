@@ -9,14 +9,14 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 
-# ---------------------------------------------------- What a solver may ask of a loss
+# ------------------------------------------------------------------- Protocol of a loss
 
 
 class LossId(IntEnum):
     """The formula of a residual, for compiled loops that treat one record at a time.
 
-    Each has two public constants, the first of `Loss.form_constants`; what follows are
-    weights of labels, by which the residual is multiplied.
+    Each has two public constants, the first of `Loss.form_constants`. Further constants
+    are weights of labels, by which the residual is multiplied.
     """
 
     SIGMOID = 0  # expit(raw) - y
@@ -36,7 +36,7 @@ class LossId(IntEnum):
 
     @property
     def is_scale_equivariant(self) -> bool:
-        """Whether targets in other units make raw predictions in the same units."""
+        """Whether rescaling the targets rescales the raw predictions alike."""
         return self in (LossId.ERROR, LossId.QUANTILE)
 
 
@@ -55,22 +55,22 @@ class Loss(Protocol):
 
     @property
     def n_outputs(self) -> int:
-        """Raw predictions of a record."""
+        """Number of raw predictions of a record."""
         ...
 
     @property
     def is_convex(self) -> bool:
-        """Whether it is convex in the raw predictions."""
+        """Whether the loss is convex in the raw predictions."""
         ...
 
     @property
     def smoothness(self) -> float:
-        """Largest magnitude of an eigenvalue that d2 loss / d raw2 can have."""
+        """Largest possible magnitude of an eigenvalue of d2 loss / d raw2."""
         ...
 
     @property
     def curvature_trace(self) -> float:
-        """Largest trace that it can have."""
+        """Largest possible trace of d2 loss / d raw2."""
         ...
 
     @property
@@ -80,39 +80,39 @@ class Loss(Protocol):
 
     @property
     def corners(self) -> int:
-        """A record's residuals lie in the convex hull of 0 and so many points.
+        """Number of points whose convex hull with 0 contains a record's residuals.
 
-        Of several `summands`, each one's residual.
+        With several `summands`: the number for each summand's residual.
         """
         ...
 
     @property
     def summands(self) -> int:
-        """The loss is a sum of so many, each of one output of its own, or 1."""
+        """Number of summands of the loss, each with a separate output; or 1."""
         ...
 
     @property
     def curvature_vanishes(self) -> bool:
         """Whether the curvature is at most |residual| (1 - |residual|).
 
-        It vanishes then where the residual is largest (proof page of
+        If so, it vanishes where the residual is largest (proof page of
         objective_perturbation).
         """
         ...
 
     @property
     def prediction_unit(self) -> float:
-        """Scale of raw predictions: a decision, or a share of a target."""
+        """Scale of raw predictions: a decision, or a fraction of a target."""
         ...
 
     @property
     def noisy_clip(self) -> float:
-        """Norm to clip residuals to when noise limits a fit; inf: none."""
+        """Norm to which residuals are clipped when noise limits a fit; inf: none."""
         ...
 
     @property
     def form(self) -> LossId:
-        """The formula that compiled loops know."""
+        """The formula's number in compiled loops."""
         ...
 
     @property
@@ -122,7 +122,7 @@ class Loss(Protocol):
 
     @property
     def label_weights(self) -> tuple[float, ...]:
-        """In (0, 1], by which records of each label count; empty: all by 1."""
+        """Factor in (0, 1] on records of each label; empty: all 1."""
         ...
 
     def __hash__(self) -> int: ...
@@ -148,7 +148,7 @@ class Loss(Protocol):
         ...
 
 
-# -------------------------------- Labels as signs: what losses of margins are made of
+# ----------------------------------------------- Labels as signs, for losses of margins
 
 
 def signs_of(y: FloatArray, n_outputs: int) -> FloatArray:

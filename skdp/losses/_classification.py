@@ -102,8 +102,8 @@ class SoftmaxLoss:
     is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 0.5
     prediction_unit: ClassVar[float] = 1.0
-    # A clip would cut residuals of rare labels and leave those of frequent ones whole,
-    # so that frequent labels would be predicted too often.
+    # A clip would cut residuals of rare labels and not those of frequent ones, so
+    # frequent labels would be predicted too often.
     noisy_clip: ClassVar[float] = math.inf
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
@@ -125,7 +125,7 @@ class SoftmaxLoss:
 
     @property
     def corners(self) -> int:
-        """Where all probability is on one wrong class."""
+        """Residuals with all probability on one wrong class."""
         return self.n_outputs - 1
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
@@ -142,7 +142,7 @@ class SoftmaxLoss:
         return p * (1 - p)
 
     def zero_out_bound(self, radius: float) -> float:
-        """sqrt((K-1)/K) nearly, for W = 0, to sqrt(2) for unbounded weights."""
+        """About sqrt((K-1)/K) at W = 0, up to sqrt(2) for unbounded weights."""
         # Proof page, Lemma 3: ||p - e_y||^2 <= q (q + m), q = 1 - p_y, m = max p_k.
         k = self.n_outputs
         worst = math.sqrt(2.0)
@@ -157,7 +157,7 @@ class SoftmaxLoss:
         return 2 * self.zero_out_bound(radius)
 
 
-# --------------------------------------------------- Hinge loss with a rounded corner
+# ----------------------------------------------------- Hinge loss with a rounded corner
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class HuberHingeLoss:
 
     @property
     def summands(self) -> int:
-        """Every output's residual is between 0 and its sign."""
+        """The residual of every output is between 0 and its sign."""
         return self.n_outputs
 
     @property
@@ -228,7 +228,7 @@ class HuberHingeLoss:
 
     @property
     def noisy_clip(self) -> float:
-        """A quarter of the residual norm at first, if there are several outputs."""
+        """A quarter of the residual norm at W = 0, for several outputs."""
         return math.inf if self.n_outputs == 1 else math.sqrt(self.n_outputs) / 4
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
@@ -248,7 +248,7 @@ class HuberHingeLoss:
         return np.asarray(is_round / (2 * self.h), dtype=np.float64)
 
     def zero_out_bound(self, radius: float) -> float:
-        """sqrt(n_outputs) for h <= 1; below that near W = 0 for a wider corner."""
+        """sqrt(n_outputs) for h <= 1; for a wider corner smaller near W = 0."""
         # Proof page, Lemma 3b.
         worst = math.sqrt(self.n_outputs)
         near_zero = (worst * (1 + self.h) + radius) / (2 * self.h)
@@ -259,16 +259,16 @@ class HuberHingeLoss:
         return 2 * self.zero_out_bound(radius)
 
 
-# ------------------------------------------------------------------------------------
-# The Cauchy loss: squares of errors that stop counting when they are large
+# -------------------------------------------------------------------------- Cauchy loss
+# Squares of errors that stop counting when they are large.
 
 
 @dataclass(frozen=True)
 class CauchyLoss:
     r"""``c^2 / 2 log(1 + ((raw - s) / c)^2)`` with s = 2 y - 1; not convex [1]_.
 
-    The regression of signs +1 and -1 on rows, with errors that count less the larger
-    they are beyond c.
+    The regression of signs +1 and -1 on rows; beyond c, errors count less the larger
+    they are.
 
     With several outputs y is a class in {0, ..., n_outputs - 1}, and the loss is the
     sum of the binary losses of each class against the rest: one joint vector whose
@@ -277,7 +277,7 @@ class CauchyLoss:
     Parameters
     ----------
     c : float in [1e-3, 1e3], default=1.0
-        The error that weighs most.
+        The error with the largest residual.
     n_outputs : int, default=1
         1 for two classes, else the number of classes.
 
@@ -305,7 +305,7 @@ class CauchyLoss:
 
     @property
     def form_constants(self) -> tuple[float, float]:
-        """The error that weighs most."""
+        """The error with the largest residual."""
         return self.c, 0.0
 
     @property
@@ -318,7 +318,7 @@ class CauchyLoss:
 
     @property
     def summands(self) -> int:
-        """Every output's residual is between -c / 2 and c / 2."""
+        """The residual of every output is between -c / 2 and c / 2."""
         return self.n_outputs
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
@@ -350,15 +350,15 @@ class CauchyLoss:
         return 2 * self.zero_out_bound(radius)
 
 
-# -------------------------- The sigmoid loss: a count of mistakes with a rounded step
+# ----------------------------------- Sigmoid loss: mistakes counted with a rounded step
 
 
 @dataclass(frozen=True)
 class SigmoidLoss:
     r"""``1 / (1 + exp(s raw))`` with s = 2 y - 1 for y in {0, 1}; not convex [1]_.
 
-    A record costs at most 1 however wrong it is, so that flipped labels far from the
-    boundary hardly count: what they add to a gradient falls with their distance.
+    A record costs at most 1 even if it is far on the wrong side, so flipped labels far
+    from the boundary hardly count: their gradient falls with their distance.
 
     With several outputs y is a class in {0, ..., n_outputs - 1}, and the loss is the
     sum of the binary losses of each class against the rest: one joint vector whose
@@ -401,7 +401,7 @@ class SigmoidLoss:
 
     @property
     def summands(self) -> int:
-        """Every output's residual is between 0 and a quarter of its sign."""
+        """The residual of every output is between 0 and a quarter of its sign."""
         return self.n_outputs
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from skdp._compiled import compiled, compiled_exactly
 from skdp.losses._base import LossId
 from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
 
-# Plain integers, which compiled code takes as constants.
+# Plain integers, which compiled code treats as constants.
 _SIGMOID, _SOFTMAX, _HINGE = int(LossId.SIGMOID), int(LossId.SOFTMAX), int(LossId.HINGE)
 _STEP, _CAUCHY = int(LossId.STEP), int(LossId.CAUCHY)
 _POISSON, _QUANTILE, _GAMMA = (
@@ -20,9 +20,9 @@ _POISSON, _QUANTILE, _GAMMA = (
 
 @compiled_exactly
 def weight_of(constants, y):
-    """By how much a record of label y counts; 1 if the loss has no weights.
+    """Factor on a record of label y; 1 if the loss has no weights.
 
-    Safe for whatever a null record holds in place of a label.
+    Safe for any value that a null record holds in place of a label.
     """
     weight = 1.0
     for k in range(2, len(constants)):
@@ -33,7 +33,7 @@ def weight_of(constants, y):
 
 @compiled_exactly
 def _below(form, constants, raw):
-    """Of which number t a loss of amounts needs exp(-t); at least 0."""
+    """The t, at least 0, for which a loss of amounts needs exp(-t)."""
     if form == _POISSON:
         return max(constants[0] - raw, 0.0)
     return min(max(raw + constants[0], 0.0), 2.0 * constants[0])
@@ -41,7 +41,7 @@ def _below(form, constants, raw):
 
 @compiled_exactly
 def _of_amount(form, constants, y, power):
-    """Residual of an amount, of the exponential that it needs."""
+    """Residual of an amount, from the exponential exp(-t)."""
     if form == _POISSON:
         return max(power, constants[1]) - min(max(y, constants[1]), 1.0)
     return 1.0 - min(max(y, 1.0) * power, constants[1])

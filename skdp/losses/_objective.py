@@ -1,4 +1,4 @@
-"""What linear models and networks minimise, with the public facts of a fit."""
+"""Objectives of linear models and networks, with the public facts of a fit."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from skdp.losses._plain import falling_exponential
 from skdp.losses._weighted import typical_weight
 from skdp.privacy.accounting._relations import TableRelation, check_table_relation
 
-# ------------------------------------------------------------------------------------
-# LinearObjective: what a linear model minimises, and the public facts of its fit
+# ---------------------------------------------------------- Objective of a linear model
 
 
-# Of the bounds on a row and on an entry, for rules that weigh one against the other.
+# Limit on the ratio of the bounds on a row and on an entry, for rules.
 _LARGEST_RATIO = 1e50
 
 
@@ -33,13 +32,13 @@ class LinearObjective:
     """A loss of raw predictions, and public facts; nothing computed from the data.
 
     The objective is ``mean(loss) + alpha / 2 * ||W||^2`` over weights W with one row
-    per column, the intercept included: it is the weight of one more column that
+    per column, the intercept included: it is the weight of an additional column that
     holds the constant `data_norm`.
 
     Parameters
     ----------
     loss : Loss
-        Of one record's raw predictions.
+        Loss of one record's raw predictions.
     n_samples, n_features : int
         Public counts of records, or of users, and of features.
     data_norm : float in (0, inf]
@@ -53,19 +52,19 @@ class LinearObjective:
         Entries are clipped to this magnitude before rows are clipped, in units of the
         features. A row's norm bounds its entries too.
     n_nonzero : int or None, default=None
-        Most features that may have a nonzero weight; None: all of them.
+        Largest number of features with a nonzero weight; None: all of them.
     product_norm : float in [data_norm, inf] or None, default=None
-        Bound on rows in products with weights, where these are rows before they were
-        brought to `data_norm`; None: `data_norm`.
+        Bound on rows in products with weights, if these rows are not clipped to
+        `data_norm`; None: `data_norm`.
     offset : tuple of float, default=()
         Added to the raw predictions of every record, one for each output; released or
-        public. Empty: nothing.
+        public. Empty: nothing is added.
     holds_rows : bool, default=True
-        Whether rows are in memory, or read anew at every pass.
+        Whether rows are in memory; otherwise they are read anew at every pass.
     is_ordered : bool, default=True
         Whether every reading shows the records in the same order.
     is_permutable : bool, default=True
-        Whether the records can be gone through in an order that is drawn.
+        Whether the records can be read in a random order.
     """
 
     loss: Loss
@@ -90,7 +89,7 @@ class LinearObjective:
         alpha = check_real("alpha", self.alpha, low=0.0, high=math.inf, high_open=True)
         check_table_relation(self.adjacency)
         check_bool("fit_intercept", self.fit_intercept)
-        # Plain numbers, whatever NumPy scalars came in.
+        # Plain numbers, also from NumPy scalars.
         object.__setattr__(self, "n_samples", check_count("n_samples", self.n_samples))
         object.__setattr__(
             self, "n_features", check_count("n_features", self.n_features)
@@ -112,14 +111,14 @@ class LinearObjective:
 
     @property
     def most_features(self) -> int:
-        """Most features that may have a nonzero weight: `n_nonzero`, or all."""
+        """Largest number of features with a nonzero weight: `n_nonzero`, or all."""
         return self.n_features if self.n_nonzero is None else self.n_nonzero
 
     @property
     def effective_n(self) -> float:
-        """How many records the rules take to tell of the weights: less of few labels.
+        """Number of records in the rules: reduced if labels have weights.
 
-        Of weighted labels; for defaults only.
+        For defaults only.
         """
         return self.n_samples * typical_weight(self.loss)
 
@@ -135,13 +134,13 @@ class LinearObjective:
 
     @property
     def full_entries(self) -> float:
-        """How many entries of the largest magnitude fill a row of norm `data_norm`."""
-        # Far more than there are features at the end: its square is finite too.
+        """Number of entries of the largest magnitude in a row of norm `data_norm`."""
+        # The limit exceeds any number of features, and its square is finite.
         return min(self.data_norm / self.entry_bound, _LARGEST_RATIO) ** 2
 
     @property
     def has_dense_rows(self) -> bool:
-        """Whether public bounds say that every feature is in a row, more or less.
+        """Whether by public bounds nearly every row has nearly every feature.
 
         Then a row at its bounds has more entries than the square root of the number of
         features.
@@ -158,7 +157,7 @@ class LinearObjective:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the weights: a row per column, a column per output."""
+        """Shape of the weights: a row per column, a column per output."""
         return self.n_columns, self.loss.n_outputs
 
     @property
@@ -167,13 +166,13 @@ class LinearObjective:
         return self.loss.smoothness * self.row_norm**2 + self.alpha
 
 
-# ------------------------------------------------------------------------------------
-# Activations of hidden units by plain arithmetic: the same bits wherever a record is
-# As in ``losses/_plain.py``: + - * /, comparisons and roundings, each number by itself.
+# ---------------------------------------------------------- Activations of hidden units
+# Plain arithmetic, so that the bits are the same in any layout, as in
+# ``losses/_plain.py``: + - * /, comparisons and roundings, each number separately.
 
 
 class Activation(Protocol):
-    """What a hidden unit makes of its raw value; its slope is between 0 and 1."""
+    """A hidden unit's function of its raw value; its slope is between 0 and 1."""
 
     @property
     def is_bounded(self) -> bool:
@@ -185,7 +184,7 @@ class Activation(Protocol):
         ...
 
     def slope(self, value: FloatArray) -> FloatArray:
-        """Derivative where the unit has a value."""
+        """Derivative, given the unit's value."""
         ...
 
 
@@ -258,7 +257,7 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-# ---------------- Layers of a network that a user declares before the layers of units
+# ------------------------------------------------------------- Layers declared by users
 
 
 # Height, width and channels of an image.
@@ -266,7 +265,7 @@ Shape = tuple[int, int, int]
 
 
 class Layer(ABC):
-    """A layer as it is declared: a frozen dataclass of plain numbers."""
+    """A declared layer: a frozen dataclass of plain numbers."""
 
     @abstractmethod
     def over(self, image: Shape) -> PlacedLayer:
@@ -275,32 +274,32 @@ class Layer(ABC):
         Raises
         ------
         ValueError
-            If it does not fit.
+            If the layer does not fit.
         """
 
 
 class PlacedLayer(Protocol):
-    """A layer for images of one shape. The first one answers for all of its kind."""
+    """A layer for images of one shape; the first layer serves all of its kind."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of its matrix of weights, biases included."""
+        """Shape of its weight matrix, biases included."""
         ...
 
     @property
     def out(self) -> Shape:
-        """Shape of the image that comes out."""
+        """Shape of the layer's output image."""
         ...
 
     @property
     def overlap(self) -> float:
-        """Mean squared norm of what a unit sees over that of the image; about."""
+        """Approximate mean squared norm of a unit's inputs over that of the image."""
         ...
 
     def sums(self, *, is_exact: bool) -> Any:
-        """The class of gradient sums of a network that begins with such layers.
+        """The class of gradient sums of a network that begins with these layers.
 
-        It takes the place of `ExactNetworkSum`, or of `NetworkSum`.
+        It replaces `ExactNetworkSum` or `NetworkSum`.
         """
         ...
 
@@ -312,16 +311,16 @@ class PlacedLayer(Protocol):
         layers: list[tuple[Any, Any]],
         activation: Activation,
     ) -> FloatArray:
-        """Raw predictions of rows that are clipped as in `fit`.
+        """Raw predictions of rows, which are clipped as in `fit`.
 
         Parameters
         ----------
         X : ndarray or CSR of shape (n_rows, n_features)
         norm : float in (0, inf]
         placed : list of PlacedLayer
-            All of them, this one first.
+            All placed layers, this one first.
         layers : list of pairs of ndarray
-            Released weights and biases, those of `placed` first.
+            Released weights and biases, with those of `placed` first.
         activation : Activation
 
         Returns
@@ -331,19 +330,18 @@ class PlacedLayer(Protocol):
         ...
 
 
-# By the name of the class.
+# Layers by class name.
 LAYERS: Registry[type[Layer]] = Registry("skdp.layers", {})
 
 
-# ------------------------------------------------------------------------------------
-# NetworkObjective: what a network minimises, and the public facts of its fit
+# --------------------------------------------------------------- Objective of a network
 
 
-# Released weights are kept in a box of this half side, far beyond any useful model and
-# so near that nothing overflows on the way through `MOST_LAYERS` of `MOST_UNITS`.
+# Released weights are kept in a box of this half side: far beyond any useful model, and
+# small enough that nothing overflows through `MOST_LAYERS` of `MOST_UNITS`.
 FARTHEST = 1e6
 MOST_LAYERS, MOST_UNITS = 8, 4096
-# Of hidden units' raw values before anything was learned.
+# Standard deviation of hidden units' raw values at the start.
 _DEVIATION = 0.3
 
 
@@ -352,34 +350,34 @@ class NetworkObjective:
     """Layers, a loss, and public facts; nothing computed from the data.
 
     The objective is ``mean(loss) + alpha / 2 * ||w||^2`` over all weights w, biases
-    included, as one vector: layer by layer, of each a matrix of shape (n_inputs + 1,
-    n_units) whose last row has the biases. Of a convolution inputs are a patch and
-    units are filters. Rows enter the first layer times `input_factor`.
+    included, as one vector. Each layer has a matrix of shape (n_inputs + 1, n_units)
+    whose last row has the biases; for a convolution, inputs are a patch and units are
+    filters. Rows are multiplied by `input_factor` before the first layer.
 
     Parameters
     ----------
     loss : Loss
-        Of one record's raw predictions.
+        Loss of one record's raw predictions.
     n_samples, n_features : int
         Public counts of records, or users, and of features.
     hidden : tuple of int
-        Units of each hidden layer that is fully connected.
+        Number of units of each fully connected hidden layer.
     activation : {"identity", "logistic", "relu", "tanh"}
     data_norm : float in (0, inf]
         Rows are clipped to this L2 norm, in units of the features. inf: no clipping,
         allowed only without privacy.
     input_factor : float in (0, inf)
-        What rows are multiplied by before the first layer.
+        Factor on rows before the first layer.
     input_norm : float in (0, inf)
-        Norm of the longest of them after that, whether rows are clipped or not.
+        Largest norm of a row after this factor, whether rows are clipped or not.
     adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
     alpha : float in [0, inf), default=0.0
         L2 regularisation of the mean loss.
     convolutions : tuple of Layer, default=()
-        Before the fully connected layers.
+        Layers before the fully connected layers.
     image : tuple of three int, default=(0, 0, 0)
-        Height, width and channels of a row, of which n_features is the product. Not
-        looked at without convolutions.
+        Height, width and channels of a row; their product is n_features. Ignored
+        without convolutions.
     """
 
     loss: Loss
@@ -419,19 +417,19 @@ class NetworkObjective:
 
     @property
     def unit(self) -> Activation:
-        """What hidden units do."""
+        """Activation of the hidden units."""
         return ACTIVATIONS[self.activation]
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, int], ...]:
-        """Of the layers' matrices, biases included."""
+        """Shapes of the layers' matrices, biases included."""
         filters = [own.shape for own in self.convolved]
         sizes = (self.n_flat, *self.hidden, self.loss.n_outputs)
         return (*filters, *((n_in + 1, n_out) for n_in, n_out in pairwise(sizes)))
 
     @cached_property
     def convolved(self) -> list[PlacedLayer]:
-        """The convolutions, each over the image of the one before.
+        """The convolutions, each over the output image of the one before.
 
         Raises
         ------
@@ -446,12 +444,12 @@ class NetworkObjective:
 
     @property
     def n_flat(self) -> int:
-        """Inputs of the first layer that is fully connected."""
+        """Number of inputs of the first fully connected layer."""
         return math.prod(self.convolved[-1].out) if self.convolved else self.n_features
 
     @property
     def n_weights(self) -> int:
-        """Biases included."""
+        """Number of weights, biases included."""
         return sum(math.prod(shape) for shape in self.shapes)
 
     def layers(self, weights: FloatArray) -> list[FloatArray]:
@@ -465,16 +463,16 @@ class NetworkObjective:
     def start(self, seed: int) -> FloatArray:
         """Weights from a public seed: hidden ones random, outputs and biases 0.
 
-        Raw values of hidden units have a deviation of at most 0.3, whatever the number
-        of inputs: the first layer's for the longest rows, later ones' for inputs of 1,
-        and after a convolution for inputs of 0.3. Outputs start at 0, so that nothing
-        is predicted before anything was learned.
+        Raw values of hidden units have a deviation of at most 0.3 for any number of
+        inputs: in the first layer for the longest rows, in later layers for inputs of
+        1, and after a convolution for inputs of 0.3. Outputs start at 0, so predictions
+        are 0 before the first step.
 
         Returns
         -------
         ndarray of shape (n_weights,)
         """
-        # NumPy never changes what this generator draws from a seed.
+        # NumPy never changes the draws of this generator for a seed.
         draws = check_random_state(seed)
         weights = np.zeros(self.n_weights)
         for layer, scale in zip(self.layers(weights), self._scales(), strict=True):
@@ -483,7 +481,7 @@ class NetworkObjective:
         return weights
 
     def _scales(self) -> list[float]:
-        """Deviations of the first weights by layer; 0 of the last."""
+        """Deviations of the first weights by layer; 0 for the last layer."""
         n_inputs = [n_in - 1 for n_in, _ in self.shapes]
         scales = [_DEVIATION / math.sqrt(n_in) for n_in in n_inputs]
         scales[0] = _DEVIATION / self.input_norm

@@ -1,8 +1,8 @@
 """Residuals by plain arithmetic: the same bits in NumPy and compiled code.
 
-Only + - * / floor, comparisons and roots, each rounded once, in the order in which they
-are written; no library's exponential. `_kernel.py` has the same formulas for one record
-at a time. Proof page: ``docs/proofs/noisy_gd.md``, Lemma 4.
+The code uses + - * / floor, comparisons and roots only, each rounded once, in the order
+in which they are written, and no library's exponential. `_kernel.py` has the same
+formulas for one record at a time. Proof page: ``docs/proofs/noisy_gd.md``, Lemma 4.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from skdp.losses._weighted import record_weights
 
 # Taylor's coefficients of exp, the highest power first.
 COEFFICIENTS = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
-# exp(-t) is found at t / 64 and squared six times; beyond 64 it is that of 64.
+# exp(-t) is computed at t / 64 and squared six times; t is at most 64.
 FARTHEST, SHRINK, SQUARINGS = 64.0, -1 / 64, 6
-# Largest error of that exponential, 2.4e-12, and of a sigmoid of it.
+# Bound on the error of this exponential, 2.4e-12, and of a sigmoid computed from it.
 _EXPONENTIAL_ERROR = 2.0**-38
 
 
 def falling_exponential(t: FloatArray) -> FloatArray:
-    """``exp(-t)`` of numbers t of at least 0, within 2.4e-12; exactly 1 at 0."""
+    """``exp(-t)`` of nonnegative numbers t, within 2.4e-12; exactly 1 at 0."""
     u = np.minimum(t, FARTHEST)
     u *= SHRINK
     power = COEFFICIENTS[0] * u
@@ -38,18 +38,19 @@ def falling_exponential(t: FloatArray) -> FloatArray:
 
 
 def _relative_error(farthest: float) -> float:
-    """Bound on what `falling_exponential` errs by, over it, up to a number below 64.
+    """Bound on the relative error of `falling_exponential`, for t up to `farthest`.
 
-    The remainder of the polynomial, and roundings, 64 times.
+    `farthest` is below 64. The error is that of the polynomial's remainder and of
+    roundings, 64 times.
     """
     u = farthest * -SHRINK
     return 64 * (1.1 * math.exp(u) * u**7 / 5040 + 2.0**-48)
 
 
 def softmax_units(n_outputs: int) -> float:
-    """Exponentials of a softmax are whole numbers of this part of 1.
+    """Unit of the whole numbers that are the exponentials of a softmax.
 
-    So fine that sums of `n_outputs` of them are exact in any order.
+    It is so large that sums of `n_outputs` of them are exact in any order.
     """
     return 2.0 ** (52 - n_outputs.bit_length())
 
@@ -74,9 +75,9 @@ def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
 
 
 def plain_curvature(loss: Loss, residual: FloatArray) -> FloatArray:
-    """`Loss.curvature` by plain arithmetic, from what `plain_residual` gives.
+    """`Loss.curvature` by plain arithmetic, from the result of `plain_residual`.
 
-    Of a sigmoid and of a clipped error, without weights of labels. At most the loss's
+    For a sigmoid or a clipped error, without weights of labels. At most the loss's
     smoothness, for every residual.
     """
     if loss.form == LossId.SIGMOID:
@@ -135,10 +136,10 @@ def _softmax(y: FloatArray, raw: FloatArray) -> FloatArray:
 
 
 def plain_error(loss: Loss, clip: float = math.inf) -> float:
-    """Bound on the norm of what `plain_residual` errs by, at any raw predictions.
+    """Bound on the norm of the error of `plain_residual`, at any raw predictions.
 
-    Of residuals that are clipped to the norm `clip`, before its own rounding. Weights
-    of labels, at most 1, add one rounding of each output.
+    For residuals that are clipped to the norm `clip`, before the rounding of the clip.
+    Weights of labels, at most 1, add one rounding in each output.
     """
     if loss.label_weights:
         rounded = min(loss.zero_out_bound(math.inf), clip) * 2.0**-52

@@ -13,7 +13,7 @@ from skdp._arrays import FloatArray
 from skdp._checks import check_real
 from skdp.losses._base import LossId
 
-# ------------------------------ Half squared error with clipped targets and residuals
+# ------------------------------------- Squared error with clipped targets and residuals
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SquaredLoss:
 
     @property
     def value_at_zero(self) -> float:
-        """Largest loss of a target at raw = 0; not finite if neither bound is."""
+        """Largest loss of a target at raw = 0; infinite if both bounds are."""
         inside = min(self.residual_bound, self.target_bound)
         return inside * (self.target_bound - inside / 2)
 
@@ -103,26 +103,25 @@ class SquaredLoss:
         return 2 * self.zero_out_bound(radius)
 
 
-# ------------------------------------------------------------------------------------
-# The Poisson loss of amounts within public bounds, with a logarithmic link
+# ------------------------------------------------- Poisson loss with a logarithmic link
 
 
 @dataclass(frozen=True)
 class PoissonLoss:
     r"""Half the Poisson deviance of y and ``mean = exp(raw - top)``, straight beyond.
 
-    Targets are in units of the largest and clipped to [`lowest`, 1]. Within these
-    bounds of the mean the derivative by `raw` is ``mean - y``; beyond them it stays as
-    it is at the bound, so that the loss is convex, as smooth as its largest mean, and
-    has a bounded derivative [1]_.
+    Targets are in units of the largest target and clipped to [`lowest`, 1]. Within
+    these bounds of the mean the derivative by `raw` is ``mean - y``; beyond them it
+    keeps its value at the bound. So the loss is convex, as smooth as its largest mean,
+    and has a bounded derivative [1]_.
 
     Parameters
     ----------
     top : float in [0, 50]
         The raw prediction whose mean is 1: at 0 it is ``exp(-top)``.
     lowest : float in [0, 0.99], default=0.0
-        The lowest target, over the largest. Nearer ones would leave residuals that are
-        no larger than what an exponential is rounded by.
+        The lowest target over the largest. With a larger ratio, residuals would be no
+        larger than the rounding of an exponential.
 
     References
     ----------
@@ -140,7 +139,7 @@ class PoissonLoss:
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
     prediction_unit: ClassVar[float] = 0.35
-    # Tighter ones make means of many zeros and a few large targets far too low.
+    # Smaller clips make means of many zeros and a few large targets far too low.
     noisy_clip: ClassVar[float] = 0.5
     form: ClassVar[LossId] = LossId.POISSON
     label_weights: ClassVar[tuple[float, ...]] = ()
@@ -158,7 +157,7 @@ class PoissonLoss:
 
     @property
     def value_at_zero(self) -> float:
-        """Of one of the two bounds: a deviance is convex in the target."""
+        """Loss at one of the two bounds, since a deviance is convex in the target."""
         ends = np.array([self.lowest, 1.0])
         return float(self.value(ends, np.zeros((2, 1))).max())
 
@@ -182,7 +181,7 @@ class PoissonLoss:
         return np.asarray(np.where(is_inside, mean, 0.0), dtype=np.float64)
 
     def zero_out_bound(self, radius: float) -> float:
-        """Farthest that a mean within the radius is from a target."""
+        """Largest distance of a mean within the radius from a target."""
         least = max(math.exp(-self.top - radius), self.lowest)
         most = math.exp(min(radius - self.top, 0.0))
         return max(1 - least, most - self.lowest) * (1 + 1e-12)
@@ -195,27 +194,27 @@ class PoissonLoss:
         return np.asarray(np.clip(y, self.lowest, 1.0))
 
 
-# ------------------------------------------------------------------------------------
-# The gamma loss of amounts within public bounds, with a logarithmic link
+# --------------------------------------------------- Gamma loss with a logarithmic link
 
 
 @dataclass(frozen=True)
 class GammaLoss:
     r"""Half the gamma deviance of y and ``mean = exp(raw + half)``, straight beyond.
 
-    Targets are in units of the lowest, which is above 0, and the largest is
+    Targets are in units of the lowest target, which is above 0, and the largest is
     ``exp(2 half)``. The derivative by `raw` is ``1 - y / mean``, with the mean clipped
-    to these bounds and the ratio to `most`: a target counts as that many means at most.
-    So the loss is convex, as smooth as `most`, and has a bounded derivative [1]_.
+    to these bounds and the ratio clipped to `most`: a target counts as at most `most`
+    means. So the loss is convex, as smooth as `most`, and has a bounded derivative
+    [1]_.
 
     Parameters
     ----------
     half : float in [0.005, 7]
-        Half of the logarithm of the largest target over the lowest; the raw prediction
-        of the largest, and minus that of the lowest. Less would leave residuals that
-        are no larger than what an exponential is rounded by.
+        Half of the logarithm of the largest target over the lowest. The raw prediction
+        of the largest target is `half`, and of the lowest -`half`. With less, residuals
+        would be no larger than the rounding of an exponential.
     most : float in (1, inf), default=4.0
-        A target over a mean at most; ``exp(2 half)`` if that is less.
+        Largest ratio of a target to a mean; ``exp(2 half)`` if that is less.
 
     References
     ----------
@@ -261,7 +260,7 @@ class GammaLoss:
 
     @property
     def value_at_zero(self) -> float:
-        """Of one of the two bounds: no target in between has lost more."""
+        """Loss at one of the two bounds: every target between has lost less."""
         ends = np.array([1.0, math.exp(2 * self.half)])
         return float(self.value(ends, np.zeros((2, 1))).max())
 
@@ -283,11 +282,11 @@ class GammaLoss:
         return np.asarray(np.where(is_inside, ratio, 0.0), dtype=np.float64)
 
     def zero_out_bound(self, radius: float) -> float:
-        """The larger of both sides."""
+        """The larger residual of both signs."""
         return max(self.sides) * (1 + 1e-12)
 
     def replace_one_bound(self, radius: float) -> float:
-        """Twice that, attained by opposite rows orthogonal to w."""
+        """Twice `zero_out_bound`, attained by opposite rows orthogonal to w."""
         return 2 * self.zero_out_bound(radius)
 
     def _ratio(self, y: FloatArray, raw: FloatArray) -> FloatArray:
@@ -296,7 +295,7 @@ class GammaLoss:
         return np.asarray(np.maximum(y, 1.0)[:, None] * np.exp(-above))
 
 
-# ---------------------------------------------- The quantile loss with a rounded kink
+# ---------------------------------------------------- Quantile loss with a rounded kink
 
 
 @dataclass(frozen=True)
@@ -304,13 +303,13 @@ class QuantileLoss:
     r"""The pinball loss of targets in [-1, 1], quadratic within `h` of its kink.
 
     With e = raw - y its derivative rises from ``-level`` at ``e = -h`` to
-    ``1 - level`` at ``e = h``: the pinball loss of y plus uniform noise of at most `h`,
-    on average [1]_.
+    ``1 - level`` at ``e = h``. The loss is the mean of the pinball loss over uniform
+    noise of at most `h` added to y [1]_.
 
     Parameters
     ----------
     level : float in [0.01, 0.99]
-        Share of the targets that are to be below the prediction.
+        Proportion of the targets that should be below the prediction.
     h : float in [1e-3, 1], default=0.05
         Half the width of the rounded kink, in units of the target.
 
@@ -327,7 +326,8 @@ class QuantileLoss:
     corners: ClassVar[int] = 2
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = False
-    # Of many outer targets few tell: less noise than for a mean, on made-up tables.
+    # Few of the outer targets carry information: less noise than for a mean, as found
+    # on made-up tables.
     prediction_unit: ClassVar[float] = 0.12
     gain_clip: ClassVar[float] = 1 / 6
     noisy_clip: ClassVar[float] = math.inf
@@ -359,7 +359,7 @@ class QuantileLoss:
 
     @property
     def value_at_zero(self) -> float:
-        """Of one of the two bounds: the loss is convex in the target."""
+        """Loss at one of the two bounds, since the loss is convex in the target."""
         return float(self.value(np.array([-1.0, 1.0]), np.zeros((2, 1))).max())
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
@@ -380,9 +380,9 @@ class QuantileLoss:
         return np.asarray((np.abs(error) < self.h) / (2 * self.h), dtype=np.float64)
 
     def zero_out_bound(self, radius: float) -> float:
-        """The larger of both sides, attained at w = 0 by a target at its bound."""
+        """The larger residual of both signs, attained at w = 0 by extreme targets."""
         return max(self.sides) * (1 + 1e-12)
 
     def replace_one_bound(self, radius: float) -> float:
-        """Twice that, attained at w = 0 by opposite rows of the same target."""
+        """Twice `zero_out_bound`, attained at w = 0 by opposite rows of one target."""
         return 2 * self.zero_out_bound(radius)

@@ -1,4 +1,4 @@
-"""A loss that counts records of some labels more than others, by declared weights."""
+"""A loss with declared weights of labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skdp._arrays import FloatArray
 from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import GammaLoss, QuantileLoss
 
-# Whose residuals have the sign of their label, whatever is predicted.
+# Losses whose residual has the sign of its label, at every prediction.
 _ONE_SIGN = (LossId.SIGMOID, LossId.HINGE, LossId.STEP)
 
 
@@ -20,16 +20,15 @@ class WeightedLoss:
     r"""``v[y] * loss(y, raw)`` with public weights v in (0, 1], the largest of them 1.
 
     A record's weighted gradient lies between 0 and its gradient without the weight. So
-    every bound of the loss holds for it too, under both adjacencies: weights in units
-    of the largest are the whole of what weights cost (``docs/proofs/noisy_gd.md``,
-    Lemma 3e).
+    every bound of the loss also holds with weights, under both adjacencies. Scaling the
+    weights by the largest is their only cost (``docs/proofs/noisy_gd.md``, Lemma 3e).
 
     Parameters
     ----------
     loss : Loss
-        Of labels: y is 0 or 1 for one output, else in {0, ..., n_outputs - 1}.
+        Loss of labels: y is 0 or 1 for one output, else in {0, ..., n_outputs - 1}.
     label_weights : tuple of float in (0, 1]
-        Of each label.
+        Weight of each label.
     """
 
     loss: Loss
@@ -88,7 +87,7 @@ class WeightedLoss:
 
     @property
     def noisy_clip(self) -> float:
-        """That of the loss; a record is clipped to it times its own weight."""
+        """The clip of the loss; a record is clipped to it times the record's weight."""
         return self.loss.noisy_clip
 
     @property
@@ -97,7 +96,7 @@ class WeightedLoss:
 
     @property
     def form_constants(self) -> tuple[float, ...]:
-        """Those of the loss, and the weights."""
+        """The constants of the loss, and the weights."""
         return (*self.loss.form_constants, *self.label_weights)
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
@@ -110,23 +109,23 @@ class WeightedLoss:
         return self.loss.curvature(y, raw) * record_weights(self, y)[:, None]
 
     def zero_out_bound(self, radius: float) -> float:
-        """That of the loss, attained by the label of weight 1."""
+        """The bound of the loss, attained by the label of weight 1."""
         return self.loss.zero_out_bound(radius)
 
     def replace_one_bound(self, radius: float) -> float:
-        """That of the loss: a diameter, which a convex hull with 0 shares."""
+        """The bound of the loss: a diameter, which the convex hull with 0 keeps."""
         return self.loss.replace_one_bound(radius)
 
 
 def weighted(loss: Loss, label_weights: tuple[float, ...]) -> Loss:
-    """`loss` with these weights of labels; without any it stays as it is."""
+    """`loss` with these weights of labels; unchanged without weights."""
     return WeightedLoss(loss, label_weights) if label_weights else loss
 
 
 def record_weights(loss: Loss, y: FloatArray) -> FloatArray:
-    """Of each record by its label, 1 if the loss has no weights: (n,).
+    """Weight of each record by its label, 1 if the loss has no weights: (n,).
 
-    Safe for whatever null records hold in place of a label.
+    Safe for any value that null records hold in place of a label.
     """
     weights = np.ones(len(y))
     for label, weight in enumerate(loss.label_weights):
@@ -135,11 +134,11 @@ def record_weights(loss: Loss, y: FloatArray) -> FloatArray:
 
 
 def heaviest_pair(loss: Loss, clip: float = math.inf) -> float:
-    """Residuals of two records of unlike sign together, at most, over the largest.
+    """Largest sum of the residuals of two records of opposite sign, over the largest.
 
-    2 where all labels weigh the same, and where residuals of a label have not one sign,
-    so that records of one label may be as far apart. Of a loss with sides, each of them
-    clipped to `clip`.
+    It is 2 if all labels have one weight, and if residuals of one label have both
+    signs, so that records of one label may be as far apart. With a loss with sides,
+    each side is clipped to `clip`.
     """
     if isinstance(loss, (QuantileLoss, GammaLoss)):
         sides = [min(side, clip) for side in loss.sides]
@@ -150,9 +149,9 @@ def heaviest_pair(loss: Loss, clip: float = math.inf) -> float:
 
 
 def clip_of(loss: Loss, y: FloatArray, clip: float) -> FloatArray | float:
-    """The norm that each record's weighted residual is clipped to: (n, 1), or one.
+    """The norm to which each record's weighted residual is clipped: (n, 1), or one.
 
-    Of the clip times its weight, so that weights count after the clip.
+    It is the clip times the record's weight, so that weights count after the clip.
     """
     if math.isinf(clip) or not loss.label_weights:
         return clip
@@ -160,14 +159,14 @@ def clip_of(loss: Loss, y: FloatArray, clip: float) -> FloatArray | float:
 
 
 def typical_weight(loss: Loss) -> float:
-    """Mean weight of records of labels that are as rare as they weigh much.
+    """Mean label weight, if labels are as rare as their weights are large.
 
-    For rules only: so many times the number of records tell of the weights.
+    For rules only: this fraction of the records determines the weights.
     """
     weights = loss.label_weights or (1.0,)
     return len(weights) / sum(1 / weight for weight in weights)
 
 
 def typical_curvature(loss: Loss) -> float:
-    """Curvature in an output that rules expect of a record; no bound on anything."""
+    """Curvature in an output that rules expect of a record; not a bound."""
     return loss.curvature_trace / loss.n_outputs * typical_weight(loss)

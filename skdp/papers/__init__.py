@@ -1,8 +1,8 @@
-"""What papers describe and fits rarely want: an annex that nothing else imports.
+"""Algorithms of papers that fits rarely need: an annex that no other module imports.
 
-Its solvers, factorisers, search methods and layers are named as all others are, by
-their keys; ``entry_points.txt`` says where each is, and the registries load it when it
-is named (`skdp._registry`).
+Users name its solvers, factorisers, search methods and layers by their keys, as all
+others. ``entry_points.txt`` says where each is, and the registries load it when it is
+named (`skdp._registry`).
 """
 
 from skdp.papers._bolt_on_postgres import TrainingSource

@@ -18,11 +18,11 @@ from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.solvers._accelerated import AcceleratedGD, multistage_steps
 from skdp.solvers._descent import RELAXATIONS
 
-# ------------------------------------------------------------------------------------
-# Polyak's heavy ball with divided noise (DP-HB, DP-SHB, DP-GDwS, DP-SGDwS)
+# ------------------------------- Heavy ball with divided noise (DP-HB, DP-SHB, DP-GDwS)
+# Also DP-SGDwS. The method is Polyak's.
 
 
-# Below 1 in any rounding.
+# Below 1 after any rounding.
 _MOST_MOMENTUM = 1 - 2.0**-30
 
 
@@ -110,11 +110,11 @@ class HeavyBall(AcceleratedGD):
         return np.full(len(step_sizes), self.momentum)
 
 
-# ------------------------------------------------------------------------------------
-# Nesterov's method in stages of falling step size (DP-MASG, DP-MAG, DP-SMAG)
+# --------------------------------------- Multistage Nesterov (DP-MASG, DP-MAG, DP-SMAG)
+# Nesterov's method in stages of decreasing step size.
 
 
-# Share of the steps that the first stage has by default.
+# Default fraction of the steps in the first stage.
 _FIRST = 0.75
 
 
@@ -195,21 +195,21 @@ class Multistage(AcceleratedGD):
         )
 
 
-# --------------------------------------- Shares of a budget for the parts of one plan
+# ------------------------------------------------------ Parts of the budget of one plan
 
 
 _LEAST_EPSILON = 1e-6
 
 
 def cost_of(budget: Budget) -> float:
-    """Of a Gaussian budget mu, of a pure one epsilon."""
+    """The mu of a Gaussian budget, or the epsilon of a pure budget."""
     if budget.delta == 0:
         return budget.epsilon
     return gaussian_mu(budget.epsilon, budget.delta)
 
 
 def part_of(budget: Budget, share: float) -> Budget:
-    """A share of mu^2 at the same delta, or of epsilon."""
+    """A fraction of mu^2 at the same delta, or of epsilon."""
     if budget.delta == 0:
         return Budget(max(share * budget.epsilon, _LEAST_EPSILON), 0.0)
     epsilon = gaussian_epsilon(math.sqrt(share) * cost_of(budget), budget.delta)

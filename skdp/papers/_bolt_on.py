@@ -31,16 +31,15 @@ from skdp.sums._floating import GradientSum, query_sensitivity
 from skdp.tables._memory import Order, drawn_order, in_memory, in_order
 from skdp.tables._source import Block, Source, holds_rows
 
-# ------------------------------------------------------------------------------------
-# How far one record can move the weights of permutation-based gradient descent
-# The exact recursion over the updates; no closed form of the literature is used
-# (``docs/proofs/bolt_on.md``, Theorem 1; what the closed forms miss:
-# ``docs/errata.md``).
+# ------------------------------------ Sensitivity of permutation-based gradient descent
+# The sensitivity comes from the exact recursion over the updates, not from a closed
+# form of the literature (``docs/proofs/bolt_on.md``, Theorem 1; errors of the closed
+# forms: ``docs/errata.md``).
 
 
-# How far a computed projection, or an average of such, may be outside of the ball.
+# Factor by which a computed projection, or an average of them, may leave the ball.
 _PROJECTION = 1 + 1e-7
-# Updates from which on compiled code makes up for the time to load it.
+# From this many updates on, compiled code repays the time to load it.
 _WORTH_COMPILING = 10_000
 
 
@@ -48,9 +47,9 @@ _WORTH_COMPILING = 10_000
 class Updates:
     """Public facts of a run.
 
-    `steps`, of shape (n_passes, updates_per_pass), are step sizes; `shares`, of sum 1,
-    weights with which the iterates enter the release. Every sum of gradients is divided
-    by `batch_size`, however short the batch; every iterate is projected to the ball of
+    `steps`, of shape (n_passes, updates_per_pass), are step sizes. `shares`, with sum
+    1, are the weights of the iterates in the release. Every sum of gradients is divided
+    by `batch_size`, also for a shorter batch; every iterate is projected to the ball of
     `radius`.
     """
 
@@ -62,7 +61,7 @@ class Updates:
 
 @dataclass(frozen=True)
 class Rounding:
-    """Bounds on what floating point adds.
+    """Bounds on the effect of floating point.
 
     It adds `of_gradient` to a mean gradient, in its norm, `of_weights` to the rest of
     one update, in the norm of the weights, and `of_average` to the sum of the averaged
@@ -90,21 +89,21 @@ def exact_sensitivity(
     Parameters
     ----------
     change : float
-        By how much exchanging one record can change a sum of gradients of the data at
-        any weights; the regulariser is no part of it.
+        Largest change of a sum of the data's gradients, at any weights, when one record
+        is exchanged; the regulariser is not included.
     smoothness, strength : float
         Bounds on the curvature of every record's regularised loss, from above and
         from below.
     reshuffle : bool, default=False
-        Whether every pass takes a new order, so that a record may meet the most
-        sensitive update of each.
+        Whether every pass uses a new order, so that a record may meet the most
+        sensitive update of each pass.
     rounding : Rounding or None, default=None
         None: exact arithmetic.
 
     Returns
     -------
     float
-        Under the adjacency that `change` was taken for.
+        Under the adjacency of `change`.
     """
     steps, loop = updates.steps, what_is_left
     if steps.size >= _WORTH_COMPILING:
@@ -122,7 +121,7 @@ def exact_sensitivity(
         errors = float(np.vdot(left, steps)) * rounding.of_gradient
         errors += float(left.sum()) * rounding.of_weights
         total += 2 * (errors + rounding.of_average)
-        # The recursion's own rounding.
+        # Rounding of the recursion itself.
         total *= 1 + (8 * steps.size + 64) * UNIT_ROUNDOFF
     return min(total, 2 * updates.radius * _PROJECTION)
 
@@ -140,7 +139,7 @@ def farthest_iterate(updates: Updates, objective: LinearObjective) -> float:
 def rounding_of(
     updates: Updates, objective: LinearObjective, farthest: float
 ) -> Rounding:
-    """What floating point adds, at iterates within `farthest` (proof page, Lemma 4)."""
+    """Effect of floating point at iterates within `farthest` (proof page, Lemma 4)."""
     d, size = objective.n_columns, objective.n_columns * objective.loss.n_outputs
     norm = objective.row_norm
     record = norm * objective.loss.zero_out_bound(math.inf)
@@ -159,16 +158,15 @@ def rounding_of(
     )
 
 
-# ------------------------------------------------------------------------------------
-# Gradient descent on batches of records in a secret order, within the walls
+# ---------------------------------------- Gradient descent on batches in a secret order
 
 
 @dataclass(frozen=True)
 class PermutedDescent:
     """The averaged weights of all updates, for `Answers.inside`.
 
-    If `reshuffle`, every pass draws a new order; `sensitivity` is that of the averaged
-    weights, rounding included.
+    If `reshuffle`, every pass draws a new order. `sensitivity` is the sensitivity of
+    the averaged weights, rounding included.
     """
 
     objective: LinearObjective
@@ -207,7 +205,7 @@ class PermutedDescent:
         return average
 
     def batches(self, source: Source, draws: Draws) -> FloatArray:
-        """Batches in an order that is drawn. Private."""
+        """Batches in a random order. Private."""
         n_passes = len(self.updates.steps)
         orders: Iterable[Order] = self._orders(source, draws)
         if holds_rows(source):
@@ -225,7 +223,7 @@ class PermutedDescent:
         return state.terminate()
 
     def _orders(self, source: Source, draws: Draws) -> Iterator[Order]:
-        """Of each pass: the same one, or a new one."""
+        """The order of each pass: the same one, or a new one."""
         order = drawn_order(source, draws)
         yield order
         for _ in range(len(self.updates.steps) - 1):
@@ -234,7 +232,7 @@ class PermutedDescent:
             yield order
 
     def _descended(self, source: Any, keys: tuple[str, ...]) -> FloatArray | None:
-        """Averaged weights of a source that trains where its records are."""
+        """Averaged weights of a source that trains where its records are stored."""
         objective, updates = self.objective, self.updates
         if objective.loss.n_outputs > 1:
             return None
@@ -257,7 +255,7 @@ class PermutedDescent:
 
 
 class State:
-    """What goes from record to record through all passes, and is never shown. Private.
+    """State that is carried from record to record through all passes. Private.
 
     Parameters
     ----------
@@ -270,11 +268,11 @@ class State:
         # Compiled code has one row per output.
         shape = objective.loss.n_outputs, objective.n_columns
         self._weights, self._average = np.zeros(shape), np.zeros(shape)
-        self._gradient = np.zeros(shape)  # of the batch that has begun
+        self._gradient = np.zeros(shape)  # sum over the current batch
         self._place = 0
 
     def transition(self, block: Block, order: IntArray) -> None:
-        """Go on by these rows of a block; passes follow upon each other."""
+        """Continue with these rows of a block; passes follow one another."""
         # Imported here, because numba takes half a second to import.
         from skdp.papers._bolt_on_kernel import dense_pass, sparse_pass
 
@@ -312,7 +310,7 @@ class State:
         return self._average.T.copy()
 
 
-# -------------------------------- Step sizes and averages of a run, from public facts
+# -------------------------------------------- Step sizes and averages from public facts
 # Each schedule maps the numbers 1, 2, ... of the updates, a first step, the
 # regularisation and an offset to step sizes; each average maps the number of updates to
 # the shares of the iterates in the release.
@@ -351,7 +349,7 @@ def _uniform(n: int) -> FloatArray:
 
 
 def _last_few(n: int) -> FloatArray:
-    """As many as the natural logarithm of their number, rounded up, and at least 1."""
+    """The last log(n) iterates, rounded up, and at least 1."""
     few = max(1, math.ceil(math.log(n)))
     shares = np.zeros(n)
     shares[-few:] = 1 / few
@@ -376,27 +374,27 @@ AVERAGES: dict[str, Callable[[int], FloatArray]] = {
 }
 
 
-# ------------------------------------------------------------------------------------
-# Bolt-on privacy: permutation-based gradient descent, and noise on its last weights
-# The records are put into a secret order once (or in every pass) and gone through in
+# ----------------------------------------------------- Bolt-on private gradient descent
+# The records are put into a secret order once (or in every pass) and processed in
 # batches of b,
 #
 #     W <- project(W - step_t * (sum over the batch of gradients / b + alpha * W)),
 #
-# where b divides a shorter last batch too. Nothing is released but the last weights, or
-# a weighted average of all, with noise for how far one record can move them.
+# where b also divides a shorter last batch. Only the last weights, or a weighted
+# average of all iterates, are released, with noise for the largest change by one
+# record.
 
 
 # Guess of the norm of useful weights, in units of raw predictions over data_norm.
 _WEIGHTS_NORM = 5.0
-# Full gradients that the default takes rather than batches, and the passes it takes
-# otherwise (docs/papers/bolt_on.md).
+# Number of full gradients up to which the default prefers them to batches, and its
+# number of passes otherwise (docs/papers/bolt_on.md).
 _MOST_FULL, _PASSES = 200, 10
 _MOST_PASSES, _MOST_UPDATES = 10**6, 2 * 10**7
-# Beyond these the rounding bounds of the proof page, or the range of doubles, end.
+# Beyond this the rounding bounds of the proof page, or the range of doubles, end.
 _MOST_PRODUCTS = 1e13
 _LEAST, _MOST = 1e-250, 1e250
-# Weights whose norm can still be squared, before they are projected.
+# Weights up to this norm can be squared before they are projected.
 _FARTHEST = 1e140
 
 
@@ -541,7 +539,7 @@ class BoltOn(ChosenLaw):
         return solver
 
     def _check_steps(self, objective: LinearObjective) -> None:
-        """Raise if steps are too long, or weights too far."""
+        """Raise if steps are too long, or weights may become too large."""
         me, smoothness = f"solver={self.key!r}", objective.smoothness
         if not self.step_size * smoothness <= 2:
             raise Refused(
@@ -587,7 +585,7 @@ class BoltOn(ChosenLaw):
     def descent(
         self, objective: LinearObjective, progress: Progress
     ) -> PermutedDescent:
-        """What is done within the walls."""
+        """The computation within the walls."""
         updates, bound = self.updates(objective), self.sensitivity(objective)
         return PermutedDescent(objective, updates, self.reshuffle, bound, progress)
 
@@ -618,9 +616,9 @@ class BoltOn(ChosenLaw):
 def _passes_and_batch(
     given: Given, objective: LinearObjective, flow: float
 ) -> tuple[int, int]:
-    """Passes and batch size, by the rules if they are not given."""
+    """Passes and batch size; a rule decides each one that is not given."""
     n, wanted = objective.n_samples, flow * objective.smoothness
-    # `wanted` updates with the largest steps make the flow time.
+    # With the largest steps, `wanted` updates cover the flow time.
     passes, batch = given.get("n_passes"), min(given.get("batch_size", n), n)
     if passes is None:
         passes = math.ceil(min(max(wanted / -(-n // batch), 1), _MOST_FULL))
@@ -632,7 +630,7 @@ def _passes_and_batch(
 
 
 def _flow_time(objective: LinearObjective, budget: Budget, law: str) -> float:
-    """Flow time at which noise and bias cost least together.
+    """Flow time with the least sum of the costs of noise and bias.
 
     Noise of deviation e = z G s / n per weight costs about
     ``curvature_trace row_norm^2 e^2 / 2`` in the mean loss, the bias

@@ -11,10 +11,9 @@ from skdp._compiled import compiled
 from skdp.losses._kernel import residual
 from skdp.papers._bolt_on_recursion import what_is_left
 
-# ------------------------------------------------------------------------------------
-# Compiled loops of permutation-based gradient descent; importing this imports numba
-# Weights are kept with one row per output. No loop looks at anything but public sizes
-# and the arithmetic of the method, and none can fail: sums may be taken in any order
+# --------------------------------- Compiled loops of permutation-based gradient descent
+# Weights have one row per output. The loops depend only on public sizes and on the
+# arithmetic of the method, and none can fail: sums may be taken in any order
 # (`reassoc`, `contract`), but no assumption is made on infinities or NaN.
 
 
@@ -62,14 +61,14 @@ def dense_pass(
     X, targets, present, bounds, order, span, steps, shares, batch_size, alpha, radius,
     form, constants, weights, average, gradient,
 ):  # fmt: skip
-    """Go on in a pass through dense rows, in the given order.
+    """Continue a pass through dense rows, in the given order.
 
-    Where `present` is False there is a null record. `bounds` are the norm that rows are
-    clipped to, and the value of the intercept's column; `span` are the place of the
-    first row in the pass, and the rows of the whole pass. Updates have sizes `steps`,
-    and iterates enter `average` with weights `shares`. Every sum of gradients is
-    divided by `batch_size`, a shorter last one too. `weights`, `average` and
-    `gradient`, the sum of a batch that has begun, of shape (n_outputs, n_columns),
+    Where `present` is False there is a null record. `bounds` are the norm to which rows
+    are clipped, and the value of the intercept's column. `span` are the position of the
+    first row in the pass, and the number of rows in the whole pass. Updates have sizes
+    `steps`, and iterates enter `average` with weights `shares`. Every sum of gradients
+    is divided by `batch_size`, also for a shorter last batch. `weights`, `average` and
+    `gradient`, the sum over the current batch, have shape (n_outputs, n_columns) and
     change in place.
     """
     n_columns, place = weights.shape[1], span[0]
@@ -100,7 +99,7 @@ def sparse_pass(
     values, columns, starts, targets, present, bounds, order, span, steps, shares,
     batch_size, alpha, radius, form, constants, weights, average, gradient,
 ):  # fmt: skip
-    """Go on in a pass through CSR rows; parameters as in `dense_pass`."""
+    """Continue a pass through CSR rows; parameters as in `dense_pass`."""
     last, place = weights.shape[1] - 1, span[0]
     raw, row, intercept = np.empty(len(weights)), np.empty(last + 1), bounds[1]
     for i in order:

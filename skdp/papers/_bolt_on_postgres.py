@@ -1,4 +1,4 @@
-"""Bolt-on SGD inside PostgreSQL: a source that trains, and its functions."""
+"""Bolt-on SGD inside PostgreSQL: a source that trains, and its SQL functions."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from skdp.io._sql import UNREADABLE, SqlSource
 from skdp.io.engines._postgres import ENCODINGS, PostgreSQL
 from skdp.losses._base import LossId
 
-# ------------------------------------------------------------------------------------
-# Permuted descent as plain arithmetic, for sources that train where they are
+# ------------------------------------------------- Permuted descent as plain arithmetic
+# For sources that train where their records are stored.
 
 
 @dataclass(frozen=True, eq=False)
 class PlainDescent:
-    """What a descent of one output over all records is made of; public numbers.
+    """Public numbers of a descent of one output over all records.
 
-    Pass j goes through the records in the order of a permutation of their ids by
-    ``keys[j]``. Every `batch_size` of them, and the last of a pass, end an update,
-    ``weights = (1 - step * alpha) * weights - step / batch_size * gradient``, which is
-    projected to `radius` and enters the average with its share.
+    Pass j processes the records in the order of a permutation of their ids by
+    ``keys[j]``. After every `batch_size` records, and at the end of a pass, an update
+    ``weights = (1 - step * alpha) * weights - step / batch_size * gradient`` follows.
+    It is projected to `radius` and enters the average with its share.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ class PlainDescent:
     alpha : float
     radius : float in (0, inf]
     data_norm : float
-        Rows are clipped to this norm, and followed by `intercept`.
+        Rows are clipped to this norm, and `intercept` is appended.
     intercept : float or None
-        None: rows have no column for it.
+        None: rows have no intercept column.
     form : Form
     form_constants : tuple of float
     """
@@ -61,43 +61,43 @@ class PlainDescent:
 
     @property
     def n_columns(self) -> int:
-        """Weights, the intercept's included."""
+        """Number of weights, the intercept's included."""
         return self.n_features + (self.intercept is not None)
 
 
-# ------------------------------------------------------------------------------------
-# Permuted descent as an aggregate of PostgreSQL: initialise, transition, terminate
-# The reference is `skdp.papers._bolt_on.State`. Nothing may raise, whatever the
-# records, and PostgreSQL raises where a double overflows or becomes zero: numbers are
-# rounded to a grid so fine that no result knows it (proof page, "In the database"), far
-# ones are divided first, and exponents are bounded.
+# --------------------------------------- Permuted descent as an aggregate of PostgreSQL
+# The aggregate has three parts: initialise, transition, terminate. The reference is
+# `skdp.papers._bolt_on.State`. Nothing may raise, for any records, but PostgreSQL
+# raises where a double overflows or becomes zero. So numbers are rounded to a grid so
+# fine that no result depends on it (proof page, "In the database"), large numbers are
+# divided first, and exponents are bounded.
 #
-# An aggregate that is not parallel has one state; it has no way to merge two, and rows
-# come in the order that stands in its call.
+# An aggregate that is not parallel has one state; it cannot merge two states, and rows
+# come in the order that its call names.
 
 
-# From which on a text is longer than an engine should be given.
+# With more features the text is longer than an engine should be given.
 MOST_FEATURES = 200
-# Residuals of which it is shown that no record makes a step of theirs overflow.
+# Losses for which no record can make a step of the residual overflow.
 _FORMS = (LossId.SIGMOID, LossId.HINGE, LossId.ERROR)
-# Within a connection's own schema, which ends with it.
+# Names in a connection's temporary schema, which ends with the connection.
 _STEP, _PASS, _ALL = "pg_temp.skdp_step", "pg_temp.skdp_pass", "pg_temp.skdp_descent"
-# Adding this power of two and taking it away leaves multiples of 2^-453.
+# Adding and subtracting this power of two leaves multiples of 2^-453.
 _GRID = -400
-# Numbers beyond it are divided before they are squared.
+# Larger powers of two are divided before they are squared.
 _FAR = 300
-# The farthest argument of an exponential: e^-300 times a grid's unit is not zero.
+# The largest argument of an exponential: e^-300 times a grid's unit is not zero.
 _FARTHEST = 300.0
-# Public numbers are within, so that no product of what is on the grid is zero.
+# Public numbers are in this range, so that no product of grid numbers is zero.
 _LEAST, _MOST = 2.0**-30, 2.0**30
-_MOST_ROWS = 2**31 - 1  # places are integers
-_MOST_UPDATES = 2**20  # whose steps are in the text
-# The least share of a row's largest number that is kept where rows are far.
+_MOST_ROWS = 2**31 - 1  # positions are integers
+_MOST_UPDATES = 2**20  # their steps are in the text
+# The least fraction of a row's largest number that is kept in large rows.
 _KEPT = -200
 
 
 def is_within(asked: PlainDescent) -> bool:
-    """Whether public numbers are neither tiny nor huge nor many, and the loss known."""
+    """Whether the public numbers are in range and not too many, and the loss known."""
     numbers = [asked.data_norm, *np.ravel(asked.steps) / asked.batch_size]
     numbers += [*asked.form_constants, asked.alpha, asked.radius, asked.intercept or 0]
     size = np.abs(np.array(numbers, dtype=float))
@@ -109,7 +109,7 @@ def is_within(asked: PlainDescent) -> bool:
     return is_moderate and is_short and asked.n_samples <= _MOST_ROWS
 
 
-# Whether a connection may make what is needed; follows from no record.
+# Whether a connection may create the functions; follows from no record.
 CAN_TRAIN = (
     "SELECT has_database_privilege(current_database(), 'TEMPORARY') "
     "AND EXISTS (SELECT FROM pg_catalog.pg_language WHERE lanname = 'plpgsql' "
@@ -134,7 +134,7 @@ class DescentText:
 
     @property
     def statements(self) -> Iterator[str]:
-        """What makes the aggregate and the function that calls it, in turn."""
+        """Statements that create the aggregate and the function that calls it."""
         yield self._step()
         yield (
             f"CREATE AGGREGATE {_PASS}(double precision[], double precision[], "
@@ -165,7 +165,7 @@ BEGIN
 END $$"""
 
     def _record(self) -> Iterator[str]:
-        """A record's gradient, added to that of its batch."""
+        """A record's gradient, added to the gradient of its batch."""
         asked, c = self.asked, self.asked.n_columns
         row = [f"x[{j}]" for j in range(1, asked.n_features + 1)]
         if asked.intercept is not None:
@@ -220,7 +220,7 @@ END $$"""
         yield "END IF;"
 
     def _passes(self) -> str:
-        """The controller: pass after pass over one state, which it alone sees."""
+        """The controller: pass after pass over one state, which no other code sees."""
         asked, c = self.asked, self.asked.n_columns
         per_pass, size = asked.steps.shape[1], asked.batch_size
         keys = ", ".join(f"'{key}'" for key in asked.keys)
@@ -245,7 +245,7 @@ BEGIN
 END $$"""
 
     def _ordered(self) -> str:
-        """Clipped rows and their places in the order of pass j."""
+        """Clipped rows and their positions in the order of pass j."""
         row = ", ".join(_gridded(f"{x} * factor") for x in self._names)
         return (
             f"SELECT CASE WHEN is_real THEN ARRAY[{row}] END AS x, y, (row_number() "
@@ -257,14 +257,14 @@ END $$"""
     def _names(self) -> list[str]:
         return [f"x{j}" for j in range(self.asked.n_features)]
 
-    # An OFFSET keeps levels apart, which would be written into each other otherwise.
+    # An OFFSET keeps levels apart, which the planner would otherwise merge.
 
     def _factors(self) -> str:
-        """What each row is multiplied by, so that it is not longer than it may be."""
+        """Factor that clips each row to the norm."""
         norm = _of(self.asked.data_norm)
         squares = " + ".join(f"{x} * {x}" for x in self._names)
         is_long = f"size > {norm} * {norm} OR largest >= {_power(_FAR)}"
-        # In turn, since null records have no size to divide by.
+        # Nested, since null records have no norm to divide by.
         factor = (
             f"CASE WHEN NOT is_real THEN {_of(1.0)} WHEN {is_long} THEN {norm} / "
             f"sqrt(size) ELSE {_of(1.0)} END"
@@ -277,12 +277,12 @@ END $$"""
         rows = ", ".join(
             f"CASE WHEN NOT is_real THEN {_of(0.0)} "
             f"WHEN largest < {_power(_FAR)} THEN {_gridded(x)} "
-            # Far rows are brought to a largest number of 1, and then clipped.
+            # Large rows are scaled to a largest number of 1, and then clipped.
             f"ELSE (({x} + largest * {_power(_KEPT)}) - largest * {_power(_KEPT)}) "
             f"/ largest END AS {x}"
             for x in self._names
         )
-        # NaN is larger than all numbers there.
+        # In PostgreSQL NaN is larger than all numbers.
         is_real = " AND ".join(
             f"abs({x}) < 'Infinity'::double precision" for x in [*self._names, "y"]
         )
@@ -297,7 +297,7 @@ END $$"""
 
 
 def records_of(own_id: str, cells: Sequence[str], target: str, relation: str) -> str:
-    """A query of the columns ``id``, ``x0``, ``x1``, ... and ``y``, as above."""
+    """A query with the columns ``id``, ``x0``, ``x1``, ... and ``y``, as above."""
     named = {f"x{j}": cell for j, cell in enumerate(cells)} | {"y": target}
     shown = [
         f"CAST({cell} AS DOUBLE PRECISION) AS {name}" for name, cell in named.items()
@@ -306,7 +306,7 @@ def records_of(own_id: str, cells: Sequence[str], target: str, relation: str) ->
 
 
 def _label_weight(y: str, weights: Sequence[float]) -> str:
-    """What a record of label 0 or 1 counts, as an expression of its label."""
+    """Weight of a record with label 0 or 1, as an expression of its label."""
     none, one = map(_of, weights)
     return f"(CASE WHEN {y} > {_of(0.5)} THEN {one} ELSE {none} END)"
 
@@ -334,16 +334,16 @@ def _of(number: float) -> str:
     return f"'{float(number)!r}'::double precision"
 
 
-# ---------------------- TrainingSource: a table of PostgreSQL in which bolt_on trains
+# --------------------------- TrainingSource: a PostgreSQL table in which bolt_on trains
 
 
 class TrainingSource(SqlSource):
-    """Records in PostgreSQL; `bolt_on` goes through them within the server.
+    """Records in PostgreSQL; `bolt_on` processes them within the server.
 
-    An `SqlSource` in all else. The descent of a model of one output is an aggregate of
-    functions that end with the reading: five to seven times slower than reading the
-    rows, and the user must be allowed to make temporary functions. Models of several
-    outputs or features that are no numbers are read all the same.
+    In all other respects this is an `SqlSource`. The descent of a model of one output
+    is an aggregate of functions that end with the reading: five to seven times slower
+    than reading the rows, and the user must be allowed to make temporary functions. For
+    models of several outputs, or features that are not numbers, the rows are read.
 
     Raises
     ------
@@ -367,13 +367,13 @@ class TrainingSource(SqlSource):
     def descended(
         self, asked: PlainDescent, reading: Reading, targets: Targets
     ) -> FloatArray | None:
-        """Averaged weights, private; None where rows must be read instead."""
+        """Averaged weights, private; None if rows must be read instead."""
         plain = self._plain_cells(reading, targets)
         if plain is None or not is_within(asked):
             return None
         cells, y = plain
         own = quoted(str(self._id))
-        # All rows keep their places.
+        # All rows keep their positions.
         target = f"CASE WHEN {self._is_record()} THEN {y} END"
         records = records_of(own, cells, target, self._relation)
         engine = self._postgres
@@ -388,27 +388,27 @@ class TrainingSource(SqlSource):
 
     @property
     def _postgres(self) -> PostgreSQL:
-        assert isinstance(self._engine, PostgreSQL)  # else it was refused
+        assert isinstance(self._engine, PostgreSQL)  # otherwise it was refused
         return self._engine
 
     def _plain_cells(
         self, reading: Reading, targets: Targets
     ) -> tuple[list[str], str] | None:
-        """Features and target as SQL expressions of numbers; None if some are none."""
+        """Features and target as SQL expressions of numbers; None if impossible."""
         is_all = self._places is None and not self._steps
         if self.target is None or not is_all or not reading.is_numeric:
             return None
         y = target_text(targets, self._number(self.target))
         if y is None or len(reading.names) > MOST_FEATURES:
             return None
-        # Labels in other characters are in no row; rows are read, and nothing is said.
+        # No row has labels in other characters; then rows are read, without a message.
         (encoding,) = self._postgres.row("SELECT current_setting('server_encoding')")
         if not _can_write(y, ENCODINGS[encoding]):
             return None
         return [self._number(name) for name in reading.names], y
 
     def _number(self, name: str) -> str:
-        """What is read of a column as a number; engines make no doubles of booleans."""
+        """A column as a number, in SQL; engines do not cast booleans to doubles."""
         cell = self._cells[name]
         is_boolean = kind_of(cell.dtype) == "boolean"
         return f"CAST({cell.text} AS INTEGER)" if is_boolean else cell.text
@@ -417,7 +417,7 @@ class TrainingSource(SqlSource):
 def descended(source: Any, asked: PlainDescent) -> FloatArray | None:
     """Averaged weights of shape (n_columns,), private, of a source that trains.
 
-    None of any other source.
+    None for any other source.
     """
     if not isinstance(source, StreamSource) or source.targets is None:
         return None
@@ -430,10 +430,10 @@ def descended(source: Any, asked: PlainDescent) -> FloatArray | None:
 
 
 def aggregated(engine: PostgreSQL, text: DescentText) -> FloatArray:
-    """Averaged weights, by an aggregate that ends with a connection of its own.
+    """Averaged weights, by an aggregate that ends with a separate connection.
 
-    The transaction of the readings must not write, and functions are written: they are
-    made in another one, of the same snapshot, which is rolled back.
+    The transaction of the readings must not write, but creating functions writes. So
+    they are created in another transaction of the same snapshot, which is rolled back.
     """
     other = engine._joined("READ WRITE")
     try:
@@ -446,7 +446,7 @@ def aggregated(engine: PostgreSQL, text: DescentText) -> FloatArray:
 
 
 def target_text(targets: Targets, cell: str) -> str | None:
-    """Targets as an SQL expression, NULL for null records; None if there is none."""
+    """Targets as an SQL expression, NULL for null records; None if impossible."""
     if isinstance(targets, Labels):
         return _label_text(targets, cell)
     is_plain = isinstance(targets, NumberTargets) and targets.then is None
@@ -472,7 +472,7 @@ def _number(label: Any) -> str:
 
 
 def _can_write(text: str, encoding: str) -> bool:
-    """Whether a query may hold a text."""
+    """Whether a query can contain a text."""
     try:
         return b"\0" not in text.encode(encoding)
     except UnicodeEncodeError:

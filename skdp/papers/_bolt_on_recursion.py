@@ -1,7 +1,7 @@
 """The recursion behind the sensitivity of permutation-based gradient descent.
 
-It has a module of its own since it runs plain (`skdp.papers._bolt_on`) and, where
-updates are many, compiled (`skdp.papers._bolt_on_kernel`).
+It is a separate module since it runs both as plain Python (`skdp.papers._bolt_on`) and,
+for many updates, compiled (`skdp.papers._bolt_on_kernel`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ def what_is_left(
 ) -> FloatArray:
     """Factor by which a change of the weights after each update reaches the average.
 
-    The recursion ``s_t = share_t + rho_{t+1} s_{t+1}`` from the last update back, where
-    an update enlarges distances at most by rho. Arrays of shape (n_updates,).
+    The recursion is ``s_t = share_t + rho_{t+1} s_{t+1}``, from the last update back,
+    where rho bounds the growth of distances in an update. Arrays have shape
+    (n_updates,).
     """
     left = np.empty_like(steps)
     later = 0.0

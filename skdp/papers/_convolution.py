@@ -16,10 +16,10 @@ from skdp._checks import check_count
 from skdp.losses._objective import Activation, Layer, PlacedLayer, Shape
 from skdp.papers._convolution_sum import ConvolutionSum, ExactConvolutionSum
 
-# ------------------------------- Predictions of networks that begin with convolutions
+# --------------------------------- Predictions of networks that begin with convolutions
 
 
-# So few that their patches are no burden to memory.
+# Number of rows whose patches are a small part of the memory.
 _ROWS = 256
 
 
@@ -30,7 +30,7 @@ def convolved_raw(
     layers: list[tuple[Any, Any]],
     activation: Activation,
 ) -> np.ndarray:
-    """Raw predictions of rows that are clipped as in `fit`.
+    """Raw predictions of rows, which are clipped as in `fit`.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def convolved_raw(
     norm : float in (0, inf]
     convolved : list of ConvolutionLayer
     layers : list of pairs of ndarray
-        Released weights and biases, of convolutions first.
+        Released weights and biases, with those of convolutions first.
     activation : Activation
 
     Returns
@@ -73,31 +73,30 @@ def _of_some(
     return np.asarray(raw)
 
 
-# ------------------------------------------------------------------------------------
-# Convolutions of images: what is declared, and how numbers move through one
-# Nothing here multiplies by weights: patches are taken out and put back, the largest of
-# each window is kept, and what is sent back goes where it came from, every record by
-# itself and every sum in one order.
+# --------------------------------------------------------------- Convolutions of images
+# Nothing here multiplies by weights: patches are taken out and put back, the largest
+# value of each window is kept, and derivatives return to their source, separately for
+# every record and with every sum in one order.
 
 
-# Weights of one filter, and inputs of a layer of units, so that sums of their products
-# are exact; and positions of a filter, for sums over these.
+# Most weights of a filter and inputs of a layer of units, so that sums of their
+# products are exact; and most positions of a filter, for sums over these.
 MOST_INPUTS, MOST_POSITIONS = 4096, 8192
 
 
 @dataclass(frozen=True)
 class Convolution(Layer):
-    """Filters that are moved over an image, and the largest values of windows of them.
+    """Filters that are moved over an image, and the largest values of windows.
 
     Every filter is a square of `kernel` x `kernel` pixels of all channels, moved by
-    `stride` over the image with `padding` zeros around it. Of its raw values the
-    largest of each window of `pool` x `pool` is kept, the window being moved by
-    `pool_stride`, and goes through the network's activation.
+    `stride` over the image with `padding` zeros around it. In each window of `pool` x
+    `pool` raw values, moved by `pool_stride`, the largest value is kept and goes
+    through the network's activation.
 
     Parameters
     ----------
     n_filters : int in [1, 4096]
-        Channels of the image that comes out.
+        Number of channels of the output image.
     kernel : int in [1, 64]
         Side of the filters, in pixels.
     stride : int in [1, 64], default=1
@@ -150,7 +149,7 @@ class ConvolutionLayer:
     ----------
     own : Convolution
     image : tuple of three int
-        Height, width and channels of what goes in.
+        Height, width and channels of the input image.
     """
 
     own: Convolution
@@ -175,17 +174,17 @@ class ConvolutionLayer:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the matrix of filters, one a column, biases included."""
+        """Shape of the matrix of filters, one a column, biases included."""
         return self.n_inputs + 1, self.own.n_filters
 
     @property
     def n_inputs(self) -> int:
-        """Weights of one filter, without its bias."""
+        """Number of weights of one filter, without its bias."""
         return self.own.kernel**2 * self.image[2]
 
     @property
     def positions(self) -> tuple[int, int]:
-        """Of a filter, down and across."""
+        """Number of positions of a filter, down and across."""
         down, across = (
             (side + 2 * self.own.padding - self.own.kernel) // self.own.stride + 1
             for side in self.image[:2]
@@ -194,7 +193,7 @@ class ConvolutionLayer:
 
     @property
     def out(self) -> Shape:
-        """Shape of the image that comes out."""
+        """Shape of the output image."""
         down, across = (
             (side - self.own.pool) // self.own.pool_stride + 1
             for side in self.positions
@@ -203,9 +202,9 @@ class ConvolutionLayer:
 
     @property
     def overlap(self) -> float:
-        """Mean squared norm of a patch over that of the image, at most; about.
+        """Approximate bound on a patch's mean squared norm over that of the image.
 
-        A pixel is in so many patches, of which there are so many.
+        It is the number of patches that contain a pixel, over the number of patches.
         """
         down, across = self.positions
         return (self.own.kernel / self.own.stride) ** 2 / (down * across)
@@ -224,7 +223,7 @@ class ConvolutionLayer:
         return convolved_raw(X, norm, placed, layers, activation)
 
     def patches(self, values: FloatArray) -> FloatArray:
-        """What filters see, of shape (n_rows, n_positions, n_inputs).
+        """Inputs of the filters, of shape (n_rows, n_positions, n_inputs).
 
         Parameters
         ----------
@@ -244,7 +243,7 @@ class ConvolutionLayer:
         return seen.reshape(n, -1, self.n_inputs)
 
     def put_back(self, patches: FloatArray) -> FloatArray:
-        """Sums of patches where they were taken; what is sent back to `values`."""
+        """Sums of patches at their positions: the derivatives by `values`."""
         n, (height, width, channels) = len(patches), self.image
         kernel, stride, pad = self.own.kernel, self.own.stride, self.own.padding
         down, across = self.positions
@@ -259,7 +258,7 @@ class ConvolutionLayer:
         return inner.reshape(n, -1)
 
     def largest(self, raw: FloatArray) -> tuple[FloatArray, NDArray[np.int16]]:
-        """The largest of each window, and which it is; the first of equal ones.
+        """The largest value of each window, and its index; the first one wins ties.
 
         Parameters
         ----------
@@ -268,7 +267,7 @@ class ConvolutionLayer:
         Returns
         -------
         values, chosen : ndarray of shape (n_rows, height * width * channels)
-            Of the image that comes out.
+            For the output image.
         """
         images = raw.reshape(len(raw), *self.positions, -1)
         values = images[:, *self._window(0, 0)].copy()
@@ -280,7 +279,7 @@ class ConvolutionLayer:
         return values.reshape(len(raw), -1), chosen.reshape(len(raw), -1)
 
     def send_back(self, sent: FloatArray, chosen: NDArray[np.int16]) -> FloatArray:
-        """What is sent back to raw values: to the largest of each window.
+        """Derivatives by raw values: each goes to the largest value of its window.
 
         Returns
         -------
@@ -294,7 +293,7 @@ class ConvolutionLayer:
         return images.reshape(n, -1, out[2])
 
     def _window(self, i: int, j: int) -> tuple[slice, slice]:
-        """Where the values at (i, j) of all windows are."""
+        """Slices of the values at (i, j) of all windows."""
         step, (down, across, _) = self.own.pool_stride, self.out
         return (
             slice(i, i + step * (down - 1) + 1, step),

@@ -1,8 +1,8 @@
-"""Sums of gradients of networks with convolutions: exact ones, and floating ones.
+"""Exact and floating sums of gradients of networks with convolutions.
 
-A filter's weights are shared by all positions, so that its gradient is a sum over them,
-whose norm is no sum of norms. It is formed for each record by itself, one product of
-its patches with what is sent back, on a grid of its own: filters have few weights.
+All positions share a filter's weights, so its gradient is a sum over positions, whose
+norm is not a sum of norms. It is formed for each record separately, as one product of
+the record's patches with derivatives, on a separate grid: filters have few weights.
 Lemma 4 of ``docs/proofs/networks.md``.
 """
 
@@ -37,25 +37,25 @@ from skdp.tables._source import Block, counted
 if TYPE_CHECKING:
     from skdp.papers._convolution import ConvolutionLayer
 
-# Of a record's numbers over the clip; added up in words of 64 bits.
+# Bits of a record's numbers over the clip; they add up in words of 64 bits.
 _BITS = 30
-# Numbers in the patches of the rows that go through the layers at once: as many as pay
-# for a call, and as few as the processor's memory holds.
+# Numbers in the patches of the rows that pass through the layers together: enough to
+# repay a call, and few enough for the processor's cache.
 _NUMBERS, _MOST_ROWS = 2**19, 1024
 
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """What one convolution was given, of some records.
+    """Inputs of one convolution, for some records.
 
     Parameters
     ----------
     patches : ndarray of shape (n_rows, n_positions, n_inputs)
         Whole numbers.
     unit : ndarray of shape (n_rows, 1, 1)
-        Of these.
+        Unit of the patches.
     chosen : ndarray
-        Which value of each window was kept.
+        Index of the kept value of each window.
     """
 
     patches: FloatArray
@@ -68,14 +68,14 @@ class _Seen:
         return np.asarray(raw + layer[-1])
 
     def gradients(self, sent: FloatArray, unit: FloatArray) -> FloatArray:
-        """Each record's gradient by the filters, biases last, number by number.
+        """Each record's gradient by the filters, biases last, entry by entry.
 
         Parameters
         ----------
         sent : ndarray of shape (n_rows, n_positions, n_filters)
-            Whole numbers of magnitude at most 2^20, sent back to raw values.
+            Whole numbers of magnitude at most 2^20: derivatives by raw values.
         unit : ndarray of shape (n_rows, 1, 1)
-            Of these.
+            Unit of `sent`.
         """
         n, _, n_inputs = self.patches.shape
         found = np.empty((n, n_inputs + 1, sent.shape[2]))
@@ -97,7 +97,7 @@ def _filtered(patches: FloatArray, filters: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FilterGradients:
-    """Gradients by the filters of one convolution, of each record on its own grid.
+    """Gradients by the filters of one convolution; each record has its own grid.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class FilterGradients:
     shape: tuple[int, int]
 
     def squares(self) -> FloatArray:
-        """Squared norms: exact sums of each filter, added up in their order."""
+        """Squared norms: exact sums of each filter, added up in a fixed order."""
         units = self.own.units.reshape(-1, *self.shape)
         squares = np.zeros(len(units))
         for own in np.einsum("ijk,ijk->ik", units, units).T:
@@ -119,14 +119,14 @@ class FilterGradients:
 
 @dataclass(frozen=True, eq=False)
 class PassedFilters:
-    """What one block's gradients follow from.
+    """Intermediate results from which one block's gradients follow.
 
     Parameters
     ----------
     filters : list of FilterGradients
-        Of every convolution.
+        For every convolution.
     rest : Passed
-        Of the layers of units, all of whose inputs are on grids of their own.
+        For the layers of units; each record's inputs have a separate grid.
     """
 
     filters: list[FilterGradients]
@@ -176,7 +176,7 @@ class ExactConvolutionSum(ExactNetworkSum):
     def _convolved(
         self, rows: Any, layers: list[FloatArray]
     ) -> tuple[list[_Seen], list[OwnGrid]]:
-        """What every convolution was given, and what became of it."""
+        """Inputs of every convolution, and the values of the last one."""
         entries = rows.entries.toarray() if issparse(rows.entries) else rows.entries
         units = entries.astype(np.float64, copy=False)
         unit = np.full(len(units), rows.unit * self._objective.input_factor)
@@ -198,7 +198,7 @@ class ExactConvolutionSum(ExactNetworkSum):
         values: list[OwnGrid],
         layers: list[FloatArray],
     ) -> list[FilterGradients]:
-        """Gradients of all convolutions, from what is sent back to the last one."""
+        """Gradients of all convolutions, from derivatives by the last one's values."""
         found: list[FilterGradients] = []
         for i in reversed(range(len(seen))):
             layer, filters = _convolved(self._objective)[i], layers[i]
@@ -222,14 +222,14 @@ def _values(given: OwnGrid) -> FloatArray:
 def _sent(
     delta: OwnGrid, layer: FloatArray, given: OwnGrid, activation: Activation
 ) -> FloatArray:
-    """What a layer of units sends back to the raw values of what it was given."""
+    """Derivatives by the raw values of the layer before a layer of units."""
     sent = delta.times(layer[:-1].T)
     sent *= activation.slope(_values(given))
     return sent
 
 
 class _Totals:
-    """Sums of whole numbers, of filters and of layers of units."""
+    """Sums of whole numbers, for filters and for layers of units."""
 
     def __init__(self, shapes: Sequence[tuple[int, int]], n_convolutions: int) -> None:
         filters, units = shapes[:n_convolutions], shapes[n_convolutions:]
@@ -251,7 +251,7 @@ class _Totals:
         return tuple(total.whole() for total in (*self._filters, *self._units))
 
     def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:
-        """What sums stand for, as one vector."""
+        """The gradient sum as one vector."""
         n = len(self._filters)
         parts = [total.value() * (clip * 2.0**-_BITS) for total in sums[:n]]
         unit = clip * 2.0 ** (1 - 2 * UNIT_BITS)
@@ -260,7 +260,7 @@ class _Totals:
 
 
 class ConvolutionSum(NetworkSum):
-    """Floating sums of gradients that nothing hides; for ``epsilon=inf``."""
+    """Floating sums of gradients, for fits without noise (``epsilon=inf``)."""
 
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Sum over the records of the gradients at `weights`, same shape."""

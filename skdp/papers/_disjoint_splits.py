@@ -1,4 +1,4 @@
-"""One part of the records for each candidate, and one to choose on."""
+"""A separate part of the records for each candidate, and one for the choice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skdp.sums._record_sums import Scores
 
 @dataclass(frozen=True, kw_only=True)
 class DisjointSplits(Method):
-    """Fit each candidate on a part of its own with all of the budget; choose privately.
+    """Fit each candidate on a separate part with the whole budget; choose privately.
 
     Private tuning as in [1]_, Algorithm 3 (after [2]_): the records are split at random
     into one part for each candidate and one for validation; the model to release is
@@ -101,7 +101,7 @@ class DisjointSplits(Method):
         return (Need(self._sizes(facts)[0], strength(noise_multiplier, facts)),)
 
     def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
-        # Of the exponential law of scale 2 / epsilon that both mechanisms amount to.
+        # Deviation of the exponential law of scale 2 / epsilon of both mechanisms.
         query = Scores(facts.scorer, (0,), math.inf)
         sensitivity = query.bound().under(facts.adjacency)
         return 2 * sensitivity / facts.budget.epsilon / self._sizes(facts)[1]

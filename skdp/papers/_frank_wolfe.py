@@ -30,14 +30,14 @@ from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._sparse import keep_rows, largest_rows
 from skdp.tables._source import Source, nothing
 
-# ------------------------------------------------------------------------------------
-# A moving combination of vertices: public, it follows from which were chosen
+# ------------------------------------------------------- Moving combination of vertices
+# It is public, since it follows from the chosen vertices.
 
 
 class VertexWalk:
     """Weights of few candidates.
 
-    The objective is of one output. With an intercept there is one more candidate, the
+    The objective has one output. With an intercept there is one more candidate, the
     last: the weight of a column that holds `entry_bound`.
     """
 
@@ -52,32 +52,30 @@ class VertexWalk:
         self.of_candidates[candidate] = self.of_candidates.get(candidate, 0.0) + weight
 
     def size(self, candidate: int) -> float:
-        """The problem's weight for a unit of a candidate's."""
+        """Ratio of the problem's weight to a candidate's weight."""
         if candidate < self._objective.n_features:
             return 1.0
         return self._objective.entry_bound / self._objective.intercept_value
 
     def weights(self) -> FloatArray:
-        """In the units of the problem, of shape (n_columns, 1)."""
+        """Weights in the units of the problem, of shape (n_columns, 1)."""
         weights = np.zeros((self._objective.n_columns, 1))
         for candidate, weight in self.of_candidates.items():
             weights[candidate, 0] = weight * self.size(candidate)
         return weights
 
 
-# ------------------------------------------------------------------------------------
-# Gradient sums in whole numbers, kept up to date along a path of vertices
+# -------------------------------- Whole gradient sums, updated along a path of vertices
 # A record's entries are integers of at most ``2**ENTRY_BITS``, its residual is an
 # integer of public size, and so is its part of every sum. Sums are exact in any order,
-# changing them is as good as summing anew, and one record moves a sum by a known
-# integer.
+# an update equals a new summation, and one record moves a sum by a known integer.
 
 
-# An entry of the bound's magnitude is this power of two.
+# An entry at its bound is this power of two.
 ENTRY_BITS = 20
-# Sums of all records stay below two to this, and with a public term below 2**63.
+# Sums over all records stay below two to this, and with a public term below 2**63.
 SUM_BITS = 61
-# How many times as long an entry takes out of order.
+# Ratio of the time of an entry out of order to the time of an entry in order.
 _IN_ORDER = 3
 
 
@@ -87,7 +85,7 @@ class IntegerRows:
 
     Entries, int32 both by row and by column, are in units of ``entry_bound /
     2**ENTRY_BITS``. A record has a share of 1, a null record of 0, and rows of users
-    count with theirs.
+    count by their shares.
     """
 
     by_row: Any
@@ -97,10 +95,10 @@ class IntegerRows:
 
     @classmethod
     def read(cls, source: Source, objective: LinearObjective) -> IntegerRows:
-        """Clip and round all rows, each on its own; reads the source once."""
+        """Clip and round all rows, each separately; reads the source once."""
         values, columns, lengths, targets, shares = [], [], [], [], []
         blocks = source.blocks()
-        # Users may have no rows at all.
+        # A source of users may have no rows.
         first = next(blocks, None)
         for block in chain([nothing(source) if first is None else first], blocks):
             rows = _rounded(block.X, objective)
@@ -129,9 +127,9 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _rounded(X: Any, objective: LinearObjective) -> Any:
-    """One block's rows as CSR of integers; bounded whatever was rounded on the way."""
+    """One block's rows as CSR of integers, which are bounded after any rounding."""
     if not issparse(X):
-        # So that a row that is alone has the norm that it has among others.
+        # A single row then has the same norm as among other rows.
         X = np.ascontiguousarray(X)
     clipped = clip_rows(X, objective.data_norm)
     entries = clipped.data if issparse(X) else clipped
@@ -152,7 +150,7 @@ class VertexScores:
     Scores are sums over the records, in steps of ``entry_bound / 2**ENTRY_BITS`` times
     a step of the residual, plus the regulariser's part, which is public.
 
-    The objective is of one output. With an intercept there is one more candidate, the
+    The objective has one output. With an intercept there is one more candidate, the
     last: the weight of a column that holds `entry_bound`, so that it is no more
     sensitive than a feature. `per_unit` steps of a rounded residual are one unit of the
     residual.
@@ -175,7 +173,7 @@ class VertexScores:
         self.ranking = Ranking(np.zeros(objective.n_columns, dtype=np.int64), 0)
 
     def weights(self) -> FloatArray:
-        """In the units of the problem, of shape (n_columns, 1)."""
+        """Weights in the units of the problem, of shape (n_columns, 1)."""
         return self._walk.weights()
 
     def move(self, keep: float, candidate: int, weight: float) -> None:
@@ -192,7 +190,7 @@ class VertexScores:
         self._raw[columns.indices[entries]] += step * columns.data[entries]
 
     def update(self, most: int, shift: int) -> None:
-        """Bring the scores to the weights, with residuals of at most `most` steps."""
+        """Update the scores to the weights, with residuals of at most `most` steps."""
         if shift != self.ranking.shift:
             self.ranking.shift = shift
             self.ranking.sort()
@@ -209,7 +207,7 @@ class VertexScores:
             most,
             self._changes,
         )
-        # Scores in order are quicker to visit than here and there; the sums are equal.
+        # Visiting scores in order is faster than out of order; the sums are equal.
         is_most = _IN_ORDER * touched > by_row.nnz + self._objective.n_features
         table = by_column if is_most else by_row
         add = self._kernel.add_by_columns if is_most else self._kernel.add_by_rows
@@ -220,7 +218,7 @@ class VertexScores:
             self._penalise()
 
     def _penalise(self) -> None:
-        """Put the regulariser's part of the scores at the present weights."""
+        """Set the regulariser's part of the scores at the current weights."""
         objective = self._objective
         in_steps = self._per_unit * 2.0**ENTRY_BITS / objective.entry_bound
         for candidate, weight in self._walk.of_candidates.items():
@@ -242,25 +240,26 @@ class VertexScores:
         return (*parts, ranking.shift, ranking.first)
 
 
-# ------------------------------------------------------------------------------------
-# Frank-Wolfe over an L1 ball with a private choice of the vertex in every step
+# ----------------------------------------- Frank-Wolfe with private choices of vertices
+# In every step, over an L1 ball:
+#
 #     j_t, s_t = exponential mechanism over  -s * (gradient_j + alpha * w_j),
 #     w <- (1 - g_t) * w + g_t * l1_radius * s_t * e_{j_t},      g_t = 2 / (t + 2).
 #
-# Nothing is released but the vertices; the weights follow from them.
+# Only the vertices are released; the weights follow from them.
 
 
 # A candidate and the sign of its vertex.
 Choice = tuple[int, int]
 
-# The rules below, chosen once on designs and training data of which no figure is
+# The rules below were chosen once on designs and training data for which no figure is
 # reported (docs/papers/frank_wolfe.md).
 _STEPS_PER_SIGNAL, _FEWEST_STEPS, _MOST_STEPS = 1.2, 10, 500
 _SIGNAL_PER_REACH, _SHORTEST, _FARTHEST = 12.0, 0.5, 10.0
 _FEWEST_RESIDUAL_STEPS, _MOST_RESIDUAL_STEPS = 16, 2**12
-# Steps more for rows of users, of whom most have few.
+# Additional factor on the steps for rows of users, whose shares may be small.
 _FINER_SHARES = 64
-# Relations in which what was there is gone, and nothing stands in its place.
+# Relations in which neighbours differ in presence: nothing replaces what is removed.
 _GONE = ("zero_out", "zero_out_user")
 
 
@@ -324,7 +323,7 @@ class FrankWolfe(Solver):
     needs_rows: ClassVar[bool] = True
     is_pure: ClassVar[bool] = True
     is_sparse: ClassVar[bool] = True
-    # For study: what "auto" takes is more accurate on all data compared
+    # For study: the solver of "auto" is more accurate on all compared data
     # (docs/sparse.md).
     is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
@@ -381,18 +380,18 @@ class FrankWolfe(Solver):
         return Plan((Line(self.n_steps, law=Choices()),))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of one score: a sum over records of a feature times a residual."""
+        """Sensitivity of a score: a sum over records of a feature times a residual."""
         step = self.residual_bound(objective, 1.0) / self.residual_steps
         in_steps = score_sensitivity(self.residual_steps, objective)
         return float(in_steps * step * objective.entry_bound / 2**ENTRY_BITS)
 
     def residual_bound(self, objective: LinearObjective, share: float) -> float:
-        """Of a clipped residual, with weights in this share of the ball."""
+        """Bound on a clipped residual, with weights in this fraction of the ball."""
         farthest = share * objective.entry_bound * self.l1_radius
         return min(objective.loss.zero_out_bound(farthest), self.residual_clip)
 
     def step(self, t: int, choice: Choice) -> tuple[float, int, float]:
-        """How the weights move after choice t: what is kept, and what is added."""
+        """Move of the weights after choice t: factor, candidate and added weight."""
         (chosen, sign), share = choice, 2 / (t + 2)
         return 1 - share, chosen, share * sign * self.l1_radius
 
@@ -410,7 +409,7 @@ class FrankWolfe(Solver):
         walk = VertexWalk(objective)
         for t, choice in enumerate(chosen):
             walk.move(*self.step(t, choice))
-        # The standard deviation of the Gumbel noise of which a choice is the maximum.
+        # Standard deviation of the Gumbel noise whose maximum is a choice.
         gumbel = math.pi / math.sqrt(6) * 2 / epsilon
         scale = gumbel * self.sensitivity(objective)
         return Solution(_fewer(walk.weights(), objective), scale)
@@ -418,9 +417,9 @@ class FrankWolfe(Solver):
 
 @dataclass(frozen=True)
 class VertexPath:
-    """The choices of a path, for `Answers.inside`: scores are kept up to date.
+    """The choices of a path, for `Answers.inside`, with updated scores.
 
-    `epsilon` is that of every choice.
+    `epsilon` is the epsilon of each choice.
     """
 
     takes_shares: ClassVar[bool] = True
@@ -436,10 +435,10 @@ class VertexPath:
         return self.solver.residual_steps / largest
 
     def most(self, done: int) -> int:
-        """Largest residual, in steps, after so many choices."""
+        """Largest residual, in steps, after `done` choices."""
         if done:
             return self.solver.residual_steps
-        # All weights are 0 at first, and residuals may be far below their bound.
+        # All weights are 0 at first, so residuals may be far below their bound.
         at_first = self.per_unit * self.solver.residual_bound(self.objective, 0.0)
         return min(max(1, round(at_first)), self.solver.residual_steps)
 
@@ -447,7 +446,7 @@ class VertexPath:
         return score_sensitivity(self.most(done), self.objective)
 
     def within(self, source: Source, draws: Draws) -> Generator[Ranking, Choice, None]:
-        """Yield the candidates ranked, receive the one chosen."""
+        """Yield the ranked candidates, receive the chosen one."""
         rows = IntegerRows.read(source, self.objective)
         scores = VertexScores(rows, self.objective, self.per_unit)
         for t in range(self.solver.n_steps):
@@ -461,7 +460,7 @@ class VertexPath:
 def _signal_and_steps(
     given: Given, objective: LinearObjective, budget: Budget
 ) -> tuple[float, int]:
-    """What the budget can tell apart, and the number of steps."""
+    """The signal that the budget can distinguish, and the number of steps."""
     candidates = math.log(2 * objective.n_columns)
     records = objective.n_samples / candidates
     if objective.adjacency in _GONE:
@@ -474,14 +473,14 @@ def _signal_and_steps(
     by_rule = math.ceil(min(max(wanted, _FEWEST_STEPS), _MOST_STEPS))
     steps: int = given.get("n_steps", by_rule)
     if budget.delta == 0:
-        # T selections that a budget of mu-GDP pays for are of 2 mu / sqrt(T) each.
+        # A budget of mu-GDP pays for T selections of 2 mu / sqrt(T) each.
         signal = records * budget.epsilon / (2 * math.sqrt(steps))
     return signal, steps
 
 
 def _radius(objective: LinearObjective, signal: float) -> float:
-    """What lets raw predictions reach as far as the signal is strong."""
-    # Entries of a full row are so far below their bound.
+    """Radius that lets raw predictions grow with the strength of the signal."""
+    # Ratio of the entries of a full row to their bound.
     share = objective.full_entries / objective.n_features
     felt = signal * math.sqrt(min(1.0, share))
     reach = min(max(felt / _SIGNAL_PER_REACH, _SHORTEST), _FARTHEST)
@@ -489,27 +488,27 @@ def _radius(objective: LinearObjective, signal: float) -> float:
 
 
 def _residual_steps(signal: float, n_steps: int, objective: LinearObjective) -> int:
-    """Half a step is then a quarter of the noise in a score, or less."""
+    """Steps so fine that half a step is at most a quarter of the noise in a score."""
     hidden: int = 2 ** math.ceil(math.log2(signal / math.sqrt(n_steps) + 1))
     steps = min(max(hidden, _FEWEST_RESIDUAL_STEPS), _MOST_RESIDUAL_STEPS)
-    # Of users each row's share of a residual is cut to whole steps.
+    # For users each row's share of a residual is cut to whole steps.
     finer = steps * _FINER_SHARES if is_of_users(objective.adjacency) else steps
     return min(finer, _power_below(_most_residual_steps(objective)))
 
 
 def _most_residual_steps(objective: LinearObjective) -> int:
-    """So many that sums over the records stay below 2^SUM_BITS; maybe none."""
+    """Most steps with which sums over the records stay below 2^SUM_BITS; may be 0."""
     largest: int = (2**SUM_BITS - 1) // (objective.n_samples * 2**ENTRY_BITS)
     return largest
 
 
 def _power_below(most: int) -> int:
-    """The largest power of two that is no more than a number, or 1."""
+    """The largest power of two that is at most a number, or 1."""
     return 1 << max(most.bit_length() - 1, 0)
 
 
 def _fewer(weights: FloatArray, objective: LinearObjective) -> FloatArray:
-    """The largest weights, as many as there may be, and the intercept's."""
+    """The allowed number of largest weights, and the intercept's weight."""
     d = objective.n_features
     chosen = np.flatnonzero(weights[:d])  # few of many
     kept = chosen[largest_rows(weights[chosen], objective.most_features)]
@@ -517,9 +516,9 @@ def _fewer(weights: FloatArray, objective: LinearObjective) -> FloatArray:
 
 
 def score_sensitivity(most: int, objective: LinearObjective) -> int:
-    """Largest change of a score by one record, of residuals of at most `most` steps.
+    """Largest change of a score by one record, for residuals of at most `most` steps.
 
-    Under either adjacency derived on the proof page, in steps of the score.
+    Both adjacencies are derived on the proof page. The unit is a step of the score.
     """
     one_record: int = most * 2**ENTRY_BITS
     return one_record if objective.adjacency in _GONE else 2 * one_record

@@ -1,7 +1,7 @@
 """Compiled updates of integer gradient sums; importing this imports numba.
 
-Everything that enters a sum is an integer, so that sums are exact in any order and an
-update gives what summing anew would.
+Everything in a sum is an integer, so sums are exact in any order, and an update equals
+a new summation.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from skdp.losses._kernel import residual_of_one, weight_of
 def move_candidate(order, place, starts, first, j, before, after):
     """Move candidate j from one level to another, by one swap a level.
 
-    Members of a level may change places among themselves, which no law depends on. The
-    arrays are a `skdp.privacy.noise._selection.Ranking`'s; levels are counted from 0,
-    not from `first`.
+    Members of a level may be reordered, on which no law depends. The arrays are those
+    of a `skdp.privacy.noise._selection.Ranking`; levels are counted from 0, not from
+    `first`.
     """
     last = len(starts) - 2
     level = min(max(before - first, 0), last)
@@ -54,19 +54,18 @@ def round_residuals(
     starts_of_rows, targets, shares, raw, residuals, form, constants, per_unit, most,
     changes,
 ):  # fmt: skip
-    """Round all residuals at `raw`; the changes of which there are sums to make.
+    """Round all residuals at `raw`; return the changes that sums must follow.
 
-    Where `shares` is 0 there is a null record, whose residual stays 0; a share below 1
-    is that of a user's row, whose rounded residual is multiplied by it and cut towards
-    0. `residuals` are changed in place; `changes` is by how much they were. `form` and
-    `constants` are those of the loss, `per_unit` steps of a rounded residual are one
-    unit, and its magnitude is at most `most`, times the record's weight if the loss has
-    weights.
+    Where `shares` is 0 there is a null record, whose residual stays 0. A share below 1
+    belongs to a user's row; the rounded residual is multiplied by it and cut towards 0.
+    `residuals` change in place, and `changes` are their changes. `form` and `constants`
+    describe the loss. `per_unit` steps of a rounded residual are one unit, and its
+    magnitude is at most `most`, times the record's weight if the loss has weights.
 
     Returns
     -------
     total, touched : int
-        Sum of the changes, and entries of the records that have another residual.
+        Sum of the changes, and number of entries of the records with a new residual.
     """
     total, touched = 0, 0
     for i in range(len(targets)):
@@ -87,12 +86,12 @@ def round_residuals(
 def add_by_rows(
     values, columns, starts_of_rows, changes, scores, order, place, starts, shift, first
 ):
-    """Take the changed records' parts from the scores; touches no other record."""
+    """Subtract the changed records' parts from the scores; visit no other record."""
     for i in range(len(changes)):
         if changes[i] == 0:
             continue
         for p in range(starts_of_rows[i], starts_of_rows[i + 1]):
-            # What `add_to_score` does, but a call costs more than this.
+            # The code of `add_to_score`, since a call would cost more.
             j = columns[p]
             before = abs(scores[j]) >> shift
             scores[j] -= changes[i] * values[p]
@@ -105,7 +104,7 @@ def add_by_rows(
 def add_by_columns(
     values, rows, starts_of_columns, changes, scores, order, place, starts, shift, first
 ):
-    """The same for all records: every score is visited once, and in order."""
+    """`add_by_rows` for all records: every score is visited once, and in order."""
     for j in range(len(starts_of_columns) - 1):
         change = 0
         for p in range(starts_of_columns[j], starts_of_columns[j + 1]):

@@ -36,29 +36,28 @@ from skdp.papers._hamsi_gradient import (
     random_start,
 )
 
-# ------------------------- The inverse Hessian of limited-memory BFGS in compact form
-# References
-# ----------
+# ------------------------------- Inverse Hessian of limited-memory BFGS in compact form
+# References:
 # Byrd, Nocedal and Schnabel (1994). Representations of quasi-Newton matrices and their
 # use in limited memory methods. Mathematical Programming 63, theorem 2.2.
 
 
-# Long vectors are worked on in pieces, whose number depends on nothing but the length.
+# Long vectors are processed in pieces; their number depends on the length alone.
 _PIECE = 1 << 16
-# Cosine of a step and the change of the gradient, below which it says nothing about
-# curvature that rounding does not.
+# Least cosine between a step and the change of the gradient: below it, rounding hides
+# the curvature.
 _LEAST_COSINE = 1e-5
 
 
 class InverseHessian:
     """``sigma I + W N W'`` with ``W = [S, sigma Y]``, applied from right to left.
 
-    S and Y have the last steps and changes of the gradient as columns, N is a small
-    matrix made of ``S'Y`` and ``Y'Y``. A new pair takes the place of the oldest, and
-    only its own row and column of the two products are computed.
+    S and Y have the last steps and changes of the gradient as columns, and N is a small
+    matrix from ``S'Y`` and ``Y'Y``. A new pair replaces the oldest, and only the new
+    pair's row and column of the two products are computed.
 
-    `n_corrections` pairs are remembered; it is `sigma` I until there is a pair, and if
-    it `waits`, until there are all of them. If `capped`, sigma may never grow, as in
+    `n_corrections` pairs are stored. The matrix is `sigma` I until there is a pair, or,
+    if it `waits`, until there are all of them. If `capped`, sigma may never grow, as in
     the code of Kuru (2019); otherwise it is always ``s'y / y'y`` of the newest pair, as
     in the text.
     """
@@ -79,7 +78,7 @@ class InverseHessian:
         self._rows = np.zeros((2 * n_corrections, size), dtype=dtype)
         self._steps_by_changes = np.zeros((n_corrections, n_corrections))
         self._changes_by_changes = np.zeros((n_corrections, n_corrections))
-        self._order: list[int] = []  # places of the pairs, the oldest first
+        self._order: list[int] = []  # positions of the pairs, the oldest first
         self._pieces = _pieces(size)
 
     def __len__(self) -> int:
@@ -87,19 +86,19 @@ class InverseHessian:
 
     @property
     def is_full(self) -> bool:
-        """Whether as many pairs as can be are remembered."""
+        """Whether the largest number of pairs is stored."""
         return len(self) == self._n
 
     def clear(self) -> None:
-        """Forget all pairs, and keep sigma."""
+        """Delete all pairs, and keep sigma."""
         self._order = []
 
     def accept(
         self, step: NDArray[Any], change: NDArray[Any], threads: Threads
     ) -> bool:
-        """Remember a pair unless its curvature is not safely positive.
+        """Store a pair unless its curvature is not safely positive.
 
-        `step` is that of the point, `change` that of the gradient.
+        `step` is the change of the point, `change` that of the gradient.
         """
         product, squares = inner(step, change), inner(change, change)
         least = _LEAST_COSINE * np.sqrt(squares) * np.sqrt(inner(step, step))
@@ -179,7 +178,7 @@ def inner(x: NDArray[Any], y: NDArray[Any]) -> float:
 
 
 def quiet() -> AbstractContextManager[None]:
-    """No warnings of overflow: what comes of it is looked for and undone."""
+    """Silence warnings of overflow: the code finds and undoes its effects."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
@@ -187,15 +186,15 @@ def _pieces(size: int) -> list[tuple[int, int]]:
     return [(start, min(start + _PIECE, size)) for start in range(0, size, _PIECE)]
 
 
-# ------------------------------------------------------------------------------------
-# The order of subsets in each pass: SETSCHEDULE of Kuru (2019), section 3.4
+# -------------------------------------------------------- Order of subsets in each pass
+# SETSCHEDULE of Kuru (2019), section 3.4.
 
 
 def deterministic(step: int, n_subsets: int, rng: Draws) -> list[int]:
     """All subsets in a cycle that starts one later in every pass; the first again.
 
-    In the thesis's table for K = 5 the last entry of the third row is 1; by its own
-    rule it is 5, the row's first.
+    In the thesis's table for K = 5 the last entry of the third row is 1; by the
+    thesis's rule it is 5, the first entry of the row.
     """
     return [(step + j) % n_subsets for j in range(n_subsets + 1)]
 
@@ -212,27 +211,27 @@ SCHEDULES: dict[str, Callable[[int, int, Draws], list[int]]] = {
 }
 
 
-# ------------------------------------------------------------------------------------
-# What HAMSI and mini-batch gradient descent share: cycles through subsets
+# --------------------------------------------------------------- Cycles through subsets
+# HAMSI and mini-batch gradient descent share these.
 
 
 check_positive_rate = partial(check_real, low=0.0, high=1e6, low_open=True)
 
 
 def check_first_step(name: str, value: Any) -> float | None:
-    """A positive rate; None is a step in proportion to the start."""
+    """A positive rate; None: a step in proportion to the start."""
     return None if value is None else check_positive_rate(name, value)
 
 
-# A cycle that ends above the best one so far by this share is undone. Values of a
-# cycle are not taken at one point, which matters less and less.
+# A cycle whose value exceeds the best value by this fraction is undone. The values in a
+# cycle are taken at different points, which matters less over time.
 _TOLERANCE, _TOLERANT_CYCLES = 0.02, 20
-# Of the steps, after a cycle is undone and after one is not.
+# Divisor of the steps after an undone cycle, and factor after any other.
 _DAMPING, _RECOVERY = 4.0, 1.25
-_FORGIVEN = 2  # cycles undone in a row, before curvature and best value are forgotten
-# Steps shortened so much, since they were longest, are too short for so many subsets.
+_FORGIVEN = 2  # undone cycles in a row before curvature and best value are forgotten
+# Steps shortened by this factor since their maximum are too short for so many subsets.
 _MOST_DAMPING = 64.0
-_FIRST_STEP = 1e-2  # of the start's norm
+_FIRST_STEP = 1e-2  # as a fraction of the start's norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +268,7 @@ class Incremental(Factorizer):
 
     @classmethod
     def _subsets(cls, given: Given, task: Task) -> int:
-        """By the rule, or as given and possible."""
+        """Number of subsets: by the rule, or as given if possible."""
         n_subsets: int = given.get("n_subsets", 2)
         if task.pattern is None:
             return n_subsets
@@ -282,19 +281,19 @@ class Incremental(Factorizer):
 
     # Whether pairs of steps and changes of the gradient are collected.
     has_curvature: ClassVar[bool]
-    # How far shortened steps grow again, as a divisor.
+    # Least divisor to which shortened steps may recover.
     least_damping: ClassVar[float]
 
     @abstractmethod
     def inverse_hessian(self, size: int, dtype: np.dtype) -> InverseHessian:
-        """What gradients are multiplied by, at the start."""
+        """Matrix that multiplies gradients at the start."""
 
     def order(self, cycle: int, n_subsets: int, rng: Draws) -> list[int]:
         """Subsets of a cycle, the first one again at the end."""
         return SCHEDULES[self.schedule](cycle, n_subsets, rng)
 
     def divisor(self, cycle: int) -> float:
-        """What the steps of a cycle are divided by."""
+        """Divisor of the steps of a cycle."""
         return float(max(self.least_divisor, (self.eta * (cycle + 1)) ** self.gamma))
 
     def iterates(
@@ -311,8 +310,8 @@ class Incremental(Factorizer):
 class Run:
     """Cycles through the subsets of a partition.
 
-    The last step of a cycle is taken when the next one begins: `factors` are thus
-    those of the last gradient, of which it is known that the objective has not grown.
+    The last step of a cycle is taken when the next cycle begins. So `factors` are those
+    of the last gradient, for which the objective is known not to have grown.
     """
 
     def __init__(
@@ -331,7 +330,7 @@ class Run:
         self._divide(partition(method.partition, ratings.pattern, n_subsets, rng))
         flat = self.factors.flat
         self._inverse = method.inverse_hessian(flat.size, flat.dtype)
-        self._is_free = method.first_step is None  # to choose the first steps
+        self._is_free = method.first_step is None  # the run chooses the first steps
         self._gradient = np.empty_like(flat)
         for subset in self._subsets:
             finite_start(subset, self.factors, self._gradient, threads)
@@ -345,7 +344,7 @@ class Run:
 
     @property
     def n_subsets(self) -> int:
-        """Subsets there are left; fewer where many were in each other's way."""
+        """Remaining subsets; fewer if they interfered with each other."""
         return len(self._subsets)
 
     def advance(self, cycle: int) -> None:
@@ -365,7 +364,7 @@ class Run:
                 self._scale_first_step()
             if place < len(order) - 1:
                 self._step(factor)
-        # Each subset once, as late as it was seen.
+        # Each subset once, by its latest value.
         value = sum(values[-len(self._subsets) :])
         allowed = 1 + _TOLERANCE / (1 + (cycle / _TOLERANT_CYCLES) ** 2)
         grown = method.safeguarded and value > allowed * self._best
@@ -395,7 +394,7 @@ class Run:
         self._inverse.sigma = size / norm if norm > 1e-280 else 0.0
 
     def _finish(self) -> None:
-        """Take the last step, and remember the cycle's pair, which is without it."""
+        """Take the last step, and store the cycle's pair, which is without it."""
         if not self._step_to_take:
             return
         step, change = self._first_point, self._first_gradient
@@ -408,7 +407,7 @@ class Run:
         if self._method.has_curvature:
             is_known = self._inverse.accept(step, change, self._threads)
             if not (is_known or len(self._inverse)) and self._is_free:
-                # No positive curvature, as near the origin: nothing limits the step.
+                # No positive curvature, as near the origin: the step has no limit.
                 self._inverse.sigma *= 2
 
     def _undo(self) -> None:
@@ -424,11 +423,11 @@ class Run:
             self._inverse.clear()
         else:
             return
-        # The best value was perhaps that of a path, and of no point on it.
+        # The best value may come from a path, and from no single point on it.
         self._best, self._n_in_vain = self._look_at_all(), 0
 
     def _merge(self) -> None:
-        """Go on with half as many subsets: near the optimum they undo each other's."""
+        """Continue with half as many subsets: near the optimum they interfere."""
         before = self.n_subsets
         self._divide(merged(self._partition))
         self._inverse.clear()
@@ -448,7 +447,8 @@ class Run:
         return sum(self._look(k) for k in range(len(self._subsets)))
 
 
-# -------------------- HAMSI: incremental quasi-Newton steps on subsets of the ratings
+# -------------------------------------------------------------------------------- HAMSI
+# Incremental quasi-Newton steps on subsets of the ratings.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -465,8 +465,8 @@ class HAMSI(Incremental):
     two threads write to one place. So "hogwild" is a random split without the races of
     its name.
 
-    A cycle after which the objective has grown is undone and the next one's steps are
-    shortened, so that the method cannot diverge.
+    If the objective has grown after a cycle, the cycle is undone and the next cycle's
+    steps are shortened, so the method cannot diverge.
 
     Parameters
     ----------
@@ -480,7 +480,7 @@ class HAMSI(Incremental):
         K; at most the number of users and of items for strata, of ratings for others.
         None: 2.
     n_corrections : int in [1, 100], default=5
-        Pairs that H is made of.
+        Number of pairs in H.
     eta, gamma : float in (0, 1e6], float in [0, 1], default=0.06, 0.51
         ``beta_t = (eta t)^gamma``.
     least_divisor : float in [0, 1e6], default=1.0
@@ -545,15 +545,15 @@ class MinibatchGD(Incremental):
         return super().order(cycle, n_subsets, rng)[:-1]
 
     def inverse_hessian(self, size: int, dtype: np.dtype) -> InverseHessian:
-        """A multiple of the identity, for good."""
+        """A multiple of the identity, which never changes."""
         sigma = math.nan if self.first_step is None else self.first_step
         return InverseHessian(size, 0, sigma, dtype)
 
 
-# ----------------------------------------- Limited-memory BFGS on all ratings at once
+# --------------------------------------------------- Limited-memory BFGS on all ratings
 
 
-_SUFFICIENT = 1e-4  # of the decrease that the slope promises
+_SUFFICIENT = 1e-4  # fraction of the decrease that the slope predicts
 _MOST_TRIALS = 40
 
 
@@ -606,9 +606,9 @@ class LBFGS(Factorizer):
 
 
 class _Search:
-    """Where the method is, and one step on from there.
+    """The current point of the method, and the next step.
 
-    `point` is not changed by the next step, but by the one after it.
+    The next step does not change `point`, but the step after it does.
     """
 
     def __init__(
@@ -625,7 +625,7 @@ class _Search:
         self._rounding = float(np.finfo(self.point.dtype).eps)
 
     def advance(self) -> bool:
-        """Take a step that lowers the objective; False if there is nothing to gain."""
+        """Take a step that lowers the objective; False if no step does."""
         norm = math.sqrt(inner(self._gradient, self._gradient))
         if not 0 < norm < math.inf:
             return False
@@ -641,7 +641,7 @@ class _Search:
         if not step:
             if not len(self._inverse):
                 return False
-            self._inverse.clear()  # and go down the gradient
+            self._inverse.clear()  # and follow the gradient
             return self.advance()
         self.point, self._trial = self._trial, self.point
         self._gradient, self._slope = self._slope, self._gradient
@@ -650,12 +650,12 @@ class _Search:
             np.subtract(self._gradient, self._slope, out=self._slope)
         is_known = self._inverse.accept(self._direction, self._slope, self._threads)
         if not is_known and step == 1.0:
-            # No positive curvature, as near the origin: nothing limits the step.
+            # No positive curvature, as near the origin: the step has no limit.
             self._reach = min(2 * self._reach, 1.0)
         return True
 
     def _shortened(self, descent: float) -> float:
-        """A step that lowers the objective enough, which is then the trial; or 0."""
+        """A step that lowers the objective enough, stored as the trial; or 0."""
         step = 1.0
         for _ in range(_MOST_TRIALS):
             with quiet():
@@ -672,7 +672,7 @@ class _Search:
 
 
 def _shrinkage(value: float, found: float, promised: float) -> float:
-    """Where a parabola through two values and the slope has its minimum."""
+    """Minimum of the parabola through two values and the slope."""
     excess = found - value - promised
     if not math.isfinite(excess):
         return 0.1

@@ -23,11 +23,10 @@ from skdp.decomposition._ratings import (
     width,
 )
 
-# ------------------------------------------------------------------------------------
-# Objective: value and gradient of a task's objective, or of a subset's part
+# ------------------------------------ Objective and gradient of ratings, or of a subset
 
 
-# Parts of a pass. Their number is fixed, for the sum over them is part of the value.
+# Parts of a pass. Their number is fixed, since rounding of their sum enters the value.
 _N_PARTS = 8
 _REGISTER = 32  # bytes
 
@@ -44,7 +43,7 @@ class _Side:
     def of(cls, ids: IntArray, others: IntArray, n_ids: int) -> _Side:
         starts = np.zeros(n_ids + 1, dtype=np.int64)
         np.cumsum(np.bincount(ids, minlength=n_ids), out=starts[1:])
-        # A row costs something too, as much as a few ratings.
+        # A row also costs as much as a few ratings.
         cost = starts + 4 * np.arange(n_ids + 1)
         shares = np.linspace(0, cost[-1], _N_PARTS + 1)[1:-1]
         inner = np.searchsorted(cost, shares).tolist()
@@ -57,10 +56,10 @@ class _Side:
 
 
 class Objective:
-    r"""The objective of a `Task`, or the part of it that a subset of ratings makes.
+    r"""The objective of a `Task`, or a subset's part of it.
 
-    The objectives of the subsets of a partition add up to that of all ratings: each
-    is divided by the number of all ratings, and has the penalty of its own.
+    The objectives of the subsets of a partition add up to the objective of all ratings:
+    each is divided by the number of all ratings, and has the penalty of its ratings.
 
     `mean` is subtracted from the ratings; `pairs` are positions of the subset's pairs,
     None for all.
@@ -135,15 +134,15 @@ class Objective:
         return float(parts.sum()) / 2
 
 
-# ------------------------------------------------------------ Where factorisers start
+# ------------------------------------------------------------------------ Random starts
 
 
-# Standard deviation of a start's predictions, in units of the ratings' own.
+# Standard deviation of a start's predictions, in units of the ratings' deviation.
 _SHARE = 0.5
 
 
 def check_start_scale(name: str, value: Any) -> float | None:
-    """A deviation; None is one in proportion to that of the ratings."""
+    """A deviation; None: in proportion to the deviation of the ratings."""
     return None if value is None else check_real(name, value, low=0.0, high=1e6)
 
 
@@ -155,8 +154,8 @@ def random_start(
 ) -> Factors:
     """Normal factors and no biases.
 
-    `scale` is the standard deviation of the factors. None: half the ratings' own
-    deviation is that of the predictions, in whatever unit the ratings are.
+    `scale` is the standard deviation of the factors. None: the predictions have half
+    the deviation of the ratings, in any unit of the ratings.
     """
     factors, k = centred(ratings, task), task.n_components
     if scale is None:
@@ -187,15 +186,14 @@ def finite_start(
         factors.items[:, :k] *= 0.1
 
 
-# ------------------------------------------------------------------------------------
-# The five partitionings of rating matrices in section 3.3 of Kuru (2019)
-# Each takes a pattern and a number of subsets, and gives disjoint `Subset` of all pairs
-# as a `Partition`. Within a subset there are blocks, which say what may be worked on at
-# the same time: pairs of *different* blocks of a stratum share no user and no item, and
+# -------------------------------------------------------- Partitions of rating matrices
+# These are the five partitionings in section 3.3 of Kuru (2019). Each takes a pattern
+# and a number of subsets, and divides all pairs into disjoint subsets, as a
+# `Partition`. A subset has blocks, which determine the pairs that may be processed in
+# parallel: pairs of *different* blocks of a stratum share no user and no item, and
 # neither do pairs of *one* colour.
 #
-# References
-# ----------
+# References:
 # Kuru (2019). Novel gradient-based methods for data distribution and privacy in data
 # science. PhD thesis, Sabancı University.
 
@@ -205,7 +203,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Which subset and which of its blocks each pair is in.
+    """The subset and the block of each pair.
 
     int32 arrays of shape (n_ratings,). Blocks are intervals of users for strata,
     colours for colourings, and 0 for "hogwild", whose subsets have no structure.
@@ -225,7 +223,7 @@ class Partition:
         return np.bincount(self.subsets, minlength=self.n_subsets)
 
     def block_sizes(self, subset: int) -> Counts:
-        """Pairs of each block of a subset that has any, by the number of the block."""
+        """Number of pairs of each nonempty block of a subset, by block number."""
         return np.unique(self.blocks[self.subsets == subset], return_counts=True)[1]
 
 
@@ -251,7 +249,7 @@ def balanced_intervals(counts: Counts, n_intervals: int) -> Counts:
 
 
 def strata_of(pattern: Pattern, user_bounds: Counts, item_bounds: Counts) -> Partition:
-    """Strata of a grid: K subsets of K blocks, no two of which are in line.
+    """Strata of a grid: K subsets of K blocks, which share no user or item interval.
 
     Subset k has the blocks of user interval b and item interval k - b, modulo K. [1]_
 
@@ -290,12 +288,12 @@ def strata_balanced(
 
 
 def color(pattern: Pattern, n_subsets: int, rng: Draws | None = None) -> Partition:
-    """COLOR: each pair has the first colour that is free; colours packed in bins."""
+    """COLOR: each pair has the first free colour; colours are packed in bins."""
     return _packed(_colors(pattern, seed=0), n_subsets)
 
 
 def color_balanced(pattern: Pattern, n_subsets: int, rng: Draws) -> Partition:
-    """COLOR-B: each pair has a random one of the free colours, or a new one."""
+    """COLOR-B: each pair has a random free colour, or a new one."""
     return _packed(_colors(pattern, seed=int(rng.randint(1, 2**31 - 1))), n_subsets)
 
 
@@ -330,13 +328,13 @@ def partition(method: str, pattern: Pattern, n_subsets: int, rng: Draws) -> Part
 
 
 def merged(parts: Partition) -> Partition:
-    """Half as many subsets, of two each; blocks are those of either."""
+    """Half as many subsets, each made of two; blocks keep their numbers."""
     n_subsets = -(-parts.n_subsets // 2)
     return Partition(parts.subsets // np.int32(2), parts.blocks, n_subsets)
 
 
 def most_subsets(method: str, pattern: Pattern) -> int:
-    """Subsets that a pattern can be divided in: intervals need ids, others pairs."""
+    """Most subsets of a pattern: intervals need ids, other subsets need pairs."""
     if method in ("strata", "strata_balanced"):
         return min(pattern.n_users, pattern.n_items)
     return len(pattern)
@@ -346,7 +344,7 @@ def _colors(pattern: Pattern, seed: int) -> IntArray:
     from skdp.papers._hamsi_kernel import colors_of
 
     order = pattern.by_user
-    # An item's pairs have at most as many colours as conflict with any of them.
+    # An item's pairs need at most as many colours as there are conflicting pairs.
     most = max(int(order.counts.max(initial=0)), 1)
     room = -(-(pattern.by_item.counts + most) // 64)
     starts = np.concatenate([[0], np.cumsum(room)])
@@ -360,7 +358,7 @@ def _colors(pattern: Pattern, seed: int) -> IntArray:
 
 
 def _packed(colors: IntArray, n_subsets: int) -> Partition:
-    """Each colour in turn in the first bin that has less than its share."""
+    """Each colour in turn goes to the first bin that has less than its share."""
     sizes = np.bincount(colors)
     share, filled = len(colors) / n_subsets, np.zeros(n_subsets)
     bins = np.empty(len(sizes), dtype=np.int32)

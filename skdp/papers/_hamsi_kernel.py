@@ -12,20 +12,20 @@ from numba.extending import intrinsic
 
 from skdp._compiled import compiled
 
-# ------------------------- Compiled passes over ratings; importing this imports numba
-# A gradient takes two passes and no scatter. The first goes user by user: it keeps the
-# gradient of a user's row in registers, and leaves every residual where the second
-# pass, item by item, reads it in order. No two ids write to the same place, so that ids
-# may be shared among threads in any way with the same result to the last bit.
+# --------------------------------------------------------- Compiled passes over ratings
+# A gradient takes two passes and no scatter. The first pass processes user by user: it
+# keeps the gradient of a user's row in registers, and stores every residual where the
+# second pass, item by item, reads it in order. No two ids write to the same memory, so
+# any division of ids among threads has the same result to the last bit.
 #
-# The loops over one id's ratings are written in the compiler's own terms (vectors of a
-# register's length), since in numba's loops the gradient goes through memory at every
-# rating, which takes three times as long. The number of registers in a row has to be
-# known when they are compiled: it is the length of a tuple, thus part of a type.
+# The loops over one id's ratings are written in the compiler's instructions (vectors of
+# a register's length), since in numba's loops the gradient goes through memory at every
+# rating, which takes three times as long. The number of registers in a row must be
+# known at compile time: it is the length of a tuple, and so part of a type.
 
 
-# Rows are fetched this many ratings ahead: a row is then on its way from the third
-# level cache while those before it are worked on. Measured: 8 to 16 are alike.
+# Rows are prefetched this many ratings ahead, so that a row arrives from the third
+# level cache while earlier rows are processed. Measured: 8 to 16 are alike.
 _AHEAD = 16
 _REGISTER = 32  # bytes
 _CACHE_LINE = 64
@@ -88,7 +88,7 @@ class _Rows:
             self._builder.store(vector, place, align=self._size)
 
     def fetch_row(self, array: int, row: Any) -> None:
-        """Ask for a row that will be loaded soon."""
+        """Prefetch a row that will be loaded soon."""
         pointer = ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [pointer, _SHORT, _SHORT, _SHORT])
         fetch = self._builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
@@ -109,7 +109,7 @@ class _Rows:
 
     def dot(self, x: list[Any], y: list[Any]) -> Any:
         """Inner product of two rows."""
-        sums = [self.zeros()[0]] * 2  # two, for the additions not to wait
+        sums = [self.zeros()[0]] * 2  # two, so that additions need not wait
         for k in range(self._n):
             sums[k % 2] = self.add_product(x[k], y[k], sums[k % 2])
         total = self._builder.fadd(*sums, flags=_FLAGS)
@@ -144,7 +144,7 @@ def _lanes(numbers: list[int]) -> Any:
 
 
 class _RatingLoop:
-    """``for place in range(first, last)``, with a row and a number carried along."""
+    """``for place in range(first, last)``, with a row and a number as loop state."""
 
     def __init__(
         self, rows: _Rows, builder: Any, others: int, first: Any, last: Any, end: Any
@@ -173,7 +173,7 @@ class _RatingLoop:
         rows.fetch_row(2, builder.sext(rows.load(others, later), _INT))
 
     def close(self, row: list[Any], total: Any) -> None:
-        """Go on with these; afterwards `row` and `total` are those of the end."""
+        """Pass these values on; after the loop `row` and `total` are the last ones."""
         builder = self._builder
         end = builder.block
         self.place.add_incoming(builder.add(self.place, ir.Constant(_INT, 1)), end)
@@ -200,7 +200,7 @@ def _residuals_of_one(
         row, first, last, end = args[8:]
         loop = _RatingLoop(rows, builder, 4, first, last, end)
         theirs = rows.load_row(2, loop.other)
-        # Loaded anew each time, for want of registers to keep both rows.
+        # Loaded again each time, since registers cannot hold both rows.
         prediction = rows.dot(rows.load_row(1, row), theirs)
         target = rows.load(5, loop.place)
         residual = builder.fsub(prediction, target, flags=_FLAGS)
@@ -261,15 +261,15 @@ def first_pass(
     """Residuals of the ratings of some users, and the gradient of their rows.
 
     The length of `registers` is the number of registers of 32 bytes in a row. `others`
-    are the items, user by user, `targets` the ratings in that order, and `places` where
-    each one's residual, prediction minus target, goes. Rows `first` to `last` of
+    are the items, user by user, `targets` the ratings in that order, and `places` the
+    index for each rating's residual, prediction minus target. Rows `first` to `last` of
     `gradient` and `residuals` are overwritten. `scale` is that of the whole objective;
-    column `constant` has the gradient 0, none if it is -1.
+    column `constant` has the gradient 0; there is none if it is -1.
 
     Returns
     -------
     float
-        Twice the objective of these users' ratings, with their own penalty.
+        Twice the objective of these users' ratings, with the users' penalty.
     """
     value, end = 0.0, starts[-1]
     for row in range(first, last):
@@ -299,8 +299,7 @@ def second_pass(
     return value
 
 
-# ------------------------------------------------------------------------------------
-# Compiled colouring of the pairs of a pattern; importing this imports numba
+# ----------------------------------------- Compiled colouring of the pairs of a pattern
 
 
 _TRIES = 32  # draws before all free colours are counted
@@ -330,7 +329,7 @@ def _is_free(mine, theirs, color):
 
 @compiled
 def _next(state):
-    """A generator of Marsaglia (2003), xorshift64; nothing private rests on it."""
+    """Marsaglia's generator xorshift64 (2003); nothing private depends on it."""
     state ^= state << np.uint64(13)
     state ^= state >> np.uint64(7)
     return state ^ (state << np.uint64(17))
@@ -338,14 +337,14 @@ def _next(state):
 
 @compiled
 def colors_of(starts, items, room, seed):
-    """A colour for each pair, so that no two of a colour share a user or an item.
+    """A colour for each pair; pairs of one colour share no user and no item.
 
-    Users are taken in turn, so that only items need to remember their colours.
+    Users are processed in turn, so that only items need to store their colours.
 
-    `items` are those of the ratings, user by user from `starts`; `room`, of shape
-    (n_items + 1,), is where the words of each item's set of colours are. `seed` 0 takes
-    the first free colour, another a random one of the free colours that have been used,
-    all as likely; a new one if there is none.
+    `items` are the items of the ratings, user by user from `starts`. `room`, of shape
+    (n_items + 1,), is the index of the words of each item's set of colours. `seed` 0
+    takes the first free colour. Any other seed draws one of the used colours that are
+    free, with equal probability, or takes a new colour if there is none.
 
     Returns
     -------

@@ -1,13 +1,13 @@
-"""Gradient descent of which only the last iterate is released.
+"""Gradient descent that releases only the last iterate.
 
-Contractive steps forget: what one record did to an early iterate shrinks in every later
-step, so hiding the path makes the last iterate cheaper than all of them together. With
-``c = 1 - step_size * alpha`` the last of T iterates is mu-GDP with
+Contractive steps forget: the effect of one record on an early iterate shrinks in every
+later step, so hiding the path makes the last iterate cheaper than all of them together.
+With ``c = 1 - step_size * alpha`` the last of T iterates is mu-GDP with
 
     mu = sqrt((1 - c^T) (1 + c) / ((1 + c^T) (1 - c))) / noise_multiplier
 
 instead of ``sqrt(T) / noise_multiplier`` [1]_. The noise is added to the next iterate,
-so that rounding to the grid is part of a map that is a contraction but for a charged
+so that rounding to the grid is part of a map that is a contraction up to a charged
 constant (``docs/proofs/noisy_gd.md``, "Only the last iterate").
 
 References
@@ -61,7 +61,7 @@ class HiddenDescent:
 
     @property
     def gap(self) -> float:
-        """``1 - c``, where every step is c-Lipschitz; not above 0: none of use."""
+        """``1 - c``, where every step is c-Lipschitz; useless if at most 0."""
         bend = self.objective.smoothness
         from_below = self.step_size * self.objective.alpha
         return min(from_below, 2 - self.step_size * bend * (1 + _MARGIN))
@@ -78,7 +78,7 @@ class HiddenDescent:
 
     @property
     def sensitivity(self) -> float:
-        """By how much one record moves the next iterate, in exact arithmetic."""
+        """Largest change of the next iterate by one record, in exact arithmetic."""
         worst = query_sensitivity(self.objective)
         return self.step_size * worst / self.objective.n_samples
 
@@ -103,14 +103,14 @@ class HiddenDescent:
         return self.step_size * slack / n + arithmetic
 
     def charged(self, largest_block: int, noise_multiplier: float) -> float:
-        """Sensitivity with all that rounding adds in a step but for the last rounding.
+        """Sensitivity with the rounding in a step, except the last rounding.
 
-        That one, of the query, is charged by the noise source.
+        The noise source charges the last rounding, that of the query.
         """
         exact = self.sensitivity * (1 + _MARGIN)
         exact += self.floating_point_error(largest_block)
-        # The iterate from which a step starts was rounded too. The grid of twice the
-        # sensitivity is not finer than the one that will be used.
+        # The iterate at the start of a step was rounded too. The grid of twice the
+        # sensitivity is at least as wide as the grid in use.
         size = self.objective.n_columns * self.objective.loss.n_outputs
         scale = LAWS["gaussian"].scale(2 * exact, noise_multiplier, size)
         rounding = math.sqrt(size) * scale.grid * (1 + _MARGIN)
@@ -118,7 +118,7 @@ class HiddenDescent:
 
     @property
     def plan(self) -> Plan:
-        """All steps; what leaves is the last, and its cost is that of the end alone."""
+        """All steps; only the last is released, and its cost is the event's."""
         lines = (Line(self.n_steps - 1, is_hidden=True), Line(1))
         return Plan(lines, lambda z: GaussianEvent(z / self.factor))
 
@@ -136,7 +136,7 @@ class HiddenDescent:
 class HiddenPath:
     """The steps of a `HiddenDescent`, for `Answers.inside`.
 
-    `charged` is the sensitivity of the next iterate with all that rounding adds.
+    `charged` is the sensitivity of the next iterate, rounding included.
     """
 
     descent: HiddenDescent
@@ -160,7 +160,7 @@ class HiddenPath:
             self.progress.step(t + 1, descent.n_steps)
 
 
-# What a hidden path needs for contractive steps with noise of one size.
+# Parameters that a hidden path needs: contractive steps with noise of one size.
 _NEEDED: dict[str, Any] = {
     "momentum": 0.0,
     "residual_clip": math.inf,
@@ -213,14 +213,14 @@ class LastIterateGD(NoisyGD):
         return cls(n_steps=n_steps, step_size=step_size, **_NEEDED)
 
     def hidden(self, objective: LinearObjective) -> HiddenDescent:
-        """The descent of which only the last iterate is released."""
+        """The descent that releases only the last iterate."""
         return HiddenDescent(objective, self.step_size, self.n_steps)
 
     def plan(self, objective: LinearObjective) -> Plan:
         return self.hidden(objective).plan
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of the next iterate, but for rounding."""
+        """Sensitivity of the next iterate, before rounding."""
         return self.hidden(objective).sensitivity
 
     def run(

@@ -32,15 +32,15 @@ from skdp.sums._gradient import ExactGradientSum, Gradients, Kept, clipped, grid
 from skdp.sums._grid_rows import GridRows
 from skdp.tables._source import Source
 
-# -------------- The sum of a gradient's part and of its change since the last weights
-# What recursive momentum asks: a record adds ``(1 - refresh)`` of how its gradient has
-# changed, and ``refresh`` of the gradient itself, each clipped. Proofs:
-# ``docs/proofs/srm.md``.
+# --------------------------------------------------- Sum of gradients and their changes
+# The query of recursive momentum: a record adds ``(1 - refresh)`` times the change of
+# its gradient since the last weights, and ``refresh`` times the gradient itself, each
+# clipped. Proofs: ``docs/proofs/srm.md``.
 
 
-# Of weights, for the rounding of raw predictions.
+# Factor on the weights' norm, for the rounding of raw predictions.
 _ROUNDED = 1 + 1e-12
-# By which a raw prediction errs in double precision, over its bound; and twice that.
+# Twice the relative error of a raw prediction in double precision, over its bound.
 _RAW_ERROR = 2.0**-51
 
 
@@ -53,9 +53,9 @@ class MovedGradients:
     objective : LinearObjective
         With a finite `data_norm` and a loss of bounded residuals.
     residual_clip, change_clip : float in (0, inf]
-        Norms to which a record's residual and the change of it are clipped.
+        Norms to which a record's residual, and its change, are clipped.
     refresh : float in [0, 1]
-        Share of the gradient itself; 0: changes alone.
+        Weight of the gradient itself; 0: changes alone.
     """
 
     objective: LinearObjective
@@ -64,9 +64,9 @@ class MovedGradients:
     refresh: float
 
     def at(self, weights: FloatArray, before: FloatArray) -> MovedGradient:
-        """The query at released weights, and at those before them.
+        """The query at released weights, and at the weights before them.
 
-        Both of shape (n_columns, n_outputs), on the public grid that is nearest.
+        Both have shape (n_columns, n_outputs) and are moved to the public grid.
         """
         return MovedGradient(self, on_grid(weights), on_grid(before))
 
@@ -77,11 +77,11 @@ class MovedGradients:
 
     @property
     def largest(self) -> float:
-        """Largest norm of a record's part over its row's, at any weights."""
+        """Largest norm of a record's part over its row's norm, at any weights."""
         return self._part(math.inf, math.inf)
 
     def _part(self, radius: float, moved: float) -> float:
-        """For raw predictions within `radius` that have moved by `moved` at most."""
+        """For raw predictions within `radius` that have moved by at most `moved`."""
         loss = self.objective.loss
         residual = loss.zero_out_bound(radius)
         change = min(2 * loss.zero_out_bound(math.inf), loss.smoothness * moved)
@@ -90,11 +90,11 @@ class MovedGradients:
         return kept + self.refresh * min(residual, self.residual_clip)
 
     def bound(self, weights_norm: float, moved_norm: float) -> Bound:
-        """Bound at weights of this spectral norm that have moved by this one."""
+        """Bound at weights of this spectral norm, whose change has the second norm."""
         objective, loss = self.objective, self.objective.loss
         length = reach = objective.row_norm
         if objective.product_norm is not None:
-            # Rows in products are not those in sums.
+            # Rows in products differ from rows in sums.
             ahead = objective.data_norm if objective.fit_intercept else 0.0
             reach = math.hypot(objective.product_norm, ahead)
         radius = reach * weights_norm + math.hypot(*objective.offset)
@@ -122,7 +122,7 @@ class MovedGradient:
             float(np.linalg.norm(w, 2)) * _ROUNDED
             for w in (self.weights, self.before, self.weights - self.before)
         )
-        # Two predictions that are close are apart by their rounding as well.
+        # The difference of two close predictions also contains their rounding.
         return self.family.bound(norm, moved + _RAW_ERROR * (norm + earlier))
 
     def slack(self, layout: Layout) -> float:
@@ -148,12 +148,12 @@ class MovedGradientSum(ExactGradientSum):
         self._before: FloatArray = np.zeros(family.objective.shape)
 
     def since(self, before: FloatArray) -> MovedGradientSum:
-        """The sums of what has changed since these weights."""
+        """The sums of changes since these weights."""
         self._before = before
         return self
 
     def _residual(self, rows: GridRows, block: Kept, weights: FloatArray) -> FloatArray:
-        """What multiplies each row, 0 for null records."""
+        """Factor on each row, 0 for null records."""
         family = self._family
         own = super()._residual(rows, block, weights)
         change = own - super()._residual(rows, block, self._before)
@@ -164,10 +164,10 @@ class MovedGradientSum(ExactGradientSum):
         return np.asarray((1 - family.refresh) * change + family.refresh * own)
 
 
-# ------------------------------------------------------------------------------------
-# Recursive momentum: gradients that are kept up to date by their changes
-# Algorithm: with B_t a fresh, secret sample that every record enters independently with
-# probability ``q = batch_size / n``, and clip_c(r) a vector shortened to the norm c,
+# ------------------------------------------------------------------- Recursive momentum
+# Gradients are kept up to date by their changes. Algorithm: with B_t a fresh, secret
+# sample that every record enters independently with probability ``q = batch_size / n``,
+# and clip_c(r) a vector shortened to the norm c,
 #
 #     V_0 = (sum over B_0 of x clip_c1(r(W_0)) + N_0) / batch_size
 #     V_t = (1 - refresh) V_{t-1} + (sum over B_t of x ((1 - refresh)
@@ -179,7 +179,7 @@ class MovedGradientSum(ExactGradientSum):
 # release is the mean of the last ``tail`` share of the iterates.
 
 
-# What the rule takes over from noisy_sgd, without momentum.
+# Parameters that the rule takes from noisy_sgd, without momentum.
 _SHARED = ("n_steps", "batch_size", "step_size", "residual_clip", "tail")
 
 
@@ -287,7 +287,7 @@ class SRM(Solver):
         return Plan((Line(self.n_steps, sample=Poisson(rate)),))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Largest of all queries: of a sample, one record's contribution to it."""
+        """Largest sensitivity of all queries: one record's contribution to a sample."""
         worst: tuple[Bound, ...] = (
             self._first(objective).worst,
             self._later(objective).worst,
@@ -335,39 +335,25 @@ class SRM(Solver):
         return step if norm <= self.longest_step else step * (self.longest_step / norm)
 
     def _outside(self, weights: FloatArray, objective: LinearObjective) -> FloatArray:
-        """Gradient of what is public of the objective."""
+        """Gradient of the public part of the objective."""
         gradient = objective.alpha * weights
         if self.penalty:
             own = weights[: objective.n_features]
-            # In an order in which nothing overflows before it is small.
+            # In this order nothing overflows before it is small.
             slope = 2 * (own / (1 + own**2)) / (1 + own**2)
             gradient[: len(own)] += self.penalty * slope
         return gradient
 
 
-# ------------------------------------------------------------------------------------
-# Full gradients kept by their changes, and averaged with fresh ones as noise allows
-# Algorithm: with g_t the gradient sum at the released weights W_t over all records, N
-# of declared deviations,
+# --------------------------------------------- Full gradients, updated by their changes
+# Gradients are averaged with fresh ones as far as noise allows. Algorithm: with g_t the
+# gradient sum at the released weights W_t over all records, and noises N of declared
+# deviations, whose squares are written var,
 #
-#     E_0 = g_0 + N_0,                         P_0 = deviation of N_0 squared
-#     E'_t = E_{t-1} + (g_t - g_{t-1}) + N'_t,   P'_t = P_{t-1} + that of N'_t
-#     squared
-#     E_t = (1 - k) E'_t + k (g_t + N_t),        k = P'_t / (P'_t + that of N_t
-#     squared),
-#                                              P
-#                                              _
-#                                              t
-#                                              =
-#                                              (
-#                                              1
-#                                              -
-#                                              k
-#                                              )
-#                                              P
-#                                              '
-#                                              _
-#                                              t
+#     E_0 = g_0 + N_0,                           P_0 = var N_0,
+#     E'_t = E_{t-1} + (g_t - g_{t-1}) + N'_t,   P'_t = P_{t-1} + var N'_t,
+#     E_t = (1 - k) E'_t + k (g_t + N_t),        P_t = (1 - k) P'_t,
+#     k = P'_t / (P'_t + var N_t),
 #     W_{t+1} = W_t - step_size (E_t / n + alpha W_t).
 #
 # The gain k follows from public deviations: E_t is the best average of all releases so
@@ -464,7 +450,7 @@ class DiffGD(Solver):
 
     @property
     def fresh_share(self) -> float:
-        """Share of mu squared that is left for fresh gradients."""
+        """Fraction of mu squared that remains for fresh gradients."""
         return 1 - self.first_share - self.change_share
 
     @property
@@ -482,7 +468,7 @@ class DiffGD(Solver):
         )
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of a gradient sum or a difference of two, at any weights."""
+        """Sensitivity of a gradient sum or of a difference of two, at any weights."""
         families = (self._gradients(objective), self._changes(objective))
         return max(f.worst.under(objective.adjacency) for f in families)
 

@@ -29,15 +29,15 @@ from skdp.solvers._objective_perturbation import (
 from skdp.solvers._steps import descend
 from skdp.tables._source import Source
 
-# ------------------------------------------------------------------------------------
-# Output perturbation: the minimiser of a strongly convex objective, plus noise
+# ------------------------------------------------------------------ Output perturbation
 # The minimiser of ``sum_i loss(x_i W, y_i) + strength / 2 ||W||^2`` moves by at most
-# the change of one record's gradient divided by the strength, however it is computed.
+# the change of one record's gradient divided by the strength, for any method that
+# computes it. Noise covers this distance.
 
 
 # Guess of the norm of useful weights, in units of 1 / data_norm.
 _WEIGHTS_NORM = 5.0
-# The approximation may cost this share of the sensitivity.
+# Fraction of the sensitivity that the approximation may cost.
 _APPROXIMATION = 1e-3
 
 
@@ -78,8 +78,8 @@ class OutputPerturbation(CertifiedSolver):
 
     key: ClassVar[str] = "output_perturbation"
     needs_rows: ClassVar[bool] = True
-    # What solver="auto" falls back on where objective_perturbation refuses; for study
-    # otherwise.
+    # solver="auto" falls back on it where objective_perturbation refuses; otherwise it
+    # is for study.
     is_recommended: ClassVar[bool] = False
 
     @property
@@ -113,7 +113,7 @@ class OutputPerturbation(CertifiedSolver):
     def minimiser(
         self, objective: LinearObjective, largest_block: int, progress: Progress
     ) -> Minimiser:
-        """What is done within the walls."""
+        """The computation within the walls."""
         certified = CertifiedProblem(objective, self.strength)
         rounding = certified.rounding_error(largest_block)
         change = _gradient_change(objective)
@@ -126,7 +126,7 @@ class OutputPerturbation(CertifiedSolver):
 class Minimiser:
     """The certified minimiser, for `Answers.inside`.
 
-    The gradient that is left has norm at most `tolerance`; `sensitivity` is that of any
+    The remaining gradient has norm at most `tolerance`; `sensitivity` is that of all
     weights within it.
     """
 
@@ -151,11 +151,11 @@ class Minimiser:
 def _balance(objective: LinearObjective, deviation: float) -> float:
     """The strength that balances noise and bias.
 
-    `deviation` is that of the noise per unit of sensitivity.
+    `deviation` is the noise deviation per unit of sensitivity.
     """
     # Noise of deviation e = deviation S G / strength costs about
-    # n curvature_trace row_norm^2 e^2 / 2 in the sum of the losses, the
-    # regulariser strength norm^2 / 2: equal at their best sum but for a factor.
+    # n curvature_trace row_norm^2 e^2 / 2 in the sum of the losses, and the regulariser
+    # strength norm^2 / 2. At the best sum they are equal up to a factor.
     change = deviation * _gradient_change(objective)
     bend = (
         objective.effective_n * objective.loss.curvature_trace * objective.row_norm**2
@@ -175,7 +175,7 @@ def _gradient_change(objective: LinearObjective) -> float:
     return objective.row_norm * bound
 
 
-# ---------------------- One pass of gradient descent over disjoint buckets of records
+# ---------------------------------- Gradient descent over disjoint buckets, in one pass
 # Algorithm: the records are cut, by position, into ``T = ceil(n / bucket_size)``
 # buckets of consecutive records. With ``g_t`` the clipped gradient sum over bucket t,
 #
@@ -183,8 +183,8 @@ def _gradient_change(objective: LinearObjective) -> float:
 #     W_{t+1} = W_t + V_{t+1},
 #
 # and the release is the mean of the last ``tail`` share of the iterates. Every record
-# is read once. The divisor is the same for all buckets, the last one too, which may
-# hold fewer records: an average over those would have a larger sensitivity.
+# is read once. The divisor is the same for all buckets, also for a shorter last one: an
+# average over its fewer records would have a larger sensitivity.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,22 +42,21 @@ from skdp.sums._gradient import Gradients
 from skdp.sums._grid_rows import gridded
 from skdp.tables._source import Block, Source
 
-# ------------------------------------------------------------------------------------
-# Gradient descent on samples whose noisy gradients are smoothed along the features
+# ----------------------------------------------------- Descent along smoothed gradients
 # Algorithm: as `noisy_sgd`, with every gradient G of the features, penalty and noise
 # included, replaced by the solution U of ``(I - strength L) U = G``, where L is the
 # periodic second difference along the features in their order, or along the rows and
-# columns of a grid of them. The intercept's is left as it is. With `adam` the steps
-# along U are Adam's (DP-LSAdam), with `momentum` for its first decay.
+# columns of a grid of features. The intercept's gradient is unchanged. With `adam` the
+# steps along U are Adam's (DP-LSAdam), with `momentum` for its first decay.
 
 
 _OWN = ("strength", "adam", "beta_2")
-# Settled on the validation part of a9a; of weights, since Adam's steps have no unit.
+# Settled on the validation part of a9a; in units of weights, as Adam's steps have none.
 _ADAM = {"step_size": 0.1, "momentum": 0.9}
 
 
 def smoothed(gradient: FloatArray, strength: float, axis: int) -> FloatArray:
-    """What the inverse of ``I - strength L`` makes of a released gradient.
+    """The product of the inverse of ``I - strength L`` with a released gradient.
 
     L is the periodic second difference along `axis`; post-processing.
     """
@@ -171,35 +170,34 @@ class LaplacianSmoothing(NoisySGD):
             query = sums.at(walk.weights)
             mean = query.read(answers.ask(query).value) / self.batch_size
             public = objective.alpha * walk.weights
-            # The walk adds the penalty's gradient, which is to be smoothed as well.
+            # The walk adds the penalty's gradient, which must be smoothed as well.
             walk.step(self.smoothed(mean + public, objective) - public)
             progress.step(t + 1, self.n_steps)
         return Solution(walk.average(), answers.noise_scale, path=walk.path)
 
 
-# ------------------------------------------------------------------------------------
-# How much less is lost after steps of several lengths in one released direction
-# Every record's part is clipped in proportion to the length, and rounded to whole
-# units, whose sums are exact in any order. Sensitivities are derived in
-# ``docs/proofs/line_search_gd.md``.
+# ------------------------------------------- Loss reduction by steps of several lengths
+# The steps are in one released direction. Every record's part is clipped in proportion
+# to the length and rounded to whole units, so that sums are exact in any order.
+# Sensitivities are derived in ``docs/proofs/line_search_gd.md``.
 
 
-# Of what is clipped, by rounding.
+# Factor on a clipped number, for rounding.
 ROUNDED = 1 + 1e-12
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Questions about released weights of one objective."""
+    """Queries about losses at released weights of one objective."""
 
     objective: LinearObjective
 
     def products(
         self, source: Source, coef: FloatArray, rows: IntArray | None
     ) -> Iterator[tuple[FloatArray, Block]]:
-        """Clipped rows times weights, by blocks: both on grids, so in any order."""
+        """Clipped rows times weights, by blocks; both are on grids, so in any order."""
         objective, weights = self.objective, on_grid(coef)
-        if math.isinf(objective.data_norm):  # rows without a bound have no grid
+        if math.isinf(objective.data_norm):  # unbounded rows have no grid
             yield from GradientSum(source, objective).products(coef, rows)
             return
         for block in blocks_of(source, rows):
@@ -207,18 +205,18 @@ class Trial:
             yield X.in_double().raw(weights), block
 
     def unit(self, clip: float) -> float:
-        """In which numbers up to `clip` are summed, exactly in double precision."""
+        """Unit of the sums of numbers up to `clip`, exact in double precision."""
         return 2.0 ** math.ceil(math.log2(clip)) * unit_for(self.objective.n_samples)
 
     def slack(self, layout: Layout, clip: float, size: int) -> float:
-        """What rounding adds to a sum of vectors of `size` numbers up to `clip`.
+        """Bound on the rounding of a sum of vectors of `size` numbers up to `clip`.
 
         Lemma 3 of the proof page.
 
         Raises
         ------
         UnboundedQueryError
-            Of samples: what losses of rows beside others round to has no bound.
+            For samples: the rounding of losses in a block with other rows has no bound.
         """
         if layout.moved_rows > 1:
             raise UnboundedQueryError(
@@ -230,17 +228,17 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class StepGains(Summed):
-    """Sums of the losses at released weights less those after steps from there.
+    """Sums of the losses at released weights minus the losses after steps.
 
     Parameters
     ----------
     trial : Trial
     weights, direction : ndarray of float64 of shape (n_columns, n_outputs)
-        Released; with the intercepts in the last row, if there are any.
+        Released; the last row has the intercepts, if there are any.
     lengths : ndarray of float64 of shape (n_lengths,)
         Above 0; public.
     clip : float in (0, inf)
-        A record's gain by a step is clipped to so many times its length.
+        A record's gain by a step is clipped to this multiple of the step's length.
     """
 
     trial: Trial
@@ -251,7 +249,7 @@ class StepGains(Summed):
 
     @property
     def norm(self) -> float:
-        """Of a record's gains together, at most."""
+        """Largest norm of a record's gains together."""
         return self.clip * float(np.linalg.norm(self.lengths)) * ROUNDED
 
     @property
@@ -292,7 +290,7 @@ class StepGains(Summed):
         return sums[0].value() * self.trial.unit(self._largest)
 
     def _gains(self, raw: FloatArray, way: FloatArray, y: FloatArray) -> FloatArray:
-        """Of each record by each step, clipped."""
+        """Gain of each record by each step, clipped."""
         value = self.trial.objective.loss.value
         left = [value(y, raw - length * way) for length in self.lengths]
         limits = self.clip * self.lengths
@@ -300,7 +298,7 @@ class StepGains(Summed):
         return np.asarray(np.clip(gains, -limits, limits))
 
 
-# ------------------ Noisy gradients, and steps along them as long as noisy losses say
+# -------------------------------------- Noisy gradient descent with a noisy line search
 # Algorithm: with g_t the gradient sum at the released weights W_t over all records,
 #
 #     E_t = the mean of (g_s + N_s) / n + alpha W_t over all s since weights last
@@ -413,7 +411,7 @@ class LineSearchGD(Solver):
 
     @property
     def lengths(self) -> FloatArray:
-        """Those that are tried; public."""
+        """The candidate lengths; public."""
         return np.asarray(self.longest_step * 0.5 ** np.arange(self.n_lengths))
 
     def plan(self, objective: LinearObjective) -> Plan:
@@ -426,7 +424,7 @@ class LineSearchGD(Solver):
         )
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of a gradient sum, or of the gains of one search."""
+        """Sensitivity of a gradient sum, or of the gains of one search."""
         zero = np.zeros(objective.shape)
         bounds = (
             self._gradients(objective).worst,
@@ -475,7 +473,7 @@ class LineSearchGD(Solver):
         weights: FloatArray,
         direction: FloatArray,
     ) -> float:
-        """The length of the largest gain of the objective; 0 if all are losses."""
+        """The length with the largest gain of the objective; 0 if all are losses."""
         along = float(np.sum(weights * direction))
         size = float(np.sum(direction * direction))
         lost = objective.alpha * (self.lengths**2 * size / 2 - self.lengths * along)

@@ -46,18 +46,17 @@ from skdp.solvers._registry import named_solver
 from skdp.tables._source import Source
 from skdp.tables._views import ChunkSource
 
-# ------------------------------------------------------------------------------------
-# Steps along the gradients of parts that come one after another, read once
+# ----------------------------------- Steps along the gradients of parts, each read once
 # Algorithm: the records are cut, by position or as they arrive, into ``n_parts`` parts
 # of at most m records. With ``g_t`` the clipped gradient sum over part ``t //
 # steps_per_part`` at ``W_t``, ``B_t`` its bound, and C the banded square root of "the
-# sum of all so far", what is released is ``r = C (g / B) + z`` row by row, z Gaussian;
-# and the step is along ``B_t (C^-1 r)_t / m``. In the sum of all steps, which is what
-# the weights are in flat directions, the noise of C^-1 z mostly cancels.
+# sum of all so far", ``r = C (g / B) + z`` is released row by row, with z Gaussian. The
+# step is along ``B_t (C^-1 r)_t / m``. In the sum of all steps, which determines the
+# weights in flat directions, the noise of C^-1 z mostly cancels.
 
 
 N_PARTS = 20
-# Past sums that are held; more would hide little more.
+# Past sums that are kept; more of them would hide little more.
 _BAND = 500
 
 
@@ -151,7 +150,7 @@ class FTRL(Descent):
 
         asks = given.get("steps_per_part")
         if asks is None:
-            # The most steps, whose excess of noise is hardly larger than that of fewer.
+            # The most steps: their excess of noise is hardly larger than with fewer.
             most = rule(max(1, FlowTime.most_steps // n_parts))
             n_steps, _ = cls.rest_by_rule(given, most)
             asks = -(-n_steps // n_parts)
@@ -174,14 +173,14 @@ class FTRL(Descent):
         )
 
     def parts(self, objective: LinearObjective) -> Correlated:
-        """What answers are about."""
+        """The parts that answers are about."""
         size = -(-objective.n_samples // self.n_parts)
         root = SquareRoot(self.n_parts, self.steps_per_part, self.band)
         return Correlated(size, root)
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        # Of all weighted sums, in which each answer counts in units of its own bound;
-        # the grid of the noise adds to it (`Correlated.on_grid`).
+        # Sensitivity of all weighted sums, in which each answer counts in units of its
+        # bound; the grid of the noise adds to it (`Correlated.on_grid`).
         return self.parts(objective).joint
 
     def plan(self, objective: LinearObjective) -> Plan:
@@ -202,7 +201,7 @@ class FTRL(Descent):
     def walking(
         self, answers: Answers, objective: LinearObjective
     ) -> Iterator[Solution]:
-        """What is released after each part, when it is asked for."""
+        """The release after each part, computed when it is requested."""
         sums, parts = self.gradients(objective), self.parts(objective)
         walk = self.walk(objective, parts.times)
         means: list[Any] = []
@@ -218,18 +217,18 @@ class FTRL(Descent):
             yield Solution(weights, answers.noise_scale, path=walk.path)
 
 
-# ------------------------------------------------------------------------------------
-# Stream: a fit that is paid for at its first part and goes on with the others
+# --------------------------------------------- Stream: a fit paid for at its first part
+# The fit continues with the other parts.
 
 
-# What later parts cost: the first one has paid for all.
+# Cost of later parts: the first one has paid for all.
 PAID = ComposedEvent(())
 
 
 class Stream:
     """The right to ask about the parts of a stream, each once.
 
-    It holds answers, and with them sums over records: so it can be neither copied nor
+    It holds answers, and with them sums over records, so it can be neither copied nor
     stored, and a forked process has none.
 
     Parameters
@@ -237,12 +236,12 @@ class Stream:
     answers : Answers
     arriving : Arriving
     walking : iterator of Solution
-        What is released after each part.
+        The release after each part.
     objective : LinearObjective
-        Of all parts.
+        Objective of all parts.
     solver : FTRL
     begun_with : dict of str to object
-        Parameters of the estimator, which must stay as they are.
+        Parameters of the estimator, which must not change.
     """
 
     def __init__(
@@ -258,15 +257,15 @@ class Stream:
         self.objective, self.n_taken = objective, 0
         self.n_parts = solver.n_parts
         self._auditor = auditor_now()
-        # A dict or list that was given may be changed in place.
+        # The caller may change a given dict or list in place.
         self.begun_with = deepcopy(begun_with)
         self.part_size = solver.parts(objective).size
-        # Names the stream in the books: when it began.
+        # Name of the stream in the ledger: the time of its start.
         self.name = f"{time.time_ns():x}"
         self.lock = RLock()
 
     def check_takes(self, n_samples: int) -> None:
-        """Refuse a part that cannot be answered about; nothing was read.
+        """Refuse a part that has no answers; nothing was read.
 
         Raises
         ------
@@ -298,7 +297,7 @@ class Stream:
             )
 
     def take(self, part: Any, books: Books) -> Solution:
-        """What is released after one part more.
+        """The release after one more part.
 
         Raises
         ------
@@ -322,7 +321,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Books:
-    """Where later parts are noted down, which cost nothing more.
+    """Records later parts, which cost nothing more, in a ledger.
 
     Parameters
     ----------
@@ -338,7 +337,7 @@ class Books:
     estimator: str
 
     def book(self, what: str) -> None:
-        """Put a part on the books."""
+        """Commit a part to the ledger."""
         if self.ledger is not None:
             self.ledger.commit(
                 PAID,
@@ -357,18 +356,18 @@ def begun(
     name: str,
     begun_with: dict[str, Any],
 ) -> Stream:
-    """A stream whose event is on the books; none of its parts has been read.
+    """A stream whose event is committed; none of its parts has been read.
 
     Parameters
     ----------
     first : Source
         The first part.
     objective : LinearObjective
-        Of all parts.
+        Objective of all parts.
     name : str
-        Of the estimator.
+        Name of the estimator.
     begun_with : dict of str to object
-        Its parameters.
+        Parameters of the estimator.
 
     Raises
     ------
@@ -381,24 +380,24 @@ def begun(
     return Stream(answers, arriving, walking, objective, solver, begun_with)
 
 
-# Streams, with the weights that their last parts have released. Not attributes of their
-# estimators, which are copied, stored and shown.
+# Streams, with the weights that their last parts released. They are not attributes of
+# their estimators, which are copied, stored and shown.
 _LIVE: WeakKeyDictionary[Any, tuple[Stream, Any]] = WeakKeyDictionary()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_LIVE.clear)
 
 
 def keep(estimator: Any, stream: Stream) -> None:
-    """Let an estimator go on with a stream, until another fit gives it weights."""
+    """Let an estimator continue a stream, until another fit sets its weights."""
     _LIVE[estimator] = stream, estimator.coef_
 
 
 @contextmanager
 def one_part(estimator: Any) -> Iterator[None]:
-    """Give one part, alone; if what is released of it is lost, so is the stream.
+    """Process one part; if its release is lost, the stream is lost too.
 
-    The estimator is then as it was before the part, which looks as if it could be
-    given again: its records would be in two parts.
+    The estimator is then as before the part, which looks as if the part could be given
+    again: its records would be in two parts.
     """
     before = stream_of(estimator)
     with nullcontext() if before is None else before.lock:
@@ -413,12 +412,12 @@ def one_part(estimator: Any) -> Iterator[None]:
 
 
 def stream_of(estimator: Any) -> Stream | None:
-    """The stream that an estimator can go on with."""
+    """The stream that an estimator can continue."""
     stream, weights = _LIVE.get(estimator, (None, None))
     return stream if getattr(estimator, "coef_", None) is weights else None
 
 
-# -------------------------- partial_fit of linear models: a stream's parts, each once
+# --------------------------------------------------------- partial_fit of linear models
 
 
 def n_parts_of(model: Any, budget: Budget) -> int:
@@ -434,7 +433,7 @@ def n_parts_of(model: Any, budget: Budget) -> int:
 
 
 def open_stream(model: Any) -> Stream | None:
-    """The stream that a model goes on with; None if it has not begun any.
+    """The stream that a model continues; None if it has not begun one.
 
     Raises
     ------
@@ -458,20 +457,20 @@ def open_stream(model: Any) -> Stream | None:
     )
 
 
-# Rows of later parts are encoded, and labels numbered, as those of the first one.
+# Rows of later parts are encoded, and labels numbered, as in the first part.
 _MAY_CHANGE = ("columns", "classes", "verbose")
 
 
 def params_of(model: Any) -> dict[str, Any]:
-    """Parameters that must stay as they are while a stream goes on."""
+    """Parameters that must not change while a stream continues."""
     params = model.get_params(deep=False)
     return {name: params[name] for name in params if name not in _MAY_CHANGE}
 
 
 def check_unchanged(model: Any, begun_with: dict[str, Any]) -> None:
-    """Refuse another value of a parameter than the stream was begun with.
+    """Refuse a parameter value that differs from the value at the stream's start.
 
-    Noise and scales of a stream are those of its first part.
+    The noise and the scales of a stream are those of its first part.
 
     Raises
     ------
@@ -487,7 +486,7 @@ def check_unchanged(model: Any, begun_with: dict[str, Any]) -> None:
 
 
 def rows_of_part(model: Any, X: Any) -> Any:
-    """Checked rows of a later part, in the form of those of the first one."""
+    """Checked rows of a later part, in the form of the first part's rows."""
     if not hasattr(model, "encoder_"):
         rows = check_rows(model, shown(X), reset=False, accept_sparse=True)
         return to_read(X, rows) if isinstance(X, TableSource) else rows
@@ -505,7 +504,7 @@ class PartialFit:
 
     @staticmethod
     def next_part(model: Any, X: Any, y: Any, groups: Any) -> None:
-        """Begin a stream, or go on with it by one part.
+        """Begin a stream, or continue it by one part.
 
         Raises
         ------
@@ -540,7 +539,7 @@ class BegunStream:
     n_parts : int
     budget : Budget
     begun : list of Stream
-        The stream, when the part has been read.
+        The stream, after the part has been read.
     """
 
     model: Any
@@ -551,8 +550,8 @@ class BegunStream:
     def released(
         self, solver: Solver, source: Source, objective: LinearObjective, door: Door
     ) -> tuple[Solution, Answers]:
-        """Commit the stream, and what is released after this part of it."""
-        assert isinstance(solver, FTRL)  # whose key has led here
+        """Commit the stream; return the release after this first part."""
+        assert isinstance(solver, FTRL)  # its key selected this class
         name, begun_with = type(self.model).__name__, params_of(self.model)
         stream = begun(
             solver, source, objective, door, name=name, begun_with=begun_with
@@ -563,7 +562,7 @@ class BegunStream:
 
 
 def after(model: Any, stream: Stream, part: Source, budget: Budget) -> Solution:
-    """What is released after another part of a stream."""
+    """The release after another part of a stream."""
     name = type(model).__name__
     books = Books(model.ledger, model._relation(), budget, name)
     solution = stream.take(part, books)

@@ -7,8 +7,8 @@ the gradient sum at ``W_t`` over the batch of step t,
     M_t = momentum * M_{t-1} + (1 - momentum) * (g_t + N_t) / m
     W_{t+1} = W_t - step_length * D_t / |D_t|,   D_t = M_t + alpha * W_t.
 
-The noise N is correlated so that in every M_t it is that of the few nodes of a tree
-which cover the steps of the epoch so far, and of the epochs before, fading.
+The noise N is correlated so that the noise of every M_t is that of the few tree nodes
+which cover the steps of the epoch so far, plus the fading noise of earlier epochs.
 
 Algorithm 2, by differences: with A_e the weights that epoch e begins with, and
 ``[f]_t = f_t + momentum * f_{t-1} + ...`` over the last n_leaves steps, M_t is
@@ -19,7 +19,7 @@ Algorithm 2, by differences: with A_e the weights that epoch e begins with, and
     S_t = H_t + momentum^n * S_{t-n},
     R_t = momentum * R_{t-1} + (the change from A_e to W_t).
 
-Changes have little noise where steps are short. Without noise both are the same.
+Changes have little noise if steps are short. Without noise both algorithms are equal.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NormalisedSteps(Steps):
     """Steps of a public length along released directions."""
 
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
-        # In an order in which nothing overflows.
+        # In this order nothing overflows.
         largest = float(np.abs(gradient).max())
         if not 0 < largest < math.inf:
             return np.zeros_like(gradient)
@@ -152,7 +152,7 @@ class TreeMomentum(Solver):
         n, loss = objective.n_samples, objective.loss
         size = -(-n // min(given.get("n_leaves", cls.n_leaves), n))
         n_leaves, n_epochs = -(-n // size), given.get("n_epochs", cls.n_epochs)
-        # A random walk of so many epochs, of which a row sees one direction of `size`.
+        # A random walk of `n_epochs` steps; a row sees one of `size` directions.
         n_weights = objective.n_columns * loss.n_outputs
         way = math.sqrt(n_epochs * n_weights) * MARGIN_NOISE * loss.prediction_unit
         by_rule = way / objective.data_norm / (n_epochs * n_leaves)
@@ -174,7 +174,7 @@ class TreeMomentum(Solver):
 
     @property
     def gradient_share(self) -> float:
-        """Share of mu squared that is left for gradients."""
+        """Fraction of mu squared that remains for gradients."""
         if not self.by_differences:
             return 1.0
         return 1 - self.between_share - self.within_share
@@ -184,7 +184,7 @@ class TreeMomentum(Solver):
         return "Gaussian noise on the nodes of trees over batches of records"
 
     def leaf_size(self, objective: LinearObjective) -> int:
-        """Records of a batch, by which sums are divided; the last may have fewer."""
+        """Records of a batch, the divisor of sums; the last batch may have fewer."""
         return -(-objective.n_samples // self.n_leaves)
 
     def plan(self, objective: LinearObjective) -> Plan:
@@ -200,8 +200,8 @@ class TreeMomentum(Solver):
         return Plan((gradients, between, line(self.n_epochs, self.within_share)))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        # Of all nodes of one kind, in which each answer counts in units of its own
-        # bound; the grid of the noise adds to it (`Correlated.on_grid`).
+        # Sensitivity of all nodes of one kind, in which each answer counts in units of
+        # its bound; the grid of the noise adds to it (`Correlated.on_grid`).
         trees = BinaryTrees(self.n_leaves, self.n_epochs, self.momentum)
         return Correlated(self.leaf_size(objective), trees).joint
 
@@ -243,7 +243,7 @@ class TreeMomentum(Solver):
         changes = MovedGradients(objective, math.inf, math.inf, 0.0)
         n, kept, zero = self.n_leaves, self.momentum, np.zeros(objective.shape)
         share, faded = (1 - kept) / self.leaf_size(objective), kept**n
-        # By leaf, of the epoch before: both kinds of answers, and H and S.
+        # By leaf, from the previous epoch: both kinds of answers, and H and S.
         told, moved, windows, sums = ([zero] * n for _ in range(4))
         own = between = within = zero  # G, C and R
         anchor = walk.weights

@@ -46,13 +46,13 @@ from skdp.tables._memory import MemorySource, UserSource, held
 from skdp.tables._source import Block, Source, holds_users
 from skdp.tables._views import ColumnsOf, ConstantColumn
 
-# ------------------------------------------------------------------------------------
-# A registered solver inside another: how it is named, planned and shown
-# A sparse solver may leave some of its work to one that gives every feature a weight.
-# Users name it by key and parameters; the record shows both, all of them decided.
+# --------------------------------------------------- A registered solver inside another
+# A sparse solver may leave some of its work to a solver that gives every feature a
+# weight. Users name it by key and parameters; the record shows both, with all of them
+# decided.
 
 
-# Names and values of parameters in the order of their names.
+# Names and values of parameters, sorted by name.
 Pairs = tuple[tuple[str, Any], ...]
 
 
@@ -85,9 +85,9 @@ def check_dense_key(name: str, value: Any) -> str:
 
 
 def check_params(name: str, value: Any) -> Pairs:
-    """Return parameters as pairs in the order of their names, or raise."""
+    """Return parameters as pairs, sorted by name, or raise."""
     if isinstance(value, tuple) and all(_is_pair(item) for item in value):
-        return value  # as records show them
+        return value  # in the form of a record
     if not isinstance(value, Mapping):
         raise TypeError(
             f"The {name!r} parameter must be None or a mapping. "
@@ -105,10 +105,10 @@ def _in_order(params: Mapping[str, Any]) -> Pairs:
 
 
 def named_part(name: str, given: Given) -> Named | None:
-    """What the parameters `name` and `name_params` name; None without a key.
+    """The solver named by the parameters `name` and `name_params`; None without a key.
 
     Raises `ValueError` or `TypeError` if a parameter is unknown or out of range, or
-    there are some without a key.
+    if there are parameters without a key.
     """
     params = dict(given.get(f"{name}_params", ()))
     key = given.get(name)
@@ -125,7 +125,7 @@ def named_part(name: str, given: Given) -> Named | None:
 def planned_part(
     named: Named | None, objective: LinearObjective, budget: Budget
 ) -> Solver:
-    """A solver as it was named; otherwise what ``"auto"`` would take.
+    """The named solver, or the choice of ``"auto"``.
 
     Raises `Refused`.
     """
@@ -141,7 +141,7 @@ def needs_another(
     objective: LinearObjective,
     budget: Budget,
 ) -> Refused:
-    """What a solver says that cannot do with its part, whose problem this is."""
+    """The refusal of a solver whose inner solver cannot solve the problem."""
     can = willing(dense_solvers(), objective, budget)
     return Refused(
         f"solver={kind.key!r} needs another {name}. {reason.args[0]} "
@@ -150,7 +150,7 @@ def needs_another(
 
 
 def shown(params: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Parameters for the record, a solver among them by its key and its own."""
+    """Parameters for the record; an inner solver has its key and its parameters."""
     found: dict[str, Any] = {}
     for key, value in params.items():
         found[key] = value
@@ -160,19 +160,17 @@ def shown(params: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-# ------------------------------------------------------------------------------------
-# Two stages: select features privately, then fit them by any dense solver
-# 1. With an intercept: fit the constant model, so that features are judged by what they
-#    explain beyond it and not by their means.
+# ----------------------------------- Two stages: private selection, then a dense solver
+# 1. With an intercept: fit the constant model, so that features are judged by their
+#    effect beyond it and not by their means.
 # 2. Select `n_nonzero` features by the gradient at these weights: one after the other
-# by
-#    the exponential mechanism, or the largest of one Gaussian release.
-# 3. Fit the columns selected, by a registered solver, as if there were no others.
+#    by the exponential mechanism, or the largest of one Gaussian release.
+# 3. Fit the selected columns, by a registered solver, as if there were no others.
 #
 # The stages are declared as one event and calibrated together.
 
 
-# Share of the budget, mu^2 or epsilon, of the constant model: one number per output.
+# Fraction of the budget, mu^2 or epsilon, for the constant model: one entry per output.
 _CONSTANT_SHARE = 0.05
 _CONSTANT_STEPS = 4
 
@@ -246,12 +244,12 @@ class TwoStage(Solver):
     """
 
     key: ClassVar[str] = "two_stage"
-    takes_users: ClassVar[bool] = True  # if its part does, which refuses for itself
+    takes_users: ClassVar[bool] = True  # if the refit does; else the refit refuses
     needs_rows: ClassVar[bool] = True
-    is_pure: ClassVar[bool] = True  # if the refit is, which refuses for itself
+    is_pure: ClassVar[bool] = True  # if the refit is; else the refit refuses
     is_sparse: ClassVar[bool] = True
     clips_selected: ClassVar[bool] = True
-    # For study: what "auto" takes is more accurate on all data compared
+    # For study: the solver of "auto" is more accurate on all compared data
     # (docs/sparse.md).
     is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
@@ -345,10 +343,10 @@ class TwoStage(Solver):
         return f"{how}; {self.refit.mechanism}"
 
     def _constant_model(self, objective: LinearObjective) -> Nesterov:
-        """What fits the constant model: steps that its curvature is known for."""
+        """Solver of the constant model: its steps fit the known curvature."""
         largest = objective.loss.smoothness * objective.data_norm**2
         refit = self.refit
-        # What is not Gaussian need not be pure: objective perturbation is neither.
+        # A law that is not Gaussian may not be pure: objective perturbation is neither.
         is_pure = isinstance(refit, ChosenLaw) and refit.law == "spherical"
         return Nesterov(
             n_steps=_CONSTANT_STEPS,
@@ -363,8 +361,8 @@ class TwoStage(Solver):
     def _selection_plan(self, objective: LinearObjective) -> Plan:
         if self.selection == "gaussian":
             return Plan((Line(),))
-        # Each of range e: a privacy loss of variance at most e^2 / 4, so that together
-        # they are about 1 / z^2 of mu^2 at a noise multiplier z.
+        # Each selection has range e, so its loss has variance at most e^2 / 4; together
+        # they cost about 1 / z^2 of mu^2 at a noise multiplier z.
         k = objective.most_features
         return Plan((Line(k, multiple=math.sqrt(k), law=Choices(2.0)),))
 
@@ -377,7 +375,7 @@ class TwoStage(Solver):
         return Plan((Part(constant, self.levels.constant), selection, refit))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """The largest of the stages'."""
+        """The largest sensitivity of the stages."""
         found = [self.refit.sensitivity(_of_refit(objective))]
         of_gradient = rows_bound(objective, self.residual_clip, math.inf)
         found.append(of_gradient.under(objective.adjacency))
@@ -389,7 +387,7 @@ class TwoStage(Solver):
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        selection = int(objective.fit_intercept)  # what is before it in the plan
+        selection = int(objective.fit_intercept)  # number of plan entries before it
         start = Solution(np.zeros(objective.shape), 0.0)
         if objective.fit_intercept:
             view = partial(_constant_alone, value=objective.data_norm)
@@ -413,7 +411,7 @@ class TwoStage(Solver):
     def _selected(
         self, answers: Answers, objective: LinearObjective, weights: FloatArray
     ) -> tuple[IntArray, float]:
-        """Features of large gradients at released weights; Gaussian noise had, or 0."""
+        """Features of large gradients at released weights; Gaussian noise, or 0."""
         k, clip = objective.most_features, self.residual_clip
         if self.selection == "peeling":
             scores = GradientScores(objective, residual_clip=clip).at(weights)
@@ -425,12 +423,12 @@ class TwoStage(Solver):
     def _refitted(
         self, answers: Answers, columns: IntArray, objective: LinearObjective
     ) -> Solution:
-        """The columns selected, fitted as if there were no others."""
+        """Weights of the selected columns, fitted as if there were no others."""
         part, released = _of_refit(objective), np.zeros(objective.shape)
         refitted = self.refit.run(answers, part, Progress())
         released[columns] = refitted.weights[: len(columns)]
         if objective.fit_intercept:
-            # The weight of another constant, for the same intercept.
+            # The same intercept has another weight, since its constant differs.
             ratio = part.intercept_value / objective.intercept_value
             released[-1] = ratio * refitted.weights[-1]
         released = projected_onto_box(released, box_radius(objective))
@@ -444,7 +442,7 @@ def _levels(
     budget: Budget,
     left: Budget,
 ) -> StageNoise:
-    """Noise with which each stage alone would cost its share of the budget."""
+    """Noise with which each stage alone would cost its fraction of the budget."""
     if objective.fit_intercept:
         share *= 1 - _CONSTANT_SHARE
     plan, whole = refit.plan(_of_refit(objective)), cost_of(budget)
@@ -458,7 +456,7 @@ def _levels(
 
 
 def _of_constant(objective: LinearObjective) -> LinearObjective:
-    """The problem of the constant model: one feature, which is the same in all rows."""
+    """The problem of the constant model: one feature, equal in all rows."""
     return replace(
         objective,
         n_features=1,
@@ -470,7 +468,7 @@ def _of_constant(objective: LinearObjective) -> LinearObjective:
 
 
 def _of_refit(objective: LinearObjective) -> LinearObjective:
-    """The problem of the columns selected, whichever they are."""
+    """The problem of any selected columns."""
     k = objective.most_features
     norm = min(objective.data_norm, math.sqrt(k) * objective.entry_bound)
     return replace(objective, n_features=k, data_norm=norm, n_nonzero=None)
@@ -485,7 +483,7 @@ def _columns_alone(source: Source, columns: IntArray) -> MemorySource:
 
 
 def _in_memory(view: Source) -> MemorySource:
-    """A copy of what a view shows, so that passes over it need not make it anew."""
+    """A copy of a view's rows, so that passes need not compute them again."""
     if holds_users(view):
         return UserSource.copied(view)
     block: Block = held(view)
@@ -493,27 +491,27 @@ def _in_memory(view: Source) -> MemorySource:
     return MemorySource(X, block.y, block.present)
 
 
-# ------------------------------------------------------------------------------------
-# Rows that are not sensitive, and the sparse model that predicts alike on them
+# ------------------------------------ Public rows, and the sparse model nearest on them
+# The rows are not sensitive.
 
 
 _MOST_SUPPORTS = 50
 # Curvature, in units of a column's variance, that keeps the given weights where the
-# rows do not tell them apart.
+# rows do not determine them.
 _RIDGE = 1e-8
-# A column of less variance than this share of its mean square counts as constant.
+# A column with a smaller variance over its mean square counts as constant.
 _LEAST_VARIANCE = 1e-12
-# So does one of less variance than this, in units of the largest entry squared:
-# products of two inverse deviations stay finite.
+# So does a column with a smaller variance, in units of the largest squared entry, so
+# that products of two inverse deviations stay finite.
 _TINIEST = 1e-200
 
 
 @dataclass(frozen=True)
 class PublicRows:
-    """Rows without labels that anyone may know; equal if stored alike and equal.
+    """Rows without labels that anyone may know; equal if type and content are equal.
 
-    `digest` is the SHA-256 of the numbers. The rows themselves are no field: records
-    name them by shape and digest.
+    `digest` is the SHA-256 of the numbers. The rows are not a field: records name them
+    by shape and digest.
     """
 
     shape: tuple[int, int]
@@ -530,7 +528,7 @@ class PublicRows:
         parts = [X]
         if issparse(X):
             X.sum_duplicates()
-            assert_all_finite(X.data, input_name=name)  # nor are sums infinite
+            assert_all_finite(X.data, input_name=name)  # sums may be infinite
             parts = [X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data]
         digest = hashlib.sha256()
         for part in parts:
@@ -542,14 +540,14 @@ class PublicRows:
     def nearest(
         self, coef: FloatArray, k: int, *, is_centred: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """Weights of at most `k` features whose predictions are nearest to given ones.
+        """Weights of at most `k` features with the nearest predictions to given ones.
 
         Least squares on the rows by hard thresholding pursuit [1]_ from the largest
-        weights in units of the columns' deviations. The problem is not convex: what is
-        found is a local minimum, the best of those met.
+        weights in units of the columns' deviations. The problem is not convex: the
+        result is the best local minimum of those found.
 
         `coef`, of shape (n_features, n_outputs), is released. If `is_centred`, an
-        intercept takes up the mean of what is left out.
+        intercept absorbs the mean of the omitted part.
 
         Returns
         -------
@@ -587,7 +585,7 @@ class PublicRows:
 class _Standardised:
     """Rows with columns of variance 1 (constant ones: 0), without a dense copy.
 
-    `unit` is the largest entry. `mean`, `deviation` and `inverse`, that of the
+    `unit` is the largest entry. `mean`, `deviation` and `inverse`, the inverse of the
     deviation or 0, are in this unit, so that no square overflows or vanishes.
     """
 
@@ -632,18 +630,18 @@ class _Standardised:
         return weights
 
 
-# ---------------------- Knowledge transfer: a private dense teacher, a sparse student
-# The teacher is a registered solver and sees the records. The student is the model of
-# at most `n_nonzero` features that predicts most like the released teacher on rows that
-# are not sensitive. Only the teacher has noise: the student is computed from its
-# weights.
+# -------------------------- Knowledge transfer from a dense teacher to a sparse student
+# The teacher is a registered, private solver and sees the records. The student is the
+# model of at most `n_nonzero` features whose predictions on rows that are not sensitive
+# are nearest to the released teacher's. Only the teacher has noise: the student is
+# computed from the teacher's weights.
 #
-# The paper's teacher is sparse and has no noise, its labels have, and its claim is
-# false (``docs/errata.md``).
+# The paper's teacher is sparse and has no noise; its labels have noise, and its claim
+# is false (``docs/errata.md``).
 
 
 _ISOTROPIC: Literal["isotropic"] = "isotropic"
-# The best default solver of those measured (docs/papers/knowledge_transfer.md).
+# The best measured default solver (docs/papers/knowledge_transfer.md).
 _TEACHER = Named(Nesterov, {})
 
 
@@ -701,10 +699,10 @@ default="isotropic"
     """
 
     key: ClassVar[str] = "knowledge_transfer"
-    takes_users: ClassVar[bool] = True  # if its part does, which refuses for itself
-    is_pure: ClassVar[bool] = True  # if the teacher is, which refuses for itself
+    takes_users: ClassVar[bool] = True  # if the teacher does; else it refuses
+    is_pure: ClassVar[bool] = True  # if the teacher is; else it refuses
     is_sparse: ClassVar[bool] = True
-    # For study: what "auto" takes is more accurate on all data compared
+    # For study: the solver of "auto" is more accurate on all compared data
     # (docs/sparse.md).
     is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {"public_rows": _check_rows}
@@ -761,7 +759,7 @@ default="isotropic"
         return self.teacher.plan(_of_teacher(objective))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        """Of the teacher's queries; the student asks none."""
+        """Sensitivity of the teacher's queries; the student has none."""
         return self.teacher.sensitivity(_of_teacher(objective))
 
     def run(
@@ -771,7 +769,7 @@ default="isotropic"
         return Solution(self.student(released.weights, objective), released.noise_scale)
 
     def student(self, weights: FloatArray, objective: LinearObjective) -> FloatArray:
-        """The nearest weights of few features; post-processing of released ones."""
+        """The nearest weights of few features; post-processing of released weights."""
         d, most = objective.n_features, objective.most_features
         if most == d:
             return weights
@@ -783,7 +781,7 @@ default="isotropic"
             weights[:d], most, is_centred=objective.fit_intercept
         )
         student[d:] += shift / objective.intercept_value
-        # A column that hardly varies in public may ask for any weight.
+        # A column that hardly varies in the public rows may get any weight.
         return projected_onto_box(student, box_radius(objective))
 
 

@@ -61,8 +61,7 @@ from skdp.sums._gradient import Gradients
 #
 # Public constants only. Wrong ones cost accuracy, never privacy.
 #
-# References
-# ----------
+# References:
 # .. [1] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
 #    accelerated optimization algorithms. SIAM J. Optim. 32(2).
 #    https://arxiv.org/abs/2008.01989

@@ -1,1 +1,1 @@
-"""Tables: rows where they are, and public facts of them. Private."""
+"""Tables: rows at their place of storage, and public facts of them. Private."""

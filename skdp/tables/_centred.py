@@ -1,4 +1,4 @@
-"""Rows less a released centre, in released scales, clipped: CSR stays CSR."""
+"""Rows minus a released centre, in released scales, clipped: CSR stays CSR."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from skdp.tables._source import (
     remote,
 )
 
-# Shares in states are whole numbers of so fine a part of 1, so that sums are exact.
+# Shares in states are multiples of 2 to minus this power, so that sums are exact.
 SHARE_BITS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Centring:
-    """What rows are centred, scaled and clipped by; released, or public.
+    """The centre, scale and clip of rows; released, or public.
 
-    A row x becomes ``t = (x - centre) * scale``, and t over its norm, or over `norm` if
-    that is more. Rows come out with norm at most 1.
+    A row x becomes ``t = (x - centre) * scale``, divided by the larger of its norm and
+    `norm`. Rows then have norm at most 1.
 
     Parameters
     ----------
@@ -46,26 +46,26 @@ class Centring:
 
     @property
     def amplification(self) -> float:
-        """Norms of the terms of a product over that of the row, for rows up to 1."""
+        """Norms of a product's terms over the norm of the row, for rows up to 1."""
         return self.amplified(float(np.max(self.scale)))
 
     def amplified(self, terms: float) -> float:
-        """The same, for scaled rows whose own terms have norms of so much together."""
+        """The same, for scaled rows whose terms have norms that add up to `terms`."""
         moved = float(np.linalg.norm(self.centre * self.scale))
-        # The intercept's terms are as large as ever where all others are small.
+        # The intercept's terms keep their size even if all others are small.
         return max(2 * (terms + moved) / self.norm, 1.0)
 
     def products(self, X: Any, coef: FloatArray) -> FloatArray:
-        """What rows add to a prediction: ``factor * (x - centre) @ coef``, unscaled.
+        """Contribution of rows to a prediction: ``factor * (x - centre) @ coef``.
 
-        `factor` is 1 for rows whose t is no longer than `norm`.
+        Unscaled. `factor` is 1 for rows whose t is no longer than `norm`.
         """
         rows = self.of(X)
         factor = (rows.factor * self.norm)[:, None]
         return np.asarray(factor * (X @ coef - self.centre @ coef) + self.centre @ coef)
 
     def weights(self, inner: FloatArray) -> FloatArray:
-        """Weights in units of the features, of weights of centred rows."""
+        """Weights in units of the features, from weights of centred rows."""
         return np.asarray(inner * (self.scale / self.norm)[:, None])
 
     def of(self, X: Any) -> CentredMatrix:
@@ -74,12 +74,12 @@ class Centring:
         Parameters
         ----------
         X : ndarray, canonical CSR or StateRows, of float64, (n_rows, n_features)
-            Of norm at most 1.
+            Rows of norm at most 1.
         """
         centre, X = self.centre * self.scale, _scaled(X, self.scale)
         lengths = row_norms(X)
         squares = lengths**2 - 2 * np.asarray(X @ centre) + centre @ centre
-        # What is lost where the terms cancel is added, so that no row is longer than 1.
+        # Add the rounding of cancelling terms, so that no row is longer than 1.
         own = X.terms if isinstance(X, StateRows) else lengths
         terms = own + float(np.linalg.norm(centre))
         lost = 8 * (X.shape[1] + 64) * UNIT_ROUNDOFF * terms**2
@@ -90,10 +90,10 @@ class Centring:
 
 @dataclass(frozen=True, eq=False)
 class StateRows:
-    """Rows that are shares in states times a basis, for products only.
+    """Rows as shares in states times a basis, for products only.
 
-    A cell is in two states and has an entry in many features: products by way of the
-    states are so much faster.
+    A cell has shares in two states and entries in many features, so products by way of
+    the states are much faster.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class StateRows:
         Private.
     basis : CSR of float64 of shape (n_states, n_features)
     parts : tuple of int
-        Numbers of states; shares add up to at most 1 in each.
+        Number of states of each part; shares add up to at most 1 in each part.
     """
 
     states: csr_array
@@ -119,12 +119,12 @@ class StateRows:
 
     @property
     def terms(self) -> float:
-        """Largest sum of the norms of what a row is the sum of; follows from public."""
+        """Largest sum of the norms of a row's terms; from public facts."""
         each = np.split(row_norms(self.basis), np.cumsum(self.parts)[:-1])
         return float(sum(part.max() for part in each)) * (1 + 1e-12)
 
     def gridded(self) -> StateRows:
-        """Rows of shares that are rounded down to whole numbers of 2^-20."""
+        """Rows whose shares are rounded down to multiples of 2^-20."""
         units = np.floor(self.states.data * 2.0**SHARE_BITS)
         shares = with_entries(self.states, units / 2.0**SHARE_BITS)
         return StateRows(shares, self.basis, self.parts)
@@ -139,7 +139,7 @@ class StateRows:
 
     @cached_property
     def T(self) -> _TransposedStates:
-        """For products with residuals; kept, since SciPy copies what it transposes."""
+        """Transpose for products with residuals; cached, since SciPy copies."""
         return _TransposedStates(self.states.T, self.basis.T)
 
 
@@ -162,9 +162,9 @@ class CentredMatrix:
     centre : ndarray of float64 of shape (n_features,)
     factor : ndarray of float64 of shape (n_rows,)
     lengths : ndarray of float64 of shape (n_rows,)
-        Norms before the factor; never below the true ones.
+        Norms before the factor; never below the exact norms.
     norm : float
-        To which they are clipped: `factor` is at most ``1 / norm``.
+        Clip of the rows: `factor` is at most ``1 / norm``.
     """
 
     X: Any
@@ -180,11 +180,11 @@ class CentredMatrix:
 
     @property
     def norms(self) -> FloatArray:
-        """Of the rows, at most 1."""
+        """Norms of the rows, at most 1."""
         return np.minimum(self.lengths * self.factor, 1.0)
 
     def made(self) -> FloatArray:
-        """The rows themselves, each computed by itself."""
+        """The rows as an array, each computed separately."""
         X = self.X.states @ self.X.basis if isinstance(self.X, StateRows) else self.X
         X = X.toarray() if issparse(X) else X
         return np.asarray((X - self.centre) * self.factor[:, None])
@@ -196,7 +196,7 @@ class CentredMatrix:
 
     @property
     def T(self) -> _Transposed:
-        """For products with residuals."""
+        """Transpose for products with residuals."""
         return _Transposed(self)
 
 
@@ -211,13 +211,13 @@ class _Transposed:
 
 
 class CentredSource:
-    """A source's rows, centred; once and kept, if the source holds its rows.
+    """A source's rows, centred; computed once and kept, if the source holds its rows.
 
     Parameters
     ----------
     source : Source
     encode : callable
-        From the source's rows to rows of norm at most 1, each by itself.
+        Maps the source's rows to rows of norm at most 1, each separately.
     centring : Centring
     """
 
@@ -247,21 +247,21 @@ class CentredSource:
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if they come here."""
+        """Where the records are added up; None if this process reads them."""
         return remote(self._source)
 
     @property
     def n_partitions(self) -> int:
-        """In how many places lies what is kept of the rows."""
+        """Number of partitions of the kept rows."""
         return n_partitions(self._source)
 
     @property
     def most_entries(self) -> int:
-        """How many numbers are stored of a row at most, before it is centred."""
+        """Largest number of stored entries of a row, before it is centred."""
         return most_entries(self._source)
 
     def nothing(self) -> Block:
-        # Of no rows at all: what they are made of is public.
+        # The encoder of no rows gives their public layout.
         rows = csr_array((0, self._source.n_features))
         return Block(self._centred(rows), np.empty(0))
 

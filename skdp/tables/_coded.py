@@ -14,18 +14,18 @@ from skdp._arrays import FloatArray
 from skdp._row_threads import by_blocks
 from skdp.tables._source import Block, Remote, Source, is_stable, nothing, remote
 
-# Norms are taken to be longer by as much as their rounding could hide.
+# Factor on norms that exceeds their rounding.
 _ROUNDED = 1 + 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class CodeBasis:
-    """What codes stand for; released, or public.
+    """The features of each code; released, or public.
 
     Parameters
     ----------
     parts : tuple of ndarray of float64 of shape (n_codes, n_features_of_column)
-        One a column; features of different columns are different ones.
+        One for each column; different columns have different features.
     """
 
     parts: tuple[FloatArray, ...]
@@ -36,13 +36,13 @@ class CodeBasis:
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where the codes of each column begin, and their number."""
+        """First index of the codes of each column, and the number of all codes."""
         sizes = [len(part) for part in self.parts]
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     @cached_property
     def squares(self) -> FloatArray:
-        """Squared norm of what each code stands for; those of a row add up."""
+        """Squared norm of each code's features; a row's squares add up."""
         return np.concatenate([np.sum(part**2, axis=1) for part in self.parts])
 
     @cached_property
@@ -52,22 +52,22 @@ class CodeBasis:
 
     @property
     def norm(self) -> float:
-        """Of the longest row that there could be."""
+        """Norm of the longest possible row."""
         return float(np.linalg.norm(self._largest)) * _ROUNDED
 
     @property
     def terms(self) -> float:
-        """Largest sum of the norms of what a row is the sum of."""
+        """Largest sum of the norms of a row's terms."""
         return float(self._largest.sum()) * _ROUNDED
 
     def tables(self, weights: FloatArray) -> tuple[FloatArray, ...]:
-        """What each code of each column adds to raw predictions."""
+        """Contribution of each code of each column to raw predictions."""
         ends = np.cumsum([part.shape[1] for part in self.parts])
         each = np.split(weights, ends[:-1])
         return tuple(p @ own for p, own in zip(self.parts, each, strict=True))
 
     def features(self, sums: FloatArray) -> FloatArray:
-        """Of sums by code the sums of the features."""
+        """Sums of the features from sums by code."""
         each = np.split(sums, self.starts[1:-1])
         found = [p.T @ own for p, own in zip(self.parts, each, strict=True)]
         return np.concatenate(found)
@@ -75,11 +75,11 @@ class CodeBasis:
 
 @dataclass(frozen=True, eq=False)
 class CodeRows:
-    """Rows as they are in products with weights, weighted in products with residuals.
+    """Rows with exact products with weights, and weighted products with residuals.
 
-    A row is the sum of what its codes stand for. In products with residuals each row
-    that is longer than 1 is brought to 1: as a weight of its record, so that raw
-    predictions remain sums over the columns.
+    A row is the sum of its codes' features. In products with residuals each row longer
+    than 1 is scaled to 1 by a weight of its record, so that raw predictions remain sums
+    over the columns.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class CodeRows:
 
     @property
     def norms(self) -> FloatArray:
-        """In products with residuals no row is longer."""
+        """Bounds on the norms of rows in products with residuals."""
         return np.ones(len(self.codes))
 
     def __matmul__(self, weights: FloatArray) -> FloatArray:
@@ -106,7 +106,7 @@ class CodeRows:
 
     @cached_property
     def T(self) -> _TransposedCodes:
-        """For products with residuals; kept, with the weights of the records."""
+        """Transpose for products with residuals; cached with the records' weights."""
         squares = (self.basis.squares[:, None],)
         lengths = np.sqrt(added_up(self.codes, self.basis.starts, squares)[:, 0])
         return _TransposedCodes(self, 1 / np.maximum(lengths * _ROUNDED, 1.0))
@@ -150,14 +150,14 @@ def added_up(
     starts: NDArray[np.int64],
     tables: tuple[NDArray[Any], ...],
 ) -> NDArray[Any]:
-    """Of each record the sum of the entries of its codes, column after column.
+    """For each record, the sum of its codes' entries, column after column.
 
     Parameters
     ----------
     codes : ndarray of uint8 of shape (n_rows, n_columns)
     starts : ndarray of int64 of shape (n_columns + 1,)
     tables : tuple of ndarray of float64 or int64 of shape (n_codes, n_outputs)
-        One a column, or one of all.
+        One for each column, or one for all.
     """
     from skdp.tables._coded_kernel import add_entries
 
@@ -172,7 +172,7 @@ def added_up(
 
 
 class CodeSource:
-    """A source of codes, shown as rows of what they stand for.
+    """A source of codes, shown as rows of the codes' features.
 
     Parameters
     ----------
@@ -192,12 +192,12 @@ class CodeSource:
         self.amplification = max(basis.terms, 1.0)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Of what it is made: rows stay where they are.
+        # Copy the arguments only: rows stay where they are.
         return type(self), (self._source, self._basis)
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if they come here."""
+        """Where the records are added up; None if this process reads them."""
         return remote(self._source)
 
     @cached_property

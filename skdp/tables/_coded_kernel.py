@@ -7,7 +7,7 @@ from skdp._compiled import compiled_exactly
 
 @compiled_exactly
 def add_entries(codes, starts, table, added, first, last):
-    """Add to each record of a run what its codes stand for."""
+    """Add the entries of a record's codes, for each record of a run."""
     for i in range(first, last):
         for j in range(codes.shape[1]):
             place = starts[j] + codes[i, j]

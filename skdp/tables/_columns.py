@@ -12,16 +12,16 @@ from typing import Any, ClassVar, Self
 
 from skdp._checks import check_bool, check_choice, check_real
 
-# --------------------- What errors repeat of what was given in place of a declaration
+# ----------------------------------------------- Quotes of wrong declarations in errors
 
 
-# Longer things may be a column of data, or a table.
+# Longer values may be a column of data, or a table, and are not quoted.
 _FEW, _LONG = 5, 60
 _PLAIN = (list, tuple, set, frozenset, dict)
 
 
 def briefly(given: Any) -> str:
-    """Its repr if that is short, else its type, without values."""
+    """The repr of `given` if it is short, else its type, without values."""
     if isinstance(given, _PLAIN):
         each = [*given, *given.values()] if isinstance(given, dict) else list(given)
         if len(given) <= _FEW and all(_is_one(value) for value in each):
@@ -35,21 +35,21 @@ def _is_one(value: Any) -> bool:
     return is_one and len(repr(value)) <= _LONG
 
 
-# ----------------------------------- Declarations: frozen facts about one column each
+# -------------------------------------------------------------- Declarations of columns
 
 
-# What a date may be split into, and how many values each part has.
+# Possible parts of a date, and the number of values of each part.
 PARTS = {"month": 12, "weekday": 7, "day": 31, "hour": 24}
 
 
 @dataclass(frozen=True, repr=False)
 class Declaration:
-    """What a column may hold; public.
+    """Public facts on the possible cells of a column.
 
-    Its repr evaluates to an equal object, and so does what `to_json` writes.
+    The repr evaluates to an equal object, and `from_json` reads the text of `to_json`.
     """
 
-    # What cells must be: number, string, boolean or date.
+    # Kind of the cells: number, string, boolean or date.
     kind: ClassVar[str]
 
     def __repr__(self) -> str:
@@ -71,12 +71,12 @@ class Declaration:
         }
 
     def to_json(self) -> str:
-        """JSON text."""
+        """JSON text of `to_dict`."""
         return json.dumps(self.to_dict(), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote.
+        """The declaration in a text of `to_json`.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Declaration:
             object.__setattr__(self, name, value)
 
 
-# Fields that a repr gives without their names.
+# Fields without names in a repr.
 _BY_POSITION = ("low", "high", "values", "first", "last")
 
 
@@ -179,10 +179,10 @@ class Categories(Declaration):
         check_bool("missing", self.missing)
         self._set(values=_distinct(self.values))
 
-    # A constant of the other declarations; here it depends on the values.
+    # A constant in the other declarations; here it depends on the values.
     @property
     def kind(self) -> str:  # type: ignore[override]
-        """What cells must be."""
+        """Kind of the cells."""
         return "string" if isinstance(self.values[0], str) else "number"
 
 
@@ -212,8 +212,8 @@ class Dates(Declaration):
     first, last : str, date or datetime
         ISO 8601, such as "2024-12-31" or "2024-12-31T18:00"; first < last.
     parts : sequence of {"month", "weekday", "day", "hour"}, default=()
-        What may matter beside the point in time itself; each takes a share of the
-        column's norm.
+        Parts of the date that may matter beside the point in time; each takes a share
+        of the column's norm.
     missing : bool, default=False
         Whether values may be missing (NaT, None, null).
 
@@ -269,7 +269,7 @@ def _distinct(values: Any) -> tuple[Any, ...]:
 
 
 def _plain(value: Any) -> str | int | None:
-    """A string or integer as Python has it; None for anything else."""
+    """A plain Python string or integer; None for every other value."""
     if isinstance(value, str):
         return str(value)
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
@@ -277,7 +277,7 @@ def _plain(value: Any) -> str | int | None:
 
 
 def _iso(name: str, value: Any) -> str:
-    """A point in time as ISO text, without its time if that is midnight."""
+    """A point in time as ISO text, without its time if it is midnight."""
     try:
         point = value if isinstance(value, date) else datetime.fromisoformat(value)
         if not isinstance(point, datetime):
@@ -305,7 +305,7 @@ def _parts(parts: Any) -> tuple[str, ...]:
 
 
 def from_dict(values: Any) -> Declaration:
-    """What `Declaration.to_dict` returned."""
+    """The declaration in a result of `Declaration.to_dict`."""
     kinds = {cls.__name__: cls for cls in (Range, Categories, Boolean, Dates)}
     if isinstance(values, Mapping) and values.get("is") in kinds:
         cls, given = kinds[values["is"]], {k: v for k, v in values.items() if k != "is"}
@@ -318,11 +318,11 @@ def from_dict(values: Any) -> Declaration:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number and no truth value."""
+    """Whether a value is a real number and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-# -------------------------------- Declarations as users give them, shorthand included
+# ------------------------------------------------ Declarations by users, with shorthand
 
 
 Declared = dict[str, Declaration] | tuple[Declaration, ...] | Declaration
@@ -344,7 +344,7 @@ def as_declared(columns: Any) -> Declared:
     Parameters
     ----------
     columns : mapping, sequence, or one declaration
-        By name, by position, or for all columns; shorthand allowed.
+        By name, by position, or one for all columns; shorthand allowed.
 
     Returns
     -------
@@ -353,7 +353,7 @@ def as_declared(columns: Any) -> Declared:
     Raises
     ------
     ValueError
-        If a declaration is ambiguous or none.
+        If a declaration is ambiguous or is no declaration.
     """
     if isinstance(columns, Mapping):
         _check_names(columns)
@@ -389,7 +389,7 @@ def declaration(given: Any, name: Any) -> Declaration:
 
 
 def _remedy(given: Any) -> str:
-    """What was probably meant."""
+    """The probable intention of the user."""
     if isinstance(given, type) and issubclass(given, Declaration):
         return f"Write {given.__name__}(...), with parentheses."
     if isinstance(given, str):
@@ -436,7 +436,7 @@ def _for_all(declared: Declaration) -> Declaration:
     )
 
 
-# --------------------------------- All declarations of a table as JSON text, and back
+# ------------------------------------------------------ Declarations of a table as JSON
 
 
 SCHEMA = 1
@@ -448,7 +448,7 @@ def to_json(columns: Any) -> str:
     Parameters
     ----------
     columns : mapping, sequence, or one declaration
-        Shorthand allowed; it comes back in full.
+        Shorthand allowed; reading the text gives full declarations.
     """
     declared = as_declared(columns)
     ready: Any
@@ -457,18 +457,18 @@ def to_json(columns: Any) -> str:
     elif isinstance(declared, tuple):
         ready = [each.to_dict() for each in declared]
     else:
-        # Pairs keep their order whatever reads and writes the text.
+        # Pairs keep their order in every reader and writer.
         ready = {"by_name": [[name, d.to_dict()] for name, d in declared.items()]}
     return json.dumps({"skdp_columns": SCHEMA, "columns": ready}, allow_nan=False)
 
 
 def from_json(text: str) -> Declared:
-    """What `to_json` wrote.
+    """The declarations in a text of `to_json`.
 
     Raises
     ------
     ValueError
-        If the text is no declaration, or of a newer schema.
+        If the text is no declaration, or has a newer schema.
     """
     stored = json.loads(text)
     schema = stored.get("skdp_columns") if isinstance(stored, dict) else None
@@ -485,7 +485,7 @@ def from_json(text: str) -> Declared:
     return as_declared(from_dict(ready))
 
 
-# ----------------------------------- A mapping to fill in, from names and dtypes only
+# ------------------------------------------------------- Template from names and dtypes
 
 
 _BLANKS = {
@@ -509,7 +509,7 @@ _STRINGS = (
 
 @dataclass(frozen=True)
 class Blank:
-    """A declaration that is still to be written; every use refuses it."""
+    """An unfinished declaration; every use refuses it."""
 
     text: str
 
@@ -528,8 +528,8 @@ class Template(dict[str, Any]):
 def template(frame: Any) -> Template:
     """A mapping to fill in, with a line for each column.
 
-    Reads names and dtypes, which are public, and no value. The categories that a dtype
-    holds are values and are not copied.
+    Reads names and dtypes, which are public, and no value. The categories of a dtype
+    are values and are not copied.
 
     Parameters
     ----------
@@ -538,7 +538,7 @@ def template(frame: Any) -> Template:
     Returns
     -------
     Template
-        A dict; its repr is code. What is left blank is refused wherever it is used.
+        A dict; its repr is code. Blanks that are not filled in are refused at use.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from skdp.tables._source import (
     remote,
 )
 
-# ---------------- Records held in memory: NumPy arrays (dense) and SciPy CSR (sparse)
+# ---------------------------------------- Records in memory: NumPy arrays and SciPy CSR
 
 
 # A block is read from memory once and used again from the last-level cache; smaller
@@ -40,15 +40,15 @@ def _rows_of_a_block(row_bytes: int) -> int:
 
 
 class MemorySource:
-    """A source over arrays; keeps references, copies nothing, reads nothing yet.
+    """A source over arrays; it keeps references, and copies and reads nothing.
 
     Parameters
     ----------
     X : ndarray or CSR array of shape (n_samples, n_features), float32 or float64
     y : ndarray of shape (n_samples,)
     present : ndarray of bool or float64 of shape (n_samples,), default=None
-        Which records are present under zero_out adjacency, or shares with which rows
-        count; None means all.
+        Whether each record is present under zero_out adjacency, or the share of each
+        row; None: all are present.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class MemorySource:
             return self._X[rows]
         first, last = self._X.indptr[rows.start], self._X.indptr[rows.stop]
         shape = (rows.stop - rows.start, self.n_features)
-        # Views set one by one: the constructor, like slicing, copies parts of arrays.
+        # Set one by one as views: the constructor, like slicing, would copy arrays.
         block = csr_array(shape, dtype=self._X.dtype)
         block.data = self._X.data[first:last]
         block.indices = self._X.indices[first:last]
@@ -107,29 +107,29 @@ class MemorySource:
         return block
 
 
-# ---------------------------- Rows that belong to users, who count as one record each
+# ------------------------------------- Rows of users, each of whom counts as one record
 
 
-# Of a user with more rows the first so many count: what rounding does to each of them
-# is charged for all (docs/proofs/users.md, Lemma 3).
+# Further rows of a user do not count: the rounding of each row is charged for all users
+# (docs/proofs/users.md, Lemma 3).
 MOST_ROWS_OF_A_USER = 1024
 
 
 def equal_shares(codes: IntArray, n_users: int) -> FloatArray:
-    """Of each row the share with which it counts: 1 over the rows of its user.
+    """The share of each row: 1 over the number of rows of its user.
 
-    A row's share follows from the rows of its own user and their order alone.
+    A row's share follows from the rows of its user and their order alone.
 
     Parameters
     ----------
     codes : ndarray of int of shape (n_rows,)
-        Whose each row is, from 0 to ``n_users - 1``.
+        The user of each row, from 0 to ``n_users - 1``.
     n_users : int
 
     Returns
     -------
     ndarray of float64 of shape (n_rows,)
-        Those of a user are alike, or 0 from row `MOST_ROWS_OF_A_USER` on.
+        Equal for the rows of a user; 0 from row `MOST_ROWS_OF_A_USER` on.
     """
     counts = np.bincount(codes, minlength=n_users)
     shares = 1 / np.minimum(counts, MOST_ROWS_OF_A_USER)[codes]
@@ -137,7 +137,7 @@ def equal_shares(codes: IntArray, n_users: int) -> FloatArray:
 
 
 def places_of_own(codes: IntArray) -> IntArray:
-    """The place of each row among those of its user, from 0 on."""
+    """The position of each row among the rows of its user, from 0."""
     by_user = np.argsort(codes, kind="stable")
     in_turn = codes[by_user]
     is_first = np.append(True, in_turn[1:] != in_turn[:-1])[: len(codes)]
@@ -148,18 +148,18 @@ def places_of_own(codes: IntArray) -> IntArray:
 
 
 class UserSource(MemorySource):
-    """A source over arrays whose records are users; how many rows they have is private.
+    """A source over arrays whose records are users; their numbers of rows are private.
 
     Parameters
     ----------
     X : ndarray or CSR array of shape (n_rows, n_features), float32 or float64
     y : ndarray of shape (n_rows,)
     shares : ndarray of float64 of shape (n_rows,)
-        With which rows count: at least 0, and at most 1 together for each user.
+        Shares of the rows: at least 0, and for each user at most 1 together.
     n_users : int
         Public.
     users : ndarray of int of shape (n_rows,) or None, default=None
-        Whose rows they are, from 0, where rows of a user are to be added up.
+        The user of each row, from 0, if rows of a user are to be added up.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class UserSource(MemorySource):
 
     @classmethod
     def copied(cls, source: Source) -> UserSource:
-        """What a view of users shows, in memory."""
+        """A copy in memory of a view of users."""
         empty = replace(nothing(source), present=np.empty(0))
         blocks = list(source.blocks()) or [empty]
         rows = [block.X for block in blocks]
@@ -212,18 +212,18 @@ class UserSource(MemorySource):
             start = own.stop
 
 
-# --------------- WithOffset: records with raw predictions that are there before a fit
+# -------------------------------------------------- Records with an offset before a fit
 
 
 class WithOffset:
-    """A source whose records have raw predictions of their own, where a fit starts.
+    """A source whose records have raw predictions at which a fit starts.
 
     Parameters
     ----------
     source : Source
         Must be stable.
     offset_of : callable
-        From rows to an array of shape (n_rows, n_outputs), each row by itself; public.
+        Maps rows to an array of shape (n_rows, n_outputs), each row separately; public.
     """
 
     def __init__(self, source: Source, offset_of: Callable[[Any], FloatArray]) -> None:
@@ -234,12 +234,12 @@ class WithOffset:
         self.is_stable = is_stable(source)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The number of records is that of the source where it arrives.
+        # A copy takes the number of records from the source at its destination.
         return type(self), (self.records, self.offset_of)
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if they come here."""
+        """Where the records are added up; None if this process reads them."""
         return remote(self.records)
 
     def blocks(self) -> Iterator[Block]:
@@ -249,33 +249,33 @@ class WithOffset:
         return nothing(self.records)
 
 
-# --------------------------------------- All records of a source in memory, read once
+# ---------------------------------------------------- All records of a source in memory
 
 
 def held(source: Source, *, with_shares: bool = False) -> Block:
-    """All records as one block: as they are if they are in memory, else a copy.
+    """All records as one block: without a copy if they are in memory, else a copy.
 
-    Beside the copy there is one block of the source at a time; sparse blocks are all
-    there twice. Records that do not come are null records, and what comes beyond
-    `n_samples` is left out.
+    Beside the copy, memory holds one block of the source at a time, or all blocks if
+    they are sparse. Missing records are filled with null records, and records beyond
+    `n_samples` are left out.
 
     Parameters
     ----------
     source : Source
     with_shares : bool, default=False
-        Whether rows of users may come, whose `present` are shares to be multiplied by.
+        Whether rows of users are allowed; their `present` are shares to multiply by.
 
     Raises
     ------
     TypeError
-        If rows of users may not come, and do.
+        If there are rows of users that are not allowed.
     """
     if type(source) is WithOffset:
         return held(source.records, with_shares=with_shares)
     is_of_users = holds_users(source)
     if is_of_users and not with_shares:
         raise _rows_for_records()
-    # Their types themselves: a subclass may read its blocks from elsewhere.
+    # Exact types: a subclass may read its blocks from elsewhere.
     if type(source) is MemorySource:
         return _of_records(source.whole())
     if type(source) is UserSource:
@@ -285,7 +285,7 @@ def held(source: Source, *, with_shares: bool = False) -> Block:
     if is_of_users:
         return _joined([*source.blocks()] or [nothing(source)])
     blocks = map(_of_records, source.blocks())
-    # A part of some records may have none.
+    # A partition may have no records.
     first = next(blocks, None)
     first = nothing(source) if first is None else first
     if issparse(first.X):
@@ -294,7 +294,7 @@ def held(source: Source, *, with_shares: bool = False) -> Block:
 
 
 def _of_records(block: Block) -> Block:
-    """A block, unless its rows are shares of users."""
+    """The block, or an exception if its rows have shares of users."""
     if has_shares(block.present):
         raise _rows_for_records()
     return block
@@ -308,9 +308,9 @@ def _rows_for_records() -> TypeError:
 
 
 class CachedSource:
-    """A source that is read once, when it is first asked for records, and then kept.
+    """A source that is read once, at its first use, and then kept.
 
-    Whatever order the reading has, it is the order from then on.
+    The order of that reading is the order from then on.
 
     Parameters
     ----------
@@ -332,12 +332,12 @@ class CachedSource:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Of what it is made: rows stay where they are.
+        # Copy the argument only: rows stay where they are.
         return type(self), (self._source,)
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if they come here, or have come."""
+        """Where the records are added up; None if this process reads or holds them."""
         return remote(self._source) if self._records is None else None
 
     def nothing(self) -> Block:
@@ -360,18 +360,18 @@ class CachedSource:
 
 
 def in_memory(source: Source) -> Source:
-    """A source that reads another one once at most."""
+    """A source that reads another source at most once."""
     return (
         source if type(source) in (MemorySource, UserSource) else CachedSource(source)
     )
 
 
 def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:
-    """Dense blocks in one array, one after the other."""
+    """Dense blocks in one array, in order."""
     X = np.zeros((n_samples, first.X.shape[1]), dtype=first.X.dtype)
     y, is_present = np.zeros(n_samples), np.zeros(n_samples, dtype=np.bool_)
     start = 0
-    # To the end: a source may look there whether all came.
+    # Read to the end: there a source may check that all records came.
     for block in chain([first], others):
         end = min(start + len(block.y), n_samples)
         rows = slice(0, end - start)
@@ -382,7 +382,7 @@ def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:
 
 
 def _joined(blocks: list[Block]) -> Block:
-    """Dense rows of users, however many there are, with their shares."""
+    """Dense rows of users, of any number, with their shares."""
     shares = [counted(np.ones(len(block.y)), block.present) for block in blocks]
     return Block(
         np.concatenate([block.X for block in blocks]),
@@ -404,9 +404,9 @@ def _stacked(blocks: list[Block]) -> Block:
     )
 
 
-# -------------------------------- Passes through the records in orders that are drawn
-# Of rows in memory an order is an array of places; of others it is a key, by which a
-# database permutes the ids of its records.
+# ------------------------------------------------------------- Passes in a random order
+# For rows in memory an order is an array of positions; for other rows it is a key, by
+# which a database permutes the ids of its records.
 
 
 Order = IntArray | str
@@ -419,21 +419,21 @@ class _Draws(Protocol):
 
 
 def drawn_order(source: Source, draws: _Draws) -> Order:
-    """An order of the records of a source; nothing is read."""
+    """A random order of the records of a source; reads nothing."""
     if holds_rows(source):
         return draws.permutation(source.n_samples)
     return "".join(f"{word:08x}" for word in draws.integers(1 << 32, 4))
 
 
 def in_order(source: Source, order: Order) -> Iterator[tuple[Block, IntArray]]:
-    """One pass: blocks, and their rows in the order in which they count.
+    """One pass: blocks, and the indices of their rows in the order of use.
 
     Parameters
     ----------
     source : Source
-        With its rows in memory, or with `permuted`.
+        With its rows in memory, or with a method `permuted`.
     order : ndarray of int64 of shape (n_samples,), or str
-        The same one gives the same pass.
+        Equal orders give equal passes.
     """
     if not isinstance(order, str):
         yield held(source), order

@@ -1,4 +1,4 @@
-"""The protocol of a source: what solvers may ask of records, and public facts."""
+"""The protocol of a source: access of solvers to records, and public facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray, IntArray
 
-# ----------------------------------------- What solve and the solvers may ask of data
+# ----------------------------------------------------------------- Protocol of a source
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Block:
         Targets, or class indices as floats.
     present : ndarray of bool or of float64 of shape (n_rows,), or None
         False marks the null record, which contributes exactly 0 to every sum.
-        None means that all records are present. Numbers are shares in [0, 1] with which
-        rows of users count (`UserSource`).
+        None means that all records are present. Numbers are the shares in [0, 1] by
+        which rows of users count (`UserSource`).
     users : ndarray of int of shape (n_rows,) or None, default=None
-        Whose rows they are, from 0, where rows of a user are to be added up.
+        The user of each row, from 0, if rows of a user are to be added up.
     """
 
     X: Any
@@ -44,8 +44,8 @@ class Source(Protocol):
     reading shows every record once. The order of the records and the size of the
     blocks depend on public facts only, but another reading may show another order,
     unless the source declares that it is stable. A solver may not assume that rows
-    can be indexed, nor, unless the source is stable, that a block holds the rows that
-    it held before.
+    can be indexed, nor, unless the source is stable, that a block holds the same rows
+    as before.
     """
 
     n_samples: int
@@ -61,11 +61,11 @@ class Source(Protocol):
 
 def is_stable(source: Source) -> bool:
     """Whether a source declares that every reading shows the same blocks."""
-    return getattr(source, "is_stable", False)  # what declares nothing promises nothing
+    return getattr(source, "is_stable", False)  # without a declaration, not stable
 
 
 def holds_rows(source: Source) -> bool:
-    """Whether the rows of a source are in memory, however often they are read."""
+    """Whether the rows of a source are in memory."""
     return getattr(source, "holds_rows", True)
 
 
@@ -74,24 +74,25 @@ def holds_users(source: Any) -> bool:
     return getattr(source, "is_of_users", False)
 
 
-# Of all users, the share that a part to be fitted to must have at least.
+# Least fraction of the declared users that a part for a fit must have.
 LEAST_PART = 0.6
 
 
 def max_overcount(source: Any) -> float:
-    """How many times `n_samples` there may be at most; public.
+    """Largest ratio of the number of records to `n_samples`; public.
 
-    Above 1 of a part of users that has a stated size, and any number of them.
+    It exceeds 1 for a part of users with a declared size and an unknown number of
+    users.
     """
     found: float = getattr(source, "max_overcount", 1.0)
     return found
 
 
 def has_room(n_at_hand: int, n_declared: int) -> bool:
-    """Whether a part of users has room enough to be fitted to; public.
+    """Whether a part of users is large enough for a fit; public.
 
-    Sums whose units are made for so many are exact for all that there may be then
-    (``docs/proofs/users.md``, Lemma 6).
+    Then sums whose units are made for `n_at_hand` users are exact for every possible
+    number of users (``docs/proofs/users.md``, Lemma 6).
     """
     return n_at_hand >= LEAST_PART * n_declared
 
@@ -102,7 +103,7 @@ def has_shares(present: NDArray[Any] | None) -> bool:
 
 
 def counted(values: FloatArray, present: NDArray[Any] | None) -> FloatArray:
-    """What rows of `values` count: 0 where there is no record, or a share."""
+    """Multiply rows of `values` by their presence or share; 0 without a record."""
     if present is None:
         return values
     values[present == 0] = 0.0
@@ -112,10 +113,10 @@ def counted(values: FloatArray, present: NDArray[Any] | None) -> FloatArray:
 
 
 class Remote(Protocol):
-    """Where records are that are better added up there."""
+    """A place where records are stored and can be added up."""
 
     def sums(self, query: Any, source: Any, rows: IntArray | None) -> Any:
-        """What a query needs of all records of a source there, or of `rows`. Private.
+        """The whole sums of a query over all records there, or `rows`. Private.
 
         The query is whole: its answer follows from sums that are exact in any order.
         """
@@ -123,24 +124,24 @@ class Remote(Protocol):
 
 
 def remote(source: Any) -> Remote | None:
-    """Where the records of a source are added up; None if they come here."""
+    """Where the records of a source are added up; None if this process reads them."""
     found: Remote | None = getattr(source, "remote", None)
     return found
 
 
 def n_partitions(source: Any) -> int:
-    """In how many places lies what is kept of a source's rows; public."""
+    """Number of partitions of a source's kept rows; public."""
     return getattr(source, "n_partitions", 1)
 
 
 def most_entries(source: Source) -> int:
-    """How many numbers are stored of a row at most, as far as it is known; public."""
+    """Known bound on the number of stored entries of a row; public."""
     found: int = getattr(source, "most_entries", source.n_features)
     return found
 
 
 def nothing(source: Source) -> Block:
-    """A block of no records that looks like those of a source; public."""
+    """A block of no records in the form of a source's blocks; public."""
     show = getattr(source, "nothing", None)
     if show is None:
         return Block(np.empty((0, source.n_features)), np.empty(0))
@@ -148,7 +149,7 @@ def nothing(source: Source) -> Block:
     return block
 
 
-# ----------------------- Records as they were given, for what asks a model about them
+# ------------------------------------------------------ Raw records for scoring a model
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Sources that show another source's rows changed, each row by itself."""
+"""Sources that show another source's rows changed, each row separately."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from skdp.tables._source import (
     remote,
 )
 
-# --------------- Sources that show another source's rows changed, each row on its own
-# A view changes what is read while it is read: it copies at most one block at a time.
+# ------------------------------------------------ Views that change each row separately
+# A view changes rows while they are read: it copies at most one block at a time.
 
 
 class _View(ABC):
-    """A source with the rows of another, changed block by block."""
+    """A source with the rows of another source, changed block by block."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -52,17 +52,17 @@ class _View(ABC):
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if they come here."""
+        """Where the records are added up; None if this process reads them."""
         return remote(self._source)
 
     @property
     def n_partitions(self) -> int:
-        """In how many places lies what is kept of the rows."""
+        """Number of partitions of the kept rows."""
         return n_partitions(self._source)
 
     @property
     def most_entries(self) -> int:
-        """How many numbers are stored of a row at most."""
+        """Largest number of stored entries of a row."""
         return min(most_entries(self._source), self.n_features)
 
     def nothing(self) -> Block:
@@ -88,7 +88,7 @@ class _View(ABC):
 
     @abstractmethod
     def _changed(self, X: Any) -> Any:
-        """The rows of one block, each changed by itself."""
+        """The rows of one block, each changed separately."""
 
 
 class EntriesClipped(_View):
@@ -128,18 +128,18 @@ class ColumnsOf(_View):
 
 
 class CentredDense(_View):
-    """Rows clipped, less a released centre, clipped again, over that second norm.
+    """Rows clipped, minus a released centre, clipped again, divided by the second norm.
 
     Parameters
     ----------
     source : Source
-        Of dense rows.
+        Source of dense rows.
     data_norm : float in (0, inf)
-        To which rows are clipped first.
+        Clip of the rows before centring.
     centre : ndarray of float64 of shape (n_features,)
         Released.
     norm : float in (0, inf)
-        To which centred rows are clipped; released.
+        Clip of the centred rows; released.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class CentredDense(_View):
         self._data_norm, self._centre, self._norm = data_norm, centre, norm
 
     def _changed(self, X: Any) -> Any:
-        rows = clip_rows(X, self._data_norm)  # a copy, which may be changed
+        rows = clip_rows(X, self._data_norm)  # a copy, so it may be changed
         rows -= self._centre
         rows /= np.maximum(row_norms(rows), self._norm)[:, None]
         return rows
@@ -163,7 +163,7 @@ class Encoded(_View):
     ----------
     source : Source
     encode : callable
-        From the rows of a block to what stands for them, each row by itself.
+        Maps the rows of a block to their new form, each row separately.
     """
 
     def __init__(self, source: Source, encode: Callable[[Any], Any]) -> None:
@@ -205,11 +205,11 @@ class ConstantColumn(_View):
         return np.full((X.shape[0], 1), self._value)
 
 
-# --------------------------------------------- Runs of consecutive records, read once
+# ---------------------------------------------------------- Runs of consecutive records
 
 
 class Bucket:
-    """Some consecutive records, a source like any other; too small to be compiled for.
+    """Some consecutive records as a source; too small for compiled code to pay.
 
     Parameters
     ----------
@@ -232,9 +232,9 @@ class Bucket:
 
 
 def buckets(source: Source, size: int) -> Iterator[Bucket]:
-    """Runs of `size` consecutive records, the last one shorter; one reading in all.
+    """Runs of `size` consecutive records, the last one shorter, in a single reading.
 
-    It shows every record once, so every record is in one bucket, whatever the order.
+    The reading shows every record once, so in any order each record is in one bucket.
     """
     pieces: list[Block] = []
     held = 0
@@ -257,11 +257,11 @@ def _piece(block: Block, rows: slice) -> Block:
     return Block(block.X[rows], block.y[rows], present)
 
 
-# -------------------------------------- A stream: parts that arrive one after another
+# -------------------------------------------------------------------- A stream of parts
 
 
 class ChunkSource:
-    """The records, or users, of all parts of a stream, most of which are to come.
+    """All records, or users, of a stream, most of whose parts are still to come.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ class ChunkSource:
     Attributes
     ----------
     n_samples : int
-        As many as `n_parts` parts like the first one hold.
+        Number of records of `n_parts` parts like the first one.
     """
 
     def __init__(self, first: Any, n_parts: int) -> None:
@@ -283,11 +283,11 @@ class ChunkSource:
         self._arrived: Any = None
 
     def give(self, part: Any) -> None:
-        """Let a part arrive, in the place of one that nobody asked about."""
+        """Add the next part; it replaces a part that no query has used."""
         self._arrived = part
 
     def parts(self) -> Iterator[Any]:
-        """Each part once, when it has arrived."""
+        """Each part once, after its arrival."""
         while True:
             yield self._taken()  # not kept here
 
@@ -297,7 +297,7 @@ class ChunkSource:
 
 
 def parts_of(source: Any, size: int) -> Iterator[Any]:
-    """Parts of a stream as they arrive; of a table, runs of `size` records."""
+    """Parts of a stream as they arrive; for a table, runs of `size` records."""
     if isinstance(source, ChunkSource):
         return source.parts()
     if holds_users(source):

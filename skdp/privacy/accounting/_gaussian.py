@@ -24,8 +24,7 @@ from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri
 # All functions here return bounds on the private side: an epsilon or delta is
 # never below the true one, a mu for a budget never above it.
 #
-# References
-# ----------
+# References:
 # .. [1] Dong, Roth and Su (2022). Gaussian differential privacy. JRSS B 84(1).
 #    https://arxiv.org/abs/1905.02383
 # .. [2] Balle and Wang (2018). Improving the Gaussian mechanism for differential

@@ -25,8 +25,7 @@ from skdp.privacy.accounting._events import Event, PureEvent, SelectionEvent
 # the trade-off function itself where the profile is exact [1]_, Proposition 2.12. For a
 # person with k records, k such steps are applied in turn [1]_, Theorem 2.14.
 #
-# References
-# ----------
+# References:
 # .. [1] Dong, Roth and Su (2022). Gaussian differential privacy. JRSS B 84(1).
 #    https://arxiv.org/abs/1905.02383
 # .. [2] Kairouz, Oh and Viswanath (2015). The composition theorem for differential

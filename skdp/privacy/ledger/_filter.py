@@ -337,8 +337,7 @@ def _epsilon_alone(event: Hashable, delta: float) -> float:
 # The proof is from first principles (``docs/proofs/accounting.md``); for squares alone
 # the filter is that of [2]_ and [3]_.
 #
-# References
-# ----------
+# References:
 # .. [1] Rogers, Roth, Ullman and Vadhan (2016). Privacy odometers and filters:
 #    pay-as-you-go composition. NeurIPS. https://arxiv.org/abs/1605.08294
 # .. [2] Koskela, Tobaben and Honkela (2023). Individual privacy accounting with

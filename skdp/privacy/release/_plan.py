@@ -1,4 +1,4 @@
-"""`Plan`: everything that will be asked, as public lines. The event follows from it.
+"""`Plan`: every query of a release, as public lines. The event follows from them.
 
 Plan((Line(100),))                                  a hundred Gaussian answers
 Plan((Line(9), Line(11, multiple=5.0)))             nine, and eleven of more noise
@@ -27,7 +27,7 @@ from skdp.privacy.noise._laws import Choices, Gaussian, NoiseLaw
 
 
 class Sample(Protocol):
-    """Which records an answer is about."""
+    """The records that enter an answer."""
 
     def event(
         self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
@@ -40,7 +40,7 @@ class Sample(Protocol):
         ...
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
-        """Whether `event` is the cost of answers by this law."""
+        """Whether `event` is the cost of answers with this law."""
         ...
 
 
@@ -62,10 +62,10 @@ class Everyone:
 
 @dataclass(frozen=True)
 class Poisson:
-    """Every record with the same probability, afresh and secretly for each answer.
+    """A fresh secret sample for each answer; every record has the same probability.
 
-    The noise multiplier is that of one record's contribution, under both adjacencies:
-    replace_one is two steps, by the null record, for all answers together
+    The noise multiplier is relative to one record's contribution, under both
+    adjacencies: replace_one is two steps, by the null record, for all answers together
     (``docs/proofs/noisy_sgd.md``).
 
     `rate` is in (0, 1].
@@ -80,7 +80,7 @@ class Poisson:
         return PoissonGaussianEvent(multiplier, self.rate, times, adjacency)
 
     def covering(self, relation: Relation) -> Relation:
-        # In the sample or not; an exchange is two such steps, which `event` pays.
+        # A record is in the sample or not; `event` charges an exchange as two steps.
         return "zero_out"
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
@@ -89,10 +89,10 @@ class Poisson:
 
 @dataclass(frozen=True)
 class Batch:
-    """As many records every time, drawn afresh and secretly without replacement.
+    """A fresh secret batch of constant size for each answer, without replacement.
 
-    Another real record takes the place of the one that is missing, so that the bound of
-    one answer is that of an exchange under both adjacencies.
+    If a record is missing, another real record takes its place, so the bound of one
+    answer is that of an exchange under both adjacencies.
     """
 
     size: int
@@ -115,7 +115,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Runs of consecutive records, each asked once: they have no record in common."""
+    """Runs of consecutive records, with one answer each; no record is in two runs."""
 
     size: int
 
@@ -123,7 +123,7 @@ class Buckets:
         self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
     ) -> Event:
         _check_of_rows(relation)
-        # Parallel composition: one answer's cost for all (docs/proofs/online.md).
+        # Parallel composition: all answers cost as much as one (docs/proofs/online.md).
         return law.event(multiplier)
 
     def covering(self, relation: Relation) -> Relation:
@@ -134,7 +134,7 @@ class Buckets:
 
 
 def _check_of_rows(relation: Relation) -> None:
-    """Refuse samples of rows where neighbours differ in all rows of a user."""
+    """Refuse samples of rows if neighbours differ in all rows of a user."""
     if is_of_users(relation):
         raise ValueError(
             "Samples of rows must go with a relation in which one row changes. Got "
@@ -144,35 +144,35 @@ def _check_of_rows(relation: Relation) -> None:
 
 @dataclass(frozen=True)
 class Correlated(Buckets):
-    """Buckets whose answers leave as weighted sums of them, with noise in each sum.
+    """Buckets whose answers are released as weighted sums, with noise in each sum.
 
-    All sums together are one Gaussian vector: what they tell of one record costs what
-    one answer costs whose bound is `joint` (``docs/proofs/correlated_noise.md``).
+    All sums together are one Gaussian vector. Their cost is that of one answer with the
+    bound `joint` (``docs/proofs/correlated_noise.md``).
 
     Parameters
     ----------
     size : int
-        Records of a part; the last one may have fewer, and so may each of a stream.
+        Records of a part; the last part may have fewer, and so may parts of a stream.
     matrix : Correlation
-        Weights of the sums, and how often which part is asked.
+        Weights of the sums, and the order and number of answers about each part.
     """
 
     matrix: Correlation
 
     @property
     def times(self) -> int:
-        """Answers in all."""
+        """Total number of answers."""
         return self.matrix.times
 
     @property
     def joint(self) -> float:
-        """Bound of all weighted sums together, of answers bounded by 1."""
+        """Bound of all weighted sums together, for answers bounded by 1."""
         return self.matrix.norm + self.matrix.slack(self.size)
 
     def on_grid(self, law: NoiseLaw, multiplier: float, size: int) -> float:
-        """`joint`, and what putting sums of `size` numbers on the noise's grid adds.
+        """`joint` plus the effect of the noise's grid on sums of `size` numbers.
 
-        Every sum that a record is in may be moved apart by the grid; laws charge one.
+        The grid may change the distance of every sum with the record; laws charge one.
         """
         moved = self.matrix.n_sums
         more = (math.sqrt(moved) - 1) * math.sqrt(size) * (1 + 1e-12)
@@ -186,21 +186,21 @@ class Correlated(Buckets):
 
     @property
     def spread(self) -> float:
-        """Standard deviation in one answer over that of the noise that is drawn.
+        """Noise deviation of one answer over the deviation of the drawn noise.
 
-        In the sums that the matrix is made for the noise mostly cancels.
+        In the sums for which the matrix is made most of the noise cancels.
         """
         return self.joint * self.matrix.answer_spread
 
     @property
     def excess(self) -> float:
-        """Noise in the sum of a pass over what one look at all records has."""
+        """Noise in the sum of a pass, relative to one answer about all records."""
         return self.joint * self.matrix.prefix_spread / self.matrix.asks
 
     def event(
         self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
     ) -> Event:
-        # Of users too, whose parts arrive: a table of theirs is not cut (`parts_of`).
+        # Also for users whose parts arrive; a table of users is not cut (`parts_of`).
         return law.event(multiplier)
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
@@ -218,17 +218,18 @@ class Line:
     Parameters
     ----------
     times : int
-        How many.
+        Number of answers.
     multiple : float, default=1.0
-        Their noise multiplier over the plan's.
+        Noise multiplier of each answer over the plan's.
     mu_share : float, default=1.0
-        Or the share of the plan's mu^2 that each of them has.
+        Alternatively, each answer's share of the plan's mu^2.
     strength : float, default=1.0
-        Or their mu, or epsilon, over the plan's.
+        Alternatively, mu or epsilon of each answer over the plan's.
     is_hidden : bool, default=False
-        Whether they stay within the walls: see `Inside`.
+        Whether the answers are not released: see `Inside`.
     is_fine : bool, default=False
-        Whether the noise is no query's: drawn on the finest grid. For `Inside` too.
+        Whether the noise is not added to a query: it uses the finest grid. For
+        `Inside` only.
 
     Raises
     ------
@@ -236,7 +237,7 @@ class Line:
         If the noise would have no positive, finite size, or if there are more answers
         than a matrix of correlated noise has rows.
     TypeError
-        If it is not known what such answers cost.
+        If the cost of this law with this sample is unknown.
     """
 
     times: int = 1
@@ -249,7 +250,7 @@ class Line:
     is_fine: bool = False
 
     def __post_init__(self) -> None:
-        # An event that is declared apart would not show that a line has none.
+        # A separately declared event would not show a line without noise.
         sizes = (self.multiple, self.mu_share, self.strength)
         if self.times < 0 or not all(0 < size < math.inf for size in sizes):
             raise ValueError(
@@ -282,9 +283,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Part:
-    """A plan within a plan, with answers of its own.
+    """A plan within a plan, with separate answers.
 
-    `multiple` is its noise multiplier over that of the plan around it.
+    `multiple` is its noise multiplier over that of the outer plan.
     """
 
     plan: Plan
@@ -295,22 +296,22 @@ class Part:
         return plan_multiplier * self.multiple
 
     def event(self, plan_multiplier: float, relation: Relation) -> Event:
-        """Cost of all that is in it."""
+        """Cost of the whole inner plan."""
         return self.plan.event(self.multiplier(plan_multiplier), relation)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that one release will ask, in public lines.
+    """Every query of one release, in public lines.
 
     Parameters
     ----------
     declared : callable or None, default=None
-        Noise multiplier to event, where lines that stay hidden cost less than if they
-        were seen: a hidden path, a tilted objective, a search. None: the cost of all
-        lines together.
+        Maps the noise multiplier to the event, where hidden lines cost less than seen
+        ones: a hidden path, a tilted objective, a search. None: the cost of all lines
+        together.
     is_seen : bool, default=False
-        Whether an event that is declared pays for every answer as one that is seen.
+        Whether a declared event pays for every answer as if it were seen.
 
     Raises
     ------
@@ -330,8 +331,8 @@ class Plan:
             and isinstance(line.sample, Buckets)
             and not isinstance(line.sample, Correlated)
         ]
-        # Answers go through the records once, for all lines together; those with
-        # correlated noise once and by themselves for each line.
+        # Answers go through the records once, together for all lines; lines with
+        # correlated noise go through them separately.
         if len(cut) > 1:
             raise TypeError(
                 "A plan must have at most one line about buckets. Got "
@@ -339,7 +340,7 @@ class Plan:
             )
 
     def event(self, noise_multiplier: float, relation: Relation) -> Event:
-        """Everything that will be released, for accounting."""
+        """Event of the whole release, for accounting."""
         if self.declared is not None:
             return self.declared(noise_multiplier)
         parts = tuple(
