@@ -1,10 +1,10 @@
 """`Plan`: every query of a release, as public lines. The event follows from them.
 
-Plan((Line(100),))                                  a hundred Gaussian answers
-Plan((Line(9), Line(11, multiple=5.0)))             nine, and eleven of more noise
-Plan((Line(300, sample=Poisson(0.01)),))            each from a fresh secret sample
-Plan((Line(80, sample=Correlated(99, matrix)),))         one Gaussian vector
-Plan((Line(10, law=Choices(2.0)), Part(other, 1.4)))   ten choices, then another plan
+Plan((Line(100),))                                    a hundred Gaussian answers
+Plan((Line(9), Line(11, multiple=5.0)))               nine, and eleven of more noise
+Plan((Line(300, sample=Poisson(0.01)),))              each from a fresh secret sample
+Plan((Line(80, sample=Correlated(99, matrix)),))      one Gaussian vector
+Plan((Line(10, law=Choices(2.0)), Part(other, 1.4)))  ten choices, then another plan
 """
 
 from __future__ import annotations
