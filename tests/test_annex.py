@@ -17,7 +17,7 @@ from skdp.decomposition._plain import FACTORIZERS
 from skdp.linear_model._base import STREAMS
 from skdp.losses._objective import LAYERS
 from skdp.model_selection import METHODS
-from skdp.papers import Convolution
+from skdp.neural_network import Convolution
 from skdp.papers._accelerated import HeavyBall
 from skdp.solvers import SOLVERS
 from skdp.solvers._base import Solver

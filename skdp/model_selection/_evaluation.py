@@ -420,10 +420,10 @@ def private_evaluation(
     Public facts decide what is counted:
 
     * two labels, with `predict_proba`: records by label, and by interval of the
-    predicted probability. ROC curve and AUC, precision and recall, calibration, and
+      predicted probability. ROC curve and AUC, precision and recall, calibration, and
       confusion matrices and F scores at every threshold follow from the counts;
-    * of any number of labels, by `predict`: records by true and predicted label;
-    * of two classifiers: records that only the one, or only the other, labels right.
+    * any number of labels, with `predict`: records by true and predicted label;
+    * two classifiers: records that only the one, or only the other, labels right.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
     `adjacency`, with the number of records public, or for all rows of one user, as in

@@ -6,7 +6,6 @@ named (`skdp._registry`).
 """
 
 from skdp.papers._bolt_on_postgres import TrainingSource
-from skdp.papers._convolution import Convolution
 from skdp.papers._disjoint_splits import DisjointSplits
 
-__all__ = ["Convolution", "DisjointSplits", "TrainingSource"]
+__all__ = ["DisjointSplits", "TrainingSource"]
