@@ -15,8 +15,7 @@ import pytest
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import NetworkObjective
-from skdp.neural_network import NETWORK_SOLVERS
-from skdp.papers import Convolution
+from skdp.neural_network import NETWORK_SOLVERS, Convolution
 from skdp.papers._convolution_sum import FilterGradients, _Seen
 from skdp.privacy import Budget, calibrate
 from skdp.privacy.release._query import Bound

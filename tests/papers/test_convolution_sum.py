@@ -21,7 +21,8 @@ from skdp.losses import (
     SquaredLoss,
 )
 from skdp.losses._objective import ACTIVATIONS, NetworkObjective
-from skdp.papers import Convolution, _convolution_sum
+from skdp.neural_network import Convolution
+from skdp.papers import _convolution_sum
 from skdp.papers._convolution import ConvolutionLayer
 from skdp.papers._convolution_sum import (
     ConvolutionSum,
