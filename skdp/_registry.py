@@ -38,6 +38,7 @@ class Registry(Mapping[str, Kind]):
     def _points(self) -> dict[str, EntryPoint]:
         """Entry points by key, except keys that `_kinds` has at first."""
         annex = ConfigParser(delimiters="=", interpolation=None)
+        # Keys keep their case, which the parser is told by this attribute.
         annex.optionxform = str  # type: ignore[assignment, method-assign]
         annex.read(_OF_ANNEX, encoding="utf-8")
         points = {point.name: point for point in entry_points(group=self.group)}

@@ -146,7 +146,7 @@ class Replay:
 
     Attributes
     ----------
-    asked : list of Asked
+    asked : list of NoiseCall
         Private.
     committed : list of (Plan, Event)
     """

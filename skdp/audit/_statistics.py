@@ -270,7 +270,7 @@ class Noiseless:
     Parameters
     ----------
     what : str
-    score : Score or None
+    score : LinearScore or None
         A combination of outputs; None: one column.
     column : int
         Used if there is no score.

@@ -293,7 +293,7 @@ class BinnedColumn:
         Name of the column; ``<column>_<part>`` for a part of dates.
     source : int
         Position of the declared column.
-    block : Block
+    block : ColumnBlock
         The state of a present cell.
     is_ordered : bool
         Whether codes of present values have an order in which they may be cut.

@@ -139,7 +139,7 @@ class LocalOwners:
 
     Parameters
     ----------
-    parts : sequence of Part
+    parts : sequence of WorkerPart
         Parts of the owners in this process. Private.
     sizes : sequence of int
         Declared numbers of records of all owners; public.

@@ -278,7 +278,7 @@ class _Remote(LocalOwners):
     Parameters
     ----------
     plan : FederationPlan
-    parts : list of Part
+    parts : list of WorkerPart
     """
 
     state_kind = "size, time and end of each owner's file in each of its answers"
@@ -315,8 +315,8 @@ class PartyOwners(_Remote):
     Parameters
     ----------
     plan : FederationPlan
-    part : Part
-    line : Line
+    part : WorkerPart
+    line : OwnerConnection
     ledger : BudgetLedger
     """
 

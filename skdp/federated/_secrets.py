@@ -33,8 +33,8 @@ def crypto() -> Any:
             hashes,
             serialization,
         )
-        from cryptography.hazmat.primitives.asymmetric import x25519  # noqa: F401
-        from cryptography.hazmat.primitives.kdf import hkdf  # noqa: F401
+        from cryptography.hazmat.primitives.asymmetric import x25519  # noqa: F401 - as above
+        from cryptography.hazmat.primitives.kdf import hkdf  # noqa: F401 - as above
     except ImportError:
         raise ImportError(
             "Several owners need the package cryptography. Got none. Install it: "

@@ -262,7 +262,7 @@ class UserShares:
     users : UserIds
     name : str
         Name of the column of ids.
-    kept : Kept or None
+    kept : KeptUserRows or None
         None if no user has many rows.
     """
 

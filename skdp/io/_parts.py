@@ -244,13 +244,13 @@ class PartTable:
     target : str or None
     batch_size : int
     steps : tuple of Step
-    n_places : int
+    n_partitions : int
         Number of places that hold what is kept of all rows.
     schema : Schema of Arrow or None, default=None
         For parts that must say how a model reads them.
     names : tuple of str, default=()
         Names of the features, with a schema.
-    places : Places or None, default=None
+    places : RowPositions or None, default=None
         Positions of the records among the part's rows; None if all rows are records.
     """
 

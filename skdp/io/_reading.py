@@ -172,7 +172,7 @@ class CellRule:
     Parameters
     ----------
     declared : Declaration or None
-    stand_in : Any
+    sample_row : Any
         Replaces cells that are not allowed.
     allows_missing, allows_infinity : bool
     refuses_unknown : bool, default=False
@@ -225,7 +225,7 @@ class Reading:
     ----------
     names : tuple of str
         Columns that are read.
-    rules : mapping of str to Rule
+    rules : mapping of str to CellRule
     is_single : bool
         Whether all columns are numbers in single precision.
     is_numeric : bool

@@ -96,6 +96,7 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         self.verbose = verbose
 
     # scikit-learn has no types.
+    # scikit-learn's decorator has no types.
     @available_if(takes_parts)  # type: ignore[untyped-decorator]
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, groups: Any = None

@@ -75,6 +75,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
     _always_clips = False
 
     # scikit-learn has no types.
+    # scikit-learn's decorator has no types.
     @available_if(takes_parts)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Continue a stream with one more part, or begin a stream.

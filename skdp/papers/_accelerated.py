@@ -81,7 +81,6 @@ class HeavyBall(AcceleratedGD):
     key: ClassVar[str] = "heavy_ball"
     takes_nonconvex: ClassVar[bool] = True
     takes_users: ClassVar[bool] = True
-    is_recommended: ClassVar[bool] = False
     restarts_intercept: ClassVar[bool] = False
     looks_ahead: ClassVar[bool] = False
     relaxations: ClassVar[float] = math.sqrt(RELAXATIONS)
@@ -169,7 +168,6 @@ class Multistage(AcceleratedGD):
     """
 
     key: ClassVar[str] = "multistage"
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **AcceleratedGD.checks,
         "first_stage": partial(check_count, high=10**6),

@@ -479,7 +479,6 @@ class BoltOn(ChosenLaw):
 
     key: ClassVar[str] = "bolt_on"
     needs_permutation: ClassVar[bool] = True
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
         "n_passes": partial(check_count, high=_MOST_PASSES),

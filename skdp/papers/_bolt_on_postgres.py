@@ -42,7 +42,7 @@ class PlainDescent:
         Rows are clipped to this norm, and `intercept` is appended.
     intercept : float or None
         None: rows have no intercept column.
-    form : Form
+    form : LossId
     form_constants : tuple of float
     """
 

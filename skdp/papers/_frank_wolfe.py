@@ -325,7 +325,6 @@ class FrankWolfe(Solver):
     is_sparse: ClassVar[bool] = True
     # For study: the solver of "auto" is more accurate on all compared data
     # (docs/sparse.md).
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=10**6),
         "l1_radius": partial(check_real, low=1e-150, high=1e150),

@@ -242,7 +242,6 @@ class SRM(Solver):
     key: ClassVar[str] = "srm"
     is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=10**6),
         "batch_size": partial(check_count, high=2**31),
@@ -413,7 +412,6 @@ class DiffGD(Solver):
     key: ClassVar[str] = "diff_gd"
     is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, low=2, high=10**6),
         "step_size": partial(check_real, low=1e-250, high=1e250),

@@ -80,7 +80,6 @@ class OutputPerturbation(CertifiedSolver):
     needs_rows: ClassVar[bool] = True
     # solver="auto" falls back on it where objective_perturbation refuses; otherwise it
     # is for study.
-    is_recommended: ClassVar[bool] = False
 
     @property
     def mechanism(self) -> str:
@@ -244,7 +243,6 @@ class OnlineGD(Descent, ChosenLaw):
     key: ClassVar[str] = "online"
     takes_nonconvex: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
         **Descent.checks,

@@ -114,7 +114,6 @@ class LaplacianSmoothing(NoisySGD):
     """
 
     key: ClassVar[str] = "laplacian_smoothing"
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **NoisySGD.checks,
         "strength": partial(check_real, low=0.0, high=1e6),
@@ -366,7 +365,6 @@ class LineSearchGD(Solver):
     key: ClassVar[str] = "line_search_gd"
     is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=10**6),
         "longest_step": partial(check_real, low=1e-250, high=1e250),

@@ -114,7 +114,6 @@ class FTRL(Descent):
     takes_nonconvex: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
     takes_users: ClassVar[bool] = True
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         **Descent.checks,
         "n_parts": partial(check_count, high=10_000),
@@ -234,7 +233,7 @@ class Stream:
     Parameters
     ----------
     answers : Answers
-    arriving : Arriving
+    arriving : ChunkSource
     walking : iterator of Solution
         The release after each part.
     objective : LinearObjective
@@ -296,7 +295,7 @@ class Stream:
                 "the next part. Nothing was read."
             )
 
-    def take(self, part: Any, books: Books) -> Solution:
+    def take(self, part: Any, books: StreamLedger) -> Solution:
         """The release after one more part.
 
         Raises
@@ -320,7 +319,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Books:
+class StreamLedger:
     """Records later parts, which cost nothing more, in a ledger.
 
     Parameters
@@ -564,7 +563,7 @@ class BegunStream:
 def after(model: Any, stream: Stream, part: Source, budget: Budget) -> Solution:
     """The release after another part of a stream."""
     name = type(model).__name__
-    books = Books(model.ledger, model._relation(), budget, name)
+    books = StreamLedger(model.ledger, model._relation(), budget, name)
     solution = stream.take(part, books)
     Progress(name, bool(model.verbose)).step(stream.n_taken, stream.n_parts)
     return solution

@@ -119,7 +119,6 @@ class TreeMomentum(Solver):
     is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_leaves": partial(check_count, high=10_000),
         "n_epochs": partial(check_count, high=100_000),

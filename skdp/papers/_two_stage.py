@@ -251,7 +251,6 @@ class TwoStage(Solver):
     clips_selected: ClassVar[bool] = True
     # For study: the solver of "auto" is more accurate on all compared data
     # (docs/sparse.md).
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "selection": partial(check_choice, allowed=("gaussian", "peeling")),
         "selection_share": partial(check_real, low=1e-3, high=0.999),
@@ -704,7 +703,6 @@ default="isotropic"
     is_sparse: ClassVar[bool] = True
     # For study: the solver of "auto" is more accurate on all compared data
     # (docs/sparse.md).
-    is_recommended: ClassVar[bool] = False
     checks: ClassVar[Checks] = {"public_rows": _check_rows}
     given_checks: ClassVar[Checks] = {
         "teacher": check_dense_key,

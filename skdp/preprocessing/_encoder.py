@@ -86,7 +86,7 @@ class Encoding:
     ----------
     names : tuple of str
     declared : tuple of Declaration
-    blocks : tuple of Block
+    blocks : tuple of ColumnBlock
     """
 
     names: tuple[str, ...]

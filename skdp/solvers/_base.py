@@ -147,8 +147,6 @@ class Solver(Configured, ABC):
     takes_nonconvex: ClassVar[bool] = False
     # Whether each query multiplies a row's contribution by the weight of the row.
     takes_users: ClassVar[bool] = False
-    # Whether the solver is meant for use, not only for replication and study.
-    is_recommended: ClassVar[bool] = True
 
     @classmethod
     def check(cls, objective: LinearObjective, budget: Budget) -> None:

@@ -99,7 +99,7 @@ class Steps(ABC):
     ----------
     start : ndarray
         Weights to start from; public.
-    pace : Pace
+    pace : StepSchedule
     """
 
     def __init__(self, start: FloatArray, pace: StepSchedule) -> None:
@@ -163,7 +163,7 @@ class MomentumSteps(Steps):
     Parameters
     ----------
     start : ndarray
-    pace : Pace
+    pace : StepSchedule
     momentum : float in [0, 1)
     restarts_intercept : bool, default=False
         Whether the last row of the weights is an intercept, whose velocity is reset
@@ -202,7 +202,7 @@ class AdamSteps(Steps):
     Parameters
     ----------
     start : ndarray
-    pace : Pace
+    pace : StepSchedule
     betas : pair of floats in [0, 1)
         Decay of the first and the second moment.
     """

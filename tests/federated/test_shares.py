@@ -6,6 +6,7 @@ Statistical tests raise a false alarm with probability 1e-9 each.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -192,12 +193,36 @@ def test_a_gradient_at_other_weights_is_another_statement():
     assert statement_of(one) == statement_of(Gradient(family, np.zeros((3, 1))))
 
 
+def test_statements_tell_partial_functions_apart():
+    said = [
+        statement_of(partial(closed_over, 1)),
+        statement_of(partial(closed_over, 2)),
+        statement_of(partial(closed_over, value=1)),
+        statement_of(partial(federation, 1)),
+        statement_of(closed_over),
+    ]
+    assert len(set(said)) == len(said)
+    one, same, other = (partial(closed_over, value) for value in (1, 1, 2))
+    assert statement_of(one) == statement_of(same)
+    # The broken twin, which tells the function alone, takes two questions for one.
+    assert statement_of(one.func) == statement_of(other.func)
+
+
 def closed_over(value):
     return lambda: value
 
 
 @pytest.mark.parametrize(
-    "unknown", [object(), {"a": object()}, closed_over(1), [object()]]
+    "unknown",
+    [
+        object(),
+        {"a": object()},
+        closed_over(1),
+        [object()],
+        partial(closed_over(1)),
+        partial(closed_over, object()),
+        partial(closed_over, value=object()),
+    ],
 )
 def test_what_cannot_be_told_is_no_question(unknown):
     """By its type alone an object is the same at other weights."""

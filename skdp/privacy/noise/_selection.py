@@ -30,9 +30,6 @@ _LEVEL_WEIGHTS = [
     for level in range(DEEPEST + 1)
 ]
 
-# Probabilities are multiples of 2 to minus this power.
-_PROBABILITY_BITS = 62
-
 
 def permutation(n: int, entropy: Entropy) -> IntArray:
     """A uniform order of 0, ..., n - 1: the ranks of distinct random words."""
