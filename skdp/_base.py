@@ -28,7 +28,7 @@ from skdp.privacy.accounting._relations import (
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._door import Door
-from skdp.privacy.release._record import FREE, PrivacyRecord, StepPrivacy, step_of
+from skdp.privacy.release._record import FREE, StepPrivacy, step_of
 
 # ----------------------------------------------------------------- Noise against signal
 # Public facts only: `forecast` returns them, and `fit` warns of them.
@@ -312,7 +312,6 @@ class PrivateEstimator(StoredEstimator):
     `_relation` and `_set_relation`.
     """
 
-    privacy_: PrivacyRecord
     is_search: ClassVar[bool] = False
     # What is protected; models that can protect users have this parameter.
     privacy_unit: str = "record"

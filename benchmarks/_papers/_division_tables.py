@@ -37,6 +37,7 @@ from skdp.privacy import Budget
 from skdp.privacy.release._door import Door
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Progress
+from skdp.solvers._exact import ExactFit
 from skdp.tables._memory import MemorySource
 
 
@@ -165,7 +166,7 @@ def library_nesterov(
     params |= {"strong_convexity": setting.mu, "residual_clip": math.inf}
     chosen = choose_solver("nesterov", params, objective, budget)
     solution, _ = release(
-        chosen.solver,
+        chosen.solver if chosen else ExactFit(inner=None),
         MemorySource(X, (y > 0).astype(float)),
         objective,
         Door(budget, adjacency="replace_one", ledger=None, random_state=None),

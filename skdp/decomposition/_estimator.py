@@ -671,10 +671,12 @@ None, default=None
         task = replace(open_task(self, given.ratings, terms), seed=door.public_seed())
         fitted = planned(self, named, task, budget)
         task = fitted.problem
-        is_of_users = unit == "user" and self.n_users is not None
+        n_units = len(given.ratings)
+        if unit == "user" and self.n_users is not None:
+            n_units = self.n_users
         fitted = replace(
             fitted,
-            n_samples=self.n_users if is_of_users else len(given.ratings),
+            n_samples=n_units,
             assumed_public=_assumed_public(unit, task),
         )
         source = RatingSource(given.ratings, task.n_units)

@@ -47,6 +47,7 @@ from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredSolution
 from skdp.solvers._centred_rows import States
+from skdp.solvers._exact import ExactFit
 from skdp.solvers._registry import named_solver
 from skdp.sums._grid_rows import clipped_products
 from skdp.tables._centred import Centring
@@ -66,7 +67,7 @@ class FirstPart(Protocol):
 
     def begins(
         self, planned: PlannedFit[LinearObjective, Solution], first: Source
-    ) -> tuple[PlannedFit[LinearObjective, Solution], Source]:
+    ) -> tuple[PlannedFit[LinearObjective, Solution], Any]:
         """The fit that commits the stream, and the source of all of its parts."""
         ...
 
@@ -101,6 +102,8 @@ def takes_parts(model: Any) -> bool:
 
 # ----------------------------------------------------------------- DPEstimator: one fit
 
+
+_EXACT = "epsilon=inf: the optimum itself"
 
 # Attributes with all iterates, where a solver was asked to keep them.
 _PATHS = ("coef_path_", "intercept_path_")
@@ -343,7 +346,10 @@ class DPEstimator(TakesSources, PrivateModel):
             if key == "auto" and not params:
                 chosen = constant_if_dominated(None, objective, budget, signal)
         chosen = chosen or choose_solver(key, params, objective, budget, rows)
-        return planned_fit(objective, budget, chosen, signal)
+        if chosen is not None and budget.is_finite:
+            return planned_fit(objective, budget, chosen.solver, chosen.reason, signal)
+        solver = ExactFit(inner=None if chosen is None else chosen.solver)
+        return planned_fit(objective, budget, solver, _EXACT)
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         """Noise against signal, for a finite epsilon."""

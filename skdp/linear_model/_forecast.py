@@ -9,7 +9,7 @@ from typing import Any
 
 from skdp._base import Forecast, Signal
 from skdp._checks import check_count, check_real
-from skdp._fit import PlannedFit
+from skdp._fit import PlannedFit, PrivateSolver
 from skdp.exceptions import Refused
 from skdp.linear_model._rows import (
     centred_knots,
@@ -271,7 +271,8 @@ def forecast(
     signal = (signal_of_centred if takes_default else signal_of)(lines, budget)
     chosen = constant_if_dominated(named, objective, budget, signal)
     chosen = chosen or planned_solver(named, objective, budget, rows)
-    return planned_fit(objective, budget, chosen, signal).forecast(budget)
+    fit = planned_fit(objective, budget, chosen.solver, chosen.reason, signal)
+    return fit.forecast(budget)
 
 
 def constant_if_dominated(
@@ -288,15 +289,19 @@ def constant_if_dominated(
 
 
 def planned_fit(
-    objective: LinearObjective, budget: Budget, chosen: Chosen, signal: Signal | None
+    objective: LinearObjective,
+    budget: Budget,
+    solver: PrivateSolver[LinearObjective, Solution],
+    reason: str,
+    signal: Signal | None = None,
 ) -> PlannedFit[LinearObjective, Solution]:
-    """The fit of a chosen solver to a problem; public facts only."""
-    is_default = isinstance(chosen.solver, CentredDescent | ConstantModel)
+    """The fit of a solver to an objective; public facts only."""
+    is_default = isinstance(solver, CentredDescent | ConstantModel)
     half = half_at(signal) if signal and is_default and budget.delta > 0 else None
     return PlannedFit(
         problem=objective,
-        solver=chosen.solver,
-        reason=chosen.reason,
+        solver=solver,
+        reason=reason,
         n_samples=objective.n_samples,
         n_features=objective.n_features,
         data_norm=objective.data_norm,

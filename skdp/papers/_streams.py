@@ -515,7 +515,7 @@ class BegunStream:
 
     def begins(
         self, planned: PlannedFit[LinearObjective, Solution], first: Source
-    ) -> tuple[PlannedFit[LinearObjective, Solution], Source]:
+    ) -> tuple[PlannedFit[LinearObjective, Solution], Any]:
         """The fit that commits the stream, and the source of all of its parts."""
         solver = planned.solver
         assert isinstance(solver, FTRL)  # its key selected this class

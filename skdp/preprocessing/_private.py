@@ -436,7 +436,8 @@ class DPQuantileClipper(
 
         def read(answers: Answers) -> FloatArray:
             if answers.is_exact and not holds_users(source):
-                return np.quantile(X.astype(np.float64), quantiles, axis=0)
+                exact = np.quantile(X.astype(np.float64), quantiles, axis=0)
+                return np.asarray(exact)
             return bisection.run(answers)
 
         found = self._release(

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from skdp._checks import check_choice
-from skdp._fit import PrivateSolver
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.solvers._base import Named, Solution, Solver, willing
+from skdp.solvers._base import Named, Solver, willing
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._centred_rows import CentredRows, Numbers
 from skdp.solvers._constant import NO_WEIGHTS, AroundConstant, ConstantModel
 from skdp.solvers._default_rules import favours_selection
 from skdp.solvers._descent import wanted_steps
-from skdp.solvers._exact import Noiseless
 from skdp.solvers._registry import SOLVERS, named_solver
 
 # With delta = 0, second moments, whose noise grows with the square of the number of
@@ -47,7 +45,7 @@ class SolverCandidate:
 class Chosen:
     """A planned solver, and why it was chosen."""
 
-    solver: PrivateSolver[LinearObjective, Solution]
+    solver: Solver
     reason: str
 
 
@@ -188,12 +186,16 @@ def choose_solver(
     objective: LinearObjective,
     budget: Budget,
     rows: CentredRows | None = None,
-) -> Chosen:
+) -> Chosen | None:
     """The first solver that does not refuse, planned, with the reason for the choice.
 
     Uses public facts only. `rows` are public declarations about the rows; None: the
-    rows are plain numbers. If epsilon is inf, the optimum is computed, or the default
-    of declared rows asks without noise.
+    rows are plain numbers.
+
+    Returns
+    -------
+    Chosen or None
+        None if epsilon is inf: the optimum is computed instead.
 
     Raises
     ------
@@ -204,12 +206,9 @@ def choose_solver(
     if key not in ("auto", *SOLVERS) and budget.is_finite:
         check_choice("solver", key, ["auto", *willing(SOLVERS, objective, budget)])
     named = named_solver(key, params)
-    if budget.is_finite:
-        return planned_solver(named, objective, budget, rows)
-    inner = None
-    if named is None and rows is not None:
-        inner = planned_solver(None, objective, budget, rows).solver
-    return Chosen(Noiseless(inner=inner), "epsilon=inf: the optimum itself")
+    if not budget.is_finite and (rows is None or named is not None):
+        return None
+    return planned_solver(named, objective, budget, rows)
 
 
 def planned_solver(

@@ -19,7 +19,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
 from skdp.privacy.release._answers import Answers, ExactAnswers
 from skdp.privacy.release._plan import Plan
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._descent import convex_start
 from skdp.solvers._sparse import largest_rows
 from skdp.sums._floating import GradientSum
@@ -273,18 +273,18 @@ def _mean_squares(source: Source) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noiseless(PrivateSolver[LinearObjective, Solution]):
+class ExactFit(PrivateSolver[LinearObjective, Solution]):
     """A fit with an infinite epsilon, which asks without noise.
 
     Parameters
     ----------
-    inner : PrivateSolver or None
+    inner : Solver or None
         None: the optimum itself is computed.
     """
 
     key: ClassVar[str] = "exact"
 
-    inner: PrivateSolver[LinearObjective, Solution] | None
+    inner: Solver | None
 
     @property
     def params(self) -> dict[str, Any]:
