@@ -20,7 +20,7 @@ import numpy as np
 
 from skdp._base import Forecast, PrivateEstimator, Signal, warn_of_noise
 from skdp._checks import check_real
-from skdp._configured import Configured
+from skdp._configured import Configured, Given
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._events import NonPrivateEvent
 from skdp.privacy.accounting._relations import UNIT_OF, Relation
@@ -114,6 +114,7 @@ class Problem(Protocol):
 
 ProblemT = TypeVar("ProblemT", bound=Problem)
 ReleasedT = TypeVar("ReleasedT")
+KindT = TypeVar("KindT", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +175,15 @@ class PrivateSolver(Configured, ABC, Generic[ProblemT, ReleasedT]):
     ) -> tuple[str, ...]:
         """Notes on a fit from public facts, other than its noise, for `forecast`."""
         return ()
+
+
+@dataclass(frozen=True)
+class NamedKind(Generic[KindT]):
+    """The kind of a named solver, the given parameters, and why it is used."""
+
+    kind: type[KindT]
+    given: Given
+    reason: str
 
 
 @dataclass(frozen=True)

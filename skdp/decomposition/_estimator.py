@@ -21,17 +21,17 @@ from skdp._checks import (
     check_n_jobs,
     check_target_bounds,
 )
-from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
+from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._input import check_targets
 from skdp._quiet import warn
 from skdp.decomposition._factorize import (
-    NamedFactorizer,
     PlainFactorization,
     named_factorizer,
     planned_task,
     signal_of,
 )
 from skdp.decomposition._ratings import (
+    Factorizer,
     Factors,
     Ids,
     Pattern,
@@ -205,7 +205,10 @@ def checked_max_ratings(
 
 
 def planned(
-    model: DPMatrixFactorization, named: NamedFactorizer, task: Task, budget: Budget
+    model: DPMatrixFactorization,
+    named: NamedKind[Factorizer | PrivateFactorizer],
+    task: Task,
+    budget: Budget,
 ) -> PlannedFit[Task, Factors]:
     """The fit to a task with all missing parameters decided by rules.
 
@@ -683,7 +686,9 @@ None, default=None
         self._keep(given, task, fit(self, fitted, source, door), bounds)
         return self
 
-    def _named(self, unit: Unit, budget: Budget) -> NamedFactorizer:
+    def _named(
+        self, unit: Unit, budget: Budget
+    ) -> NamedKind[Factorizer | PrivateFactorizer]:
         return named_factorizer(
             self.solver,
             self._solver_params(),

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 
 from skdp._base import Signal
 from skdp._checks import check_choice
-from skdp._configured import Given, given_params
-from skdp._fit import PrivateSolver, Progress
+from skdp._configured import given_params
+from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp._quiet import warn
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.decomposition._ratings import (
@@ -136,15 +136,6 @@ _AUTO_WITH_ALPHA = "sgd", "the smallest held-out error for the time, for a given
 _PRIVATE_AUTO = "als", "the most accurate of the private forms"
 
 
-@dataclass(frozen=True)
-class NamedFactorizer:
-    """A named solver: its kind, the given parameters, and why it is used."""
-
-    kind: type[Factorizer] | type[PrivateFactorizer]
-    given: Given
-    reason: str
-
-
 def named_factorizer(
     key: str,
     params: Mapping[str, Any] | None,
@@ -152,7 +143,7 @@ def named_factorizer(
     budget: Budget,
     *,
     has_alpha: bool,
-) -> NamedFactorizer:
+) -> NamedKind[Factorizer | PrivateFactorizer]:
     """The solver that ``solver=key, solver_params=params`` names.
 
     `has_alpha` says whether the user gave a penalty.
@@ -174,7 +165,7 @@ def named_factorizer(
             )
     if not budget.is_finite:
         plain = FACTORIZERS[key]
-        return NamedFactorizer(plain, given_params(plain, key, params), reason)
+        return NamedKind(plain, given_params(plain, key, params), reason)
     allowed = sorted(name for name, of in PRIVATE_FORMS if of == unit)
     if (key, unit) not in PRIVATE_FORMS:
         raise ValueError(
@@ -183,7 +174,7 @@ def named_factorizer(
             "private."
         )
     private = PRIVATE_FORMS[key, unit]
-    return NamedFactorizer(private, given_params(private, key, params), reason)
+    return NamedKind(private, given_params(private, key, params), reason)
 
 
 # ----------------------------------------------------------------- Noise against signal

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
 from skdp._configured import Checks, Given, given_params
-from skdp._fit import PrivateSolver, Progress
+from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp._input import weighted_by
 from skdp._row_threads import n_threads_for
 from skdp.ensemble._linear_start import (
@@ -704,18 +704,9 @@ BOOSTERS: dict[str, type[NewtonBoosting]] = {"newton_boosting": NewtonBoosting}
 _AUTO = "newton_boosting", "the only solver of boosted trees"
 
 
-@dataclass(frozen=True)
-class NamedBooster:
-    """A named solver: its kind, the given parameters, and why it is used."""
-
-    kind: type[NewtonBoosting]
-    given: Given
-    reason: str
-
-
 def named_booster(
     key: str, params: Mapping[str, Any] | None, own: Mapping[str, Any]
-) -> NamedBooster:
+) -> NamedKind[NewtonBoosting]:
     """The solver that ``solver=key, solver_params=params`` names.
 
     Parameters
@@ -744,4 +735,4 @@ def named_booster(
             f"The 'solver_params' must not repeat parameters of the model. Got {twice} "
             "in both. Leave them out there."
         )
-    return NamedBooster(kind, MappingProxyType({**given, **mine}), reason)
+    return NamedKind(kind, MappingProxyType({**given, **mine}), reason)

@@ -28,7 +28,7 @@ from skdp._checks import (
     check_count,
     check_target_bounds,
 )
-from skdp._fit import PlannedFit, PrivateModel, fit
+from skdp._fit import NamedKind, PlannedFit, PrivateModel, fit
 from skdp._input import (
     encode_labels,
     expected_labels,
@@ -39,7 +39,6 @@ from skdp._input import (
 from skdp._users import UsersToFit, users_to_fit
 from skdp.ensemble._boosting import (
     BoostedTrees,
-    NamedBooster,
     NewtonBoosting,
     named_booster,
 )
@@ -142,7 +141,7 @@ class GradientBoosting(FittedTrees, PrivateModel):
     def _loss_facts(self) -> LossFacts:
         """Other facts of the loss, as far as they are declared."""
 
-    def _named(self) -> NamedBooster:
+    def _named(self) -> NamedKind[NewtonBoosting]:
         own = {name: getattr(self, name) for name in self._own}
         return named_booster(self.solver, self.solver_params, own)
 

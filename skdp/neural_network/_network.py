@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, in_dtype
 from skdp._base import Forecast, relaxed
 from skdp._checks import check_alpha, check_choice, check_count, check_data_norm
-from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
+from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
 from skdp.io._rows import records
 from skdp.io._takes import TakesSources
@@ -35,7 +35,7 @@ from skdp.losses._objective import (
 from skdp.neural_network._solvers import (
     INPUT_NORM,
     ConstantNetwork,
-    NamedDescent,
+    NetworkDescent,
     named_descent,
 )
 from skdp.privacy.accounting._calibrate import Budget
@@ -132,7 +132,7 @@ class PrivateNetwork(TakesSources, PrivateModel):
         )
         return height, width, channels
 
-    def _named(self) -> NamedDescent:
+    def _named(self) -> NamedKind[NetworkDescent]:
         return named_descent(
             self.solver,
             self.solver_params,
@@ -141,7 +141,8 @@ class PrivateNetwork(TakesSources, PrivateModel):
         )
 
     def _adds_in_squares(self) -> bool:
-        return bool(self.delta > 0 and self._named().adds_in_squares)
+        named = self._named()
+        return bool(self.delta > 0 and named.kind.adds_in_squares(named.given))
 
     def _use_composable_noise(self) -> None:
         if self.solver == "auto" and self.delta > 0:

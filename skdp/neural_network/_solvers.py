@@ -14,7 +14,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
 from skdp._configured import Checks, Given, given_params
-from skdp._fit import PrivateSolver, Progress
+from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import FARTHEST, LinearObjective, NetworkObjective
 from skdp.losses._weighted import typical_weight
@@ -543,27 +543,13 @@ NETWORK_SOLVERS: dict[str, type[NetworkDescent]] = {
 }
 
 
-@dataclass(frozen=True)
-class NamedDescent:
-    """A named solver: its kind, the given parameters, and why it is used."""
-
-    kind: type[NetworkDescent]
-    given: Given
-    reason: str
-
-    @property
-    def adds_in_squares(self) -> bool:
-        """Whether at delta > 0 all that will be released has Gaussian noise."""
-        return self.kind.adds_in_squares(self.given)
-
-
 def named_descent(
     key: str,
     params: Mapping[str, Any] | None,
     *,
     is_private: bool,
     is_of_users: bool = False,
-) -> NamedDescent:
+) -> NamedKind[NetworkDescent]:
     """The solver that ``solver=key, solver_params=params`` names.
 
     Parameters
@@ -581,7 +567,7 @@ def named_descent(
     check_choice("solver", key, ["auto", *NETWORK_SOLVERS])
     if key != "auto":
         kind = NETWORK_SOLVERS[key]
-        return NamedDescent(kind, given_params(kind, key, params), "named by the user")
+        return NamedKind(kind, given_params(kind, key, params), "named by the user")
     if params:
         raise ValueError(
             "The 'solver_params' parameter must be None with solver='auto'. Got a "
@@ -589,10 +575,10 @@ def named_descent(
         )
     if not is_private:
         reason = "epsilon=inf: Adam suits rows of any length"
-        return NamedDescent(NetworkAdam, {}, reason)
+        return NamedKind(NetworkAdam, {}, reason)
     if is_of_users:
-        return NamedDescent(NetworkGD, {}, "rows of users are not sampled")
-    return NamedDescent(NetworkSGD, {}, "of networks the best at most budgets")
+        return NamedKind(NetworkGD, {}, "rows of users are not sampled")
+    return NamedKind(NetworkSGD, {}, "of networks the best at most budgets")
 
 
 # ---------------------------------------------------------------------- ConstantNetwork

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from threading import RLock
 from typing import Any, ClassVar, NoReturn, Self, SupportsIndex
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count
 from skdp._configured import Checks, Given
-from skdp._fit import PlannedFit, PrivateSolver, Progress
+from skdp._fit import PlannedFit, Progress
 from skdp._input import check_rows
 from skdp._users import users_to_fit
 from skdp.exceptions import Refused, StreamOverError
@@ -523,7 +523,7 @@ class BegunStream:
         name = type(self.model).__name__
         label = f"{name}(solver={solver.named!r}): {solver.n_parts} parts of a stream"
         beginning = StreamStart(
-            ftrl=solver,
+            **solver.params,
             part=self,
             arriving=arriving,
             first=first,
@@ -533,13 +533,11 @@ class BegunStream:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamStart(PrivateSolver[LinearObjective, Solution]):
-    """Commits a stream; its release is that after the first part.
+class StreamStart(FTRL):
+    """FTRL that releases what a stream releases after its first part.
 
     Parameters
     ----------
-    ftrl : FTRL
-        The solver of the stream.
     part : BegunStream
         Gets the stream.
     arriving : ChunkSource
@@ -550,9 +548,6 @@ class StreamStart(PrivateSolver[LinearObjective, Solution]):
         Parameters of the estimator.
     """
 
-    key: ClassVar[str] = FTRL.key
-
-    ftrl: FTRL
     part: BegunStream
     arriving: ChunkSource
     first: Source
@@ -560,36 +555,14 @@ class StreamStart(PrivateSolver[LinearObjective, Solution]):
 
     @property
     def params(self) -> dict[str, Any]:
-        return self.ftrl.params
-
-    @property
-    def mechanism(self) -> str:
-        return self.ftrl.mechanism
-
-    def plan(self, objective: LinearObjective, /) -> Plan:
-        return self.ftrl.plan(objective)
-
-    def sensitivity(self, objective: LinearObjective, /) -> float:
-        return self.ftrl.sensitivity(objective)
-
-    def assumed_public(self, objective: LinearObjective, /) -> tuple[str, ...]:
-        return self.ftrl.assumed_public(objective)
-
-    def noise_scale(
-        self, released: Solution, answers: Answers, objective: LinearObjective, /
-    ) -> float:
-        return released.noise_scale
+        return {own.name: getattr(self, own.name) for own in fields(FTRL)}
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress, /
     ) -> Solution:
+        walking = self.walking(answers, objective)
         stream = Stream(
-            answers,
-            self.arriving,
-            self.ftrl.walking(answers, objective),
-            objective,
-            self.ftrl,
-            self.begun_with,
+            answers, self.arriving, walking, objective, self, self.begun_with
         )
         solution = after(self.part.model, stream, self.first, self.part.budget)
         self.part.begun.append(stream)

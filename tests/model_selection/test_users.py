@@ -873,14 +873,15 @@ def in_pipeline(search, **ids):
 @pytest.mark.parametrize("tool", [in_grid, across_folds, in_pipeline])
 def test_tools_give_searches_of_users_or_an_error(tool, monkeypatch):
     units = []
-    kept = search_module.PrivateSearch._record
+    kept = fit_module._statement
 
-    def record(self, *args):
-        made = kept(self, *args)
-        units.append(made.unit)
+    def statement(model, *facts):
+        made = kept(model, *facts)
+        if isinstance(model, search_module.PrivateSearch):
+            units.append(made.unit)
         return made
 
-    monkeypatch.setattr(search_module.PrivateSearch, "_record", record)
+    monkeypatch.setattr(fit_module, "_statement", statement)
     # Of users: with ids, or an error.
     with pytest.raises(ValueError, match="must have the ids of users"):
         tool(search_of(method="disjoint_splits"))
