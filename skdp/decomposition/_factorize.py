@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -44,6 +44,8 @@ class PlainFactorization(PrivateSolver[Task, Factors]):
     n_jobs : int or None
     """
 
+    mechanism: ClassVar[str] = ""
+
     factorizer: Factorizer
     n_jobs: int | None
 
@@ -54,10 +56,6 @@ class PlainFactorization(PrivateSolver[Task, Factors]):
     @property
     def params(self) -> dict[str, Any]:
         return asdict(self.factorizer)
-
-    @property
-    def mechanism(self) -> str:
-        return ""
 
     def plan(self, task: Task, /) -> None:
         return None

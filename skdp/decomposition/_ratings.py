@@ -756,6 +756,7 @@ class PrivateFactorizer(PrivateSolver[Task, Factors]):
     """Factorises privately: plans what it asks, then walks over the answers."""
 
     unit: ClassVar[Unit]
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
 
     @classmethod
     def check(cls, task: Task, budget: Budget) -> None:
@@ -793,10 +794,6 @@ class PrivateFactorizer(PrivateSolver[Task, Factors]):
     @abstractmethod
     def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
         """The rule for ``n_components=None``; the task's number has no meaning yet."""
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
 
     @abstractmethod
     def plan(self, task: Task, /) -> Plan: ...

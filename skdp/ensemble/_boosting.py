@@ -280,6 +280,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     """
 
     key: ClassVar[str] = "newton_boosting"
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     is_pure: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_estimators": partial(check_count, low=0, high=10_000),
@@ -366,11 +367,6 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         own = super().params
         linear = own.pop("linear")
         return own if linear is None else {**own, "linear": linear.params}
-
-    @property
-    def mechanism(self) -> str:
-        """What makes the release private, for the record."""
-        return "Gaussian noise, calibrated exactly"
 
     def plan(self, task: BoostingTask) -> Plan:
         """Everything `run` will ask. Pure: sees no data, draws no noise."""

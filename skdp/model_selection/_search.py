@@ -97,6 +97,8 @@ class Searching(PrivateSolver[SearchFacts, Choice]):
     candidates : tuple of Candidate
     """
 
+    mechanism: ClassVar[str] = "noise, by one calibrated event for all fits and scores"
+
     method: Method
     job: SearchJob
     candidates: tuple[Candidate, ...]
@@ -108,10 +110,6 @@ class Searching(PrivateSolver[SearchFacts, Choice]):
     @property
     def params(self) -> dict[str, Any]:
         return asdict(self.method)
-
-    @property
-    def mechanism(self) -> str:
-        return "noise, by one calibrated event for all fits and scores"
 
     def plan(self, facts: SearchFacts, /) -> Plan:
         return self.method.plan(facts)

@@ -283,16 +283,13 @@ class ExactFit(PrivateSolver[LinearObjective, Solution]):
     """
 
     key: ClassVar[str] = "exact"
+    mechanism: ClassVar[str] = ""
 
     inner: Solver | None
 
     @property
     def params(self) -> dict[str, Any]:
         return {}
-
-    @property
-    def mechanism(self) -> str:
-        return ""
 
     def plan(self, objective: LinearObjective, /) -> Plan | None:
         return None if self.inner is None else self.inner.plan(objective)
