@@ -94,8 +94,7 @@ class Coded:
         door = Door(budget, adjacency=kind.unit, ledger=None, random_state=seed)
         source = RatingSource(Ratings(self.pattern, self.values), task.n_units)
         answers = door.commit(solver.plan(task), source, label=kind.key)
-        rng = np.random.RandomState(seed)
-        factors = solver.run(answers, task, rng, Progress())
+        factors = solver.run(answers, replace(task, seed=seed), Progress())
         rows = factors.users[self.test_users] * factors.items[self.test_items]
         return self.rmse(factors.mean + rows.sum(axis=1))
 

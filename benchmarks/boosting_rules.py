@@ -14,7 +14,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -201,7 +201,7 @@ def _scores(table: Coded, epsilon: float, seed: int) -> dict[str, float]:
     source = MemorySource(np.ascontiguousarray(table.codes), table.y)
     answers = door.commit(solver.plan(task), source, label="settle")
     start = time.perf_counter()
-    model = solver.run(answers, task, seed, Progress())
+    model = solver.run(answers, replace(task, seed=seed), Progress())
     seconds = time.perf_counter() - start
     raw = model.raw(np.ascontiguousarray(table.judged))
     return _judged(table, raw) | {"seconds": seconds}

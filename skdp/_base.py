@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from skdp._show import card
 from skdp._stored import StoredEstimator
 from skdp.exceptions import LargeDeltaWarning, NoiseDominatesWarning, SeededNoiseWarning
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.accounting._events import Event, NonPrivateEvent
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy.accounting._relations import (
     UNIT_OF,
@@ -26,11 +25,10 @@ from skdp.privacy.accounting._relations import (
     is_of_users,
     relation_for,
 )
-from skdp.privacy.accounting._risk import risk_sentence
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._door import Door
-from skdp.privacy.release._record import FREE, PrivacyRecord, StepPrivacy, step_of
+from skdp.privacy.release._record import FREE, StepPrivacy, step_of
 
 # ----------------------------------------------------------------- Noise against signal
 # Public facts only: `forecast` returns them, and `fit` warns of them.
@@ -306,20 +304,6 @@ class DeclaredEstimator(StoredEstimator):
         return FREE
 
 
-class Booked(Protocol):
-    """What a privacy record states of a release that the ledger has; public."""
-
-    @property
-    def event(self) -> Event:
-        """What accounting charges."""
-        ...
-
-    @property
-    def noise_multiplier(self) -> float:
-        """Sigma / sensitivity; 0.0 without noise."""
-        ...
-
-
 class PrivateEstimator(StoredEstimator):
     """Budget, ledger and warnings of an object that releases something in `fit`.
 
@@ -452,68 +436,6 @@ class PrivateEstimator(StoredEstimator):
         `rehearsed` is this object, fitted in rehearsal to as many features.
         """
         return None
-
-    def _record_of(
-        self,
-        booked: Booked,
-        budget: Budget,
-        *,
-        mechanism: str,
-        solver: str,
-        solver_params: dict[str, Any],
-        why_solver: str,
-        sensitivity: float | None,
-        noise_scale: float | None,
-        n_samples: int,
-        n_features: int,
-        data_norm: float | None,
-        feature_bound: float | None = None,
-        n_nonzero_coefs: int | None = None,
-        sensitivity_unit: str = "",
-        assumed_public: tuple[str, ...] = (),
-        warnings: tuple[str, ...] = (),
-        estimator: str = "",
-    ) -> PrivacyRecord:
-        """The privacy statement of a release: what was booked, and public facts.
-
-        `mechanism` is what makes it private, `estimator` its name if that is not the
-        name of the class; the rest is as in `PrivacyRecord`.
-        """
-        is_private = not isinstance(booked.event, NonPrivateEvent)
-        reason = f"{mechanism}; drawn from the operating system's entropy"
-        if not budget.is_finite:
-            reason = "epsilon=inf: no noise."
-        elif not is_private:
-            reason = "random_state is set: the noise can be reproduced by anyone."
-        epsilon = budget.epsilon if is_private else math.inf
-        risk = risk_sentence(booked.event, epsilon, budget.delta, self._relation())
-        return PrivacyRecord(
-            estimator=estimator or type(self).__name__,
-            is_private=is_private,
-            reason=reason,
-            epsilon=epsilon,
-            delta=budget.delta,
-            adjacency=self._relation(),
-            unit=UNIT_OF[self._relation()],
-            solver=solver,
-            solver_params=solver_params,
-            why_solver=why_solver,
-            event=booked.event,
-            noise_multiplier=booked.noise_multiplier,
-            sensitivity=sensitivity,
-            noise_scale=noise_scale,
-            n_samples=n_samples,
-            n_features=n_features,
-            data_norm=data_norm,
-            feature_bound=feature_bound,
-            n_nonzero_coefs=n_nonzero_coefs,
-            sensitivity_unit=sensitivity_unit,
-            assumed_public=assumed_public,
-            warnings=warnings,
-            ledger=self.ledger.path if self.ledger is not None else "",
-            dataset=self.ledger.dataset if self.ledger is not None else "",
-            risk=risk if is_private else "",
-        )
 
     def step_privacy(self) -> StepPrivacy:
         """What this object costs, planned or spent; never fits anything."""

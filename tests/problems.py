@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdp._fit import release
 from skdp.losses import (
     CauchyLoss,
     HuberHingeLoss,
@@ -19,7 +20,6 @@ from skdp.privacy import Budget, BudgetLedger, Event
 from skdp.solvers import SOLVERS
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Progress, Solution
-from skdp.solvers._exact import solve
 from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor, refusal
 
@@ -264,7 +264,7 @@ class Outcome:
 
 def run_case(case, *, source=None, noise=None, ledger=None, solver=None, budget=BUDGET):
     """Send one case through the only door."""
-    solution, answers = solve(
+    solution, answers = release(
         solver or case.solver,
         source if source is not None else case.source(),
         case.objective,

@@ -30,13 +30,14 @@ from benchmarks._papers._descent import (
     unit_noise,
 )
 from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon
+from skdp._fit import release
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy.release._door import Door
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Progress
-from skdp.solvers._exact import solve
+from skdp.solvers._exact import ExactFit
 from skdp.tables._memory import MemorySource
 
 
@@ -164,8 +165,8 @@ def library_nesterov(
     params = {"n_steps": n_steps, "step_size": 1 / setting.smoothness}
     params |= {"strong_convexity": setting.mu, "residual_clip": math.inf}
     chosen = choose_solver("nesterov", params, objective, budget)
-    solution, _ = solve(
-        chosen.solver if chosen else None,
+    solution, _ = release(
+        chosen.solver if chosen else ExactFit(inner=None),
         MemorySource(X, (y > 0).astype(float)),
         objective,
         Door(budget, adjacency="replace_one", ledger=None, random_state=None),

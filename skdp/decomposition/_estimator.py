@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -12,24 +12,20 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._base import Forecast, PrivateEstimator, Signal, warn_of_noise
+from skdp._base import Forecast
 from skdp._checks import (
     check_alpha,
     check_bool,
     check_choice,
     check_count,
     check_n_jobs,
-    check_real,
     check_target_bounds,
 )
+from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._input import check_targets
 from skdp._quiet import warn
 from skdp.decomposition._factorize import (
-    ChosenFactorizer,
-    FactorizeOutcome,
-    NamedFactorizer,
-    factorize,
-    forecast_of,
+    PlainFactorization,
     named_factorizer,
     planned_task,
     signal_of,
@@ -41,6 +37,7 @@ from skdp.decomposition._ratings import (
     Pattern,
     PrivateFactorizer,
     Ratings,
+    RatingSource,
     Task,
     check_pairs,
     declared_ids,
@@ -54,7 +51,6 @@ from skdp.decomposition._recommender import (
 )
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import UNITS, Relation, Unit
-from skdp.privacy.release._record import PrivacyRecord
 
 # ------------------------------------------------------ Checked input and planned tasks
 # Nothing is spent and nothing is released yet. Pairs and ratings are looked at once.
@@ -209,9 +205,12 @@ def checked_max_ratings(
 
 
 def planned(
-    model: DPMatrixFactorization, named: NamedFactorizer, task: Task, budget: Budget
-) -> tuple[ChosenFactorizer, Task]:
-    """The solver with all missing parameters decided by its rules.
+    model: DPMatrixFactorization,
+    named: NamedKind[Factorizer | PrivateFactorizer],
+    task: Task,
+    budget: Budget,
+) -> PlannedFit[Task, Factors]:
+    """The fit to a task with all missing parameters decided by rules.
 
     Raises `ValueError` or `TypeError` if a parameter is wrong, or the solver refuses
     the job.
@@ -220,6 +219,8 @@ def planned(
     k, alpha = model.n_components, model.alpha
     if k is not None:
         k = check_count("n_components", k, low=0, high=_MOST_COMPONENTS)
+    solver: PrivateSolver[Task, Factors]
+    signal, of_alpha = None, {}
     if issubclass(kind, PrivateFactorizer):
         if alpha is not None:
             raise ValueError(
@@ -229,23 +230,38 @@ def planned(
         if k is None:
             k = kind.default_components(given, task, budget)
         task = replace(task, n_components=k)
-        return ChosenFactorizer(kind.planned(given, task, budget), named.reason), task
-    task = replace(task, n_components=kind.components if k is None else k)
-    if alpha is None:
-        alpha = kind.default_alpha(task)
-    elif not kind.uses_alpha:
-        raise ValueError(
-            f"The 'alpha' parameter must be None with solver={kind.key!r}, which "
-            f"learns its penalties. Got {alpha!r}. Use solver='sgd' or 'als'."
-        )
-    task = replace(task, alpha=check_alpha(alpha))
-    return ChosenFactorizer(kind.planned(given, task), named.reason), task
+        solver = kind.planned(given, task, budget)
+        signal = signal_of(solver, task, budget)
+    else:
+        task = replace(task, n_components=kind.components if k is None else k)
+        if alpha is None:
+            alpha = kind.default_alpha(task)
+        elif not kind.uses_alpha:
+            raise ValueError(
+                f"The 'alpha' parameter must be None with solver={kind.key!r}, which "
+                f"learns its penalties. Got {alpha!r}. Use solver='sgd' or 'als'."
+            )
+        task = replace(task, alpha=check_alpha(alpha))
+        plain = kind.planned(given, task)
+        solver = PlainFactorization(factorizer=plain, n_jobs=model.n_jobs)
+        of_alpha = {"alpha": task.alpha} if kind.uses_alpha else {}
+    return PlannedFit(
+        problem=task,
+        solver=solver,
+        reason=named.reason,
+        n_samples=task.n_units,
+        n_features=2,
+        of_problem={"n_components": task.n_components, **of_alpha},
+        verbose=bool(model.verbose),
+        signal=signal,
+        remedies=("a larger epsilon", "fewer items"),
+    )
 
 
 # ---------------------------------------------------------------- DPMatrixFactorization
 
 
-class DPMatrixFactorization(RegressorMixin, PrivateEstimator):
+class DPMatrixFactorization(RegressorMixin, PrivateModel):
     """Matrix factorisation of ratings, with differential privacy or without.
 
     Predicts ``mean + b_u + c_i + p_u q_i`` for a user u and an item i. Without privacy
@@ -470,8 +486,11 @@ None, default=None
             For a parameter out of range, if epsilon is inf, or if the solver refuses
             the job.
         """
-        budget = self._check_privacy_params()
-        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
+        return self._forecast(n_users, n_items, n_ratings)
+
+    def _foreseen(
+        self, budget: Budget, n_users: int, n_items: int, n_ratings: int
+    ) -> PlannedFit[Task, Factors]:
         unit = cast(Unit, self._relation())
         task = Task(
             n_users=check_count("n_users", n_users, low=2),
@@ -484,8 +503,11 @@ None, default=None
             max_ratings=checked_max_ratings(self, unit == "user"),
         )
         task = planned_task(task, check_count("n_ratings", n_ratings))
-        chosen, task = planned(self, self._named(unit, budget), task, budget)
-        return forecast_of(chosen, task, budget, unit)
+        return planned(self, self._named(unit, budget), task, budget)
+
+    def _shape(self, n_samples: int) -> tuple[int, int, int]:
+        known = self._recommender
+        return len(known.users), len(known.items), n_samples
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted ratings, within `rating_bounds` if declared. Post-processing.
@@ -641,100 +663,38 @@ None, default=None
     def _fit(self, X: Any, y: Any) -> Self:
         budget = self._check_privacy_params()
         unit = cast(Unit, self._relation())
-        n_jobs = check_n_jobs(self.n_jobs)
+        check_n_jobs(self.n_jobs)
         bounds = self._checked_bounds(budget)
         named = self._named(unit, budget)
         terms = FactorizationTerms(unit, budget, bounds)
         given = accepted(self, X, y, terms)
-        task = open_task(self, given.ratings, terms)
-        chosen, task = planned(self, named, task, budget)
-        outcome, self.privacy_ = self._factorize(
-            chosen, given, task, unit, budget, n_jobs
+        door = self._door(budget)
+        # Public, and not from NumPy's generator: its state would reveal other trials of
+        # a search.
+        task = replace(open_task(self, given.ratings, terms), seed=door.public_seed())
+        fitted = planned(self, named, task, budget)
+        task = fitted.problem
+        n_units = len(given.ratings)
+        if unit == "user" and self.n_users is not None:
+            n_units = self.n_users
+        fitted = replace(
+            fitted,
+            n_samples=n_units,
+            assumed_public=_assumed_public(unit, task),
         )
-        self._keep(given, task, outcome, bounds)
+        source = RatingSource(given.ratings, task.n_units)
+        self._keep(given, task, fit(self, fitted, source, door), bounds)
         return self
 
-    def _named(self, unit: Unit, budget: Budget) -> NamedFactorizer:
+    def _named(
+        self, unit: Unit, budget: Budget
+    ) -> NamedKind[Factorizer | PrivateFactorizer]:
         return named_factorizer(
             self.solver,
             self._solver_params(),
             unit,
             budget,
             has_alpha=self.alpha is not None,
-        )
-
-    def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
-        known = rehearsed._recommender
-        return self.forecast(len(known.users), len(known.items), n_samples)
-
-    def _factorize(
-        self,
-        chosen: ChosenFactorizer,
-        given: CheckedRatings,
-        task: Task,
-        unit: Unit,
-        budget: Budget,
-        n_jobs: int | None,
-    ) -> tuple[FactorizeOutcome, PrivacyRecord]:
-        """Declare, calibrate, commit and read; the factorisation and its record."""
-        n_units = len(given.ratings)
-        if unit == "user" and self.n_users is not None:
-            n_units = self.n_users
-        door = self._door(budget)
-        notes = self._warn_of_public_facts(budget, n_units, door)
-        if isinstance(chosen.solver, PrivateFactorizer):
-            signal = signal_of(chosen.solver, task, budget)
-            notes += warn_of_noise(signal, ("a larger epsilon", "fewer items"))
-        name = type(self).__name__
-        outcome = factorize(
-            chosen.solver,
-            given.ratings,
-            task,
-            door,
-            n_jobs=n_jobs,
-            label=f"{name}(solver={chosen.solver.key!r})",
-            verbose=bool(self.verbose),
-        )
-        return outcome, self._record(
-            outcome, budget, chosen, task, unit, n_units, notes
-        )
-
-    def _record(
-        self,
-        outcome: FactorizeOutcome,
-        budget: Budget,
-        chosen: ChosenFactorizer,
-        task: Task,
-        unit: Unit,
-        n_units: int,
-        notes: tuple[str, ...],
-    ) -> PrivacyRecord:
-        """The privacy record of a factorisation."""
-        solver, mechanism, sensitivity, sigma = chosen.solver, "", math.inf, 0.0
-        params: dict[str, Any] = {"n_components": task.n_components}
-        sensitivity_unit = ""
-        if isinstance(solver, Factorizer) and solver.uses_alpha:
-            params["alpha"] = task.alpha
-        if isinstance(solver, PrivateFactorizer):
-            mechanism, sensitivity = solver.mechanism, solver.sensitivity(task)
-            sensitivity_unit = solver.sensitivity_unit
-            multiplier, lines = outcome.noise_multiplier, solver.plan(task).lines
-            sigma = sensitivity * max(line.multiplier(multiplier) for line in lines)
-        return self._record_of(
-            outcome,
-            budget,
-            mechanism=mechanism,
-            solver=solver.key,
-            solver_params=params | asdict(solver),
-            why_solver=chosen.reason,
-            sensitivity=sensitivity,
-            noise_scale=sigma,
-            n_samples=n_units,
-            n_features=2,
-            data_norm=None,
-            assumed_public=_assumed_public(unit, task),
-            sensitivity_unit=sensitivity_unit,
-            warnings=notes,
         )
 
     def _checked_bounds(self, budget: Budget) -> tuple[float, float] | None:
@@ -761,18 +721,20 @@ None, default=None
         self,
         given: CheckedRatings,
         task: Task,
-        outcome: FactorizeOutcome,
+        factors: Factors,
         bounds: tuple[float, float] | None,
     ) -> None:
         """Set fitted attributes; of users only what is released."""
-        factors, users, rated = outcome.factors, given.users, task.pattern
+        users = given.users
+        self.__dict__.pop("n_iter_", None)
+        if task.unit is None:
+            self.n_iter_ = factors.n_passes
         if task.pattern is None:
             users = Ids("users", np.empty(0, dtype=object))
             factors = _mean_user(factors)
-        self._recommender = Recommender(users, given.items, factors, bounds, rated)
-        self.__dict__.pop("n_iter_", None)
-        if task.unit is None:
-            self.n_iter_ = outcome.n_passes
+        self._recommender = Recommender(
+            users, given.items, factors, bounds, task.pattern
+        )
 
     def _check_has_users(self, name: str) -> None:
         check_is_fitted(self)

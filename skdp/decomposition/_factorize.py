@@ -1,105 +1,86 @@
-"""Factorisation by plan, commit and ask; its solvers and its forecast."""
+"""Factorisation without privacy, the registry of solvers, and noise in a bias."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skdp._base import Forecast, Signal
+from skdp._base import Signal
 from skdp._checks import check_choice
-from skdp._configured import Given, given_params
+from skdp._configured import given_params
+from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp._quiet import warn
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.decomposition._ratings import (
-    Draws,
     Factorizer,
     Factors,
     Pattern,
     PrivateFactorizer,
     Ratings,
-    RatingSource,
     Task,
     Threads,
 )
 from skdp.decomposition._user_als import UserALS
 from skdp.decomposition._value_als import ValueALS
-from skdp.privacy.accounting._calibrate import Budget, calibrate
-from skdp.privacy.accounting._events import Event
+from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Unit
-from skdp.privacy.release._door import Door
-from skdp.solvers._base import Progress
+from skdp.privacy.release._answers import Answers, ExactAnswers
 
-# --------------------------------------------------------- factorize: plan, commit, ask
+# ------------------------------------------------------- Factorisations without privacy
 
 
-@dataclass(frozen=True)
-class FactorizeOutcome:
-    """A factorisation with the public facts of how it was released.
+@dataclass(frozen=True, kw_only=True)
+class PlainFactorization(PrivateSolver[Task, Factors]):
+    """A factorisation without privacy, for an infinite epsilon.
 
-    `noise_multiplier` is sigma / sensitivity, 0.0 without noise; `n_passes` counts the
-    passes over the ratings that were made.
+    Parameters
+    ----------
+    factorizer : Factorizer
+    n_jobs : int or None
     """
 
-    factors: Factors
-    event: Event
-    noise_multiplier: float
-    n_passes: int
+    mechanism: ClassVar[str] = ""
 
+    factorizer: Factorizer
+    n_jobs: int | None
 
-def factorize(
-    solver: Factorizer | PrivateFactorizer,
-    ratings: Ratings,
-    task: Task,
-    door: Door,
-    *,
-    n_jobs: int | None,
-    label: str,
-    verbose: bool,
-) -> FactorizeOutcome:
-    """Factorise; the event is on the ledger before the first rating is read.
+    @property
+    def named(self) -> str:
+        return self.factorizer.key
 
-    Ratings are private, and a solver without privacy requires an infinite epsilon. In a
-    rehearsal nothing is read and everything is zero. `label` is the name of this fit in
-    the ledger.
+    @property
+    def params(self) -> dict[str, Any]:
+        return asdict(self.factorizer)
 
-    Raises
-    ------
-    BudgetExceeded
-        From the ledger; nothing was read or spent.
-    """
-    plan = solver.plan(task) if isinstance(solver, PrivateFactorizer) else None
-    answers = door.commit(plan, RatingSource(ratings, task.n_units), label=label)
-    event, multiplier = answers.event, answers.noise_multiplier
-    if answers.is_rehearsed:
-        return FactorizeOutcome(Factors.zeros(task), event, multiplier, 0)
-    # Not NumPy's generator: its state would reveal other trials of a search.
-    rng = check_random_state(int(door.draws.integers(2**32, 1)[0]))
-    # From here on a warning could depend on the data, so NumPy gives none.
-    with np.errstate(all="ignore"):
-        progress = Progress(label, verbose)
-        if isinstance(solver, PrivateFactorizer):
-            factors = solver.run(answers, task, rng, progress)
-            return FactorizeOutcome(factors, event, multiplier, 0)
-        with Threads(n_jobs) as threads:
-            last = _last_iterate(solver, ratings, task, rng, threads, progress)
-    return FactorizeOutcome(last[0], event, multiplier, last[1])
+    def plan(self, task: Task, /) -> None:
+        return None
+
+    def sensitivity(self, task: Task, /) -> float:
+        return math.inf
+
+    def run(self, answers: Answers, task: Task, progress: Progress, /) -> Factors:
+        assert isinstance(answers, ExactAnswers)  # a plan of None allows no others
+        ratings, draws = answers.records.ratings, check_random_state(task.seed)
+        with Threads(self.n_jobs) as threads:
+            iterates = self.factorizer.iterates(ratings, task, draws, threads)
+            return _last_iterate(self.factorizer, iterates, ratings, progress)
+
+    def rehearse(self, answers: Answers, task: Task, /) -> Factors:
+        return Factors.zeros(task)
 
 
 def _last_iterate(
     solver: Factorizer,
+    iterates: Iterator[Factors],
     ratings: Ratings,
-    task: Task,
-    rng: Draws,
-    threads: Threads,
     progress: Progress,
-) -> tuple[Factors, int]:
+) -> Factors:
     """The factors after the last pass that was completed before an interrupt."""
-    iterates = solver.iterates(ratings, task, rng, threads)
     # The start counts as an iterate: an interrupt always leaves a model.
     factors, n_passes = next(iterates), 0  # the first one is the start
     try:
@@ -112,7 +93,7 @@ def _last_iterate(
             f"Interrupted after {n_passes} of {solver.n_steps} passes. The "
             "model so far is kept."
         )
-    return factors, n_passes
+    return replace(factors, n_passes=n_passes)
 
 
 def _report(
@@ -153,23 +134,6 @@ _AUTO_WITH_ALPHA = "sgd", "the smallest held-out error for the time, for a given
 _PRIVATE_AUTO = "als", "the most accurate of the private forms"
 
 
-@dataclass(frozen=True)
-class NamedFactorizer:
-    """A named solver: its kind, the given parameters, and why it is used."""
-
-    kind: type[Factorizer] | type[PrivateFactorizer]
-    given: Given
-    reason: str
-
-
-@dataclass(frozen=True)
-class ChosenFactorizer:
-    """A planned solver, and why it is used."""
-
-    solver: Factorizer | PrivateFactorizer
-    reason: str
-
-
 def named_factorizer(
     key: str,
     params: Mapping[str, Any] | None,
@@ -177,7 +141,7 @@ def named_factorizer(
     budget: Budget,
     *,
     has_alpha: bool,
-) -> NamedFactorizer:
+) -> NamedKind[Factorizer | PrivateFactorizer]:
     """The solver that ``solver=key, solver_params=params`` names.
 
     `has_alpha` says whether the user gave a penalty.
@@ -199,7 +163,7 @@ def named_factorizer(
             )
     if not budget.is_finite:
         plain = FACTORIZERS[key]
-        return NamedFactorizer(plain, given_params(plain, key, params), reason)
+        return NamedKind(plain, given_params(plain, key, params), reason)
     allowed = sorted(name for name, of in PRIVATE_FORMS if of == unit)
     if (key, unit) not in PRIVATE_FORMS:
         raise ValueError(
@@ -208,7 +172,7 @@ def named_factorizer(
             "private."
         )
     private = PRIVATE_FORMS[key, unit]
-    return NamedFactorizer(private, given_params(private, key, params), reason)
+    return NamedKind(private, given_params(private, key, params), reason)
 
 
 # ----------------------------------------------------------------- Noise against signal
@@ -229,26 +193,6 @@ def signal_of(solver: PrivateFactorizer, task: Task, budget: Budget) -> Signal:
         counted="ratings" if task.unit == "rating_value" else "users",
         little_to=_LITTLE_TO,
         constant_from=_CONSTANT_FROM,
-    )
-
-
-def forecast_of(
-    chosen: ChosenFactorizer, task: Task, budget: Budget, unit: Unit
-) -> Forecast:
-    """What a fit would use, and its noise against its signal; nothing is spent."""
-    solver = chosen.solver
-    if not isinstance(solver, PrivateFactorizer):
-        raise TypeError("A forecast is of a private solver. Use a finite epsilon.")
-    plan = solver.plan(task)
-    return Forecast(
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        adjacency=unit,
-        solver=solver.key,
-        why_solver=chosen.reason,
-        solver_params={"n_components": task.n_components} | asdict(solver),
-        noise_multiplier=calibrate(lambda z: plan.event(z, unit), budget),
-        **vars(signal_of(solver, task, budget)),
     )
 
 

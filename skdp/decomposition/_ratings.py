@@ -20,6 +20,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from skdp._configured import Configured, Given
+from skdp._fit import PrivateSolver, Progress
 from skdp._input import without_data
 from skdp._quiet import no_warnings
 from skdp.exceptions import Refused
@@ -27,7 +28,6 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Plan
-from skdp.solvers._base import Progress
 
 # ---------------------------------------- Pattern and Ratings: codes of ids, and values
 # They are apart because with ``privacy_unit="rating_value"`` the pattern is public and
@@ -510,6 +510,8 @@ class Task:
         Most ratings of a user that are used, under ``unit="user"``.
     pattern : Pattern or None
         Who rated what, where that is public: not under ``unit="user"``.
+    seed : int, default=0
+        Seed of starts and orders, on which no privacy rests; public.
 
     References
     ----------
@@ -526,6 +528,12 @@ class Task:
     rating_bounds: tuple[float, float] | None = None
     max_ratings: int | None = None
     pattern: Pattern | None = None
+    seed: int = 0
+
+    @property
+    def adjacency(self) -> Unit | None:
+        """`unit`, by the name that the door has for it."""
+        return self.unit
 
     @property
     def n_units(self) -> int:
@@ -567,12 +575,14 @@ class Factors:
 
     `flat` has the rows of all users, then of all items, all of the same width: the
     solvers' unknowns, with constants between them. `mean` is the mean of the ratings,
-    or a solver's replacement for it; 0.0 without biases.
+    or a solver's replacement for it; 0.0 without biases. `n_passes` counts the passes
+    over the ratings without privacy.
     """
 
     flat: NDArray[Any]
     mean: float
     task: Task
+    n_passes: int = 0
 
     @classmethod
     def zeros(cls, task: Task, mean: float = 0.0, dtype: Any = np.float64) -> Self:
@@ -742,12 +752,11 @@ class Factorizer(Configured, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateFactorizer(Configured, ABC):
+class PrivateFactorizer(PrivateSolver[Task, Factors]):
     """Factorises privately: plans what it asks, then walks over the answers."""
 
     unit: ClassVar[Unit]
-    # Unit of `sensitivity`, for the record.
-    sensitivity_unit: ClassVar[str]
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
 
     @classmethod
     def check(cls, task: Task, budget: Budget) -> None:
@@ -786,18 +795,15 @@ class PrivateFactorizer(Configured, ABC):
     def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
         """The rule for ``n_components=None``; the task's number has no meaning yet."""
 
-    @property
-    def mechanism(self) -> str:
-        """What makes the release private, for the record."""
-        return "Gaussian noise, calibrated exactly"
+    @abstractmethod
+    def plan(self, task: Task, /) -> Plan: ...
 
     @abstractmethod
-    def plan(self, task: Task) -> Plan:
-        """Everything `run` will ask. Pure: sees no data, draws no noise."""
+    def sensitivity(self, task: Task, /) -> float: ...
 
-    @abstractmethod
-    def sensitivity(self, task: Task) -> float:
-        """Largest L2 sensitivity of one query under the task's unit."""
+    def noise_scale(self, released: Factors, answers: Answers, task: Task, /) -> float:
+        lines, multiplier = self.plan(task).lines, answers.noise_multiplier
+        return self.sensitivity(task) * max(x.multiplier(multiplier) for x in lines)
 
     @abstractmethod
     def bias_noise(self, task: Task, budget: Budget) -> float:
@@ -807,9 +813,7 @@ class PrivateFactorizer(Configured, ABC):
         """
 
     @abstractmethod
-    def run(
-        self, answers: Answers, task: Task, rng: Draws, progress: Progress
-    ) -> Factors:
+    def run(self, answers: Answers, task: Task, progress: Progress, /) -> Factors:
         """Walk over released values; ask exactly what `plan` declared.
 
         Under ``unit="user"`` the result has no user's row, only the mean user's.
@@ -818,6 +822,7 @@ class PrivateFactorizer(Configured, ABC):
         ----------
         answers : Answers
             Over a `RatingSource`, its values within the task's bounds.
-        rng : Draws
-            For draws on which no privacy rests and that are independent of the data.
         """
+
+    def rehearse(self, answers: Answers, task: Task, /) -> Factors:
+        return Factors.zeros(task)

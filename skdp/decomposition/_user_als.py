@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+from sklearn.utils import check_random_state
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
 from skdp.decomposition._ratings import (
-    Draws,
     Factors,
     Order,
     Pattern,
@@ -405,10 +405,8 @@ class UserALS(PrivateFactorizer):
         weighted_count = task.n_users * math.sqrt(kept) / task.n_items
         return self.bias_clip / (mu * weighted_count)
 
-    def run(
-        self, answers: Answers, task: Task, rng: Draws, progress: Progress
-    ) -> Factors:
-        seed = int(rng.randint(2**32))
+    def run(self, answers: Answers, task: Task, progress: Progress, /) -> Factors:
+        seed = int(check_random_state(task.seed).randint(2**32))
         kept = KeptRatings(task.declared_bounds, task.max_ratings, seed)
         items = NoisyItems(task, min(task.n_components, _FIRST_FACTORS))
         queries = [query for query, _ in self.queries(task)]

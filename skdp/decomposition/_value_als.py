@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from scipy.sparse import csr_matrix
+from sklearn.utils import check_random_state
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._checks import check_count, check_real
@@ -439,14 +440,13 @@ class ValueALS(PrivateFactorizer):
         ratings_each = len(task.public_pattern) / min(task.n_users, task.n_items)
         return 2 * self.residual_clip / (mu * ratings_each)
 
-    def run(
-        self, answers: Answers, task: Task, rng: Draws, progress: Progress
-    ) -> Factors:
+    def run(self, answers: Answers, task: Task, progress: Progress, /) -> Factors:
         pattern, n_queries = task.public_pattern, len(self.shares)
         values = RatingValues(pattern, task.declared_bounds)
         fit = Fit(pattern)
 
-        points = pattern_embedding(pattern, self.n_embedding, rng)
+        draws = check_random_state(task.seed)
+        points = pattern_embedding(pattern, self.n_embedding, draws)
         rows = [_with_constant(each, _FIRST_CONSTANT) for each in points]
         size, scale = rows[0].shape[1] * rows[1].shape[1], self.prior_scale
         prior = np.full(size, (_PATTERN_DEVIATION * scale) ** 2)

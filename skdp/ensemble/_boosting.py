@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
-from skdp._configured import Checks, Configured, Given, given_params
+from skdp._configured import Checks, Given, given_params
+from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp._input import weighted_by
 from skdp._row_threads import n_threads_for
 from skdp.ensemble._linear_start import (
@@ -43,10 +44,8 @@ from skdp.losses._weighted import typical_weight
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Answers, Released, View
-from skdp.privacy.release._door import Door
 from skdp.privacy.release._plan import Line, Part, Plan
 from skdp.privacy.release._query import Query
-from skdp.solvers._base import Progress
 from skdp.solvers._default_rules import (
     Shares,
     least_signal_to_noise,
@@ -66,8 +65,6 @@ from skdp.sums._leaves import (
     add_values,
     find_leaves,
 )
-from skdp.tables._memory import in_memory
-from skdp.tables._source import Source
 
 # ------------------------------------------------------------------------- BoostedTrees
 
@@ -244,7 +241,7 @@ _PRIOR_AFTER = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class NewtonBoosting(Configured):
+class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     """Boosted random trees with Gaussian noise in the sums over their leaves.
 
     Privacy
@@ -283,6 +280,7 @@ class NewtonBoosting(Configured):
     """
 
     key: ClassVar[str] = "newton_boosting"
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     is_pure: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_estimators": partial(check_count, low=0, high=10_000),
@@ -366,14 +364,9 @@ class NewtonBoosting(Configured):
     @property
     def params(self) -> dict[str, Any]:
         """The hyper-parameters by name, for the record."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        own = super().params
         linear = own.pop("linear")
         return own if linear is None else {**own, "linear": linear.params}
-
-    @property
-    def mechanism(self) -> str:
-        """What makes the release private, for the record."""
-        return "Gaussian noise, calibrated exactly"
 
     def plan(self, task: BoostingTask) -> Plan:
         """Everything `run` will ask. Pure: sees no data, draws no noise."""
@@ -449,33 +442,22 @@ class NewtonBoosting(Configured):
         return counts_of(task.columns, of_all=self.linear is not None)
 
     def trees(
-        self, task: BoostingTask, seed: int, shares: FloatArray | None = None
+        self, task: BoostingTask, shares: FloatArray | None = None
     ) -> RandomTrees:
-        """Trees drawn from a public seed and released shares of codes."""
+        """Trees drawn from the task's seed and released shares of codes."""
         return draw_trees(
             task.columns,
             n_trees=self.n_estimators,
             max_depth=self.max_depth,
-            seed=seed,
+            seed=task.seed,
             interactions=task.interactions,
             groups=task.groups,
             shares=shares,
         )
 
     def run(
-        self, answers: Answers, task: BoostingTask, seed: int, progress: Progress
+        self, answers: Answers, task: BoostingTask, progress: Progress, /
     ) -> BoostedTrees:
-        """Walk over released values; ask exactly what `plan` declared.
-
-        Parameters
-        ----------
-        answers : Answers
-            Over codes and targets; see `LeafSums`.
-        task : BoostingTask
-        seed : int
-            Public; trees are drawn from it.
-        progress : Progress
-        """
         asking = _Asking(answers, self._asked(task))
         spread, start, base = Spread(), np.zeros(task.n_outputs), None
         shares, curves = None, None
@@ -506,10 +488,13 @@ class NewtonBoosting(Configured):
         if curves is not None:
             grown = asking.part("grown", curves.before)
             asking = _Asking(grown, self._grown_lines(task))
-        trees = self.trees(task, seed, shares)
+        trees = self.trees(task, shares)
         scale = Scale.of(task, spread.unit, start)
         model = self._boosted(asking, task, trees, start, scale, progress)
         return replace(model, curves=curves)
+
+    def rehearse(self, answers: Answers, task: BoostingTask, /) -> BoostedTrees:
+        return without_trees(task.columns, np.zeros(task.n_outputs))
 
     def _boosted(
         self,
@@ -704,68 +689,6 @@ class _Asking:
         return Released(query.total(self._reader, None), 0.0, 0.0)
 
 
-# ------------------------------------------------------------- boost: plan, commit, ask
-
-
-@dataclass(frozen=True, eq=False)
-class BoostOutcome:
-    """A released model with the public facts of its release.
-
-    Parameters
-    ----------
-    boosted : BoostedTrees
-        In a rehearsal a constant.
-    answers : Answers
-        Used up.
-    seed : int
-        Seed of the trees; public.
-    """
-
-    boosted: BoostedTrees
-    answers: Answers
-    seed: int
-
-
-def boost(
-    solver: NewtonBoosting,
-    source: Source,
-    task: BoostingTask,
-    door: Door,
-    *,
-    is_private: bool,
-    label: str,
-    progress: Progress,
-) -> BoostOutcome:
-    """Fit; the event is on the ledger before the first read.
-
-    Parameters
-    ----------
-    source : Source
-        Of codes, as uint8 of shape (n_samples, n_columns), and targets. Private. It is
-        read once at most, in blocks of any size and order, and kept.
-    is_private : bool
-        False computes without noise and requires an infinite epsilon.
-    label : str
-        Name of this fit in the ledger.
-
-    Raises
-    ------
-    BudgetExceeded
-        From the ledger; nothing was read or spent.
-    """
-    plan = solver.plan(task) if is_private else None
-    answers = door.commit(plan, in_memory(source), label=label)
-    if answers.is_rehearsed:
-        return BoostOutcome(
-            without_trees(task.columns, np.zeros(task.n_outputs)), answers, 0
-        )
-    # Public: trees hide nothing, and are independent of the noise.
-    seed = door.public_seed()
-    # From here on a warning could depend on the data, so NumPy gives none.
-    with np.errstate(all="ignore"):
-        return BoostOutcome(solver.run(answers, task, seed, progress), answers, seed)
-
-
 # ------------------------------------------------------------------ Registry of solvers
 # A key has the same name everywhere: in this table, its test
 # ``tests/ensemble/test_<key>.py``, its audit ``tests/audit/test_<key>.py``, its page
@@ -777,18 +700,9 @@ BOOSTERS: dict[str, type[NewtonBoosting]] = {"newton_boosting": NewtonBoosting}
 _AUTO = "newton_boosting", "the only solver of boosted trees"
 
 
-@dataclass(frozen=True)
-class NamedBooster:
-    """A named solver: its kind, the given parameters, and why it is used."""
-
-    kind: type[NewtonBoosting]
-    given: Given
-    reason: str
-
-
 def named_booster(
     key: str, params: Mapping[str, Any] | None, own: Mapping[str, Any]
-) -> NamedBooster:
+) -> NamedKind[NewtonBoosting]:
     """The solver that ``solver=key, solver_params=params`` names.
 
     Parameters
@@ -817,4 +731,4 @@ def named_booster(
             f"The 'solver_params' must not repeat parameters of the model. Got {twice} "
             "in both. Leave them out there."
         )
-    return NamedBooster(kind, MappingProxyType({**given, **mine}), reason)
+    return NamedKind(kind, MappingProxyType({**given, **mine}), reason)

@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -22,15 +21,14 @@ from skdp._base import (
     Signal,
     of_users,
     relaxed,
-    warn_of_noise,
 )
 from skdp._checks import (
     check_bool,
     check_choice,
     check_count,
-    check_real,
     check_target_bounds,
 )
+from skdp._fit import NamedKind, PlannedFit, PrivateModel, fit
 from skdp._input import (
     encode_labels,
     expected_labels,
@@ -40,10 +38,8 @@ from skdp._input import (
 )
 from skdp._users import UsersToFit, users_to_fit
 from skdp.ensemble._boosting import (
-    BoostOutcome,
-    NamedBooster,
+    BoostedTrees,
     NewtonBoosting,
-    boost,
     named_booster,
 )
 from skdp.ensemble._inspection import FittedTrees
@@ -60,13 +56,12 @@ from skdp.ensemble._trees import MIX, Bins, TableReader, bins_of, read_to_fit, r
 from skdp.io._rows import records
 from skdp.io._takes import fit_through, targets_of
 from skdp.preprocessing._cells import declared_of
-from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import is_of_users, relation_for
 from skdp.privacy.noise._laws import LAWS, deviation_once
-from skdp.privacy.release._record import PrivacyRecord
-from skdp.solvers._base import Progress
 from skdp.sums._leaves import PLAIN, LeafLoss, LossFacts
 from skdp.tables._columns import as_declared
+from skdp.tables._memory import in_memory
 from skdp.tables._source import Source
 
 # ----------------------------------------------------------------- Noise against signal
@@ -124,7 +119,7 @@ _INTERACTIONS_AFTER = {**_INTERACTIONS, "mix": MIX[1:], 2: (2,)}
 _SEED = "the seed that trees were drawn from"
 
 
-class GradientBoosting(FittedTrees):
+class GradientBoosting(FittedTrees, PrivateModel):
     """Trees from declared columns and public randomness, leaves from noisy sums.
 
     A subclass's ``fit`` validates its input, states the loss, calls `_boost`, and keeps
@@ -146,7 +141,7 @@ class GradientBoosting(FittedTrees):
     def _loss_facts(self) -> LossFacts:
         """Other facts of the loss, as far as they are declared."""
 
-    def _named(self) -> NamedBooster:
+    def _named(self) -> NamedKind[NewtonBoosting]:
         own = {name: getattr(self, name) for name in self._own}
         return named_booster(self.solver, self.solver_params, own)
 
@@ -217,72 +212,43 @@ class GradientBoosting(FittedTrees):
         assumed_public: tuple[str, ...],
         loss_facts: LossFacts = PLAIN,
     ) -> None:
-        """Plan, commit, ask: everything about privacy in one place."""
-        named, n_samples = self._named(), source.n_samples
+        """Fit to codes and targets; sets ``privacy_`` and the model."""
+        door, n_samples = self._door(budget), source.n_samples
         directions, groups = self._constraints(loss)
         task = self._task(loss, n_outputs, n_samples, self.bins_, loss_facts)
-        task = replace(task, groups=groups)
-        solver = named.kind.planned(named.given, task, budget)
-        name, door = type(self).__name__, self._door(budget)
-        notes = self._warn_of_public_facts(budget, n_samples, door)
-        notes += self._warn_of_noise(solver, task, budget)
-        outcome = boost(
-            solver,
-            source,
-            task,
-            door,
-            is_private=budget.is_finite,
-            label=f"{name}(solver={solver.key!r})",
-            progress=Progress(name, bool(self.verbose)),
-        )
-        self.tree_seed_ = outcome.seed
-        self.__dict__.pop("shrinkage_", None)
-        if outcome.boosted.shrinkage is not None:
-            self.shrinkage_ = outcome.boosted.shrinkage
-        self._model = constrained(self.bins_, outcome.boosted, directions)
+        # Public: trees hide nothing, and are independent of the noise.
+        task = replace(task, groups=groups, seed=door.public_seed())
         is_user = is_of_users(task.adjacency)
         table = of_users(PUBLIC_OF_DECLARED) if is_user else PUBLIC_OF_DECLARED
-        facts = (*table, _SEED, *assumed_public)
-        self.privacy_ = self._record(
-            outcome, solver, task, budget, named.reason, facts, notes
+        planned = replace(
+            self._planned(task, budget, len(self.encoder_._names)),
+            assumed_public=(*table, _SEED, *assumed_public),
         )
+        boosted = fit(self, planned, in_memory(source), door)
+        self.tree_seed_ = task.seed
+        self.__dict__.pop("shrinkage_", None)
+        if boosted.shrinkage is not None:
+            self.shrinkage_ = boosted.shrinkage
+        self._model = constrained(self.bins_, boosted, directions)
 
-    def _record(
-        self,
-        outcome: BoostOutcome,
-        solver: NewtonBoosting,
-        task: BoostingTask,
-        budget: Budget,
-        reason: str,
-        assumed_public: tuple[str, ...],
-        notes: tuple[str, ...],
-    ) -> PrivacyRecord:
-        return self._record_of(
-            outcome.answers,
-            budget,
-            mechanism=solver.mechanism,
-            solver=solver.key,
-            solver_params=solver.params,
-            why_solver=reason,
-            sensitivity=solver.sensitivity(task),
-            noise_scale=outcome.answers.noise_scale,
+    def _planned(
+        self, task: BoostingTask, budget: Budget, n_features: int
+    ) -> PlannedFit[BoostingTask, BoostedTrees]:
+        """The fit to a task, every parameter decided by public facts."""
+        named = self._named()
+        solver = named.kind.planned(named.given, task, budget)
+        return PlannedFit(
+            problem=task,
+            solver=solver,
+            reason=named.reason,
             n_samples=task.n_samples,
-            n_features=len(self.encoder_._names),
-            data_norm=None,
-            assumed_public=assumed_public,
-            warnings=notes,
+            n_features=n_features,
+            signal=signal_of(solver, task, budget) if budget.is_finite else None,
+            remedies=("a larger epsilon", *relaxed(budget)),
+            verbose=bool(self.verbose),
         )
 
     # ------------------------------------------------------------ before there are data
-
-    def _planned(
-        self, n_samples: int, bins: Bins, budget: Budget
-    ) -> tuple[NewtonBoosting, BoostingTask, str]:
-        named = self._named()
-        known, facts = check_count("n_samples", n_samples), self._loss_facts()
-        task = self._task(*self._loss(), known, bins, facts)
-        solver = named.kind.planned(named.given, task, budget)
-        return solver, task, named.reason
 
     def forecast(self, n_samples: int, n_features: int = 1) -> Forecast:
         """Solver, and noise against signal, of a fit to a table of this shape.
@@ -307,21 +273,18 @@ class GradientBoosting(FittedTrees):
             For a parameter out of range, if epsilon is inf, or if the solver refuses
             the job.
         """
-        budget = self._check_privacy_params()
-        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
+        return self._forecast(n_samples, n_features)
+
+    def _foreseen(
+        self, budget: Budget, n_samples: int, n_features: int
+    ) -> PlannedFit[BoostingTask, BoostedTrees]:
         bins = self._planned_bins(check_count("n_features", n_features))
-        solver, task, reason = self._planned(n_samples, bins, budget)
-        event = partial(solver.plan(task).event, relation=task.adjacency)
-        return Forecast(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            adjacency=task.adjacency,
-            solver=solver.key,
-            why_solver=reason,
-            solver_params=solver.params,
-            noise_multiplier=calibrate(event, budget),
-            **vars(signal_of(solver, task, budget)),
-        )
+        known, facts = check_count("n_samples", n_samples), self._loss_facts()
+        task = self._task(*self._loss(), known, bins, facts)
+        return self._planned(task, budget, n_features)
+
+    def _shape(self, n_samples: int) -> tuple[int, int]:
+        return n_samples, self.n_features_in_
 
     def _planned_bins(self, n_features: int) -> Bins:
         declared = as_declared(reader_of(self.columns).columns)
@@ -330,20 +293,6 @@ class GradientBoosting(FittedTrees):
             n_features = len(declared)
         names = names or tuple(f"x{i}" for i in range(n_features))
         return bins_of(names, declared_of(names, declared))
-
-    def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
-        budget = Budget(self.epsilon, self.delta)
-        solver, task, _ = self._planned(n_samples, rehearsed.bins_, budget)
-        return signal_of(solver, task, budget)
-
-    def _warn_of_noise(
-        self, solver: NewtonBoosting, task: BoostingTask, budget: Budget
-    ) -> tuple[str, ...]:
-        """Warn before anything is spent; what the record keeps is returned."""
-        if not budget.is_finite:
-            return ()
-        remedies = ("a larger epsilon", *relaxed(budget))
-        return warn_of_noise(signal_of(solver, task, budget), remedies)
 
     def _read_to_fit(
         self, X: Any, groups: Any

@@ -45,6 +45,8 @@ class BoostingTask:
         released for "zero".
     facts : LossFacts, default=PLAIN
         Other facts of the loss.
+    seed : int, default=0
+        Trees are drawn from it; public.
     """
 
     loss: LeafLoss
@@ -56,6 +58,7 @@ class BoostingTask:
     groups: Sequence[Sequence[int]] | None = None
     init: Init = "constant"
     facts: LossFacts = PLAIN
+    seed: int = 0
 
     @property
     def is_regression(self) -> bool:

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -16,15 +16,16 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray, clip_rows, in_dtype
-from skdp._base import Forecast, PrivateEstimator, Signal, relaxed, warn_of_noise
+from skdp._base import Forecast, Signal, relaxed
 from skdp._checks import check_count, check_data_norm, check_real
+from skdp._fit import PlannedFit, PrivateModel, fit
 from skdp._registry import Registry
 from skdp._users import UsersToFit
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
 from skdp.linear_model._forecast import (
     constant_if_dominated,
-    forecast_of,
+    planned_fit,
     signal_of,
     signal_of_centred,
 )
@@ -41,19 +42,17 @@ from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
-from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._door import Door
-from skdp.privacy.release._record import PrivacyRecord
 from skdp.solvers._adassp import EstimatedSolution
-from skdp.solvers._auto import Chosen, choose_solver, planned_solver
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._auto import choose_solver
+from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredSolution
 from skdp.solvers._centred_rows import States
-from skdp.solvers._exact import solve
+from skdp.solvers._exact import ExactFit
 from skdp.solvers._registry import named_solver
 from skdp.sums._grid_rows import clipped_products
 from skdp.tables._centred import Centring
 from skdp.tables._source import Source
+from skdp.tables._views import EntriesClipped
 
 # ---------------------------------------------------- Streams: solvers with partial_fit
 
@@ -66,15 +65,10 @@ class FirstPart(Protocol):
         """Number of parts of the stream."""
         ...
 
-    def released(
-        self, solver: Solver, source: Source, objective: LinearObjective, door: Door
-    ) -> tuple[Solution, Answers]:
-        """Commit the stream; the solution that is released after this part.
-
-        Raises
-        ------
-        BudgetExceeded
-        """
+    def begins(
+        self, planned: PlannedFit[LinearObjective, Solution], first: Source
+    ) -> tuple[PlannedFit[LinearObjective, Solution], Any]:
+        """The fit that commits the stream, and the source of all of its parts."""
         ...
 
 
@@ -109,8 +103,6 @@ def takes_parts(model: Any) -> bool:
 # ----------------------------------------------------------------- DPEstimator: one fit
 
 
-_DECLARED = (DeclaredRows, DeclaredStream)
-
 _EXACT = "epsilon=inf: the optimum itself"
 
 # Attributes with all iterates, where a solver was asked to keep them.
@@ -128,7 +120,34 @@ def source_of(X: Any, y: Any, users: UsersToFit | None, budget: Budget) -> Sourc
     return records(X, y, is_private=budget.is_finite, users=users)
 
 
-class DPEstimator(TakesSources, PrivateEstimator):
+def taken(X: Any, *, is_centred: bool = False) -> tuple[Any, States | None]:
+    """Rows as solvers take them, and the declared states of rows that are centred."""
+    if not isinstance(X, DeclaredRows | DeclaredStream):
+        return X, None
+    return (X.states, states_of(X.encoding)) if is_centred else (X.encoded(), None)
+
+
+@dataclass(frozen=True)
+class RowAccess:
+    """How the rows of a fit can be read, as in `LinearObjective`; public."""
+
+    holds_rows: bool = True
+    is_ordered: bool = True
+    is_permutable: bool = True
+
+    @classmethod
+    def of(cls, X: Any, users: UsersToFit | None, part: FirstPart | None) -> Self:
+        held = not isinstance(X, StreamRows | DeclaredStream)
+        is_ordered = part is not None
+        if part is None and users is None:  # whose rows have no order
+            is_ordered = held or X.table.has_fixed_order
+        return cls(held, is_ordered, held or X.table.is_permutable)
+
+
+IN_MEMORY = RowAccess()
+
+
+class DPEstimator(TakesSources, PrivateModel):
     """Solver and privacy record of a private model.
 
     A subclass's ``_fit`` validates its input, states the loss and the regularisation,
@@ -243,7 +262,13 @@ class DPEstimator(TakesSources, PrivateEstimator):
         return tags
 
     def _objective(
-        self, loss: Loss, n_samples: int, n_features: int, alpha: float, budget: Budget
+        self,
+        loss: Loss,
+        n_samples: int,
+        n_features: int,
+        alpha: float,
+        budget: Budget,
+        access: RowAccess = IN_MEMORY,
     ) -> LinearObjective:
         """The public facts of a fit as an objective."""
         return LinearObjective(
@@ -254,6 +279,7 @@ class DPEstimator(TakesSources, PrivateEstimator):
             adjacency=relation_for(self.adjacency, self.privacy_unit),
             alpha=alpha,
             fit_intercept=self.fit_intercept,
+            **vars(access),
         )
 
     @abstractmethod
@@ -286,23 +312,17 @@ class DPEstimator(TakesSources, PrivateEstimator):
             For a parameter out of range, if epsilon is inf, or if the solver refuses
             the job.
         """
-        budget = self._check_privacy_params()
-        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
-        own, objective, rows = self._foreseen(n_samples, n_features, budget)
-        signal = own._signal_of(objective, budget)
-        named = named_solver(self.solver, self.solver_params)
-        chosen = own._constant(objective, budget)
-        chosen = chosen or planned_solver(named, objective, budget, rows)
-        return forecast_of(objective, budget, chosen, signal)
+        return self._forecast(n_samples, n_features)
 
     def _foreseen(
-        self, n_samples: int, n_features: int | None, budget: Budget
-    ) -> tuple[Self, LinearObjective, States | None]:
-        """The estimator with its encoder, and the objective of a fit."""
+        self, budget: Budget, n_samples: int, n_features: int | None
+    ) -> PlannedFit[LinearObjective, Solution]:
+        named_solver(self.solver, self.solver_params)  # raises if there is none
         if self.columns is None:
             remedy = "Pass the number of columns of X."
             n_features = check_count("n_features", n_features, remedy=remedy)
-            return self, self._planned_objective(n_samples, n_features, budget), None
+            objective = self._planned_objective(n_samples, n_features, budget)
+            return self._planned(objective, budget, None)
         is_centred = self._will_centre()
         knots = centred_knots if is_centred else knots_within(budget, self.adjacency)
         own = clone(self)
@@ -310,13 +330,26 @@ class DPEstimator(TakesSources, PrivateEstimator):
             self.columns, n_samples, n_features, knots, budget
         )
         objective = own._planned_objective(n_samples, encoding.basis.shape[1], budget)
-        return own, objective, states_of(encoding) if is_centred else None
+        rows = states_of(encoding) if is_centred else None
+        return cast(Self, own)._planned(objective, budget, rows)
 
-    def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
-        budget = Budget(self.epsilon, self.delta)
-        n_features = rehearsed.n_features_in_
-        own, objective, _ = self._foreseen(n_samples, n_features, budget)
-        return own._signal_of(objective, budget)
+    def _shape(self, n_samples: int) -> tuple[int, int]:
+        return n_samples, self.n_features_in_
+
+    def _planned(
+        self, objective: LinearObjective, budget: Budget, rows: States | None
+    ) -> PlannedFit[LinearObjective, Solution]:
+        """The fit to an objective, every parameter decided by public facts."""
+        key, params, chosen, signal = self.solver, self.solver_params, None, None
+        if budget.is_finite:
+            signal = self._signal_of(objective, budget)
+            if key == "auto" and not params:
+                chosen = constant_if_dominated(None, objective, budget, signal)
+        chosen = chosen or choose_solver(key, params, objective, budget, rows)
+        if chosen is not None and budget.is_finite:
+            return planned_fit(objective, budget, chosen.solver, chosen.reason, signal)
+        solver = ExactFit(inner=None if chosen is None else chosen.solver)
+        return planned_fit(objective, budget, solver, _EXACT)
 
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         """Noise against signal, for a finite epsilon."""
@@ -328,15 +361,6 @@ class DPEstimator(TakesSources, PrivateEstimator):
             n_lines = self.encoder_._encoding.n_lines
             objective = replace(objective, n_features=n_lines)
         return signal_of(objective, budget)
-
-    def _warn_of_noise(
-        self, objective: LinearObjective, budget: Budget
-    ) -> tuple[str, ...]:
-        """Warn before anything is spent; what the record keeps is returned."""
-        if not budget.is_finite:
-            return ()
-        signal = self._signal_of(objective, budget)
-        return warn_of_noise(signal, self._remedies(budget))
 
     def _remedies(self, budget: Budget) -> tuple[str, ...]:
         """What helps where noise dominates."""
@@ -352,59 +376,29 @@ class DPEstimator(TakesSources, PrivateEstimator):
         assumed_public: tuple[str, ...],
         users: UsersToFit | None = None,
         part: FirstPart | None = None,
-    ) -> tuple[Solution, LinearObjective, PrivacyRecord]:
-        """Plan, commit, ask: everything about privacy in one place.
+    ) -> tuple[Solution, LinearObjective]:
+        """Fit to checked rows; sets ``privacy_`` and what centring released.
 
         X belongs to `part`, the first of a stream; None: X is the whole table.
         """
-        n_parts = None if part is None else part.n_parts
-        n_samples, n_features = n_units(X, users, n_parts), X.shape[1]
-        objective = self._objective(loss, n_samples, n_features, alpha, budget)
-        if isinstance(X, (StreamRows, DeclaredStream)):
-            objective = replace(
-                objective,
-                holds_rows=False,
-                is_ordered=X.table.has_fixed_order,
-                is_permutable=X.table.is_permutable,
-            )
-        if n_parts is not None or users is not None:
-            # Parts have an order, whether or not their records have one, and users have
-            # none.
-            objective = replace(objective, is_ordered=n_parts is not None)
-        is_declared = isinstance(X, _DECLARED)
-        rows = states_of(X.encoding) if is_declared and self._will_centre() else None
-        chosen = self._constant(objective, budget) or choose_solver(
-            self.solver, self.solver_params, objective, budget, rows
+        n_samples = n_units(X, users, None if part is None else part.n_parts)
+        access = RowAccess.of(X, users, part)
+        objective = self._objective(loss, n_samples, X.shape[1], alpha, budget, access)
+        X, rows = taken(X, is_centred=self._will_centre())
+        planned = replace(
+            self._planned(objective, budget, rows),
+            assumed_public=assumed_public,
+            remedies=self._remedies(budget),
+            verbose=bool(self.verbose),
         )
-        if is_declared:
-            X = X.encoded() if rows is None else X.states
-        solver = chosen.solver if chosen is not None else None
-        name = type(self).__name__
-        named = solver.named if solver and budget.is_finite else "exact"
-        door = self._door(budget)
-        notes = self._warn_of_public_facts(budget, n_samples, door)
-        notes += self._warn_of_noise(objective, budget)
         source = source_of(X, y, users, budget)
-        if part is None:
-            solution, answers = solve(
-                solver,
-                source,
-                objective,
-                door,
-                label=f"{name}(solver={named!r})",
-                progress=Progress(name, bool(self.verbose)),
-            )
-        else:
-            assert solver is not None  # epsilon is finite
-            solution, answers = part.released(solver, source, objective, door)
+        if objective.feature_bound < objective.data_norm:
+            source = EntriesClipped(source, objective.feature_bound)
+        if part is not None:
+            planned, source = part.begins(planned, source)
+        solution = fit(self, planned, source, self._door(budget))
         self._keep_released(solution)
-        return (
-            solution,
-            objective,
-            self._record(
-                solution, answers, objective, budget, chosen, assumed_public, notes
-            ),
-        )
+        return solution, objective
 
     def _begin(self, X: Any, y: Any, groups: Any, part: FirstPart) -> None:
         """Fit to the first part of a stream."""
@@ -433,48 +427,6 @@ class DPEstimator(TakesSources, PrivateEstimator):
         if path:
             for name, found in zip(_PATHS, zip(*path, strict=True), strict=True):
                 setattr(self, name, in_dtype(np.stack(found), dtype))
-
-    def _constant(self, objective: LinearObjective, budget: Budget) -> Chosen | None:
-        """The constant model where noise dominates and the user left all to rules."""
-        is_named = self.solver != "auto" or bool(self.solver_params)
-        if is_named or not budget.is_finite:
-            return None
-        signal = self._signal_of(objective, budget)
-        return constant_if_dominated(None, objective, budget, signal)
-
-    def _record(
-        self,
-        solution: Solution,
-        answers: Answers,
-        objective: LinearObjective,
-        budget: Budget,
-        chosen: Chosen | None,
-        assumed_public: tuple[str, ...],
-        notes: tuple[str, ...],
-    ) -> PrivacyRecord:
-        """The record of a solver, or of the optimum without one."""
-        is_noisy = chosen is not None and budget.is_finite
-        solver = chosen.solver if chosen is not None and is_noisy else None
-        assumed_of_solver = solver.assumed_public(objective) if solver else ()
-        return self._record_of(
-            answers,
-            budget,
-            mechanism=solver.mechanism if solver else "",
-            solver=solver.named if solver else "exact",
-            solver_params=solver.params if solver else {},
-            why_solver=chosen.reason if chosen and is_noisy else _EXACT,
-            sensitivity=solver.sensitivity(objective) if solver else math.inf,
-            noise_scale=solution.noise_scale,
-            n_samples=objective.n_samples,
-            n_features=objective.n_features,
-            data_norm=objective.data_norm,
-            feature_bound=(
-                None if objective.n_nonzero is None else objective.entry_bound
-            ),
-            n_nonzero_coefs=objective.n_nonzero,
-            assumed_public=assumed_public + assumed_of_solver,
-            warnings=notes,
-        )
 
 
 # ----------------------------------------- Estimates: coefficients with standard errors

@@ -194,12 +194,11 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         assumed = (*public_facts(self.columns, users), f"set of labels ({labels})")
         if weights:
             assumed += ("weights of labels (declared)",)
-        solution, objective, record = self._solve(
+        solution, objective = self._solve(
             X, codes, loss, alpha, budget, assumed, users, part
         )
         self._keep_weights(solution, objective, X.dtype)
         self.classes_, self._label_weights = classes, weights
-        self.privacy_ = record
         return self
 
     def _keep_weights(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from skdp._base import Forecast, Signal
 from skdp._checks import check_count, check_real
+from skdp._fit import PlannedFit, PrivateSolver
 from skdp.exceptions import Refused
 from skdp.linear_model._rows import (
     centred_knots,
@@ -22,11 +22,11 @@ from skdp.losses._classification import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
 from skdp.losses._weighted import typical_curvature
-from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Adjacency
 from skdp.privacy.noise._laws import LAWS, deviation_once
 from skdp.solvers._auto import FEW_MOMENTS, Chosen, constant_model, planned_solver
-from skdp.solvers._base import Named
+from skdp.solvers._base import Named, Solution
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._constant import ConstantModel
 from skdp.solvers._default_rules import (
@@ -271,7 +271,8 @@ def forecast(
     signal = (signal_of_centred if takes_default else signal_of)(lines, budget)
     chosen = constant_if_dominated(named, objective, budget, signal)
     chosen = chosen or planned_solver(named, objective, budget, rows)
-    return forecast_of(objective, budget, chosen, signal)
+    fit = planned_fit(objective, budget, chosen.solver, chosen.reason, signal)
+    return fit.forecast(budget)
 
 
 def constant_if_dominated(
@@ -287,23 +288,25 @@ def constant_if_dominated(
         return None
 
 
-def forecast_of(
-    objective: LinearObjective, budget: Budget, chosen: Chosen, signal: Signal
-) -> Forecast:
-    """What a fit would use, and its noise against its signal; nothing is spent."""
-    solver = chosen.solver
-    event = partial(solver.plan(objective).event, relation=objective.adjacency)
-    noise_multiplier = calibrate(event, budget)
-    is_default = budget.delta > 0 and isinstance(solver, CentredDescent | ConstantModel)
-    return Forecast(
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        adjacency=objective.adjacency,
-        solver=solver.named,
-        why_solver=chosen.reason,
-        solver_params=solver.params,
-        noise_multiplier=noise_multiplier,
-        notes=solver.forecast_notes(objective, noise_multiplier),
-        half_at=half_at(signal) if is_default else None,
-        **vars(signal),
+def planned_fit(
+    objective: LinearObjective,
+    budget: Budget,
+    solver: PrivateSolver[LinearObjective, Solution],
+    reason: str,
+    signal: Signal | None = None,
+) -> PlannedFit[LinearObjective, Solution]:
+    """The fit of a solver to an objective; public facts only."""
+    is_default = isinstance(solver, CentredDescent | ConstantModel)
+    half = half_at(signal) if signal and is_default and budget.delta > 0 else None
+    return PlannedFit(
+        problem=objective,
+        solver=solver,
+        reason=reason,
+        n_samples=objective.n_samples,
+        n_features=objective.n_features,
+        data_norm=objective.data_norm,
+        feature_bound=None if objective.n_nonzero is None else objective.entry_bound,
+        n_nonzero_coefs=objective.n_nonzero,
+        signal=signal,
+        half_at=half,
     )

@@ -134,11 +134,10 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         n_parts = 1 if part is None else part.n_parts
         X = rows_to_fit(self, X, budget, users, n_parts, is_centred=is_centred)
         y = self._targets_of_part(X, y)
-        solution, objective, record = self._solve(
+        solution, objective = self._solve(
             X, y, loss, alpha, budget, public_facts(self.columns, users), users, part
         )
         self._keep_weights(solution, objective, X.dtype)
-        self.privacy_ = record
         return self
 
     def _loss(self, budget: Budget) -> Loss:

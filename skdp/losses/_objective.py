@@ -378,6 +378,8 @@ class NetworkObjective:
     image : tuple of three int, default=(0, 0, 0)
         Height, width and channels of a row; their product is n_features. Ignored
         without convolutions.
+    seed : int, default=0
+        Seed of the first weights; public.
     """
 
     loss: Loss
@@ -392,6 +394,7 @@ class NetworkObjective:
     alpha: float = 0.0
     convolutions: tuple[Layer, ...] = ()
     image: Shape = (0, 0, 0)
+    seed: int = 0
 
     def __post_init__(self) -> None:
         check_table_relation(self.adjacency)

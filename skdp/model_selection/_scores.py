@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -26,6 +27,7 @@ from skdp._base import (
     public_of_tables,
 )
 from skdp._checks import check_real
+from skdp._fit import PlannedFit, Question, ReleasedT, Statistics, fit
 from skdp._input import check_rows, check_targets, without_data
 from skdp._shared_docs import fill_docs
 from skdp._show import card
@@ -45,8 +47,7 @@ from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Relation, scored_relation, table_relation
 from skdp.privacy.noise._laws import NoiseLaw, budget_of, law_for
-from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, Scores
 from skdp.tables._source import RawTable
@@ -231,11 +232,6 @@ class _PlannedScore:
     why: str
     what: str = "private_score"
 
-    @property
-    def plan(self) -> Plan | None:
-        """One answer; None without noise."""
-        return None if self.law is None else Plan((Line(law=self.law),))
-
     def value(self, answers: Answers, table: Scored) -> float:
         if answers.is_rehearsed:
             return self.scoring.lowest
@@ -328,61 +324,57 @@ class ScoreRelease(PrivateRelease):
         return scored_relation(self.adjacency, self.privacy_unit)
 
     def run(self, release: _PlannedScore, table: Scored) -> PrivateScore:
-        """Calibrate, commit, ask."""
-        answers, notes = self._commit(release, table)
-        value = release.value(answers, table)
-        deviation = answers.expected(release.query).deviation
+        """The score of a table, released and stated."""
+        value: float = self._fit(release, table, partial(release.value, table=table))
+        deviation = self.privacy_.noise_scale
+        assert deviation is not None  # of a search alone
         error = release.standard_error(deviation, table.n_samples)
-        record = self._record(release, answers, table, notes)
-        return PrivateScore(value, error, release.scoring.name, record)
+        return PrivateScore(value, error, release.scoring.name, self.privacy_)
 
     def statistic(self, release: _PlannedScore, table: Scored) -> ReleasedStatistic:
-        """Calibrate, commit, ask; without a score."""
-        answers, notes = self._commit(release, table)
-        released = answers.ask(release.query)
-        record = self._record(release, answers, table, notes)
-        return ReleasedStatistic(released.value, released.deviation, record)
+        """The statistic of a table, released and stated; without a score."""
+        released: Released = self._fit(release, table, lambda x: x.ask(release.query))
+        return ReleasedStatistic(released.value, released.deviation, self.privacy_)
 
-    def _commit(
-        self, release: _PlannedScore, table: Scored
-    ) -> tuple[Answers, tuple[str, ...]]:
-        """Commit the release to the ledger before anything is read."""
-        door = self._door(release.budget)
-        notes = self._warn_of_public_facts(release.budget, table.n_samples, door)
-        label = f"{release.what}(scoring={release.scoring.name!r})"
-        return door.commit(release.plan, table, label=label), notes
-
-    def _record(
+    def _fit(
         self,
         release: _PlannedScore,
-        answers: Answers,
         table: Scored,
-        notes: tuple[str, ...],
-    ) -> PrivacyRecord:
-        law, relation, shape = release.law, answers.relation, table.X.shape
-        return self._record_of(
-            answers,
-            release.budget,
-            estimator=f"{release.what}({release.scoring.name})",
-            mechanism=(
-                f"{law.name} noise for an L{law.norm} sensitivity" if law else ""
+        read: Callable[[Answers], ReleasedT],
+    ) -> ReleasedT:
+        """What `read` makes of the answer; sets ``privacy_``."""
+        law, relation, shape = release.law, self._relation(), table.X.shape
+        planned = PlannedFit(
+            problem=Question(release.query, relation),
+            solver=ScoreStatistic(
+                law=law,
+                read=read,
+                given=release.scoring.params,
+                name=law.name.lower() if law else "exact",
             ),
-            solver=law.name.lower() if law else "exact",
-            solver_params=dict(release.scoring.params),
-            why_solver=release.why,
-            sensitivity=release.query.bound().under(relation) if law else math.inf,
-            noise_scale=answers.expected(release.query).deviation,
+            reason=release.why,
             n_samples=table.n_samples,
             n_features=shape[1] if len(shape) > 1 else 1,
-            data_norm=None,
             assumed_public=(
                 *public_of_tables(relation),
                 "the estimator, which predicts each row by that row alone",
                 *release.scoring.assumed_public,
                 *getattr(table.X, "assumed_public", ()),
             ),
-            warnings=notes,
+            estimator=f"{release.what}({release.scoring.name})",
+            label=f"{release.what}(scoring={release.scoring.name!r})",
         )
+        return fit(self, planned, table, self._door(release.budget))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreStatistic(Statistics[ReleasedT]):
+    """The statistic of a score, whose noise is for the norm of its law."""
+
+    @property
+    def mechanism(self) -> str:
+        law = self.law
+        return f"{law.name} noise for an L{law.norm} sensitivity" if law else ""
 
 
 def _accepted(

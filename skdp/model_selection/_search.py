@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator, public_of_tables
 from skdp._checks import check_count, check_n_jobs, check_real
+from skdp._fit import PlannedFit, PrivateSolver, Progress, fit
 from skdp._input import check_indexable
 from skdp._quiet import warn
 from skdp._users import users_of_release
@@ -37,6 +38,7 @@ from skdp.model_selection._candidates import (
 from skdp.model_selection._methods import (
     Choice,
     ChosenMethod,
+    Method,
     SearchFacts,
     choose_method,
 )
@@ -54,6 +56,7 @@ from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._relations import Relation, scored_relation
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._door import Door
+from skdp.privacy.release._plan import Plan
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.privacy.release._shared import owners_now
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS
@@ -80,6 +83,52 @@ class _Plan:
     stand_ins: list[Any]
     assumed_public: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searching(PrivateSolver[SearchFacts, Choice]):
+    """Fits and scores candidates by a method, all within one event.
+
+    Parameters
+    ----------
+    method : Method
+    job : SearchJob
+        The records. Fits read them through doors within their allowances.
+    candidates : tuple of Candidate
+    """
+
+    mechanism: ClassVar[str] = "noise, by one calibrated event for all fits and scores"
+
+    method: Method
+    job: SearchJob
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def named(self) -> str:
+        return self.method.key
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return asdict(self.method)
+
+    def plan(self, facts: SearchFacts, /) -> Plan:
+        return self.method.plan(facts)
+
+    def sensitivity(self, facts: SearchFacts, /) -> None:
+        """None: scores and fits have sensitivities of their own."""
+
+    def noise_scale(
+        self, released: Choice, answers: Answers, facts: SearchFacts, /
+    ) -> None:
+        """None: scores and fits have noise of their own."""
+
+    def run(
+        self, answers: Answers, facts: SearchFacts, progress: Progress, /
+    ) -> Choice:
+        return self.method.run(self.job, answers, self.candidates, facts)
+
+    def rehearse(self, answers: Answers, facts: SearchFacts, /) -> Choice:
+        return Choice(0, None, facts.scorer.lowest)
 
 
 def _if_best_has(name: str) -> Callable[[_Method], _Method]:
@@ -197,16 +246,17 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             # Several owners must know the order by which records are divided.
             order_seed=None if owners_now() is None else door.public_seed(),
         )
-        answers = door.commit(
-            method.plan(facts),
-            job,
+        planned = PlannedFit(
+            problem=facts,
+            solver=Searching(method=method, job=job, candidates=plan.candidates),
+            reason=plan.chosen.reason,
+            n_samples=facts.n_samples,
+            n_features=int(getattr(plan.stand_ins[0], "n_features_in_", 0)),
+            assumed_public=plan.assumed_public,
             label=f"{type(self).__name__}(method={method.key!r}, "
             f"{len(plan.candidates)} candidates)",
         )
-        choice = Choice(0, None, facts.scorer.lowest)
-        if not answers.is_rehearsed:
-            choice = method.run(job, answers, plan.candidates, facts)
-        self.privacy_ = self._record(plan, answers)
+        choice = fit(self, planned, job, door, notes=plan.notes)
         # A random name that is common to the parts of one release.
         words = "".join(f"{int(word):08x}" for word in door.draws.integers(2**32, 4))
         release = f"{type(self).__name__} {words}"
@@ -247,8 +297,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             Candidate(params, self._prepared(model, records, chosen, multiplier, facts))
             for params, model in zip(grid, accepted.models, strict=True)
         )
-        notes = self._warn_of_public_facts(budget, n_samples, door)
-        notes += self._warn_of_cost(chosen, multiplier, facts)
+        notes = self._warn_of_cost(chosen, multiplier, facts)
         # By public facts of the stand-ins, such as their numbers of columns.
         notes += warn_of_clipped_rows(
             leaf for model in accepted.stand_ins for leaf in walk(model)
@@ -343,24 +392,6 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
                 facts.adjacency,
             )
             for need in chosen.method.needs(multiplier, facts)
-        )
-
-    def _record(self, plan: _Plan, answers: Answers) -> PrivacyRecord:
-        method = plan.chosen.method
-        return self._record_of(
-            answers,
-            plan.facts.budget,
-            mechanism="noise, by one calibrated event for all fits and scores",
-            solver=method.key,
-            solver_params=asdict(method),
-            why_solver=plan.chosen.reason,
-            sensitivity=None,
-            noise_scale=None,
-            n_samples=plan.facts.n_samples,
-            n_features=int(getattr(plan.stand_ins[0], "n_features_in_", 0)),
-            data_norm=None,
-            assumed_public=plan.assumed_public,
-            warnings=plan.notes,
         )
 
     def _keep(self, choice: Choice, plan: _Plan, record: PrivacyRecord) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,25 +13,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray, in_dtype
-from skdp._base import Forecast, PrivateEstimator, Signal, relaxed, warn_of_noise
-from skdp._checks import (
-    check_alpha,
-    check_choice,
-    check_count,
-    check_data_norm,
-    check_real,
-)
+from skdp._base import Forecast, relaxed
+from skdp._checks import check_alpha, check_choice, check_count, check_data_norm
+from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
 from skdp.io._rows import records
 from skdp.io._takes import TakesSources
-from skdp.linear_model._base import n_units
+from skdp.linear_model._base import n_units, taken
 from skdp.linear_model._forecast import constant_if_dominated, signal_of_centred
-from skdp.linear_model._rows import (
-    DeclaredRows,
-    DeclaredStream,
-    encoder_of,
-    rows_to_predict,
-)
+from skdp.linear_model._rows import encoder_of, rows_to_predict
 from skdp.losses._base import Loss
 from skdp.losses._objective import (
     ACTIVATIONS,
@@ -45,22 +35,17 @@ from skdp.losses._objective import (
 from skdp.neural_network._solvers import (
     INPUT_NORM,
     ConstantNetwork,
-    NamedDescent,
     NetworkDescent,
-    Trained,
     named_descent,
-    train,
 )
-from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
 from skdp.privacy.release._record import PrivacyRecord
-from skdp.solvers._base import Progress
+from skdp.solvers._base import Solution
 from skdp.sums._grid_rows import clipped_products
 
-_DECLARED = (DeclaredRows, DeclaredStream)
 
-
-class PrivateNetwork(TakesSources, PrivateEstimator):
+class PrivateNetwork(TakesSources, PrivateModel):
     """Fully connected layers, trained along noisy sums of clipped gradients.
 
     A subclass's ``fit`` validates its input, states the loss, calls `_train`, and keeps
@@ -147,7 +132,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         )
         return height, width, channels
 
-    def _named(self) -> NamedDescent:
+    def _named(self) -> NamedKind[NetworkDescent]:
         return named_descent(
             self.solver,
             self.solver_params,
@@ -156,14 +141,15 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         )
 
     def _adds_in_squares(self) -> bool:
-        return bool(self.delta > 0 and self._named().adds_in_squares)
+        named = self._named()
+        return bool(self.delta > 0 and named.kind.adds_in_squares(named.given))
 
     def _use_composable_noise(self) -> None:
         if self.solver == "auto" and self.delta > 0:
             self.solver = "noisy_gd"
 
     def _objective(
-        self, loss: Loss, n_samples: int, n_features: int, budget: Budget
+        self, loss: Loss, n_samples: int, n_features: int, budget: Budget, seed: int = 0
     ) -> NetworkObjective:
         """The public facts of a fit as an objective."""
         check_choice("activation", self.activation, sorted(ACTIVATIONS))
@@ -180,6 +166,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
             alpha=check_alpha(self.alpha),
             convolutions=self._convolutions(),
             image=self._image(),
+            seed=seed,
         )
 
     @abstractmethod
@@ -209,46 +196,48 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
             For a parameter out of range, if epsilon is inf, or if the solver refuses
             the job.
         """
-        budget = self._check_privacy_params()
-        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
-        loss, named = self._expected_loss(), self._named()
-        objective = self._objective(loss, n_samples, n_features, budget)
-        solver, reason = self._planned(named, objective, budget)
-        event = partial(solver.plan(objective).event, relation=objective.adjacency)
-        return Forecast(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            adjacency=objective.adjacency,
-            solver=solver.key,
-            why_solver=reason,
-            solver_params=solver.params,
-            noise_multiplier=calibrate(event, budget),
-            **vars(self._signal_of(objective, budget)),
-        )
+        return self._forecast(n_samples, n_features)
 
-    def _signal(self, n_samples: int, rehearsed: Any) -> Signal:
-        n_features = rehearsed.privacy_.n_features
-        budget = Budget(self.epsilon, self.delta)
+    def _foreseen(
+        self, budget: Budget, n_samples: int, n_features: int
+    ) -> PlannedFit[NetworkObjective, Solution]:
         loss = self._expected_loss()
         objective = self._objective(loss, n_samples, n_features, budget)
-        return self._signal_of(objective, budget)
+        return self._planned(objective, budget)
 
-    def _signal_of(self, objective: NetworkObjective, budget: Budget) -> Signal:
-        """The signal of a linear model of the same rows, for a finite epsilon."""
-        return signal_of_centred(self._linear(objective), budget)
+    def _shape(self, n_samples: int) -> tuple[int, int]:
+        return n_samples, self.privacy_.n_features
 
     def _planned(
-        self, named: NamedDescent, objective: NetworkObjective, budget: Budget
-    ) -> tuple[NetworkDescent | ConstantNetwork, str]:
-        """The solver and why; a constant if noise dominates and no solver is named."""
+        self, objective: NetworkObjective, budget: Budget
+    ) -> PlannedFit[NetworkObjective, Solution]:
+        """The fit to an objective; a constant if noise dominates the default.
+
+        Noise and signal are those of a linear model of the same rows.
+        """
+        named, signal = self._named(), None
+        solver: PrivateSolver[NetworkObjective, Solution]
         solver = named.kind.planned(named.given, objective, budget)
-        if self.solver == "auto" and budget.is_finite:
+        reason = named.reason
+        if budget.is_finite:
             linear = self._linear(objective)
             signal = signal_of_centred(linear, budget)
-            constant = constant_if_dominated(None, linear, budget, signal)
-            if constant is not None:
-                return ConstantNetwork(constant.solver, linear), constant.reason
-        return solver, named.reason
+            if self.solver == "auto":
+                constant = constant_if_dominated(None, linear, budget, signal)
+                if constant is not None:
+                    solver = ConstantNetwork(inner=constant.solver, linear=linear)
+                    reason = constant.reason
+        return PlannedFit(
+            problem=objective,
+            solver=solver,
+            reason=reason,
+            n_samples=objective.n_samples,
+            n_features=objective.n_features,
+            data_norm=objective.data_norm,
+            signal=signal,
+            remedies=("a larger epsilon", "fewer columns", *relaxed(budget)),
+            verbose=bool(self.verbose),
+        )
 
     def _linear(self, objective: NetworkObjective) -> LinearObjective:
         """The objective of a linear model of the same rows."""
@@ -264,15 +253,6 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
             adjacency=objective.adjacency,
         )
 
-    def _warn_of_noise(
-        self, objective: NetworkObjective, budget: Budget
-    ) -> tuple[str, ...]:
-        """Warn before anything is spent; what the record keeps is returned."""
-        if not budget.is_finite:
-            return ()
-        remedies = ("a larger epsilon", "fewer columns", *relaxed(budget))
-        return warn_of_noise(self._signal_of(objective, budget), remedies)
-
     # --------------------------------------------------------------------------- fits
 
     def _train(
@@ -284,43 +264,22 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
         budget: Budget,
         assumed_public: tuple[str, ...],
     ) -> None:
-        """Plan, commit, ask: everything about privacy in one place."""
-        named, dtype = self._named(), X.dtype
-        n_samples, n_features = n_units(X, users), X.shape[1]
-        objective = self._objective(loss, n_samples, n_features, budget)
-        solver, reason = self._planned(named, objective, budget)
-        X = X.encoded() if isinstance(X, _DECLARED) else X
-        name, door = type(self).__name__, self._door(budget)
-        notes = self._warn_of_public_facts(budget, n_samples, door)
-        notes += self._warn_of_noise(objective, budget)
-        trained = train(
-            solver,
-            records(X, y, is_private=budget.is_finite, users=users),
-            objective,
-            door,
-            is_private=budget.is_finite,
-            label=f"{name}(solver={solver.key!r})",
-            progress=Progress(name, bool(self.verbose)),
-        )
-        self._keep(trained, objective, dtype)
-        self.privacy_ = self._record_of(
-            trained.answers,
-            budget,
-            mechanism=solver.mechanism,
-            solver=solver.key,
-            solver_params=solver.params,
-            why_solver=reason,
-            sensitivity=solver.sensitivity(objective),
-            noise_scale=trained.solution.noise_scale,
-            n_samples=n_samples,
-            n_features=n_features,
-            data_norm=objective.data_norm,
+        """Fit to checked rows; sets ``privacy_`` and the weights."""
+        door, n_samples, dtype = self._door(budget), n_units(X, users), X.dtype
+        # Public: the first weights hide nothing, and are independent of the noise.
+        seed = door.public_seed()
+        objective = self._objective(loss, n_samples, X.shape[1], budget, seed)
+        planned = replace(
+            self._planned(objective, budget),
             assumed_public=(*assumed_public, "the seed of the first weights"),
-            warnings=notes,
         )
+        source = records(taken(X)[0], y, is_private=budget.is_finite, users=users)
+        self._keep(fit(self, planned, source, door), objective, dtype)
 
-    def _keep(self, trained: Trained, objective: NetworkObjective, dtype: Any) -> None:
-        layers = objective.layers(trained.solution.weights)
+    def _keep(
+        self, solution: Solution, objective: NetworkObjective, dtype: Any
+    ) -> None:
+        layers = objective.layers(solution.weights)
         layers[-1] = self._in_units(layers[-1])
         factors = [objective.input_factor] + [1.0] * (len(objective.shapes) - 1)
         self.coefs_ = [
@@ -328,7 +287,7 @@ class PrivateNetwork(TakesSources, PrivateEstimator):
             for factor, layer in zip(factors, layers, strict=True)
         ]
         self.intercepts_ = [in_dtype(layer[-1].copy(), dtype) for layer in layers]
-        self.init_seed_ = trained.seed
+        self.init_seed_ = objective.seed
         self._activation, self._row_norm = objective.activation, objective.data_norm
         self._convolved = objective.convolved
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
-from skdp._configured import Checks, Configured, Given, given_params
+from skdp._configured import Checks, Given, given_params
+from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import FARTHEST, LinearObjective, NetworkObjective
 from skdp.losses._weighted import typical_weight
@@ -21,9 +22,8 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._door import Door
 from skdp.privacy.release._plan import Plan
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution
 from skdp.solvers._default_rules import signal_to_noise_of
 from skdp.solvers._steps import (
     AdamSteps,
@@ -34,7 +34,6 @@ from skdp.solvers._steps import (
     sampled,
 )
 from skdp.sums._network import NetworkGradients
-from skdp.tables._source import Source
 
 # ----------------------------------------------------------- Defaults from public facts
 # They are few, and accuracy is flat around their best values. They were chosen once, on
@@ -160,7 +159,7 @@ def _sample_by_rule(n: int, budget: Budget, rest: dict[str, Any]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkDescent(Configured, ABC):
+class NetworkDescent(PrivateSolver[NetworkObjective, Solution]):
     """A descent along noisy sums of clipped gradients.
 
     Parameters
@@ -249,26 +248,15 @@ class NetworkDescent(Configured, ABC):
         """Whether at delta > 0 all that is released has Gaussian noise."""
         return False
 
-    @property
-    def params(self) -> dict[str, Any]:
-        """The hyper-parameters by name, for the record."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @property
-    @abstractmethod
-    def mechanism(self) -> str:
-        """What makes the release private, for the record."""
-
     def records_of_a_step(self, objective: NetworkObjective) -> int:
         """Expected number of records in a sum: all of them."""
         return objective.n_samples
 
-    def plan(self, objective: NetworkObjective) -> Plan:
-        """Everything `run` will ask. Pure: sees no data, draws no noise."""
+    def plan(self, objective: NetworkObjective, /) -> Plan:
         batch_size = self.records_of_a_step(objective)
         return sampled(self.n_steps, batch_size, objective.n_samples)
 
-    def sensitivity(self, objective: NetworkObjective) -> float:
+    def sensitivity(self, objective: NetworkObjective, /) -> float:
         """Sensitivity of one sum; with samples, of one record in both adjacencies."""
         is_sampled = self.records_of_a_step(objective) < objective.n_samples
         relation = "zero_out" if is_sampled else objective.adjacency
@@ -282,26 +270,18 @@ class NetworkDescent(Configured, ABC):
         """The steps, from public weights."""
 
     def run(
-        self,
-        answers: Answers,
-        objective: NetworkObjective,
-        seed: int,
-        progress: Progress,
+        self, answers: Answers, objective: NetworkObjective, progress: Progress, /
     ) -> Solution:
-        """Walk over released values; ask exactly what `plan` declared.
-
-        Parameters
-        ----------
-        seed : int
-            Seed of the first weights; public.
-        """
         return descend(
             answers,
             self.gradients(objective),
-            self.walk(objective, objective.start(seed)),
+            self.walk(objective, objective.start(objective.seed)),
             self.records_of_a_step(objective),
             progress,
         )
+
+    def rehearse(self, answers: Answers, objective: NetworkObjective, /) -> Solution:
+        return Solution(np.zeros(objective.n_weights), 0.0)
 
     def pace(self, objective: NetworkObjective) -> StepSchedule:
         return StepSchedule(
@@ -563,27 +543,13 @@ NETWORK_SOLVERS: dict[str, type[NetworkDescent]] = {
 }
 
 
-@dataclass(frozen=True)
-class NamedDescent:
-    """A named solver: its kind, the given parameters, and why it is used."""
-
-    kind: type[NetworkDescent]
-    given: Given
-    reason: str
-
-    @property
-    def adds_in_squares(self) -> bool:
-        """Whether at delta > 0 all that will be released has Gaussian noise."""
-        return self.kind.adds_in_squares(self.given)
-
-
 def named_descent(
     key: str,
     params: Mapping[str, Any] | None,
     *,
     is_private: bool,
     is_of_users: bool = False,
-) -> NamedDescent:
+) -> NamedKind[NetworkDescent]:
     """The solver that ``solver=key, solver_params=params`` names.
 
     Parameters
@@ -601,7 +567,7 @@ def named_descent(
     check_choice("solver", key, ["auto", *NETWORK_SOLVERS])
     if key != "auto":
         kind = NETWORK_SOLVERS[key]
-        return NamedDescent(kind, given_params(kind, key, params), "named by the user")
+        return NamedKind(kind, given_params(kind, key, params), "named by the user")
     if params:
         raise ValueError(
             "The 'solver_params' parameter must be None with solver='auto'. Got a "
@@ -609,34 +575,33 @@ def named_descent(
         )
     if not is_private:
         reason = "epsilon=inf: Adam suits rows of any length"
-        return NamedDescent(NetworkAdam, {}, reason)
+        return NamedKind(NetworkAdam, {}, reason)
     if is_of_users:
-        return NamedDescent(NetworkGD, {}, "rows of users are not sampled")
-    return NamedDescent(NetworkSGD, {}, "of networks the best at most budgets")
+        return NamedKind(NetworkGD, {}, "rows of users are not sampled")
+    return NamedKind(NetworkSGD, {}, "of networks the best at most budgets")
 
 
 # ---------------------------------------------------------------------- ConstantNetwork
 # It has biases in the last layer, and all other weights are 0.
 
 
-@dataclass(frozen=True)
-class ConstantNetwork:
+@dataclass(frozen=True, kw_only=True)
+class ConstantNetwork(PrivateSolver[NetworkObjective, Solution]):
     """The network that is fitted where noise dominates: the linear models' constant.
 
     Parameters
     ----------
-    inner : Solver
+    inner : PrivateSolver
         Solver of an intercept alone.
     linear : LinearObjective
         The objective that `inner` was planned for.
     """
 
-    inner: Solver
+    inner: PrivateSolver[LinearObjective, Solution]
     linear: LinearObjective
 
     @property
-    def key(self) -> str:
-        """Key of the solver of the intercept."""
+    def named(self) -> str:
         return self.inner.named
 
     @property
@@ -647,19 +612,14 @@ class ConstantNetwork:
     def mechanism(self) -> str:
         return self.inner.mechanism
 
-    def plan(self, objective: NetworkObjective) -> Plan:
+    def plan(self, objective: NetworkObjective, /) -> Plan | None:
         return self.inner.plan(self.linear)
 
-    def sensitivity(self, objective: NetworkObjective) -> float:
-        """Sensitivity of one sum."""
+    def sensitivity(self, objective: NetworkObjective, /) -> float | None:
         return self.inner.sensitivity(self.linear)
 
     def run(
-        self,
-        answers: Answers,
-        objective: NetworkObjective,
-        seed: int,
-        progress: Progress,
+        self, answers: Answers, objective: NetworkObjective, progress: Progress, /
     ) -> Solution:
         """Ask for the intercept. No weight is drawn."""
         found = self.inner.run(answers, self.linear, progress)
@@ -668,65 +628,5 @@ class ConstantNetwork:
         weights[-len(intercept) :] = intercept
         return Solution(weights, found.noise_scale)
 
-
-# ------------------------------------------------------------- train: plan, commit, ask
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """Released weights with the public facts of their release.
-
-    Parameters
-    ----------
-    solution : Solution
-        In a rehearsal weights of zero.
-    answers : Answers
-        Used up.
-    seed : int
-        Seed of the first weights; public.
-    """
-
-    solution: Solution
-    answers: Answers
-    seed: int
-
-
-def train(
-    solver: NetworkDescent | ConstantNetwork,
-    source: Source,
-    objective: NetworkObjective,
-    door: Door,
-    *,
-    is_private: bool,
-    label: str,
-    progress: Progress,
-) -> Trained:
-    """Fit; the event is on the ledger before the first read.
-
-    Parameters
-    ----------
-    solver : NetworkDescent or ConstantNetwork
-    source : Source
-        Private. Nothing is read from it before the commit.
-    objective : NetworkObjective
-    door : Door
-    is_private : bool
-        False computes without noise and requires an infinite epsilon.
-    label : str
-        Name of this fit in the ledger.
-    progress : Progress
-
-    Raises
-    ------
-    BudgetExceeded
-        From the ledger; nothing was read or spent.
-    """
-    plan = solver.plan(objective) if is_private else None
-    answers = door.commit(plan, source, label=label)
-    if answers.is_rehearsed:
-        return Trained(Solution(np.zeros(objective.n_weights), 0.0), answers, 0)
-    # Public: the first weights hide nothing, and are independent of the noise.
-    seed = door.public_seed()
-    # From here on a warning could depend on the data, so NumPy gives none.
-    with np.errstate(all="ignore"):
-        return Trained(solver.run(answers, objective, seed, progress), answers, seed)
+    def rehearse(self, answers: Answers, objective: NetworkObjective, /) -> Solution:
+        return Solution(np.zeros(objective.n_weights), 0.0)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from threading import RLock
 from typing import Any, ClassVar, NoReturn, Self, SupportsIndex
@@ -19,12 +19,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count
 from skdp._configured import Checks, Given
+from skdp._fit import PlannedFit, Progress
 from skdp._input import check_rows
 from skdp._users import users_to_fit
 from skdp.exceptions import Refused, StreamOverError
 from skdp.io._external import TableSource
 from skdp.io._takes import shown
-from skdp.linear_model._base import source_of
+from skdp.linear_model._base import source_of, taken
 from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
@@ -37,10 +38,10 @@ from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.noise._correlated import SquareRoot
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._door import Door, Ledger, auditor_now
+from skdp.privacy.release._door import Ledger, auditor_now
 from skdp.privacy.release._plan import Correlated, Line, Plan
 from skdp.privacy.release._shared import owners_now
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution
 from skdp.solvers._descent import Descent, FlowTime
 from skdp.solvers._registry import named_solver
 from skdp.tables._source import Source
@@ -346,39 +347,6 @@ class StreamLedger:
             )
 
 
-def begun(
-    solver: FTRL,
-    first: Any,
-    objective: LinearObjective,
-    door: Door,
-    *,
-    name: str,
-    begun_with: dict[str, Any],
-) -> Stream:
-    """A stream whose event is committed; none of its parts has been read.
-
-    Parameters
-    ----------
-    first : Source
-        The first part.
-    objective : LinearObjective
-        Objective of all parts.
-    name : str
-        Name of the estimator.
-    begun_with : dict of str to object
-        Parameters of the estimator.
-
-    Raises
-    ------
-    BudgetExceeded
-    """
-    arriving = ChunkSource(first, solver.n_parts)
-    label = f"{name}(solver={solver.named!r}): {solver.n_parts} parts of a stream"
-    answers = door.commit(solver.plan(objective), arriving, label=label)
-    walking = solver.walking(answers, objective)
-    return Stream(answers, arriving, walking, objective, solver, begun_with)
-
-
 # Streams, with the weights that their last parts released. They are not attributes of
 # their estimators, which are copied, stored and shown.
 _LIVE: WeakKeyDictionary[Any, tuple[Stream, Any]] = WeakKeyDictionary()
@@ -521,10 +489,9 @@ class PartialFit:
         users = users_to_fit(model, X, groups, budget)
         X = rows_of_part(model, X)
         y = model._targets_of_part(X, y)
-        is_declared = isinstance(X, (DeclaredRows, DeclaredStream))
-        dtype, X = X.dtype, X.encoded() if is_declared else X
-        solution = after(model, stream, source_of(X, y, users, budget), budget)
-        model._keep_weights(solution, stream.objective, dtype)
+        part = source_of(taken(X)[0], y, users, budget)
+        solution = after(model, stream, part, budget)
+        model._keep_weights(solution, stream.objective, X.dtype)
         keep(model, stream)
 
 
@@ -546,18 +513,64 @@ class BegunStream:
     budget: Budget
     begun: list[Stream] = field(default_factory=list)
 
-    def released(
-        self, solver: Solver, source: Source, objective: LinearObjective, door: Door
-    ) -> tuple[Solution, Answers]:
-        """Commit the stream; return the release after this first part."""
+    def begins(
+        self, planned: PlannedFit[LinearObjective, Solution], first: Source
+    ) -> tuple[PlannedFit[LinearObjective, Solution], Any]:
+        """The fit that commits the stream, and the source of all of its parts."""
+        solver = planned.solver
         assert isinstance(solver, FTRL)  # its key selected this class
-        name, begun_with = type(self.model).__name__, params_of(self.model)
-        stream = begun(
-            solver, source, objective, door, name=name, begun_with=begun_with
+        arriving = ChunkSource(first, solver.n_parts)
+        name = type(self.model).__name__
+        label = f"{name}(solver={solver.named!r}): {solver.n_parts} parts of a stream"
+        beginning = StreamStart(
+            **solver.params,
+            part=self,
+            arriving=arriving,
+            first=first,
+            begun_with=params_of(self.model),
         )
-        solution = after(self.model, stream, source, self.budget)
-        self.begun.append(stream)
-        return solution, stream.answers
+        return replace(planned, solver=beginning, label=label), arriving
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamStart(FTRL):
+    """FTRL that releases what a stream releases after its first part.
+
+    Parameters
+    ----------
+    part : BegunStream
+        Gets the stream.
+    arriving : ChunkSource
+        All parts, of which none has been read.
+    first : Source
+        The first part.
+    begun_with : dict of str to object
+        Parameters of the estimator.
+    """
+
+    part: BegunStream
+    arriving: ChunkSource
+    first: Source
+    begun_with: dict[str, Any]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {own.name: getattr(self, own.name) for own in fields(FTRL)}
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress, /
+    ) -> Solution:
+        walking = self.walking(answers, objective)
+        stream = Stream(
+            answers, self.arriving, walking, objective, self, self.begun_with
+        )
+        solution = after(self.part.model, stream, self.first, self.part.budget)
+        self.part.begun.append(stream)
+        return solution
+
+    def rehearse(self, answers: Answers, objective: LinearObjective, /) -> Solution:
+        # Its answers are constants, and a later part goes on with them.
+        return self.run(answers, objective, Progress())
 
 
 def after(model: Any, stream: Stream, part: Source, budget: Budget) -> Solution:

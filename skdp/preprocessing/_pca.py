@@ -149,7 +149,7 @@ class DPPCA(
         source = self._source(given, X, groups, budget)
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
         sums = MomentSums(weights, source.n_samples, X.shape[1], norm)
-        answers = self._commit(
+        released = self._release(
             sums,
             source,
             budget,
@@ -157,11 +157,11 @@ class DPPCA(
             params={"mean_weight": weights.intercept},
             data_norm=norm,
         )
-        if answers.is_exact:
+        if released is None:
             mean, covariance = _exact(X, self.center, self._shares(source))
         else:
-            mean, covariance = _centred(sums, answers.ask(sums))
-        unit = 1.0 if answers.is_exact else norm
+            mean, covariance = _centred(sums, released)
+        unit = 1.0 if released is None else norm
         variances, components = _principal(covariance, n_components)
         self.components_ = in_dtype(components, X.dtype)
         self.explained_variance_ = in_dtype(unit**2 * variances, X.dtype)

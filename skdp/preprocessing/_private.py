@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, clip_rows, in_dtype
 from skdp._base import PrivateEstimator, public_of_tables
 from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._fit import PlannedFit, Question, ReleasedT, Statistics, fit
 from skdp._input import (
     check_rows,
     in_column_order,
@@ -29,13 +31,12 @@ from skdp.preprocessing._declared import BringsToNorm
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
 from skdp.privacy.release._answers import Answers, Released
-from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Query
 from skdp.privacy.release._record import FREE, StepPrivacy
 from skdp.sums._counts import PRESENCE, SQUARES, Counts, PairSums, shrunken_mean
 from skdp.tables._source import Source, holds_users
 
-# ---------------------------------------- PrivateTransformer: one commit, fixed queries
+# --------------------------------------- PrivateTransformer: one release, fixed queries
 
 
 class PrivateTransformer(TransformerMixin, PrivateEstimator):
@@ -43,7 +44,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
 
     _allows_missing: ClassVar[bool] = False
 
-    def _commit(
+    def _release(
         self,
         query: Query,
         source: Source,
@@ -53,42 +54,42 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         params: dict[str, Any],
         times: int = 1,
         data_norm: float = math.inf,
-    ) -> Answers:
-        """Plan, calibrate and commit; sets ``privacy_``. Reads nothing.
+        read: Callable[[Answers], ReleasedT] | None = None,
+    ) -> Any:
+        """Fit to answers; sets ``privacy_``.
 
         `query` is the first of `times` similar queries; later ones may depend on
         answers. `source` is private. `key` names the mechanism in ``privacy_`` and
         `params` is its public configuration; rows are clipped to `data_norm` before
         they are queried.
+
+        Returns
+        -------
+        object
+            What `read` makes of the answers; by default the answer to the query, or
+            None without noise, where statistics are computed from the rows.
         """
-        plan = _plan(budget, math.prod(query.shape), times)
-        door = self._door(budget)
-        notes = self._warn_of_public_facts(budget, source.n_samples, door)
-        label = f"{type(self).__name__}({key})"
-        answers = door.commit(plan, source, label=label)
-        law, has_noise = _law(budget).name, plan is not None
-        self.privacy_ = self._record_of(
-            answers,
-            budget,
-            mechanism=f"{law} noise, calibrated exactly",
-            solver=key if has_noise else "exact",
-            solver_params={"law": law} | params if has_noise else {},
-            why_solver=(
-                "the mechanism of this step"
-                if has_noise
-                else "epsilon=inf: the statistics themselves"
+        law, relation = _law_of(budget, math.prod(query.shape), times), self._relation()
+        why = "the mechanism of this step"
+        if law is None:
+            why = "epsilon=inf: the statistics themselves"
+        planned = PlannedFit(
+            problem=Question(query, relation),
+            solver=Statistics(
+                law=law,
+                read=read or partial(_answer, query),
+                given={"law": law.name} | params if law else {},
+                times=times,
+                name=key if law else "exact",
             ),
-            sensitivity=query.bound().under(answers.relation)
-            if has_noise
-            else math.inf,
-            noise_scale=answers.expected(query).deviation,
+            reason=why,
             n_samples=source.n_samples,
             n_features=source.n_features,
-            data_norm=data_norm if has_noise else math.inf,
-            assumed_public=public_of_tables(answers.relation),
-            warnings=notes,
+            data_norm=data_norm if law else math.inf,
+            assumed_public=public_of_tables(relation),
+            label=f"{type(self).__name__}({key})",
         )
-        return answers
+        return fit(self, planned, source, self._door(budget))
 
     def _source(self, given: Any, X: Any, groups: Any, budget: Budget) -> Source:
         """Checked rows as a source of records, or of users; refuses wrong ids."""
@@ -112,21 +113,21 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         return tags
 
 
-def _plan(budget: Budget, size: int, times: int) -> Plan | None:
-    """A plan of this many answers of one size; None without noise."""
+def _answer(query: Query, answers: Answers) -> Released | None:
+    return None if answers.is_exact else answers.ask(query)
+
+
+def _law_of(budget: Budget, size: int, times: int) -> NoiseLaw | None:
+    """The law of this many answers of one size; None without noise."""
     if not budget.is_finite:
         return None
-    law = _law(budget)
+    law = LAWS["gaussian" if budget.delta > 0 else "spherical"]
     if not law.is_possible(times / budget.epsilon, size):
         raise ValueError(
             "The 'epsilon' parameter is too small for delta=0 with so many features. "
             f"Got {budget.epsilon:g}. Use a larger epsilon, or a delta above 0."
         )
-    return Plan((Line(times, law=law),))
-
-
-def _law(budget: Budget) -> NoiseLaw:
-    return LAWS["gaussian" if budget.delta > 0 else "spherical"]
+    return law
 
 
 # --------------------------------------------------------------------- DPStandardScaler
@@ -241,14 +242,14 @@ class DPStandardScaler(
         source = self._source(given, X, groups, budget)
         sums = PairSums(SQUARES, low, high, source.n_samples)
         params = {"square_weight": SQUARES.weight}
-        answers = self._commit(sums, source, budget, key="noisy_moments", params=params)
+        found = self._release(sums, source, budget, key="noisy_moments", params=params)
         self.data_norm_ = 1.0 if budget.is_finite else math.inf
-        if answers.is_exact:
+        if found is None:
             self.mean_, self.var_ = _exact_moments(X, self._shares(source))
             self.scale_ = np.sqrt(np.where(self.var_ > 0, self.var_, 1.0))
             low, high = np.full_like(low, -math.inf), np.full_like(high, math.inf)
         else:
-            mean, variance = _moments(sums, answers.ask(sums))
+            mean, variance = _moments(sums, found)
             middle, half = middle_and_half(low, high)
             tiny, largest = np.finfo(float).tiny, np.finfo(float).max
             self.mean_ = middle + half * mean
@@ -432,19 +433,22 @@ class DPQuantileClipper(
         low, high = match_bounds(self.bounds, X.shape[1], names)
         source = self._source(given, X, groups, budget)
         bisection = Bisection(low, high, quantiles, n_steps, source.n_samples)
-        answers = self._commit(
+
+        def read(answers: Answers) -> FloatArray:
+            if answers.is_exact and not holds_users(source):
+                exact = np.quantile(X.astype(np.float64), quantiles, axis=0)
+                return np.asarray(exact)
+            return bisection.run(answers)
+
+        found = self._release(
             bisection.first,
             source,
             budget,
             key="noisy_bisection",
             params={"quantiles": quantiles, "n_steps": n_steps},
             times=n_steps,
+            read=read,
         )
-        if answers.is_exact and not holds_users(source):
-            with np.errstate(all="ignore"):
-                found = np.quantile(X.astype(np.float64), quantiles, axis=0)
-        else:
-            found = bisection.run(answers)
         # Cells may be narrower than doubles resolve, and exact quantiles may be equal.
         is_proper = (found[0] < found[1]) & (found[1] / 2 - found[0] / 2 > 0)
         self.low_ = np.where(is_proper, found[0], low)
@@ -657,11 +661,12 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         source = self._source(given, X, groups, budget)
         sums = PairSums(PRESENCE, low, high, source.n_samples)
         params = {"count_weight": PRESENCE.weight}
-        answers = self._commit(sums, source, budget, key="noisy_moments", params=params)
-        if answers.is_exact:
+        released = self._release(
+            sums, source, budget, key="noisy_moments", params=params
+        )
+        if released is None:
             self.statistics_ = _exact_means(X, middle, self._shares(source))
             return self
-        released = answers.ask(sums)
         mean = shrunken_mean(*sums.read(released.value), released.deviation)
         self.statistics_ = middle + half * mean
         return self

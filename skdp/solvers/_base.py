@@ -1,19 +1,21 @@
-"""The protocol of a solver, the progress report, and the shared noise law."""
+"""Solvers of linear models, and the noise law that many of them share."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice
-from skdp._configured import Checks, Configured, Given
+from skdp._configured import Checks, Given
+from skdp._fit import PrivateSolver
+from skdp._fit import Progress as Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
@@ -21,74 +23,6 @@ from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Plan
-from skdp.privacy.release._shared import is_rehearsing
-
-# --------------------------------------------------- Progress of a fit in public counts
-
-
-# Leave out tqdm's times and rates: the duration of a step may depend on the records.
-_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt}"
-
-
-class Progress:
-    """Reports public step counts of a solver, and nothing from the data.
-
-    With tqdm installed, steps move a bar; without it, and for notes, a line is printed.
-
-    Parameters
-    ----------
-    label : str
-        What is being fitted.
-    verbose : bool
-        Whether to print anything.
-    """
-
-    def __init__(self, label: str = "", verbose: bool = False) -> None:
-        self._label, self._verbose = label, verbose
-        self._bar: Any = None
-
-    def is_due(self, done: int, total: int) -> bool:
-        """Whether `step` prints something: about 20 times a run, or never."""
-        if is_rehearsing():
-            return False
-        return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
-
-    def step(self, done: int, total: int, note: str = "") -> None:
-        """Report `done` of `total` finished steps, with a note of public content.
-
-        Parameters
-        ----------
-        done, total : int
-        note : str, default=""
-            Must not depend on private data.
-        """
-        if not self.is_due(done, total):
-            return
-        if note or not self._draw(done, total):
-            print(f"[{self._label}] step {done} of {total}{note}", flush=True)
-
-    def _draw(self, done: int, total: int) -> bool:
-        """Move the bar, and close it at the last step; False without tqdm."""
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            return False
-        if self._bar is None:
-            # The bar is drawn at every step that is due, not by the clock.
-            self._bar = tqdm(
-                total=total,
-                desc=self._label,
-                bar_format=_BAR,
-                mininterval=0,
-                miniters=1,
-            )
-        self._bar.n = done
-        self._bar.refresh()
-        if done == total:
-            self._bar.close()
-            self._bar = None
-        return True
-
 
 # ----------------------------------------------------------------- Protocol of a solver
 
@@ -128,7 +62,7 @@ class Solution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Solver(Configured, ABC):
+class Solver(PrivateSolver[LinearObjective, Solution]):
     """A method of fitting a linear model privately, with all parameters decided."""
 
     is_pure: ClassVar[bool]  # whether delta = 0 is possible
@@ -229,44 +163,21 @@ class Solver(Configured, ABC):
         """Whether at delta > 0 all that is released has Gaussian noise."""
         return False
 
-    @property
-    def named(self) -> str:
-        """The solver's key in the privacy record and the ledger."""
-        return self.key
-
-    def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
-        """What the guarantee takes as public beside the objective, for the record."""
-        return ()
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The hyper-parameters by name, for the record."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @property
     @abstractmethod
-    def mechanism(self) -> str:
-        """The mechanism that makes the release private, for the record."""
-
-    @abstractmethod
-    def plan(self, objective: LinearObjective) -> Plan:
+    def plan(self, objective: LinearObjective, /) -> Plan:
         """Every query that `run` will ask. Reads no data and draws no noise."""
 
     @abstractmethod
-    def sensitivity(self, objective: LinearObjective) -> float:
+    def sensitivity(self, objective: LinearObjective, /) -> float:
         """Largest L2 sensitivity of one query under the objective's adjacency."""
 
-    def forecast_notes(
-        self, objective: LinearObjective, noise_multiplier: float
-    ) -> tuple[str, ...]:
-        """Notes on a fit from public facts, other than its noise, for `forecast`."""
-        return ()
+    def rehearse(self, answers: Answers, objective: LinearObjective, /) -> Solution:
+        return Solution(np.zeros(objective.shape), 0.0)
 
-    @abstractmethod
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        """Compute weights from released values; ask exactly the queries of `plan`."""
+    def noise_scale(
+        self, released: Solution, answers: Answers, objective: LinearObjective, /
+    ) -> float:
+        return released.noise_scale
 
 
 # --------------------------------------------------- A requested solver before planning

@@ -1,10 +1,11 @@
-"""Fits without noise (``epsilon=inf``), and `solve`: plan, commit, ask."""
+"""Fits without noise (``epsilon=inf``)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, qr, svd
@@ -13,17 +14,18 @@ from scipy.sparse import diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from skdp._arrays import FloatArray
+from skdp._fit import PrivateSolver
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
 from skdp.privacy.release._answers import Answers, ExactAnswers
-from skdp.privacy.release._door import Door
+from skdp.privacy.release._plan import Plan
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._descent import convex_start
 from skdp.solvers._sparse import largest_rows
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import held
 from skdp.tables._source import Block, Source, has_shares, holds_users
-from skdp.tables._views import ColumnsOf, EntriesClipped
+from skdp.tables._views import ColumnsOf
 
 # ------------------------------------------------ Least squares and ridge without noise
 
@@ -267,62 +269,42 @@ def _mean_squares(source: Source) -> FloatArray:
     return total / source.n_samples
 
 
-# -------------------------------------------------------- Private fit of a linear model
+# ----------------------------------------------------------------- A fit without noise
 
 
-def solve(
-    solver: Solver | None,
-    source: Source,
-    objective: LinearObjective,
-    door: Door,
-    *,
-    label: str,
-    progress: Progress,
-) -> tuple[Solution, Answers]:
-    """Fit privately; the event is on the ledger before the first read.
+@dataclass(frozen=True, kw_only=True)
+class ExactFit(PrivateSolver[LinearObjective, Solution]):
+    """A fit with an infinite epsilon, which asks without noise.
 
     Parameters
     ----------
-    solver : Solver or None
-        None computes the non-private optimum and requires an infinite epsilon. A solver
-        with an infinite epsilon asks without noise.
-    source : Source
-        Private. No block is read before the commit.
-    objective : LinearObjective
-    door : Door
-    label : str
-        Name of the fit in the ledger.
-    progress : Progress
-
-    Returns
-    -------
-    solution : Solution
-        Zero weights in a rehearsal.
-    answers : Answers
-        Used up; holds the public facts of the release.
-
-    Raises
-    ------
-    BudgetExceeded
-        From the ledger; no record was read and nothing was spent.
-    ValueError
-        If the adjacency of the door and of the objective differ.
+    inner : Solver or None
+        None: the optimum itself is computed.
     """
-    # Algorithms within the walls take their bounds from the objective.
-    if objective.adjacency != door.relation:
-        raise ValueError(
-            f"The objective must have the door's adjacency {door.relation!r}. Got "
-            f"{objective.adjacency!r}. Use one for both."
-        )
-    if objective.feature_bound < objective.data_norm:
-        source = EntriesClipped(source, objective.feature_bound)
-    plan = None if solver is None else solver.plan(objective)
-    answers = door.commit(plan, source, label=label)
-    # From here on no warning may depend on the data, so NumPy gives none.
-    with np.errstate(all="ignore"):
-        if isinstance(answers, ExactAnswers) and solver is None:
-            minimum = exact_minimum if objective.n_nonzero is None else sparse_minimum
-            return minimum(answers.records, objective, progress), answers
-        if solver is not None and not answers.is_rehearsed:
-            return solver.run(answers, objective, progress), answers
-    return Solution(np.zeros(objective.shape), 0.0), answers
+
+    key: ClassVar[str] = "exact"
+    mechanism: ClassVar[str] = ""
+
+    inner: Solver | None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {}
+
+    def plan(self, objective: LinearObjective, /) -> Plan | None:
+        return None if self.inner is None else self.inner.plan(objective)
+
+    def sensitivity(self, objective: LinearObjective, /) -> float:
+        return math.inf
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress, /
+    ) -> Solution:
+        if self.inner is not None:
+            return self.inner.run(answers, objective, progress)
+        assert isinstance(answers, ExactAnswers)  # a plan of None allows no others
+        minimum = exact_minimum if objective.n_nonzero is None else sparse_minimum
+        return minimum(answers.records, objective, progress)
+
+    def rehearse(self, answers: Answers, objective: LinearObjective, /) -> Solution:
+        return Solution(np.zeros(objective.shape), 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._checks import check_count
+from skdp._fit import PlannedFit, Question, Statistics, fit
 from skdp._shared_docs import fill_docs
 from skdp._users import users_of_release
 from skdp.ensemble._trees import MOST_BINS, TableReader
@@ -20,8 +21,6 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import check_adjacency, is_of_users
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
-from skdp.privacy.release._record import PrivacyRecord
 from skdp.statistics._description import (
     CrossTable,
     Description,
@@ -205,6 +204,19 @@ def _no_targets(rows: Any) -> Any:
     return None if isinstance(rows, StreamRows) else np.zeros(len(rows))
 
 
+Found = tuple[dict[str, Histogram], dict[str, Mean], dict[tuple[str, str], CrossTable]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneVector(Statistics[Found]):
+    """One vector of all sums; the statement has the sigma of its noise."""
+
+    def noise_scale(
+        self, released: Found, answers: Answers, problem: Question, /
+    ) -> float:
+        return answers.noise_scale
+
+
 class _DescribeRelease(PrivateRelease):
     """Budget, ledger and noise of one description."""
 
@@ -215,57 +227,41 @@ class _DescribeRelease(PrivateRelease):
         budget: Budget,
         assumed_public: tuple[str, ...],
     ) -> Description:
-        """Plan, calibrate, commit, ask."""
-        n_samples = source.n_samples
+        """The description of a table, released and stated."""
+        n_samples, relation = source.n_samples, self._relation()
         query = asked.query(n_samples, check_adjacency(self.adjacency))
-        plan, law = _plan(budget, query)
-        door = self._door(budget)
-        notes = self._warn_of_public_facts(budget, n_samples, door)
-        answers = door.commit(plan, source, label="describe")
-        # From here on no warning may depend on the data.
-        with np.errstate(all="ignore"):
+        law = _law_of(budget, query)
+
+        def read(answers: Answers) -> Found:
             released = answers.ask(query)
-            found = _described(asked, query, released.value, released.deviation)
+            return _described(asked, query, released.value, released.deviation)
+
         known: tuple[str, ...] = PUBLIC_OF_DECLARED
-        if is_of_users(answers.relation):
+        if is_of_users(relation):
             known = of_users(known)
-        public = (*known, *assumed_public)
-        record = self._record(asked, query, answers, budget, law, public, notes)
-        return Description(n_samples, *found, record)
-
-    def _record(
-        self,
-        asked: TableQuestions,
-        query: TableSums,
-        answers: Answers,
-        budget: Budget,
-        law: NoiseLaw | None,
-        assumed_public: tuple[str, ...],
-        notes: tuple[str, ...],
-    ) -> PrivacyRecord:
-        bound = query.bound().under(answers.relation)
-        return self._record_of(
-            answers,
-            budget,
-            estimator="describe",
-            mechanism=f"{law.name} noise, calibrated exactly" if law else "",
-            solver=law.name.lower() if law else "exact",
-            solver_params={"n_numbers": query.shape[0]} if law else {},
-            why_solver="one vector of all sums" if law else "epsilon=inf",
-            sensitivity=bound if law else math.inf,
-            noise_scale=answers.noise_scale,
-            n_samples=query.n_samples,
+        planned = PlannedFit(
+            problem=Question(query, relation),
+            solver=OneVector(
+                law=law,
+                read=read,
+                given={"n_numbers": query.shape[0]} if law else {},
+                name=law.name.lower() if law else "exact",
+            ),
+            reason="one vector of all sums" if law else "epsilon=inf",
+            n_samples=n_samples,
             n_features=len(asked.names),
-            data_norm=None,
-            assumed_public=assumed_public,
-            warnings=notes,
+            assumed_public=(*known, *assumed_public),
+            estimator="describe",
+            label="describe",
         )
+        found = fit(self, planned, source, self._door(budget))
+        return Description(n_samples, *found, self.privacy_)
 
 
-def _plan(budget: Budget, query: TableSums) -> tuple[Plan | None, NoiseLaw | None]:
-    """A plan of one release and its noise law; None and None without noise."""
+def _law_of(budget: Budget, query: TableSums) -> NoiseLaw | None:
+    """The noise law of one vector; None without noise."""
     if not budget.is_finite:
-        return None, None
+        return None
     law = LAWS["gaussian" if budget.delta > 0 else "spherical"]
     if not law.is_possible(1 / budget.epsilon, query.shape[0]):
         raise ValueError(
@@ -273,10 +269,7 @@ def _plan(budget: Budget, query: TableSums) -> tuple[Plan | None, NoiseLaw | Non
             f"Got {budget.epsilon:g}. Use a larger epsilon, fewer bins, or a delta "
             "above 0."
         )
-    return Plan((Line(law=law),)), law
-
-
-Found = tuple[dict[str, Histogram], dict[str, Mean], dict[tuple[str, str], CrossTable]]
+    return law
 
 
 def _described(

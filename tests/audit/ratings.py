@@ -63,7 +63,7 @@ class Case:
         n_units = len(ratings) if self.unit == "rating_value" else N_USERS
         source = RatingSource(ratings, n_units)
         answers = marked(self.plan, source, self.multiplier, self.unit, noise)
-        return self.solver.run(answers, self.task, np.random.RandomState(0), Progress())
+        return self.solver.run(answers, self.task, Progress())
 
     def bounds(self, pair, seeds, **bugs):
         """Smallest and largest found over charged."""

@@ -11,6 +11,7 @@ bound would exceed the claim with probability below 1e-3.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -82,7 +83,7 @@ def run(users, noise, solver, max_ratings=None, multiplier=2.0):
 def factors_of(users, noise, solver, facts, multiplier=2.0):
     source = RatingSource(ratings_of(users), len(users))
     answers = answers_for(solver.plan(facts), source, multiplier, "user", noise)
-    return solver.run(answers, facts, np.random.RandomState(3), Progress())
+    return solver.run(answers, replace(facts, seed=3), Progress())
 
 
 def changes(users, other_users, solver, max_ratings=None, multiplier=2.0, seed=0):

@@ -75,7 +75,7 @@ def audited(key, adjacency, loss, **bugs):
 
     def run(source, noise):
         answers = marked(plan, source, z, adjacency, noise)
-        return solver.run(answers, objective, 7, Progress())
+        return solver.run(answers, replace(objective, seed=7), Progress())
 
     found = []
     for seed in range(3):

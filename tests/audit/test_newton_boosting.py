@@ -105,7 +105,7 @@ class Case:
 
     def run(self, source, noise):
         answers = marked(self.plan, source, self.multiplier, self.adjacency, noise)
-        return self.solver.run(answers, self.task, 0, Progress())
+        return self.solver.run(answers, self.task, Progress())
 
     def found(self, seed=0, **bugs):
         """What a transcript tells apart, over what is charged."""

@@ -384,7 +384,7 @@ def told_of_network(
 
     def run(source, noise):
         answers = marked(plan, source, z, relation, noise)
-        return solver.run(answers, objective, 7, Progress())
+        return solver.run(answers, replace(objective, seed=7), Progress())
 
     if pair is None:
         pair = [one_of_many(own, n_rows, shares) for own in worst(relation)]

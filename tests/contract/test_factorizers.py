@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from skdp.decomposition._factorize import PRIVATE_FORMS, factorize
+from skdp._fit import release
+from skdp.decomposition._factorize import PRIVATE_FORMS
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.exceptions import BudgetExceeded
@@ -86,15 +88,15 @@ def event_of(solver, multiplier, task):
 def through_the_door(form, ratings, task, *, noise=None, ledger=None):
     facts = {"adjacency": form[1], "ledger": ledger}
     real = Door(BUDGET, random_state=None, **facts)
-    return factorize(
+    _, answers = release(
         solver_of(form, task),
-        ratings,
+        RatingSource(ratings, task.n_units),
         task,
         real if noise is None else OpenDoor(BUDGET, noise=noise, **facts),
-        n_jobs=None,
         label="a test",
-        verbose=False,
+        progress=Progress(),
     )
+    return answers
 
 
 def run(form, ratings, **changes):
@@ -108,9 +110,8 @@ def answered(solver, ratings, task, multiplier, noise, seed=0):
     """What a solver makes of noise of a given multiplier, on nobody's books."""
     source = RatingSource(ratings, task.n_units)
     answers = answers_for(solver.plan(task), source, multiplier, task.unit, noise)
-    draws = np.random.RandomState(seed)
     with np.errstate(all="ignore"):
-        return solver.run(answers, task, draws, Progress())
+        return solver.run(answers, replace(task, seed=seed), Progress())
 
 
 def make_ledger(folder, unit, epsilon=10.0, kind=SpyLedger):
@@ -184,8 +185,8 @@ def test_event_is_pure_and_costs_less_with_more_noise(form):
 
 @every_form
 def test_recomputed_epsilon_is_at_most_the_target_and_close_to_it(form):
-    outcome = run(form, some_ratings())
-    epsilon = epsilon_of(outcome.event, BUDGET.delta)
+    answers = run(form, some_ratings())
+    epsilon = epsilon_of(answers.event, BUDGET.delta)
     assert 0.996 * BUDGET.epsilon <= epsilon <= BUDGET.epsilon
 
 
@@ -235,10 +236,10 @@ def test_a_refused_fit_reads_and_spends_nothing(form, tmp_path):
 @every_form
 def test_noise_drawn_is_noise_declared(form):
     noise = SpyNoise()
-    outcome = run(form, some_ratings(), noise=noise)
+    answers = run(form, some_ratings(), noise=noise)
     declared = [
         part.noise_multiplier
-        for part in outcome.event.leaves
+        for part in answers.event.leaves
         for _ in range(part.count)
     ]
     drawn = [draw.noise_multiplier for draw in noise.draws]

@@ -134,6 +134,37 @@ def test_only_those_listed_go_inside():
     assert callers_of_inside(sources(PACKAGE)) == set(INSIDE)
 
 
+def calls_of_commit(modules):
+    """Modules that call ``commit`` of something that may be a door, once a call.
+
+    Ledgers commit events, and connections to databases commit what was written.
+    """
+    return [
+        module
+        for module, text in modules.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "commit"
+        and getattr(node.func.value, "attr", "") not in ("_ledger", "ledger")
+        and getattr(node.func.value, "id", "") != "connection"
+    ]
+
+
+def test_one_function_commits_plans():
+    assert calls_of_commit(sources(PACKAGE)) == ["skdp._fit"]
+
+
+def test_broken_twin_that_commits_a_second_plan_is_found():
+    modules = sources(PACKAGE) | {
+        "skdp.solvers._twin": "answers = door.commit(plan, source, label='twin')"
+    }
+    assert sorted(calls_of_commit(modules)) == ["skdp._fit", "skdp.solvers._twin"]
+    text = (PACKAGE / "_fit.py").read_text()
+    twice = {"skdp._fit": f"{text}\nself._open().commit(plan, source, label='')"}
+    assert calls_of_commit(twice) == ["skdp._fit", "skdp._fit"]
+
+
 def who_declares(modules):
     """Modules that make a plan of an event of their own."""
     return {

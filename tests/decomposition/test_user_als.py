@@ -71,7 +71,7 @@ def event_of(solver, multiplier, task):
 def answered(solver, ratings, task, multiplier, noise):
     source = RatingSource(ratings, task.n_users)
     answers = answers_for(solver.plan(task), source, multiplier, "user", noise)
-    return solver.run(answers, task, np.random.RandomState(0), Progress())
+    return solver.run(answers, task, Progress())
 
 
 def run(ratings, task, epsilon=1.0, noise=None, **params):

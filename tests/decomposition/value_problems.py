@@ -50,7 +50,7 @@ def run(params, values, task, noise, epsilon=1.0, delta=1e-6):
     multiplier = calibrate(lambda z: plan.event(z, "rating_value"), budget)
     source = RatingSource(Ratings(task.pattern, values), len(task.pattern))
     answers = answers_for(plan, source, multiplier, "rating_value", noise)
-    return solver.run(answers, task, np.random.RandomState(0), Progress())
+    return solver.run(answers, task, Progress())
 
 
 def predictions(factors, pattern):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from skdp._configured import given_params
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._losses import BoostingTask
@@ -29,4 +31,4 @@ def fitted(task, source, noise=None, budget=BUDGET, seed=7, **params):
     door = OpenDoor(budget, adjacency=task.adjacency, noise=noise)
     plan = solver.plan(task) if budget.is_finite else None
     answers = door.commit(plan, source, label="boosting")
-    return solver.run(answers, task, seed, Progress()), answers
+    return solver.run(answers, replace(task, seed=seed), Progress()), answers

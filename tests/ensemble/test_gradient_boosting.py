@@ -25,9 +25,9 @@ from skdp import (
     private_score,
     set_budget,
 )
+from skdp._fit import fit
 from skdp.columns import Range
 from skdp.ensemble import BOOSTERS
-from skdp.ensemble._boosting import boost
 from skdp.exceptions import Refused
 from skdp.privacy import epsilon_of
 from skdp.sums._leaves import LeafSums
@@ -151,11 +151,11 @@ def test_nothing_is_read_that_the_books_do_not_allow(refused):
 
 
 def test_broken_twin_that_reads_before_it_pays_is_found(refused, monkeypatch):
-    def reading(solver, source, *rest, **more):
+    def reading(model, planned, source, door):
         LeafSums.open(None, source)
-        return boost(solver, source, *rest, **more)
+        return fit(model, planned, source, door)
 
-    monkeypatch.setattr("skdp.ensemble._estimators.boost", reading)
+    monkeypatch.setattr("skdp.ensemble._estimators.fit", reading)
     with pytest.raises(pytest.fail.Exception, match="read"):
         quietly(refused)
 

@@ -64,7 +64,7 @@ def diary_of(monkeypatch, tmp_path, allowed=10.0):
         answers = door.commit(solver.plan(task), source, label="trees")
     except BudgetExceeded:
         return diary, None
-    solver.run(answers, task, 0, Progress())
+    solver.run(answers, task, Progress())
     return diary, answers
 
 

@@ -43,6 +43,7 @@ from skdp import (
     ParquetSource,
     privacy_report,
 )
+from skdp import _fit as fit_module
 from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
@@ -692,15 +693,16 @@ def routes():
 def fits_within(tool, model, monkeypatch, **ids):
     """Units of all fits that a tool commits; what it raises is told by its type."""
     units = []
-    kept = base_module.DPEstimator._record
+    kept = fit_module._statement
 
-    def record(self, *args):
-        made = kept(self, *args)
-        units.append((made.unit, made.adjacency))
+    def statement(model, *facts):
+        made = kept(model, *facts)
+        if isinstance(model, base_module.DPEstimator):
+            units.append((made.unit, made.adjacency))
         return made
 
     with monkeypatch.context() as patch:
-        patch.setattr(base_module.DPEstimator, "_record", record)
+        patch.setattr(fit_module, "_statement", statement)
         try:
             TOOLS[tool](model, X, Y, **ids)
         except (ValueError, TypeError):

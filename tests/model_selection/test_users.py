@@ -43,11 +43,11 @@ from skdp import (
     private_evaluation,
     private_score,
 )
+from skdp import _fit as fit_module
 from skdp._users import Users
 from skdp.audit._exact import replayed, told_apart, verdict
 from skdp.columns import Range
 from skdp.exceptions import UnaccountedStepError
-from skdp.linear_model import _base as base_module
 from skdp.model_selection import SCORINGS, UserKFold
 from skdp.model_selection import _scorer_sums as scoring_base
 from skdp.model_selection import _search as search_module
@@ -707,14 +707,14 @@ NESTED = {
 @pytest.mark.parametrize("name", NESTED)
 def test_ids_reach_every_private_step(name, routing, monkeypatch):
     units = []
-    kept = base_module.PrivateEstimator._record_of
+    kept = fit_module._statement
 
-    def record_of(self, *args, **facts):
-        made = kept(self, *args, **facts)
-        units.append((type(self).__name__, made.unit, made.n_samples))
+    def statement(model, *facts):
+        made = kept(model, *facts)
+        units.append((type(model).__name__, made.unit, made.n_samples))
         return made
 
-    monkeypatch.setattr(base_module.PrivateEstimator, "_record_of", record_of)
+    monkeypatch.setattr(fit_module, "_statement", statement)
     with sklearn.config_context(enable_metadata_routing=routing):
         search = search_of(clone(NESTED[name]), method="composition")
         assert search.fit(X, Y, groups=IDS).has_model_
@@ -873,14 +873,15 @@ def in_pipeline(search, **ids):
 @pytest.mark.parametrize("tool", [in_grid, across_folds, in_pipeline])
 def test_tools_give_searches_of_users_or_an_error(tool, monkeypatch):
     units = []
-    kept = search_module.PrivateSearch._record
+    kept = fit_module._statement
 
-    def record(self, *args):
-        made = kept(self, *args)
-        units.append(made.unit)
+    def statement(model, *facts):
+        made = kept(model, *facts)
+        if isinstance(model, search_module.PrivateSearch):
+            units.append(made.unit)
         return made
 
-    monkeypatch.setattr(search_module.PrivateSearch, "_record", record)
+    monkeypatch.setattr(fit_module, "_statement", statement)
     # Of users: with ids, or an error.
     with pytest.raises(ValueError, match="must have the ids of users"):
         tool(search_of(method="disjoint_splits"))

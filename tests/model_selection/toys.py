@@ -9,9 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
+from skdp._fit import PlannedFit, Question, Statistics, fit
 from skdp._input import check_rows, check_targets
 from skdp.privacy.noise._laws import Gaussian, Laplace
-from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound
 from skdp.tables._source import RawTable
 
@@ -39,6 +39,13 @@ class ClippedSum:
     def total(self, reader, rows):
         self._before(reader.X)
         return np.array([np.clip(reader.X[:, 0], -1, 1).sum()])
+
+
+class Toy(Statistics):
+    """States the scale of the noise, not its deviation."""
+
+    def noise_scale(self, released, answers, problem, /):
+        return answers.noise_multiplier * SENSITIVITY[problem.adjacency]
 
 
 class NoisySum(ClassifierMixin, PrivateEstimator):
@@ -80,33 +87,22 @@ class NoisySum(ClassifierMixin, PrivateEstimator):
             X = check_rows(self, X, reset=True, accept_sparse=False)
             check_targets(self, X, y)
             law = Gaussian() if budget.delta else Laplace()
-            door = self._door(budget)
-            plan = Plan((Line(law=law),))
-            answers = door.commit(plan, RawTable(X, y), label=type(self).__name__)
-            released = answers.ask(ClippedSum(law.norm, self._before_reading))
+            query = ClippedSum(law.norm, self._before_reading)
+            planned = PlannedFit(
+                problem=Question(query, self.adjacency),
+                solver=Toy(law=law, read=lambda x: x.ask(query), given={}, name="toy"),
+                reason="",
+                n_samples=X.shape[0],
+                n_features=X.shape[1],
+                label=type(self).__name__,
+            )
+            released = fit(self, planned, RawTable(X, y), self._door(budget))
             self.classes_ = np.array(self.classes)
             (self.total_,) = released.value
-            self.privacy_ = self._record(answers, X, budget)
         return self
 
     def _before_reading(self, X):
         """What a broken toy does with private rows."""
-
-    def _record(self, answers, X, budget):
-        sensitivity = SENSITIVITY[self.adjacency]
-        return self._record_of(
-            answers,
-            budget,
-            mechanism="a toy",
-            solver="toy",
-            solver_params={},
-            why_solver="",
-            sensitivity=sensitivity,
-            noise_scale=answers.noise_multiplier * sensitivity,
-            n_samples=X.shape[0],
-            n_features=X.shape[1],
-            data_norm=None,
-        )
 
     def predict(self, X):
         check_is_fitted(self)

@@ -11,6 +11,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
+from skdp._fit import release
 from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import SquaredLoss
 from skdp.losses._objective import LinearObjective
@@ -18,7 +19,6 @@ from skdp.privacy import Budget
 from skdp.privacy.accounting._gaussian import gaussian_epsilon
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Progress
-from skdp.solvers._exact import solve
 from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor
 from tests.spies import NoNoise, SpyNoise
@@ -144,7 +144,7 @@ def lead_of_first_feature(source, make_noise):
     leads = []
     for run in range(RUNS):
         door = OpenDoor(budget, adjacency="replace_one", noise=make_noise(run))
-        solution, _ = solve(
+        solution, _ = release(
             solver, source, objective, door, label="errata", progress=Progress()
         )
         size = np.abs(solution.weights[:, 0])

@@ -12,6 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
+from skdp._fit import release
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers import _two_stage as module
@@ -21,11 +22,11 @@ from skdp.privacy.accounting._events import BoundedRangeEvent, ComposedEvent, Pu
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
-from skdp.solvers._exact import solve
 from skdp.solvers._registry import named_solver
 from skdp.sums._features import rows_bound
 from skdp.sums._floating import query_sensitivity
 from skdp.tables._memory import MemorySource
+from skdp.tables._views import EntriesClipped
 from tests.door import OpenDoor, event_of, planned, refusal, run
 from tests.problems import Outcome
 from tests.solvers.deaf import DeafNoise
@@ -59,9 +60,9 @@ def resolved(kind=TwoStage, objective=OBJECTIVE, budget=BUDGET, **params):
 
 
 def fitted(solver, noise, *, objective=OBJECTIVE, budget=BUDGET, source=None):
-    solution, answers = solve(
+    solution, answers = release(
         solver,
-        source or data(),
+        EntriesClipped(source or data(), objective.feature_bound),
         objective,
         OpenDoor(budget, adjacency=objective.adjacency, noise=noise),
         label="test",

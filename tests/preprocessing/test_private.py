@@ -18,6 +18,7 @@ from skdp import (
     DPGridSearchCV,
     DPLogisticRegression,
     DPSimpleImputer,
+    _fit,
     privacy_report,
     set_budget,
 )
@@ -73,13 +74,13 @@ def test_nothing_is_read_before_the_commit(name, monkeypatch, tmp_path):
 
 @by_step
 def test_broken_twin_that_peeks_is_seen_by_the_diary(name, monkeypatch, tmp_path):
-    honest = _private.PrivateTransformer._commit
+    honest = _private.PrivateTransformer._release
 
     def peek(self, query, source, budget, **facts):
         list(source.blocks())
         return honest(self, query, source, budget, **facts)
 
-    monkeypatch.setattr(_private.PrivateTransformer, "_commit", peek)
+    monkeypatch.setattr(_private.PrivateTransformer, "_release", peek)
     diary = order_of(name, monkeypatch, tmp_path)
     assert diary.index("read") < diary.index("commit")
 
@@ -113,13 +114,13 @@ def test_the_noise_drawn_is_the_noise_declared(name, adjacency, delta, monkeypat
 @by_step
 def test_more_queries_than_declared_are_refused(name, monkeypatch):
     kept = []
-    honest = _private.PrivateTransformer._commit
+    honest = _fit.Statistics.run
 
-    def keep(self, query, source, budget, **facts):
-        kept.append((honest(self, query, source, budget, **facts), query))
-        return kept[-1][0]
+    def keep(self, answers, question, progress):
+        kept.append((answers, question.query))
+        return honest(self, answers, question, progress)
 
-    monkeypatch.setattr(_private.PrivateTransformer, "_commit", keep)
+    monkeypatch.setattr(_fit.Statistics, "run", keep)
     make_step(name).fit(make_rows())
     ((answers, query),) = kept
     with pytest.raises(PlanUsedUpError, match="declared"):

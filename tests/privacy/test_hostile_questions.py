@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from skdp._fit import release
 from skdp.exceptions import PlanUsedUpError, SourceError, UnboundedQueryError
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
@@ -24,7 +25,6 @@ from skdp.privacy.release._door import Door
 from skdp.privacy.release._plan import Batch, Buckets, Line, Part, Plan, Poisson
 from skdp.privacy.release._query import Bound
 from skdp.solvers._base import Progress
-from skdp.solvers._exact import solve
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor, planned
@@ -353,7 +353,7 @@ def test_an_objective_of_another_adjacency_is_refused_unread():
     door = OpenDoor(Budget(1.0, 1e-6), adjacency="replace_one", ledger=books)
     facts = {"label": "fit", "progress": Progress()}
     with pytest.raises(ValueError, match="door's adjacency"):
-        solve(tilted(objective), source, objective, door, **facts)
+        release(tilted(objective), source, objective, door, **facts)
     assert not diary
     assert not books.noted
 

@@ -29,6 +29,7 @@ from skdp import (
     DPStandardScaler,
     set_budget,
 )
+from skdp._fit import release
 from skdp.columns import Boolean, Range
 from skdp.exceptions import BudgetExceeded, NoiseDominatesWarning, Refused
 from skdp.losses import (
@@ -57,7 +58,6 @@ from skdp.solvers._default_rules import (
     Shares,
     share_of_states,
 )
-from skdp.solvers._exact import solve
 from skdp.solvers._released_histograms import (
     FeatureMoments,
     even_margins,
@@ -288,7 +288,7 @@ def test_a_penalty_shrinks_weights_of_centred_rows():
 
 def solved(case, source, ledger=None, noise=None):
     door = OpenDoor(BUDGET, adjacency=case.adjacency, ledger=ledger, noise=noise)
-    return solve(
+    return release(
         case.solver, source, case.objective, door, label="fit", progress=Progress()
     )
 

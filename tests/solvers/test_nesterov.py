@@ -11,6 +11,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from skdp._fit import release
 from skdp.exceptions import SourceError
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import LinearObjective
@@ -30,7 +31,6 @@ from skdp.solvers import SOLVERS
 from skdp.solvers._accelerated import AcceleratedGD, best_step_count, error_bounds
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import ChosenLaw, Progress
-from skdp.solvers._exact import solve
 from skdp.solvers._registry import named_solver
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import query_sensitivity
@@ -350,7 +350,7 @@ def test_pure_noise_drawn_equals_noise_declared(key, adjacency, batch_size):
     objective = replace(OBJECTIVE, n_samples=200, adjacency=adjacency)
     solver = resolved(key, objective, budget=PURE, n_steps=7, batch_size=batch_size)
     noise = SpyNoise()
-    solution, answers = solve(
+    solution, answers = release(
         solver,
         MemorySource(*make_data()),
         objective,

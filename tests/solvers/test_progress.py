@@ -70,7 +70,7 @@ def test_no_bar_depends_on_the_clock(bars, capsys, monkeypatch):
     first, second = (told(Progress("a", True), capsys, wait=w) for w in waits)
     assert first == second
     # The broken twin: tqdm's own format tells times.
-    monkeypatch.setattr("skdp.solvers._base._BAR", "{n_fmt} {elapsed:.9f}")
+    monkeypatch.setattr("skdp._fit._BAR", "{n_fmt} {elapsed:.9f}")
     first, second = (told(Progress("a", True), capsys, wait=w) for w in waits)
     assert first != second
 

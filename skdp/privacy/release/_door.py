@@ -15,7 +15,6 @@ from skdp.exceptions import PlanUsedUpError
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._events import Event, NonPrivateEvent
 from skdp.privacy.accounting._relations import Relation, is_of_users
-from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.noise._draws import Draws, DrawsOf
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import (
@@ -28,6 +27,7 @@ from skdp.privacy.release._answers import (
 )
 from skdp.privacy.release._plan import Plan
 from skdp.privacy.release._shared import (
+    Owners,
     RehearsedShares,
     SharedAnswers,
     check_shared,
@@ -159,6 +159,7 @@ class Door:
 
     Attributes
     ----------
+    budget : Budget
     draws : Draws
         Orders and counts from the same stream as the noise; they are not noise.
     is_private : bool
@@ -174,7 +175,9 @@ class Door:
         ledger: Ledger | None,
         random_state: int | None,
     ) -> None:
-        self._budget, self.relation, self._ledger = budget, adjacency, ledger
+        self.budget, self.relation, self._ledger = budget, adjacency, ledger
+        # In a rehearsal the event is only noted, and no data may be read.
+        self._notes_only = ledger is not None and ledger.is_rehearsal
         self._auditor = auditor_now()
         self._noise = (
             NoiseSource(random_state)
@@ -229,13 +232,22 @@ class Door:
         Refused
             If the records belong to several owners who cannot answer the plan.
         """
+        owners = owners_now()
+        self._check(plan, source, owners)
+        event, multiplier = self._calibrated(plan)
+        self._book(event, source, owners, label)
+        self._is_open = False
+        grant = Grant(event, multiplier, self.relation, max_overcount(source))
+        return self._answers(plan, source, owners, grant)
+
+    def _check(self, plan: Plan | None, source: Any, owners: Owners | None) -> None:
+        """Raise what public facts forbid; nothing is booked or read."""
         if not self._is_open:
             raise PlanUsedUpError(
                 "A door must be passed once: its record is of one release. Got a "
                 "second plan. Open another door. Nothing was read."
             )
-        is_finite = self._budget.is_finite
-        if plan is None and is_finite:
+        if plan is None and self.budget.is_finite:
             raise ValueError(
                 "A release must have a plan. Got None with a finite epsilon. Declare "
                 "what will be asked, or use epsilon=inf."
@@ -247,7 +259,6 @@ class Door:
                 "audit that has begun or ended since. Open another door. Nothing was "
                 "read."
             )
-        owners = owners_now()
         if self._auditor is not None and (owners is not None or self._is_booked):
             raise ValueError(
                 "What is audited must be on no books and of one owner. Got a ledger or "
@@ -255,37 +266,44 @@ class Door:
                 "was read."
             )
         if owners is not None:
-            check_shared(plan if is_finite else None, source, owners)
-        event: Event = NonPrivateEvent()
-        multiplier = 0.0
-        if plan is not None and is_finite:
-            declare = partial(plan.event, relation=self.relation)
-            multiplier = calibrate(declare, self._budget)
-            # A person who knows the seed can subtract the noise.
-            if self.is_private:
-                event = declare(multiplier)
-        notes_only = self._ledger is not None and self._ledger.is_rehearsal
-        if owners is not None and is_rehearsing() and plan and not notes_only:
-            self._is_open = False
-            # The search of this trial has paid for it.
-            if not isinstance(self._ledger, Allowance):
-                owners.books(event, self._budget.delta, self._ledger)
-            grant = Grant(event, multiplier, self.relation, max_overcount(source))
-            return RehearsedShares(plan, source, grant, owners)
-        if not notes_only:
+            check_shared(plan if self.budget.is_finite else None, source, owners)
+
+    def _calibrated(self, plan: Plan | None) -> tuple[Event, float]:
+        """The event of a plan, and the least noise multiplier within the budget."""
+        if plan is None or not self.budget.is_finite:
+            return NonPrivateEvent(), 0.0
+        declare = partial(plan.event, relation=self.relation)
+        multiplier = calibrate(declare, self.budget)
+        # A person who knows the seed can subtract the noise.
+        return declare(multiplier) if self.is_private else NonPrivateEvent(), multiplier
+
+    def _book(
+        self, event: Event, source: Any, owners: Owners | None, label: str
+    ) -> None:
+        """Commit an event to the ledger, or note it in a rehearsal."""
+        if owners is not None and is_rehearsing() and not self._notes_only:
+            # A trial has an allowance, which its search has paid for.
+            if self._ledger is None or self._is_booked:
+                owners.books(event, self.budget.delta, self._ledger)
+            return
+        if not self._notes_only:
             _check_room(source)
         if self._ledger is not None:
             self._ledger.commit(
-                event, adjacency=self.relation, budget=self._budget, label=label
+                event, adjacency=self.relation, budget=self.budget, label=label
             )
-        self._is_open = False
-        grant = Grant(event, multiplier, self.relation, max_overcount(source))
-        if notes_only:
-            if plan is None or not is_finite:
-                return NoiselessRehearsal(plan or _NOTHING, source, grant)
+
+    def _answers(
+        self, plan: Plan | None, source: Any, owners: Owners | None, grant: Grant
+    ) -> Answers:
+        """The right to ask, with noise from whoever adds it."""
+        if plan is None or not self.budget.is_finite:
+            noiseless = NoiselessRehearsal if self._notes_only else ExactAnswers
+            return noiseless(plan or _NOTHING, source, grant)
+        if self._notes_only:
             return RehearsedAnswers(plan, source, grant)
-        if plan is None or not is_finite:
-            return ExactAnswers(plan or _NOTHING, source, grant)
+        if owners is not None and is_rehearsing():
+            return RehearsedShares(plan, source, grant, owners)
         if owners is not None:
             return SharedAnswers(plan, source, grant, owners, self._noise)
         if self._auditor is not None:

@@ -1,0 +1,490 @@
+"""One fit: warn, plan, commit, run, state; and the protocol of what runs in it.
+
+Every private object fits in this way: linear models, trees, networks, ratings,
+transformers, searches, scores and descriptions. An estimator makes a `PlannedFit` of
+public facts, and `fit` does the rest: nothing is read before the ledger has the event,
+and afterwards nothing but noisy answers depends on the records.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from skdp._base import Forecast, PrivateEstimator, Signal, warn_of_noise
+from skdp._checks import check_real
+from skdp._configured import Configured, Given
+from skdp.privacy.accounting._calibrate import Budget, calibrate
+from skdp.privacy.accounting._events import NonPrivateEvent
+from skdp.privacy.accounting._relations import UNIT_OF, Relation
+from skdp.privacy.accounting._risk import risk_sentence
+from skdp.privacy.noise._laws import NoiseLaw
+from skdp.privacy.release._answers import Answers
+from skdp.privacy.release._door import Door
+from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._query import Query
+from skdp.privacy.release._record import PrivacyRecord
+from skdp.privacy.release._shared import is_rehearsing
+
+# --------------------------------------------------- Progress of a fit in public counts
+
+
+# Leave out tqdm's times and rates: the duration of a step may depend on the records.
+_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt}"
+
+
+class Progress:
+    """Reports public step counts of a solver, and nothing from the data.
+
+    With tqdm installed, steps move a bar; without it, and for notes, a line is printed.
+
+    Parameters
+    ----------
+    label : str
+        What is being fitted.
+    verbose : bool
+        Whether to print anything.
+    """
+
+    def __init__(self, label: str = "", verbose: bool = False) -> None:
+        self._label, self._verbose = label, verbose
+        self._bar: Any = None
+
+    def is_due(self, done: int, total: int) -> bool:
+        """Whether `step` prints something: about 20 times a run, or never."""
+        if is_rehearsing():
+            return False
+        return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
+
+    def step(self, done: int, total: int, note: str = "") -> None:
+        """Report `done` of `total` finished steps, with a note of public content.
+
+        Parameters
+        ----------
+        done, total : int
+        note : str, default=""
+            Must not depend on private data.
+        """
+        if not self.is_due(done, total):
+            return
+        if note or not self._draw(done, total):
+            print(f"[{self._label}] step {done} of {total}{note}", flush=True)
+
+    def _draw(self, done: int, total: int) -> bool:
+        """Move the bar, and close it at the last step; False without tqdm."""
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            return False
+        if self._bar is None:
+            # The bar is drawn at every step that is due, not by the clock.
+            self._bar = tqdm(
+                total=total,
+                desc=self._label,
+                bar_format=_BAR,
+                mininterval=0,
+                miniters=1,
+            )
+        self._bar.n = done
+        self._bar.refresh()
+        if done == total:
+            self._bar.close()
+            self._bar = None
+        return True
+
+
+# ---------------------------------------------------------- What runs between two doors
+
+
+class Problem(Protocol):
+    """What a fit answers, in public facts."""
+
+    @property
+    def adjacency(self) -> Relation | None:
+        """The relation that bounds hold for; None: nothing is protected."""
+        ...
+
+
+ProblemT = TypeVar("ProblemT", bound=Problem)
+ReleasedT = TypeVar("ReleasedT")
+KindT = TypeVar("KindT", covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSolver(Configured, ABC, Generic[ProblemT, ReleasedT]):
+    """Plans what it asks about a problem, then computes a release from the answers."""
+
+    # Unit of `sensitivity` for the statement, if it is not the query's.
+    sensitivity_unit: ClassVar[str] = ""
+
+    @property
+    def named(self) -> str:
+        """The solver's key in the statement and the ledger."""
+        return self.key
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The hyper-parameters by name, for the statement."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> str:
+        """The mechanism that makes the release private, for the statement."""
+
+    @abstractmethod
+    def plan(self, problem: ProblemT, /) -> Plan | None:
+        """Every query that `run` will ask; None: any, without noise.
+
+        Reads no data and draws no noise.
+        """
+
+    @abstractmethod
+    def sensitivity(self, problem: ProblemT, /) -> float | None:
+        """Largest L2 sensitivity of one query under the problem's adjacency."""
+
+    @abstractmethod
+    def run(
+        self, answers: Answers, problem: ProblemT, progress: Progress, /
+    ) -> ReleasedT:
+        """Compute from released values; ask exactly the queries of `plan`."""
+
+    @abstractmethod
+    def rehearse(self, answers: Answers, problem: ProblemT, /) -> ReleasedT:
+        """A constant of the form of a release, for a rehearsal; nothing is read."""
+
+    def noise_scale(
+        self, released: ReleasedT, answers: Answers, problem: ProblemT, /
+    ) -> float | None:
+        """Largest sigma that any query received, for the statement."""
+        return answers.noise_scale
+
+    def assumed_public(self, problem: ProblemT, /) -> tuple[str, ...]:
+        """What the guarantee takes as public beside the problem, for the statement."""
+        return ()
+
+    def forecast_notes(
+        self, problem: ProblemT, noise_multiplier: float, /
+    ) -> tuple[str, ...]:
+        """Notes on a fit from public facts, other than its noise, for `forecast`."""
+        return ()
+
+
+@dataclass(frozen=True)
+class NamedKind(Generic[KindT]):
+    """The kind of a named solver, the given parameters, and why it is used."""
+
+    kind: type[KindT]
+    given: Given
+    reason: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query of an object that releases statistics, and the relation of its bound."""
+
+    query: Query
+    adjacency: Relation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statistics(PrivateSolver[Question, ReleasedT]):
+    """Answers to one query, or to several that are alike, without a model.
+
+    Parameters
+    ----------
+    law : NoiseLaw or None
+        None for an infinite epsilon.
+    read : callable
+        Makes the release of the answers; in a rehearsal too, whose answers are
+        constants.
+    given : mapping
+        Public configuration, for the statement.
+    times : int, default=1
+        Number of queries; later ones may depend on answers.
+    name : str, default="exact"
+        Key in the statement.
+    """
+
+    law: NoiseLaw | None
+    read: Callable[[Answers], ReleasedT]
+    given: Mapping[str, Any]
+    times: int = 1
+    name: str = "exact"
+
+    @property
+    def named(self) -> str:
+        return self.name
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.given)
+
+    @property
+    def mechanism(self) -> str:
+        return f"{self.law.name} noise, calibrated exactly" if self.law else ""
+
+    def plan(self, problem: Question, /) -> Plan | None:
+        return None if self.law is None else Plan((Line(self.times, law=self.law),))
+
+    def sensitivity(self, problem: Question, /) -> float:
+        if self.law is None:
+            return math.inf
+        return problem.query.bound().under(problem.adjacency)
+
+    def run(self, answers: Answers, problem: Question, progress: Progress, /) -> Any:
+        return self.read(answers)
+
+    def rehearse(self, answers: Answers, problem: Question, /) -> ReleasedT:
+        return self.read(answers)
+
+    def noise_scale(
+        self, released: ReleasedT, answers: Answers, problem: Question, /
+    ) -> float | None:
+        return answers.expected(problem.query).deviation
+
+
+# -------------------------------------------------------------------- fit, in one place
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedFit(Generic[ProblemT, ReleasedT]):
+    """A fit before its commit: all of it is public, and nothing is spent.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : PrivateSolver
+        Every parameter is decided.
+    reason : str
+        Why this solver is used.
+    n_samples, n_features : int
+    data_norm, feature_bound, n_nonzero_coefs, assumed_public
+        As in `PrivacyRecord`.
+    of_problem : mapping, default={}
+        Parameters of the problem that precede those of the solver in the statement.
+    estimator, label : str, default=""
+        Name in the statement, and in the ledger; empty: by the class of the object.
+    verbose : bool, default=False
+    signal : Signal or None, default=None
+        Noise against signal, of which the fit warns; None: no model is learned, or
+        epsilon is inf.
+    remedies : tuple of str, default=()
+        What helps where noise dominates, besides more records.
+    half_at : float or None, default=None
+        As in `Forecast`.
+    """
+
+    problem: ProblemT
+    solver: PrivateSolver[ProblemT, ReleasedT]
+    reason: str
+    n_samples: int
+    n_features: int
+    data_norm: float | None = None
+    feature_bound: float | None = None
+    n_nonzero_coefs: int | None = None
+    assumed_public: tuple[str, ...] = ()
+    of_problem: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    estimator: str = ""
+    label: str = ""
+    verbose: bool = False
+    signal: Signal | None = None
+    remedies: tuple[str, ...] = ()
+    half_at: float | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {**self.of_problem, **self.solver.params}
+
+    def forecast(self, budget: Budget) -> Forecast:
+        """What a fit would use, and its noise against its signal; nothing is spent."""
+        solver, problem = self.solver, self.problem
+        plan, relation = solver.plan(problem), problem.adjacency
+        assert plan is not None
+        assert relation is not None
+        assert self.signal is not None  # of a model, and a finite epsilon
+        multiplier = calibrate(partial(plan.event, relation=relation), budget)
+        return Forecast(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            adjacency=relation,
+            solver=solver.named,
+            why_solver=self.reason,
+            solver_params=self.params,
+            noise_multiplier=multiplier,
+            notes=solver.forecast_notes(problem, multiplier),
+            half_at=self.half_at,
+            **vars(self.signal),
+        )
+
+
+def release(
+    solver: PrivateSolver[ProblemT, ReleasedT],
+    source: Any,
+    problem: ProblemT,
+    door: Door,
+    *,
+    label: str,
+    progress: Progress,
+) -> tuple[ReleasedT, Answers]:
+    """Plan, commit, run: the event is on the ledger before the first read.
+
+    This is the only function that commits a plan.
+
+    Parameters
+    ----------
+    source : Records
+        Private. Nothing is read from it before the commit.
+    label : str
+        Name of the release in the ledger.
+
+    Returns
+    -------
+    released : object
+        In a rehearsal a constant.
+    answers : Answers
+        Used up; has the public facts of the release.
+
+    Raises
+    ------
+    BudgetExceeded
+        From the ledger; no record was read and nothing was spent.
+    ValueError
+        If the adjacency of the door and of the problem differ.
+    """
+    # Algorithms within the walls take their bounds from the problem.
+    if problem.adjacency not in (None, door.relation):
+        raise ValueError(
+            f"The objective must have the door's adjacency {door.relation!r}. Got "
+            f"{problem.adjacency!r}. Use one for both."
+        )
+    answers = door.commit(solver.plan(problem), source, label=label)
+    # From here on no warning may depend on the data, so NumPy gives none.
+    with np.errstate(all="ignore"):
+        if answers.is_rehearsed:
+            return solver.rehearse(answers, problem), answers
+        return solver.run(answers, problem, progress), answers
+
+
+def fit(
+    model: PrivateEstimator,
+    planned: PlannedFit[ProblemT, ReleasedT],
+    source: Any,
+    door: Door,
+    *,
+    notes: tuple[str, ...] = (),
+) -> ReleasedT:
+    """Warn of public facts, release, and keep the statement as ``privacy_``.
+
+    Parameters
+    ----------
+    model : PrivateEstimator
+    planned : PlannedFit
+    source : Records
+        Private. Nothing is read from it before the commit.
+    door : Door
+        The door of the model, opened with its budget.
+    notes : tuple of str, default=()
+        What else the statement warns of.
+
+    Raises
+    ------
+    BudgetExceeded
+        From the ledger; no record was read and nothing was spent.
+    """
+    name, solver = type(model).__name__, planned.solver
+    warned = model._warn_of_public_facts(door.budget, planned.n_samples, door)
+    if planned.signal is not None:
+        warned += warn_of_noise(planned.signal, planned.remedies)
+    released, answers = release(
+        solver,
+        source,
+        planned.problem,
+        door,
+        label=planned.label or f"{name}(solver={solver.named!r})",
+        progress=Progress(name, planned.verbose),
+    )
+    model.privacy_ = _statement(
+        model, planned, released, answers, door.budget, warned + notes
+    )
+    return released
+
+
+def _statement(
+    model: PrivateEstimator,
+    planned: PlannedFit[ProblemT, ReleasedT],
+    released: ReleasedT,
+    answers: Answers,
+    budget: Budget,
+    warned: tuple[str, ...],
+) -> PrivacyRecord:
+    """The privacy statement of a release: what was booked, and public facts."""
+    solver, problem, ledger = planned.solver, planned.problem, model.ledger
+    relation, event = answers.relation, answers.event
+    is_private = not isinstance(event, NonPrivateEvent)
+    reason = f"{solver.mechanism}; drawn from the operating system's entropy"
+    if not budget.is_finite:
+        reason = "epsilon=inf: no noise."
+    elif not is_private:
+        reason = "random_state is set: the noise can be reproduced by anyone."
+    epsilon = budget.epsilon if is_private else math.inf
+    risk = risk_sentence(event, epsilon, budget.delta, relation)
+    return PrivacyRecord(
+        estimator=planned.estimator or type(model).__name__,
+        is_private=is_private,
+        reason=reason,
+        epsilon=epsilon,
+        delta=budget.delta,
+        adjacency=relation,
+        unit=UNIT_OF[relation],
+        solver=solver.named,
+        solver_params=planned.params,
+        why_solver=planned.reason,
+        event=event,
+        noise_multiplier=answers.noise_multiplier,
+        sensitivity=solver.sensitivity(problem),
+        noise_scale=solver.noise_scale(released, answers, problem),
+        n_samples=planned.n_samples,
+        n_features=planned.n_features,
+        data_norm=planned.data_norm,
+        feature_bound=planned.feature_bound,
+        n_nonzero_coefs=planned.n_nonzero_coefs,
+        sensitivity_unit=solver.sensitivity_unit,
+        assumed_public=planned.assumed_public + solver.assumed_public(problem),
+        warnings=warned,
+        ledger=ledger.path if ledger is not None else "",
+        dataset=ledger.dataset if ledger is not None else "",
+        risk=risk if is_private else "",
+    )
+
+
+# --------------------------------------------------------- Models that are forecast
+
+
+class PrivateModel(PrivateEstimator):
+    """An object whose `fit` learns a model, and whose noise can be forecast."""
+
+    @abstractmethod
+    def _foreseen(self, budget: Budget, *shape: Any) -> PlannedFit[Any, Any]:
+        """A fit to a table of a shape, as in `forecast`; for a finite epsilon."""
+
+    @abstractmethod
+    def _shape(self, n_samples: int) -> tuple[Any, ...]:
+        """The shape of the table that this object was fitted to, of so many records."""
+
+    def _forecast(self, *shape: Any) -> Forecast:
+        """The forecast of a fit to a table of a shape."""
+        budget = self._check_privacy_params()
+        check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
+        return self._foreseen(budget, *shape).forecast(budget)
+
+    def _signal(self, n_samples: int, rehearsed: Any) -> Signal | None:
+        budget = Budget(self.epsilon, self.delta)
+        return self._foreseen(budget, *rehearsed._shape(n_samples)).signal
