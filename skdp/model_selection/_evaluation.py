@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
 from skdp._shared_docs import fill_docs
-from skdp._show import card, new_axes
+from skdp._show import axes_or_new, card
 from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
 from skdp.model_selection._scorer_sums import (
     CellScoring,
@@ -776,7 +776,7 @@ class PrivacyUtilityDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = new_axes("epsilons and values") if ax is None else ax
+        ax = axes_or_new(ax, "epsilons and values")
         drawn = ax.errorbar(
             self.epsilons, self.values, yerr=self.errors, marker="o", capsize=2
         )
