@@ -26,7 +26,6 @@ from skdp._users import RemoteUsers, Users, UsersToFit
 from skdp.io._external import TableSource
 from skdp.io._takes import SourceScores, SourceUsers
 from skdp.model_selection._scorer_sums import PrivateScoring
-from skdp.model_selection._scorers import R2
 from skdp.pipeline._budget import check_accounted, set_budget_in_place
 from skdp.pipeline._walk import fitted_to_users, private_steps, says_its_privacy, walk
 from skdp.privacy.accounting._calibrate import Budget
@@ -179,7 +178,7 @@ class SearchRecords:
 
     def check_scored(self, scorer: PrivateScoring) -> None:
         """Raise if a score needs a private number of users."""
-        if isinstance(self.users, RemoteUsers) and isinstance(scorer, R2):
+        if isinstance(self.users, RemoteUsers) and scorer.added.ranks_by_n:
             raise ValueError(
                 "The 'scoring' parameter must be a score that does not follow from how "
                 "many users are scored, in a search of a source of users. Got 'r2'. "

@@ -26,8 +26,8 @@ from skdp.model_selection._methods import (
 )
 from skdp.model_selection._scorer_sums import (
     N_INTERVALS,
-    CellScoring,
     PrivateScoring,
+    cell_counts,
     checked_thresholds,
     f_scores,
 )
@@ -143,13 +143,13 @@ class EvaluatedClassifier(PrivateSearch):
         super()._keep(choice, plan, record)
         self.estimator_ = self.best_estimator_
         facts, scorer = plan.facts, plan.facts.scorer
-        assert isinstance(scorer, CellScoring)
         statistic, deviation = np.zeros(scorer.size), 0.0
         if isinstance(choice, Measured) and choice.statistic is not None:
             statistic, deviation = choice.statistic, choice.deviation
         (fitted,) = plan.chosen.method.needs(1.0, facts)
-        counts = scorer.counts(statistic, facts.n_samples - fitted.rows)
-        low, high = scorer.classes
+        n_held_out = facts.n_samples - fitted.rows
+        counts = cell_counts(scorer.params, statistic, n_held_out)
+        low, high = scorer.params["classes"]
         ends = np.array(scorer.params["thresholds"])
         self.evaluation_ = PrivateEvaluation(
             (low, high), ends, counts, deviation, record
