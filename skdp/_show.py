@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+import json
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -83,6 +85,40 @@ def page(title: str, body: str) -> str:
 
 def _cell(text: str) -> str:
     return f"<td style='{_LEFT}'>{html.escape(text)}</td>"
+
+
+class Shown:
+    """A result that prints, shows and writes itself: a sentence, names and values."""
+
+    # Width of the column of names in print.
+    _width: ClassVar[int] = 22
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+
+    @abstractmethod
+    def _headline(self) -> str:
+        """The result in one sentence."""
+
+    @abstractmethod
+    def _rows(self) -> list[tuple[str, str]]:
+        """Names and values."""
+
+    @property
+    def _is_good(self) -> bool | None:
+        return None
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<{self._width}} {value}" for name, value in self._rows()]
+        return "\n".join([self._headline(), *lines])
+
+    def _repr_html_(self) -> str:
+        return card(self._headline(), self._rows(), is_good=self._is_good)
 
 
 # ----------------------------------------------------------------------------- Pictures

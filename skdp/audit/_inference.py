@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp import _checks as check
 from skdp._arrays import FloatArray, IntArray
-from skdp._show import Display, axes_or_new, card
+from skdp._show import Display, Shown, axes_or_new
 from skdp._version import __version__
 from skdp.audit._exact import NullRecord
 from skdp.audit._models import as_table, fitted, fresh, stacked, taken
@@ -348,8 +347,8 @@ NOT_PRIVATE = (
 _STEPS = {"replace_one": 1, "zero_out": 2}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MembershipInference:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MembershipInference(Shown):
     """How well an attack tells members of a fit from others. Not private, not booked.
 
     Parameters
@@ -467,10 +466,6 @@ class MembershipInference:
             **at,
         }
 
-    def to_json(self) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
-
     def plot(
         self, *, log: bool = True, ax: Any = None, name: str | None = None
     ) -> Display:
@@ -541,12 +536,9 @@ class MembershipInference:
     def _headline(self) -> str:
         return f"Membership inference on {self.model}. {NOT_PRIVATE}"
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<22} {value}" for name, value in self._rows()]
-        return "\n".join([self._headline(), *lines])
-
-    def _repr_html_(self) -> str:
-        return card(self._headline(), self._rows(), is_good=False)
+    @property
+    def _is_good(self) -> bool:
+        return False
 
 
 def membership_inference(

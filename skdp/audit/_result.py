@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, chdtri, nctdtr, ndtr, stdtrit
 
 from skdp._arrays import FloatArray
-from skdp._show import RED, Display, axes_or_new, card
+from skdp._show import RED, Display, Shown, axes_or_new
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, mu_pure_epsilon
 
 # -------------------------------------------------------------------------- AuditResult
@@ -89,8 +88,8 @@ class Finding:
     refutes: bool
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AuditResult:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AuditResult(Shown):
     """Result of an audit: whether a claim was refuted, and never that it holds.
 
     Everything here is about synthetic or sacrificed data, and nothing is private.
@@ -172,10 +171,6 @@ class AuditResult:
         plain: dict[str, Any] = _plain(values)
         return plain
 
-    def to_json(self) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
-
     def plot(self, *, ax: Any = None) -> Display:
         """Draw the scores on both data sets; of transcripts each line's cost.
 
@@ -238,12 +233,12 @@ class AuditResult:
             *((_mark(x), x.message) for x in self.findings),
         ]
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<22} {value}" for name, value in self._rows()]
-        return "\n".join([self.sentence(), *lines])
+    def _headline(self) -> str:
+        return self.sentence()
 
-    def _repr_html_(self) -> str:
-        return card(self.sentence(), self._rows(), is_good=self.passed)
+    @property
+    def _is_good(self) -> bool:
+        return self.passed
 
 
 def _how(bound: EpsilonBound) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp._checks import check_count, check_delta, check_epsilon, check_real
-from skdp._show import Display, axes_or_new, card
+from skdp._show import Display, Shown, axes_or_new
 from skdp.privacy.accounting._risk import (
     PowerCurve,
     advantage_sentence,
@@ -30,8 +29,8 @@ _LEAST, _POINTS = 1e-5, 201
 _WHAT = "a fitted object of skdp, its privacy_, or an Event"
 
 
-@dataclass(frozen=True, kw_only=True)
-class MembershipRisk:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MembershipRisk(Shown):
     """Bounds on the gain of the best attacker, who knows everything but one record.
 
     All numbers follow from the guarantee: they hold for every data set, every record
@@ -136,10 +135,6 @@ class MembershipRisk:
             "sentence": self.sentence(),
         }
 
-    def to_json(self) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
-
     def plot(
         self, *, log: bool = False, ax: Any = None, name: str | None = None
     ) -> Display:
@@ -191,12 +186,8 @@ class MembershipRisk:
             ("reconstruction", f"{self.reconstruction(0.01):.4f} (without: 0.01)"),
         ]
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<22} {value}" for name, value in self._rows()]
-        return "\n".join([self.sentence(), *lines])
-
-    def _repr_html_(self) -> str:
-        return card(self.sentence(), self._rows())
+    def _headline(self) -> str:
+        return self.sentence()
 
 
 def membership_risk(
