@@ -412,22 +412,19 @@ def _check_defaults(step: Any, adjacency: Relation) -> None:
         )
 
 
-@dataclass(frozen=True)
-class AcceptedCandidates:
-    """Candidates that accept the rows: unfitted, with declared labels.
-
-    `stand_ins` are fitted in rehearsal, so that their private outputs are constants.
-    """
-
-    models: list[Any]
-    stand_ins: list[Any]
-    takes_labels: bool  # whether labels were taken from y
-
-
 def accept(
     models: list[Any], records: SearchRecords, adjacency: Relation
-) -> AcceptedCandidates:
+) -> tuple[list[Any], bool]:
     """Rehearse every candidate, and check that all of them predict the same thing.
+
+    The models get the labels, if they declare none.
+
+    Returns
+    -------
+    stand_ins : list of estimators
+        Fitted in rehearsal, so that their private outputs are constants.
+    takes_labels : bool
+        Whether labels were taken from y.
 
     Raises `ValueError` or `TypeError` if a candidate refuses a parameter, the rows or
     the targets.
@@ -445,7 +442,7 @@ def accept(
         seen.add(outline)
         _check_alike(first, sample_row)
         stand_ins.append(sample_row)
-    return AcceptedCandidates(models, stand_ins, takes_labels)
+    return stand_ins, takes_labels
 
 
 def rehearse(

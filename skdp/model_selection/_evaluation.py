@@ -21,6 +21,7 @@ from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
 from skdp.model_selection._scorer_sums import (
     DISAGREEMENTS,
     PrivateScoring,
+    accuracy_of,
     average_precision,
     cell_counts,
     f_scores,
@@ -78,7 +79,7 @@ class PrivateConfusionMatrix:
     @property
     def accuracy(self) -> float:
         """Share of the records on the diagonal."""
-        return float(np.trace(self.counts) / max(self.counts.sum(), 1.0))
+        return accuracy_of(self.counts)
 
     def f_score(self, beta: float = 1.0) -> pd.Series:
         """F score of each label against the others; costs nothing.

@@ -614,6 +614,17 @@ def mean_recall(counts: FloatArray) -> float:
     return float(np.mean(right[occurs] / (right + wrong)[occurs]))
 
 
+def accuracy_of(confusion: FloatArray) -> float:
+    """Share of the records on the diagonal."""
+    return float(np.trace(confusion) / max(confusion.sum(), 1.0))
+
+
+def balanced_accuracy_of(confusion: FloatArray) -> float:
+    """Mean over all labels of the share of their records on the diagonal."""
+    true = np.maximum(confusion.sum(axis=1), 0.5)
+    return float(np.mean(np.diag(confusion) / true))
+
+
 def f1_of_positive(confusion: FloatArray) -> float:
     """F1 score of the second of two labels."""
     return float(f_scores(confusion)[1])
