@@ -98,7 +98,7 @@ class Shown:
         """JSON-ready values."""
 
     @abstractmethod
-    def _headline(self) -> str:
+    def sentence(self) -> str:
         """The result in one sentence."""
 
     @abstractmethod
@@ -115,10 +115,10 @@ class Shown:
 
     def __repr__(self) -> str:
         lines = [f"  {name:<{self._width}} {value}" for name, value in self._rows()]
-        return "\n".join([self._headline(), *lines])
+        return "\n".join([self.sentence(), *lines])
 
     def _repr_html_(self) -> str:
-        return card(self._headline(), self._rows(), is_good=self._is_good)
+        return card(self.sentence(), self._rows(), is_good=self._is_good)
 
 
 # ----------------------------------------------------------------------------- Pictures

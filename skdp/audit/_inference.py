@@ -533,7 +533,8 @@ class MembershipInference(Shown):
             )
         return rows
 
-    def _headline(self) -> str:
+    def sentence(self) -> str:
+        """What this is about, and that it is not private."""
         return f"Membership inference on {self.model}. {NOT_PRIVATE}"
 
     @property

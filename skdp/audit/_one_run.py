@@ -539,9 +539,6 @@ class OneRunAudit(Shown):
         rows.append(("as Gaussian noise", told[self.refutes_gaussian]))
         return rows
 
-    def _headline(self) -> str:
-        return self.sentence()
-
     @property
     def _is_good(self) -> bool:
         return not self.refutes

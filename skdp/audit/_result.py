@@ -233,9 +233,6 @@ class AuditResult(Shown):
             *((_mark(x), x.message) for x in self.findings),
         ]
 
-    def _headline(self) -> str:
-        return self.sentence()
-
     @property
     def _is_good(self) -> bool:
         return self.passed

@@ -186,9 +186,6 @@ class MembershipRisk(Shown):
             ("reconstruction", f"{self.reconstruction(0.01):.4f} (without: 0.01)"),
         ]
 
-    def _headline(self) -> str:
-        return self.sentence()
-
 
 def membership_risk(
     model: Any = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -572,6 +572,7 @@ _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _FREE = "costs nothing: forecast from public facts"
 
 
+@dataclass(eq=False, repr=False)
 class PrivacyUtilityDisplay:
     """The quality of a model by epsilon, and the cost of the picture.
 
@@ -611,20 +612,14 @@ class PrivacyUtilityDisplay:
     ... )  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        epsilons: Sequence[float],
-        values: Sequence[float],
-        *,
-        errors: Sequence[float] | None = None,
-        measured: str = "",
-        cost: str = "",
-        levels: Mapping[str, float] | None = None,
-        log: bool = False,
-    ) -> None:
-        self.epsilons, self.values, self.errors = epsilons, values, errors
-        self.measured, self.cost = measured, cost
-        self.levels, self.log = levels, log
+    epsilons: Sequence[float]
+    values: Sequence[float]
+    _: KW_ONLY
+    errors: Sequence[float] | None = None
+    measured: str = ""
+    cost: str = ""
+    levels: Mapping[str, float] | None = None
+    log: bool = False
 
     @classmethod
     def from_estimator(

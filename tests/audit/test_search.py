@@ -380,15 +380,16 @@ class WholeShareForEach(Charged):
     """A planted bug: every candidate's fit gets the whole tuning budget."""
 
     def _parts(self, multiplier, facts):
-        parts = super()._parts(multiplier, facts)
-        return replace(parts, fit=parts.scores)
+        _, scores, final = super()._parts(multiplier, facts)
+        return scores, scores, final
 
 
 class FreeRefit(Charged):
     """A planted bug: the final fit is not charged and takes the whole budget."""
 
     def _parts(self, multiplier, facts):
-        return replace(super()._parts(multiplier, facts), final=multiplier)
+        fit, scores, _ = super()._parts(multiplier, facts)
+        return fit, scores, multiplier
 
 
 def composition_case(budget, adjacency, k, runs, **params):
