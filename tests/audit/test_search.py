@@ -48,7 +48,7 @@ import pytest
 from skdp import DPGridSearchCV, DPLogisticRegression
 from skdp.audit._result import epsilon_lower_bound
 from skdp.model_selection import Composition, RandomStopping
-from skdp.model_selection._candidates import ScoredFit, Split
+from skdp.model_selection._candidates import ScoredFit, SearchRecords, Split
 from skdp.model_selection._methods import strength
 from skdp.privacy import Budget, GaussianEvent, LaplaceEvent, calibrate
 from skdp.privacy.noise._noise import NoiseSource
@@ -256,7 +256,7 @@ def plan_charged_as(broken, search, plan, X, y):
     candidates = []
     for candidate in plan.candidates:
         toy = NoisySum(**candidate.params, adjacency=facts.adjacency)
-        ready = search._prepared(toy, X, y, chosen, z, facts)
+        ready = search._prepared(toy, SearchRecords(X, y), chosen, z, facts)
         candidates.append(replace(candidate, prepared=ready))
     return replace(
         plan, chosen=chosen, noise_multiplier=z, candidates=tuple(candidates)
