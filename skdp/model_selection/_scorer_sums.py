@@ -478,9 +478,8 @@ def _by_right_or_wrong(
     params: Params, quality: FloatArray, y: NDArray[Any]
 ) -> IntArray:
     # All counts of right predictions come before the counts of wrong ones.
-    n = len(params["classes"])
-    place = _cell(params, quality, y, 2, [1] * n)
-    return np.where(place < 0, -1, place % 2 * n + place // 2)
+    label = label_codes(y, params["classes"])
+    return np.where(label < 0, -1, label + len(params["classes"]) * (quality != 1))
 
 
 # A record adds 1 to at most one count.
@@ -512,7 +511,7 @@ def label_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> IntArra
     return label_codes(column(estimator.predict(X), len(y)), params["classes"])
 
 
-def is_right(estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+def is_right(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
     """1 where the predicted label is the true one, else 0."""
     predicted = column(estimator.predict(X), len(y))
     return np.broadcast_to(predicted == y, y.shape).astype(np.float64)
@@ -527,7 +526,7 @@ def _apart(estimators: Any, X: Any, y: NDArray[Any]) -> FloatArray:
     # model has a copy that it may change.
     tables = X.tables if isinstance(X, RowsForEach) else [X] * len(estimators)
     first, second = (
-        is_right(each, rows_at(table, np.arange(len(y))), y)
+        is_right({}, each, rows_at(table, np.arange(len(y))), y)
         for each, table in zip(estimators, tables, strict=True)
     )
     return first - second

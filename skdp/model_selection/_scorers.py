@@ -146,17 +146,6 @@ def _gamma_deviance(ratio: FloatArray) -> FloatArray:
     return np.asarray(2 * (ratio - 1 - np.log(ratio)))
 
 
-# ---------------------------------------------------------------- labels right or wrong
-
-
-def _right(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    return is_right(estimator, X, y)
-
-
-def _wrong(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    return 1.0 - is_right(estimator, X, y)
-
-
 # ------------------------------------------------------ R2, the share that is explained
 # The statistic is the sum of (squared residual / width^2, v, v^2), with v the target
 # scaled to [-1, 1] by its bounds.
@@ -300,10 +289,10 @@ _F1_MACRO = ScoreKind(
     n_labels="several",
 )
 SCORINGS: dict[str, ScoreKind] = {
-    "accuracy": ScoreKind(task="classification", rate=_right, added=GAIN),
+    "accuracy": ScoreKind(task="classification", rate=is_right, added=GAIN),
     "balanced_accuracy": ScoreKind(
         task="classification",
-        rate=_wrong,
+        rate=is_right,
         added=RECALLS,
         size=lambda params: 2 * len(params["classes"]),
         of_sums=of_recalls,
