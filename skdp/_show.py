@@ -1,19 +1,24 @@
-"""The HTML of notebook output, and the axes that pictures are drawn on."""
+"""The HTML of notebook output, and pictures."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
-from typing import Any
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
+
+from skdp._checks import check_count
 
 # ------------------------------------------------------------------- HTML for notebooks
 # There is one style, and every text is escaped.
 
 
 _LEFT = "text-align:left;vertical-align:top"
-_GREEN, _RED, _GREY = "#1a7f37", "#b42318", "#d0d7de"
+GREEN, RED, _GREY = "#1a7f37", "#b42318", "#d0d7de"
 
 
 def card(
@@ -35,7 +40,7 @@ def card(
     below : iterable of str
         HTML: other cards, and what the functions of this module make.
     """
-    color = {True: _GREEN, False: _RED, None: _GREY}[is_good]
+    color = {True: GREEN, False: RED, None: _GREY}[is_good]
     body = "".join(
         f"<tr><th style='{_LEFT}'>{html.escape(name)}</th>{_cell(value)}</tr>"
         for name, value in rows
@@ -64,7 +69,7 @@ def gauge(share: float) -> str:
     return (
         f"<div style='width:20em;height:0.7em;background:{_GREY}' title='spent'>"
         f"<div style='width:{100 * share:.0f}%;height:100%;"
-        f"background:{_GREEN if share < 1 else _RED}'></div></div>"
+        f"background:{GREEN if share < 1 else RED}'></div></div>"
     )
 
 
@@ -82,30 +87,156 @@ def _cell(text: str) -> str:
     return f"<td style='{_LEFT}'>{html.escape(text)}</td>"
 
 
-# --------------------------------------------------------------------- Axes of pictures
+class Shown:
+    """A result that prints, shows and writes itself: a sentence, names and values."""
+
+    # Width of the column of names in print.
+    _width: ClassVar[int] = 22
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+
+    @abstractmethod
+    def sentence(self) -> str:
+        """The result in one sentence."""
+
+    @abstractmethod
+    def _rows(self) -> list[tuple[str, str]]:
+        """Names and values."""
+
+    @property
+    def _is_good(self) -> bool | None:
+        return None
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
+
+    def __repr__(self) -> str:
+        lines = [f"  {name:<{self._width}} {value}" for name, value in self._rows()]
+        return "\n".join([self.sentence(), *lines])
+
+    def _repr_html_(self) -> str:
+        return card(self.sentence(), self._rows(), is_good=self._is_good)
+
+
+# ----------------------------------------------------------------------------- Pictures
 # matplotlib is imported when a picture is asked for.
 
 
-def new_axes(instead: str) -> Any:
-    """Axes of a new figure.
+@dataclass(frozen=True, eq=False)
+class Display:
+    """A picture, with the attributes of scikit-learn's displays.
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib Axes
+    line_ : matplotlib Artist or None
+        The main line, if the picture has one.
+    ax_ : matplotlib Axes
+        The first of `axes_`.
+    figure_ : matplotlib Figure
+    """
+
+    axes_: np.ndarray
+    line_: Any = None
+
+    @property
+    def ax_(self) -> Any:
+        return self.axes_[0]
+
+    @property
+    def figure_(self) -> Any:
+        return self.ax_.figure
+
+    @classmethod
+    def of(cls, ax: Any, line: Any = None) -> Self:
+        """The picture on one matplotlib Axes."""
+        return cls(np.ravel(ax), line)
+
+
+def axes_or_new(ax: Any, instead: str) -> Any:
+    """The given axes; None: axes of a new figure.
 
     Raises ImportError without matplotlib, and says what to read `instead`.
     """
-    return _pyplot(instead).subplots(layout="constrained")[1]
+    return _pyplot(instead).subplots(layout="constrained")[1] if ax is None else ax
 
 
-def new_grid(n_shown: int, n_cols: int, instead: str) -> np.ndarray:
-    """Axes of a new figure for several pictures in rows of `n_cols`, one array."""
-    n_cols = max(min(n_cols, n_shown), 1)
-    n_rows = max(-(-n_shown // n_cols), 1)
-    _, axes = _pyplot(instead).subplots(
-        n_rows,
-        n_cols,
-        figsize=(4 * n_cols, 3 * n_rows),
-        layout="constrained",
-        squeeze=False,
+def draw_each(
+    draw: Callable[[Any, Any], None],
+    shown: Sequence[Any],
+    ax: Any,
+    *,
+    n_cols: int,
+    what: str,
+    instead: str,
+) -> Display:
+    """Call ``draw(each, axes)`` for each thing shown, and hide the axes left over.
+
+    Parameters
+    ----------
+    draw : callable
+    shown : sequence
+    ax : array of matplotlib Axes or None
+        None makes a figure with rows of `n_cols` pictures.
+    what : str
+        What is shown, for the error if there are fewer axes.
+    instead : str
+        What to read without matplotlib.
+    """
+    check_count("n_cols", n_cols)
+    n_shown = len(shown)
+    axes = np.ravel(ax)
+    if ax is None:
+        n_cols = max(min(n_cols, n_shown), 1)
+        n_rows = max(-(-n_shown // n_cols), 1)
+        _, made = _pyplot(instead).subplots(
+            n_rows,
+            n_cols,
+            figsize=(4 * n_cols, 3 * n_rows),
+            layout="constrained",
+            squeeze=False,
+        )
+        axes = np.ravel(made)
+    if len(axes) < n_shown:
+        raise ValueError(
+            f"The 'ax' parameter must have one axis for each of {n_shown} {what}. "
+            f"Got {len(axes)}. Pass more, or None."
+        )
+    for each, axis in zip(shown, axes, strict=False):
+        draw(each, axis)
+    for axis in axes[n_shown:]:
+        axis.set_axis_off()
+    return Display(axes)
+
+
+def draw_steps(
+    ax: Any,
+    edges: np.ndarray,
+    values: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    is_filled: bool,
+    is_log: bool,
+) -> None:
+    """A value for each interval, with a band from `low` to `high`."""
+    if is_filled:
+        ax.stairs(values, edges, fill=True, alpha=0.8)
+    else:
+        ax.stairs(values, edges, baseline=None)
+    ax.fill_between(
+        edges,
+        np.append(low, low[-1]),
+        np.append(high, high[-1]),
+        step="post",
+        alpha=0.25,
+        linewidth=0,
     )
-    return np.ravel(axes)
+    if is_log:
+        ax.set_xscale("symlog" if edges[0] == 0 else "log")
 
 
 def _pyplot(instead: str) -> Any:

@@ -4,7 +4,6 @@ from skdp.audit._estimator import audit_estimator
 from skdp.audit._inference import (
     AttributeInference,
     MembershipInference,
-    MembershipInferenceDisplay,
     membership_inference,
 )
 from skdp.audit._one_run import (
@@ -15,12 +14,11 @@ from skdp.audit._one_run import (
     audit_one_run,
     one_run_power,
 )
-from skdp.audit._result import AuditDisplay, AuditResult, Claim, EpsilonBound, Finding
-from skdp.audit._risk import MembershipRisk, MembershipRiskDisplay, membership_risk
+from skdp.audit._result import AuditResult, Claim, EpsilonBound, Finding
+from skdp.audit._risk import MembershipRisk, membership_risk
 
 __all__ = [
     "AttributeInference",
-    "AuditDisplay",
     "AuditResult",
     "CanaryPairs",
     "Claim",
@@ -28,9 +26,7 @@ __all__ = [
     "Finding",
     "Guesses",
     "MembershipInference",
-    "MembershipInferenceDisplay",
     "MembershipRisk",
-    "MembershipRiskDisplay",
     "OneRunAudit",
     "OneRunBounds",
     "audit_estimator",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,6 @@ from skdp.audit._runs import FitJob, Outputs, Runs, Tally, gathered, many
 from skdp.audit._statistics import (
     LinearScore,
     Noiseless,
-    NoiselessText,
     ScoreEvent,
     bound_by,
     distance,
@@ -85,55 +85,52 @@ _GAUSSIAN = "the scores are Gaussian and of one variance"
 _SEEDED = "a seed changes no law"
 
 
-@dataclass(frozen=True)
-class Halves:
-    """Runs on both data sets, to learn from and to test with.
+class SampledVerdict:
+    """Evidence against a claim: chosen on one half of the runs, tested on the other.
 
     Parameters
     ----------
-    inside, outside : Runs
-        To learn from, with fresh noise.
-    test_inside, test_outside : Runs
+    claim : Claim
+    learned : pair of Runs
+        On both data sets, to learn from, with fresh noise.
+    tests : pair of Runs
     n_samples : int
         Records of either data set.
-    change : pair of Runs or None, default=None
+    change : pair of Runs or None
         Runs with next to no noise between them.
-    where : str, default=""
+    where : str
         What these are, in words.
+    is_paired : bool
+        Whether test runs come in pairs of one seed.
     """
 
-    inside: Runs
-    outside: Runs
-    test_inside: Runs
-    test_outside: Runs
-    n_samples: int
-    change: tuple[Runs, Runs] | None = None
-    where: str = ""
-
-
-class SampledVerdict:
-    """Evidence against a claim: chosen on one half of the runs, tested on the other."""
-
-    def __init__(self, claim: Claim, halves: Halves, *, is_paired: bool) -> None:
-        self._claim, self._halves, self._is_paired = claim, halves, is_paired
-        given = halves.inside, halves.outside
-        self._score: LinearScore | None = learned_score(
-            *given, halves.change, halves.where
-        )
-        self._still: list[Noiseless | NoiselessText] = noiseless(*given)
-        self._event: ScoreEvent | None = learned_event(*given)
+    def __init__(
+        self,
+        claim: Claim,
+        learned: tuple[Runs, Runs],
+        tests: tuple[Runs, Runs],
+        *,
+        n_samples: int,
+        change: tuple[Runs, Runs] | None,
+        where: str,
+        is_paired: bool,
+    ) -> None:
+        self._claim, self._is_paired = claim, is_paired
+        self._learned, self._tests, self._n_samples = learned, tests, n_samples
+        self._score: LinearScore | None = learned_score(*learned, change, where)
+        self._still: list[Noiseless] = noiseless(*learned)
+        self._event: ScoreEvent | None = learned_event(*learned)
         self._cuts: tuple[float, ...] = (0.0,)
         self._is_gaussian = False
         self._main = ""
         self.scores = np.empty(0), np.empty(0)
         if self._score is not None:
-            learned = [self._score.of(runs) for runs in given]
-            self._cuts = tuple(np.quantile(np.concatenate(learned), _CUTS))
-            tests = halves.test_inside, halves.test_outside
+            scores = [self._score.of(runs) for runs in learned]
+            self._cuts = tuple(np.quantile(np.concatenate(scores), _CUTS))
             self.scores = self._score.of(tests[0]), self._score.of(tests[1])
             # For pairs, the other side's scores repeat the same evidence.
-            self._is_gaussian = _look_gaussian([*learned, self.scores[0]])
-            self._main = self._chosen(*learned)
+            self._is_gaussian = _look_gaussian([*scores, self.scores[0]])
+            self._main = self._chosen(*scores)
 
     def _chosen(self, inside: FloatArray, outside: FloatArray) -> str:
         """The best bound on the runs of the first half."""
@@ -141,8 +138,7 @@ class SampledVerdict:
             return ""
         delta = self._claim.delta
         free = epsilon_of_thresholds(inside, outside, self._cuts, delta, _SURE)
-        given = self._halves.inside, self._halves.outside
-        event = bound_by(self._event, *given, delta, _SURE)
+        event = bound_by(self._event, *self._learned, delta, _SURE)
         return "learned event" if event > free else "thresholds"
 
     @property
@@ -188,17 +184,14 @@ class SampledVerdict:
 
     def _by_event(self, error: float) -> float:
         still = self._still[0]
-        sides = self._halves.test_inside, self._halves.test_outside
-        seen = [int(np.sum(still.holds(runs))) for runs in sides]
-        sizes = len(sides[0]), len(sides[1])
-        delta = self._claim.delta
-        return epsilon_of_event(seen[0], sizes[0], seen[1], sizes[1], delta, error)
+        seen = [int(np.sum(still.holds(runs))) for runs in self._tests]
+        n, m = map(len, self._tests)
+        return epsilon_of_event(seen[0], n, seen[1], m, self._claim.delta, error)
 
     def _by_learned_event(self, error: float) -> float:
         if self._event is None:
             return 0.0
-        sides = self._halves.test_inside, self._halves.test_outside
-        return bound_by(self._event, *sides, self._claim.delta, error)
+        return bound_by(self._event, *self._tests, self._claim.delta, error)
 
     def _by_gaussian(self, error: float) -> float:
         mu_of = mu_of_pairs if self._is_paired else mu_of_samples
@@ -250,9 +243,8 @@ class SampledVerdict:
         yield Finding(kind="noiseless", message=text, refutes=is_sure)
 
     def _repeat_findings(self) -> Iterator[Finding]:
-        for runs, name in (
-            (self._halves.inside, "the data"),
-            (self._halves.outside, "the neighbour"),
+        for runs, name in zip(
+            self._learned, ("the data", "the neighbour"), strict=True
         ):
             pairs, chance = repeats(runs)
             if chance < WRONG / _TESTS / 2:
@@ -263,9 +255,7 @@ class SampledVerdict:
                 yield Finding(kind="repeats", message=text, refutes=True)
 
     def _bits_finding(self) -> Iterator[Finding]:
-        columns = low_bits_differ(
-            self._halves.inside, self._halves.outside, self._halves.n_samples
-        )
+        columns = low_bits_differ(*self._learned, self._n_samples)
         if columns:
             names = ", ".join(columns[:5])
             text = (
@@ -305,46 +295,37 @@ _LOUDER = 1e3
 Sides = tuple[list[Outputs], list[Outputs]]
 
 
-@dataclass(frozen=True)
-class ChosenNeighbours:
-    """The neighbours that are easiest to tell apart.
+def best_pair(
+    estimator: Any,
+    pairs: list[Neighbours],
+    seeds: Iterator[int],
+    say: Callable[[str], None],
+) -> tuple[Neighbours, Sides | None, str]:
+    """The neighbours that are easiest to tell apart, by a few fits on each pair.
 
-    Parameters
-    ----------
+    Returns
+    -------
     pair : Neighbours
     change : pair of lists of Outputs, or None
         Models of both sides with as little noise between them as possible.
     where : str
         Fits that `change` comes from.
     """
-
-    pair: Neighbours
-    change: Sides | None
-    where: str
-
-
-def best_pair(
-    estimator: Any,
-    pairs: list[Neighbours],
-    seeds: Iterator[int],
-    say: Callable[[str], None],
-) -> ChosenNeighbours:
-    """Fit a few models on each pair of neighbours."""
-    chooser = (
-        _Seeded(estimator, seeds) if can_be_seeded(estimator) else _Loud(estimator)
-    )
+    change: Callable[[Neighbours, int], Sides | None] = partial(_loud, estimator)
+    where = "difference of two fits of a large budget"
+    if can_be_seeded(estimator):
+        change = partial(_of_one_seed, estimator, seeds)
+        where = "difference of fits of one seed"
     noise: Sides = ([], [])
     changes: list[Sides | None] = []
     for number, pair in enumerate(pairs, start=1):
         job = FitJob(estimator, pair)
         for side, shown in enumerate(noise):
             shown.append(job.outputs(side))
-        changes.append(chooser.change(pair, _FEW))
+        changes.append(change(pair, _FEW))
         say(f"{number} of {len(pairs)} pairs of neighbours tried")
-    best = int(np.argmax(_distances(noise, changes)))
-    return ChosenNeighbours(
-        pairs[best], chooser.change(pairs[best], _MANY), chooser.where
-    )
+    best = pairs[int(np.argmax(_distances(noise, changes)))]
+    return best, change(best, _MANY), where
 
 
 def _distances(noise: Sides, changes: list[Sides | None]) -> list[float]:
@@ -358,39 +339,26 @@ def _distances(noise: Sides, changes: list[Sides | None]) -> list[float]:
     ]
 
 
-@dataclass(frozen=True)
-class _Seeded:
-    """Pairs of fits of one seed."""
-
-    estimator: Any
-    seeds: Iterator[int]
-    where: str = "difference of fits of one seed"
-
-    def change(self, pair: Neighbours, n_pairs: int) -> Sides:
-        """Models of both sides."""
-        job = FitJob(self.estimator, pair)
-        seeds = [next(self.seeds) for _ in range(n_pairs)]
-        first, second = ([job.outputs(i, seed) for seed in seeds] for i in (0, 1))
-        return first, second
+def _of_one_seed(
+    estimator: Any, seeds: Iterator[int], pair: Neighbours, n_pairs: int
+) -> Sides:
+    """Models of both sides, in pairs of fits of one seed."""
+    job = FitJob(estimator, pair)
+    drawn = [next(seeds) for _ in range(n_pairs)]
+    first, second = ([job.outputs(i, seed) for seed in drawn] for i in (0, 1))
+    return first, second
 
 
-@dataclass(frozen=True)
-class _Loud:
-    """Two fits of a large budget."""
-
-    estimator: Any
-    where: str = "difference of two fits of a large budget"
-
-    def change(self, pair: Neighbours, n_pairs: int) -> Sides | None:
-        """Models of both sides; None if the budget cannot be raised that far."""
-        loud = louder(self.estimator, _LOUDER)
-        if loud is None:
-            return None
-        job = FitJob(loud, pair)
-        try:
-            return [job.outputs(0)], [job.outputs(1)]
-        except (ValueError, TypeError):
-            return None
+def _loud(estimator: Any, pair: Neighbours, n_pairs: int) -> Sides | None:
+    """A model of each side with a large budget; None if it cannot be raised so far."""
+    loud = louder(estimator, _LOUDER)
+    if loud is None:
+        return None
+    job = FitJob(loud, pair)
+    try:
+        return [job.outputs(0)], [job.outputs(1)]
+    except (ValueError, TypeError):
+        return None
 
 
 # ---------------------------------------------------------------------- audit_estimator
@@ -512,10 +480,11 @@ def audit_estimator(
     say = _teller(check_bool("verbose", verbose))
     _check_fresh(estimator)
     ids = declared_ids(estimator, X, groups, adjacency)
-    pilot = _Pilot.of(estimator, X, y, ids, epsilon, delta, adjacency, neighbour)
+    claim = _claim(estimator, X, y, ids, epsilon, delta, adjacency)
+    pairs = _pairs(estimator, X, y, ids, claim.adjacency, neighbour)
     if access == "transcript":
-        return _by_transcripts(pilot, say)
-    return _by_models(pilot, runs, sure, n_jobs, say)
+        return _by_transcripts(estimator, claim, pairs, say)
+    return _by_models(estimator, claim, pairs, runs, sure, n_jobs, say)
 
 
 def _teller(verbose: bool) -> Callable[[str], None]:
@@ -532,50 +501,36 @@ def _check_fresh(estimator: Any) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Pilot:
-    """The audited estimator, its promise, and pairs of data sets."""
-
-    estimator: Any
-    claim: Claim
-    pairs: list[Neighbours]
-
-    @classmethod
-    def of(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        ids: Any,
-        epsilon: float | None,
-        delta: float | None,
-        adjacency: str | None,
-        neighbour: Any,
-    ) -> _Pilot:
-        """The checked audit; it fits once if only a model states the promise."""
-        if epsilon is None and delta is not None:
-            raise ValueError(
-                "The 'delta' parameter must be None without 'epsilon'. Got one. Give "
-                "both, or leave both to the model."
-            )
-        own = None
-        if epsilon is None or _private_steps(estimator):
-            own = _said_by_itself(estimator, X, y, ids)
-        if own is not None and adjacency not in (None, own.adjacency):
-            raise ValueError(
-                f"The 'adjacency' parameter must be None or {own.adjacency!r}, "
-                f"which the model promises. Got {adjacency!r}. Change the model."
-            )
-        if own is None:
-            usual = "replace_one" if ids is None else "replace_user"
-            claim = _given_claim(epsilon, delta, adjacency or usual)
-        elif epsilon is None:
-            claim = own
-        else:
-            given = _given_claim(epsilon, delta, own.adjacency)
-            claim = replace(given, is_gaussian=own.is_gaussian)
-        pairs = _pairs(estimator, X, y, ids, claim.adjacency, neighbour)
-        return cls(estimator, claim, pairs)
+def _claim(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    ids: Any,
+    epsilon: float | None,
+    delta: float | None,
+    adjacency: str | None,
+) -> Claim:
+    """The promise; the estimator is fitted once if only a model states it."""
+    if epsilon is None and delta is not None:
+        raise ValueError(
+            "The 'delta' parameter must be None without 'epsilon'. Got one. Give "
+            "both, or leave both to the model."
+        )
+    own = None
+    if epsilon is None or _private_steps(estimator):
+        own = _said_by_itself(estimator, X, y, ids)
+    if own is None:
+        usual = "replace_one" if ids is None else "replace_user"
+        return _given_claim(epsilon, delta, adjacency or usual)
+    if adjacency not in (None, own.adjacency):
+        raise ValueError(
+            f"The 'adjacency' parameter must be None or {own.adjacency!r}, "
+            f"which the model promises. Got {adjacency!r}. Change the model."
+        )
+    if epsilon is None:
+        return own
+    given = _given_claim(epsilon, delta, own.adjacency)
+    return replace(given, is_gaussian=own.is_gaussian)
 
 
 def _pairs(
@@ -670,9 +625,11 @@ def _is_gaussian(model: Any) -> bool:
 # ---------------------------------------------------------------------------- White box
 
 
-def _by_transcripts(pilot: _Pilot, say: Callable[[str], None]) -> AuditResult:
-    told, n_fits = told_by_transcripts(pilot.estimator, pilot.pairs, say)
-    claim, findings = pilot.claim, []
+def _by_transcripts(
+    estimator: Any, claim: Claim, pairs: list[Neighbours], say: Callable[[str], None]
+) -> AuditResult:
+    told, n_fits = told_by_transcripts(estimator, pairs, say)
+    findings = []
     if told.is_pure and claim.delta > 0 and not told.leak:
         raise ValueError(
             "Pure noise must be audited at delta = 0 with access='transcript'. Got a "
@@ -689,7 +646,7 @@ def _by_transcripts(pilot: _Pilot, say: Callable[[str], None]) -> AuditResult:
         message = f"an answer tells {told.over:.3f} times what its share allows"
         findings.append(Finding(kind="transcript", message=message, refutes=False))
     return AuditResult(
-        estimator=type(pilot.estimator).__name__,
+        estimator=type(estimator).__name__,
         access="transcript",
         claimed=claim,
         bounds=(bound,),
@@ -707,16 +664,18 @@ def _by_transcripts(pilot: _Pilot, say: Callable[[str], None]) -> AuditResult:
 
 
 def _by_models(
-    pilot: _Pilot,
+    estimator: Any,
+    claim: Claim,
+    pairs: list[Neighbours],
     n_runs: int,
     confidence: float,
     n_jobs: int | None,
     say: Callable[[str], None],
 ) -> AuditResult:
     seeds = _seeds()
-    chosen = best_pair(pilot.estimator, pilot.pairs, seeds, say)
-    job, quarter = FitJob(pilot.estimator, chosen.pair), n_runs // 4
-    shared = can_be_seeded(pilot.estimator)
+    pair, change, where = best_pair(estimator, pairs, seeds, say)
+    job, quarter = FitJob(estimator, pair), n_runs // 4
+    shared = can_be_seeded(estimator)
 
     def run(n_pairs: int, seeds: Iterator[int] | None, what: str) -> Tally:
         return many(job, n_pairs, seeds=seeds, n_jobs=n_jobs, say=say, what=what)
@@ -728,28 +687,24 @@ def _by_models(
         tested = run(rest, seeds if shared else None, "to test with")
     is_early = learned.is_interrupted or tested.is_interrupted
     several, test = _divided(learned, tested)
-    runs = gathered([*several, *test, *(chosen.change or ())])
+    runs = gathered([*several, *test, *(change or ())])
     told = SampledVerdict(
-        pilot.claim,
-        Halves(
-            runs[0],
-            runs[1],
-            runs[2],
-            runs[3],
-            chosen.pair.n_samples,
-            None if chosen.change is None else (runs[4], runs[5]),
-            chosen.where,
-        ),
+        claim,
+        (runs[0], runs[1]),
+        (runs[2], runs[3]),
+        n_samples=pair.n_samples,
+        change=None if change is None else (runs[4], runs[5]),
+        where=where,
         is_paired=shared and len(tested) >= _FEWEST // 4,
     )
     return AuditResult(
-        estimator=type(pilot.estimator).__name__,
+        estimator=type(estimator).__name__,
         access="model",
-        claimed=pilot.claim,
+        claimed=claim,
         bounds=told.bounds(1 - confidence),
         findings=told.findings(),
         n_runs=2 * (len(learned) + len(tested)),
-        neighbours=chosen.pair.what,
+        neighbours=pair.what,
         score=told.what,
         interrupted=is_early,
         scores=told.scores,

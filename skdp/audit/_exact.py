@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -238,7 +239,7 @@ class Replay:
         return self._next("spherical", query, sensitivity, 1 / epsilon, release)
 
     def _chosen(
-        self, law: str, scores: Any, sensitivity: float, epsilon: float, *k: int
+        self, law: str, scores: Any, *k: int, sensitivity: float, epsilon: float
     ) -> Any:
         def release(multiplier: float) -> Any:
             facts = {"sensitivity": sensitivity, "epsilon": 1 / multiplier}
@@ -246,24 +247,11 @@ class Replay:
 
         return self._next(law, scores, sensitivity, 1 / epsilon, release)
 
-    def laplace(self, query: Any, *, sensitivity: float, epsilon: float) -> Any:
-        return self._chosen("laplace", query, sensitivity, epsilon)
-
-    def top_k(self, scores: Any, k: int, *, sensitivity: float, epsilon: float) -> Any:
-        return self._chosen("top_k", scores, sensitivity, epsilon, k)
-
-    def permute_and_flip(
-        self, scores: Any, *, sensitivity: float, epsilon: float
-    ) -> Any:
-        return self._chosen("permute_and_flip", scores, sensitivity, epsilon)
-
-    def exponential_mechanism(
-        self, scores: Any, *, sensitivity: float, epsilon: float
-    ) -> Any:
-        return self._chosen("exponential_mechanism", scores, sensitivity, epsilon)
-
-    def signed_choice(self, ranking: Any, *, sensitivity: float, epsilon: float) -> Any:
-        return self._chosen("signed_choice", ranking, sensitivity, epsilon)
+    laplace = partialmethod(_chosen, "laplace")
+    top_k = partialmethod(_chosen, "top_k")
+    permute_and_flip = partialmethod(_chosen, "permute_and_flip")
+    exponential_mechanism = partialmethod(_chosen, "exponential_mechanism")
+    signed_choice = partialmethod(_chosen, "signed_choice")
 
     def permutation(self, n: int) -> Any:
         """The same in all runs."""

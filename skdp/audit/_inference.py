@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -20,11 +19,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp import _checks as check
 from skdp._arrays import FloatArray, IntArray
-from skdp._show import card, new_axes
+from skdp._show import Display, Shown, axes_or_new
 from skdp._version import __version__
 from skdp.audit._exact import NullRecord
 from skdp.audit._models import as_table, fitted, fresh, stacked, taken
-from skdp.audit._risk import MembershipRisk, MembershipRiskDisplay, membership_risk
+from skdp.audit._risk import MembershipRisk, membership_risk
 from skdp.pipeline._walk import steps_of_users
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.tables._columns import Boolean, Categories, declaration
@@ -348,8 +347,8 @@ NOT_PRIVATE = (
 _STEPS = {"replace_one": 1, "zero_out": 2}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MembershipInference:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MembershipInference(Shown):
     """How well an attack tells members of a fit from others. Not private, not booked.
 
     Parameters
@@ -467,13 +466,47 @@ class MembershipInference:
             **at,
         }
 
-    def to_json(self) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
+    def plot(
+        self, *, log: bool = True, ax: Any = None, name: str | None = None
+    ) -> Display:
+        """Draw the ROC curve, and the bound on the mean curve of a model with one.
 
-    def plot(self, *, log: bool = True, ax: Any = None) -> MembershipInferenceDisplay:
-        """Draw the ROC curve; see `MembershipInferenceDisplay`."""
-        return MembershipInferenceDisplay(self, log=log).plot(ax=ax)
+        Parameters
+        ----------
+        log : bool, default=True
+            Axes in powers of ten, which show rare false alarms.
+        ax : matplotlib Axes or None, default=None
+            None makes a figure.
+        name : str or None, default=None
+            Name in the legend; None: the area under the curve.
+
+        Returns
+        -------
+        display
+            With `line_`, `ax_` and `figure_`.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+        ax = axes_or_new(ax, "roc")
+        if self.bound is not None:
+            self.bound.plot(log=log, ax=ax, name="guarantee, on average")
+        label = name or f"attack, AUC {self.auc:.3f}"
+        (line,) = ax.plot(*self.roc, drawstyle="steps-post", label=label)
+        least = 1 / (2 * max(self.n_members, self.n_non_members))
+        grid = np.geomspace(least, 1.0, 100)
+        ax.plot(grid, grid, linestyle=":", color="0.5")
+        ax.set(
+            xlabel="false positive rate",
+            ylabel="true positive rate",
+            title=f"Membership inference on {self.model} (not private)",
+        )
+        if log:
+            ax.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.1))
+        ax.legend(loc="lower right")
+        return Display.of(ax, line)
 
     def _rows(self) -> list[tuple[str, str]]:
         at_most = ["", "", ""]
@@ -500,15 +533,13 @@ class MembershipInference:
             )
         return rows
 
-    def _headline(self) -> str:
+    def sentence(self) -> str:
+        """What this is about, and that it is not private."""
         return f"Membership inference on {self.model}. {NOT_PRIVATE}"
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<22} {value}" for name, value in self._rows()]
-        return "\n".join([self._headline(), *lines])
-
-    def _repr_html_(self) -> str:
-        return card(self._headline(), self._rows(), is_good=False)
+    @property
+    def _is_good(self) -> bool:
+        return False
 
 
 def membership_inference(
@@ -648,71 +679,3 @@ def _bound(model: Any) -> MembershipRisk | None:
     if not isinstance(record, PrivacyRecord) or record.adjacency not in _STEPS:
         return None
     return membership_risk(model, n_records=_STEPS[record.adjacency])
-
-
-# --------------------------------------------------- Picture of an attack and its bound
-
-
-class MembershipInferenceDisplay:
-    """ROC curve of an attack, with logarithmic axes by default.
-
-    Parameters
-    ----------
-    inference : MembershipInference
-    log : bool, default=True
-        Axes in powers of ten, which show rare false alarms.
-
-    Attributes
-    ----------
-    line_ : matplotlib Artist
-    bound_ : MembershipRiskDisplay or None
-        For a model with a guarantee: no curve is above it on average.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    """
-
-    def __init__(self, inference: MembershipInference, *, log: bool = True) -> None:
-        self.inference, self.log = inference, log
-
-    def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            None makes a figure.
-        name : str or None, default=None
-            Name in the legend; None: the area under the curve.
-
-        Returns
-        -------
-        MembershipInferenceDisplay
-            Itself.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        ax = new_axes("roc") if ax is None else ax
-        found, self.bound_ = self.inference, None
-        if found.bound is not None:
-            self.bound_ = MembershipRiskDisplay(found.bound, log=self.log).plot(
-                ax=ax, name="guarantee, on average"
-            )
-        false, true = found.roc
-        label = name or f"attack, AUC {found.auc:.3f}"
-        (self.line_,) = ax.plot(false, true, drawstyle="steps-post", label=label)
-        least = 1 / (2 * max(found.n_members, found.n_non_members))
-        grid = np.geomspace(least, 1.0, 100)
-        ax.plot(grid, grid, linestyle=":", color="0.5")
-        ax.set(
-            xlabel="false positive rate",
-            ylabel="true positive rate",
-            title=f"Membership inference on {found.model} (not private)",
-        )
-        if self.log:
-            ax.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.1))
-        ax.legend(loc="lower right")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self

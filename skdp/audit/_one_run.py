@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from skdp import _checks as check
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count
-from skdp._show import card
+from skdp._show import Shown
 from skdp.audit._exact import NullRecord
 from skdp.audit._inference import leaning
 from skdp.audit._models import as_table, fitted, fresh, stacked, taken
@@ -175,21 +175,13 @@ def only(values: list[Any], default: Any) -> Any:
     return values[0] if len(values) == 1 else default
 
 
-@dataclass(frozen=True)
-class OneRunClaim:
-    """The claim of a whole estimator; an `epsilon` of None is unknown."""
+def claim_of(
+    estimator: Any, epsilon: float | None, delta: float | None
+) -> tuple[float | None, float]:
+    """The given epsilon and delta, or else the estimator's only parameters.
 
-    epsilon: float | None
-    delta: float
-
-    @property
-    def is_of_gaussian_noise(self) -> bool:
-        """Whether Gaussian noise of a finite size could keep the claim."""
-        return self.epsilon is not None and self.epsilon < math.inf and self.delta > 0
-
-
-def claim_of(estimator: Any, epsilon: float | None, delta: float | None) -> OneRunClaim:
-    """The given claim, or else the estimator's only parameters of these names."""
+    An epsilon of None is unknown.
+    """
     deltas = of_name(estimator, "delta")
     if delta is None and len(deltas) > 1:
         raise ValueError(
@@ -201,9 +193,7 @@ def claim_of(estimator: Any, epsilon: float | None, delta: float | None) -> OneR
         epsilon = only(of_name(estimator, "epsilon"), None)
     if epsilon is not None:
         epsilon = check.check_epsilon(epsilon)
-    return OneRunClaim(
-        epsilon, check.check_delta(only(deltas, 0.0) if delta is None else delta)
-    )
+    return epsilon, check.check_delta(only(deltas, 0.0) if delta is None else delta)
 
 
 def check_auditable(estimator: Any) -> None:
@@ -440,8 +430,8 @@ class OneRunBounds:
         return gaussian_epsilon(self.mu_lower, self.delta) * _ROUNDED
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneRunAudit:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OneRunAudit(Shown):
     """Lower bounds on the privacy loss of one fit.
 
     Parameters
@@ -458,6 +448,8 @@ class OneRunAudit:
     estimator : str
         Name of its class.
     """
+
+    _width = 20
 
     bounds: OneRunBounds
     expected: OneRunBounds | None
@@ -530,10 +522,6 @@ class OneRunAudit:
             "sentence": self.sentence(),
         }
 
-    def to_json(self) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
-
     def _rows(self) -> list[tuple[str, str]]:
         claim = "none" if self.claimed_epsilon is None else f"{self.claimed_epsilon:g}"
         rows = [("claimed epsilon", claim)]
@@ -551,12 +539,9 @@ class OneRunAudit:
         rows.append(("as Gaussian noise", told[self.refutes_gaussian]))
         return rows
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<20} {value}" for name, value in self._rows()]
-        return "\n".join([self.sentence(), *lines])
-
-    def _repr_html_(self) -> str:
-        return card(self.sentence(), self._rows(), is_good=not self.refutes)
+    @property
+    def _is_good(self) -> bool:
+        return not self.refutes
 
 
 def _finite(value: float | None) -> float | None:
@@ -714,7 +699,7 @@ def audit_one_run(
     """
     check.check_random_state(random_state)
     check_auditable(estimator)
-    claim = claim_of(estimator, epsilon, delta)
+    epsilon, delta = claim_of(estimator, epsilon, delta)
     facts = facts_of(estimator, y, relation_of(estimator, adjacency))
     confidence = _check_confidence(confidence)
     # Without a seed the coins are the system's: an estimator may draw from NumPy's
@@ -726,12 +711,12 @@ def audit_one_run(
     rows, labels = pairs.by_coins(coins)
     X, y = stacked([beside, rows]), stacked([as_table(y), labels])
     model = fitted(fresh(estimator), X, y, NullRecord())
-    right = _n_right((score or _Leaning(facts))(model, pairs), coins, r)
+    right = _n_right((score or partial(_leaning, facts))(model, pairs), coins, r)
     guesses = Guesses(n_canaries=len(pairs), n_guesses=r, n_right=right)
     return OneRunAudit(
-        bounds=OneRunBounds(guesses=guesses, delta=claim.delta, confidence=confidence),
-        expected=_expected(claim, guesses, confidence),
-        claimed_epsilon=claim.epsilon,
+        bounds=OneRunBounds(guesses=guesses, delta=delta, confidence=confidence),
+        expected=_expected(epsilon, delta, guesses, confidence),
+        claimed_epsilon=epsilon,
         adjacency="replace_one" if facts.is_exchanged else "zero_out",
         estimator=type(estimator).__name__,
     )
@@ -745,14 +730,15 @@ def _seed_of_coins(random_state: int | None) -> int:
 
 
 def _expected(
-    claim: OneRunClaim, guesses: Guesses, confidence: float
+    epsilon: float | None, delta: float, guesses: Guesses, confidence: float
 ) -> OneRunBounds | None:
-    if claim.epsilon is None or not claim.is_of_gaussian_noise:
+    # No Gaussian noise of a finite size keeps a claim of epsilon inf, or of delta 0.
+    if epsilon is None or math.isinf(epsilon) or not delta:
         return None
     return one_run_power(
         guesses.n_canaries,
-        epsilon=claim.epsilon,
-        delta=claim.delta,
+        epsilon=epsilon,
+        delta=delta,
         n_guesses=guesses.n_guesses,
         confidence=confidence,
     )
@@ -796,18 +782,13 @@ def _planted(
     return BUILDERS[kind](np.asarray(X, dtype=np.float64), n, facts, draws)
 
 
-@dataclass(frozen=True)
-class _Leaning:
+def _leaning(facts: Facts, model: Any, pairs: CanaryPairs) -> FloatArray:
     """How far a model leans to the first version's label."""
-
-    facts: Facts
-
-    def __call__(self, model: Any, pairs: CanaryPairs) -> FloatArray:
-        centre = 0.0 if is_classifier(model) else self.facts.centre()
-        towards = leaning(model, pairs.X, pairs.y, centre)
-        if not self.facts.is_exchanged:
-            return towards
-        return towards - leaning(model, pairs.other_X, pairs.other_y, centre)
+    centre = 0.0 if is_classifier(model) else facts.centre()
+    towards = leaning(model, pairs.X, pairs.y, centre)
+    if not facts.is_exchanged:
+        return towards
+    return towards - leaning(model, pairs.other_X, pairs.other_y, centre)
 
 
 def _n_right(scores: Any, coins: IntArray, n_guesses: int) -> int:

@@ -1,22 +1,24 @@
-"""What an audit found, its bounds, and its picture."""
+"""What an audit found, and its bounds."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, chdtri, nctdtr, ndtr, stdtrit
 
 from skdp._arrays import FloatArray
-from skdp._show import card, new_axes
+from skdp._show import RED, Display, Shown, axes_or_new
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, mu_pure_epsilon
 
 # -------------------------------------------------------------------------- AuditResult
+
+
+_BLUE = "#1f5fa8"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +88,8 @@ class Finding:
     refutes: bool
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AuditResult:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AuditResult(Shown):
     """Result of an audit: whether a claim was refuted, and never that it holds.
 
     Everything here is about synthetic or sacrificed data, and nothing is private.
@@ -169,13 +171,54 @@ class AuditResult:
         plain: dict[str, Any] = _plain(values)
         return plain
 
-    def to_json(self) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
+    def plot(self, *, ax: Any = None) -> Display:
+        """Draw the scores on both data sets; of transcripts each line's cost.
 
-    def plot(self, *, ax: Any = None) -> AuditDisplay:
-        """Draw the scores, or the lines of the plan; see `AuditDisplay`."""
-        return AuditDisplay(self).plot(ax=ax)
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            None makes a figure.
+
+        Returns
+        -------
+        display
+            With `ax_` and `figure_`.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+        ax = axes_or_new(ax, "bounds")
+        if self.access == "transcript":
+            self._draw_lines(ax)
+        else:
+            self._draw_scores(ax)
+        claim, bound = self.claimed, self.epsilon_lower_bound
+        verdict = "stands" if self.passed else "refuted"
+        ax.set_title(f"claimed {claim.epsilon:g}, at least {bound:.2f}: {verdict}")
+        return Display.of(ax)
+
+    def _draw_scores(self, ax: Any) -> None:
+        pooled = np.concatenate(self.scores)
+        low, high = np.quantile(pooled, [0.005, 0.995]) if pooled.size else (0.0, 1.0)
+        bins = np.linspace(low, high if high > low else low + 1.0, 31)
+        sides = zip(self.scores, (_BLUE, RED), ("data", "neighbour"), strict=True)
+        for scores, color, name in sides:
+            scores = np.clip(scores, low, high)
+            ax.hist(scores, bins=bins, alpha=0.55, color=color, label=name)
+        ax.set(xlabel="attacker's score of a fitted model", ylabel="runs")
+        ax.legend()
+
+    def _draw_lines(self, ax: Any) -> None:
+        names = list(self.parts)
+        found, charged = zip(*self.parts.values(), strict=True)
+        places = np.arange(len(names))
+        ax.barh(places, charged, height=0.6, color="0.88", label="charged")
+        ax.barh(places, found, height=0.3, color=_BLUE, label="told apart")
+        ax.set_yticks(places, names)
+        ax.set(xlabel="mu, or epsilon of pure noise", ylim=(-1, len(names)))
+        ax.legend()
 
     def _rows(self) -> list[tuple[str, str]]:
         claim = self.claimed
@@ -190,12 +233,9 @@ class AuditResult:
             *((_mark(x), x.message) for x in self.findings),
         ]
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<22} {value}" for name, value in self._rows()]
-        return "\n".join([self.sentence(), *lines])
-
-    def _repr_html_(self) -> str:
-        return card(self.sentence(), self._rows(), is_good=self.passed)
+    @property
+    def _is_good(self) -> bool:
+        return self.passed
 
 
 def _how(bound: EpsilonBound) -> str:
@@ -215,85 +255,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     return value
-
-
-# ------------------------------------------------------------------ Picture of an audit
-
-
-_COLORS = ("#1f5fa8", "#b42318")
-
-
-class AuditDisplay:
-    """Scores on both data sets; for transcripts, each line's cost over its charge.
-
-    Parameters
-    ----------
-    result : AuditResult
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    """
-
-    def __init__(self, result: AuditResult) -> None:
-        self.result = result
-
-    def plot(self, *, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            None makes a figure.
-
-        Returns
-        -------
-        AuditDisplay
-            Itself.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        ax = new_axes("bounds") if ax is None else ax
-        if self.result.access == "transcript":
-            self._draw_lines(ax)
-        else:
-            self._draw_scores(ax)
-        claim, bound = self.result.claimed, self.result.epsilon_lower_bound
-        verdict = "stands" if self.result.passed else "refuted"
-        ax.set_title(f"claimed {claim.epsilon:g}, at least {bound:.2f}: {verdict}")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-    def _draw_scores(self, ax: Any) -> None:
-        pooled = np.concatenate(self.result.scores)
-        low, high = np.quantile(pooled, [0.005, 0.995]) if pooled.size else (0.0, 1.0)
-        bins = np.linspace(low, high if high > low else low + 1.0, 31)
-        for scores, color, name in zip(
-            self.result.scores, _COLORS, ("data", "neighbour"), strict=True
-        ):
-            ax.hist(
-                np.clip(scores, low, high),
-                bins=bins,
-                alpha=0.55,
-                color=color,
-                label=name,
-            )
-        ax.set(xlabel="attacker's score of a fitted model", ylabel="runs")
-        ax.legend()
-
-    def _draw_lines(self, ax: Any) -> None:
-        names = list(self.result.parts)
-        found, charged = zip(*self.result.parts.values(), strict=True)
-        places = np.arange(len(names))
-        ax.barh(places, charged, height=0.6, color="0.88", label="charged")
-        ax.barh(places, found, height=0.3, color=_COLORS[0], label="told apart")
-        ax.set_yticks(places, names)
-        ax.set(xlabel="mu, or epsilon of pure noise", ylim=(-1, len(names)))
-        ax.legend()
 
 
 # ----------------------------------- Lower bounds on epsilon from two samples of scores

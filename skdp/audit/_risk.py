@@ -1,17 +1,16 @@
-"""`membership_risk`: what the best attacker gains, and its picture."""
+"""`membership_risk`: what the best attacker gains."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skdp._checks import check_count, check_delta, check_epsilon, check_real
-from skdp._show import card, new_axes
+from skdp._show import Display, Shown, axes_or_new
 from skdp.privacy.accounting._risk import (
     PowerCurve,
     advantage_sentence,
@@ -25,11 +24,13 @@ from skdp.privacy.release._record import PrivacyRecord
 
 
 _RARE = 1e-3
+# Of a picture: the least rate with logarithmic axes, and the number of points.
+_LEAST, _POINTS = 1e-5, 201
 _WHAT = "a fitted object of skdp, its privacy_, or an Event"
 
 
-@dataclass(frozen=True, kw_only=True)
-class MembershipRisk:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MembershipRisk(Shown):
     """Bounds on the gain of the best attacker, who knows everything but one record.
 
     All numbers follow from the guarantee: they hold for every data set, every record
@@ -134,13 +135,46 @@ class MembershipRisk:
             "sentence": self.sentence(),
         }
 
-    def to_json(self) -> str:
-        """`to_dict` as text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True, allow_nan=False)
+    def plot(
+        self, *, log: bool = False, ax: Any = None, name: str | None = None
+    ) -> Display:
+        """Draw the largest true positive rates: no ROC curve is above the line.
 
-    def plot(self, *, log: bool = False, ax: Any = None) -> MembershipRiskDisplay:
-        """Draw the largest true positive rates; see `MembershipRiskDisplay`."""
-        return MembershipRiskDisplay(self, log=log).plot(ax=ax)
+        Parameters
+        ----------
+        log : bool, default=False
+            Axes in powers of ten from 1e-5, which show rare false alarms.
+        ax : matplotlib Axes or None, default=None
+            None makes a figure.
+        name : str or None, default=None
+            Name in the legend; None: the advantage.
+
+        Returns
+        -------
+        display
+            With `line_`, `ax_` and `figure_`.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
+        """
+        ax = axes_or_new(ax, "true_positive_rate()")
+        rates = np.linspace(0.0, 1.0, _POINTS)
+        if log:
+            rates = np.geomspace(_LEAST, 1.0, _POINTS)
+        label = name or f"best attack, advantage {self.advantage:.3f}"
+        (line,) = ax.plot(rates, self.true_positive_rate(rates), label=label)
+        ax.plot(rates, rates, linestyle=":", color="0.5", label="blind guess")
+        ax.set(
+            xlabel="false positive rate",
+            ylabel="true positive rate, at most",
+            title=f"Membership: {self.adjacency or 'any relation'}",
+        )
+        if log:
+            ax.set(xscale="log", yscale="log")
+        ax.legend(loc="lower right")
+        return Display.of(ax, line)
 
     def _rows(self) -> list[tuple[str, str]]:
         rare = self.reconstruction(_RARE)
@@ -151,13 +185,6 @@ class MembershipRisk:
             ("an alarm is right", f"{self.posterior():.4f} (even odds, 0.1 %)"),
             ("reconstruction", f"{self.reconstruction(0.01):.4f} (without: 0.01)"),
         ]
-
-    def __repr__(self) -> str:
-        lines = [f"  {name:<22} {value}" for name, value in self._rows()]
-        return "\n".join([self.sentence(), *lines])
-
-    def _repr_html_(self) -> str:
-        return card(self.sentence(), self._rows())
 
 
 def membership_risk(
@@ -276,69 +303,3 @@ def _of_model(model: Any, times: int) -> MembershipRisk:
 
 def _check_rate(name: str, value: Any) -> float:
     return check_real(name, value, low=0.0, high=1.0)
-
-
-# --------------------------------------------------------- Picture of a membership risk
-
-
-_LEAST = 1e-5
-_POINTS = 201
-
-
-class MembershipRiskDisplay:
-    """The room that a guarantee leaves for attacks: no ROC curve is above the line.
-
-    Parameters
-    ----------
-    risk : MembershipRisk
-    log : bool, default=False
-        Axes in powers of ten from 1e-5, which show rare false alarms.
-
-    Attributes
-    ----------
-    line_ : matplotlib Artist
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    """
-
-    def __init__(self, risk: MembershipRisk, *, log: bool = False) -> None:
-        self.risk, self.log = risk, log
-
-    def plot(self, *, ax: Any = None, name: str | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            None makes a figure.
-        name : str or None, default=None
-            Name in the legend; None: the advantage.
-
-        Returns
-        -------
-        MembershipRiskDisplay
-            Itself.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        if ax is None:
-            ax = new_axes("true_positive_rate()")
-        rates = np.linspace(0.0, 1.0, _POINTS)
-        if self.log:
-            rates = np.geomspace(_LEAST, 1.0, _POINTS)
-        label = name or f"best attack, advantage {self.risk.advantage:.3f}"
-        (self.line_,) = ax.plot(rates, self.risk.true_positive_rate(rates), label=label)
-        ax.plot(rates, rates, linestyle=":", color="0.5", label="blind guess")
-        ax.set(
-            xlabel="false positive rate",
-            ylabel="true positive rate, at most",
-            title=f"Membership: {self.risk.adjacency or 'any relation'}",
-        )
-        if self.log:
-            ax.set(xscale="log", yscale="log")
-        ax.legend(loc="lower right")
-        self.ax_, self.figure_ = ax, ax.figure
-        return self

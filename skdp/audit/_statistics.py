@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import pdtrc
@@ -112,11 +113,11 @@ def learned_score(
     if not scaling.used.size:
         return None
     a, b = scaling.of(inside.table), scaling.of(outside.table)
-    inverse = _Inverse(a, b)
-    learned = LinearScore(scaling, inverse(_gap(a, b)), "learned from runs")
+    within = _covariance(a, b)
+    learned = LinearScore(scaling, _direction(within, _gap(a, b)), "learned from runs")
     if shown is None:
         return learned
-    direction = inverse(_gap(*(scaling.of(runs.table) for runs in shown)))
+    direction = _direction(within, _gap(*(scaling.of(runs.table) for runs in shown)))
     if _crossed(a, b) > _apart(a, b, direction) + _BETTER / math.sqrt(len(a)):
         return learned
     return LinearScore(scaling, direction, where)
@@ -142,7 +143,7 @@ def distance(inside: Runs, outside: Runs, first: Runs, second: Runs) -> float:
         return 0.0
     gap = _gap(scaling.of(first.table), scaling.of(second.table))
     noise = scaling.of(inside.table), scaling.of(outside.table)
-    return float(gap @ _Inverse(*noise).solve(gap))
+    return float(gap @ np.linalg.solve(_covariance(*noise), gap))
 
 
 def _gap(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -150,26 +151,22 @@ def _gap(a: FloatArray, b: FloatArray) -> FloatArray:
     return gap
 
 
-class _Inverse:
-    """Inverse of the covariance within the two samples."""
+def _covariance(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Covariance within the two samples, never singular."""
+    rows = np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)])
+    if len(rows) >= _RUNS_PER_COLUMN * rows.shape[1]:
+        covariance = rows.T @ rows / len(rows)
+    else:
+        covariance = ledoit_wolf(rows, assume_centered=True)[0]
+    size = max(float(np.trace(covariance)) / len(covariance), 1e-300)
+    return np.asarray(covariance + _RIDGE * size * np.eye(len(covariance)))
 
-    def __init__(self, a: FloatArray, b: FloatArray) -> None:
-        rows = np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)])
-        if len(rows) >= _RUNS_PER_COLUMN * rows.shape[1]:
-            covariance = rows.T @ rows / len(rows)
-        else:
-            covariance = ledoit_wolf(rows, assume_centered=True)[0]
-        size = max(float(np.trace(covariance)) / len(covariance), 1e-300)
-        self._covariance = covariance + _RIDGE * size * np.eye(len(covariance))
 
-    def solve(self, change: FloatArray) -> FloatArray:
-        solved: FloatArray = np.linalg.solve(self._covariance, change)
-        return solved
-
-    def __call__(self, change: FloatArray) -> FloatArray:
-        direction = self.solve(change)
-        size = float(np.linalg.norm(direction))
-        return direction / size if size > 0 else direction
+def _direction(covariance: FloatArray, change: FloatArray) -> FloatArray:
+    """The direction of length 1 in which a change stands out from the noise."""
+    direction = np.asarray(np.linalg.solve(covariance, change), dtype=np.float64)
+    size = float(np.linalg.norm(direction))
+    return direction / size if size > 0 else direction
 
 
 def _apart(a: FloatArray, b: FloatArray, direction: FloatArray) -> float:
@@ -184,7 +181,7 @@ def _crossed(a: FloatArray, b: FloatArray) -> float:
     found = []
     for learn, test in ((0, 1), (1, 0)):
         x, y = a[learn::2], b[learn::2]
-        direction = _Inverse(x, y)(_gap(x, y))
+        direction = _direction(_covariance(x, y), _gap(x, y))
         found.append(_apart(a[test::2], b[test::2], direction))
     return float(np.mean(found))
 
@@ -270,55 +267,15 @@ class Noiseless:
     Parameters
     ----------
     what : str
-    score : LinearScore or None
-        A combination of outputs; None: one column.
-    column : int
-        Used if there is no score.
-    inside, outside : float
-        The two values.
+    holds : callable
+        The runs in which it has the value of the first data set.
     """
 
     what: str
-    score: LinearScore | None
-    column: int
-    inside: float
-    outside: float
-
-    def holds(self, runs: Runs) -> np.ndarray:
-        """Runs in which it has the value of the first data set."""
-        values = runs.table[:, self.column]
-        if self.score is not None:
-            values = self.score.of(runs)
-        near: np.ndarray = np.abs(values - self.inside) < self._near
-        return near
-
-    @property
-    def _near(self) -> float:
-        gap = abs(self.inside - self.outside)
-        return gap if self.score is None else gap / 3
+    holds: Callable[[Runs], np.ndarray]
 
 
-@dataclass(frozen=True)
-class NoiselessText:
-    """A text without noise that differs between the two data sets.
-
-    Parameters
-    ----------
-    what : str
-        Name of the text.
-    inside : str
-        On the first data set.
-    """
-
-    what: str
-    inside: str
-
-    def holds(self, runs: Runs) -> np.ndarray:
-        """Runs in which the text is that of the first data set."""
-        return np.array([text == self.inside for text in runs.texts[self.what]])
-
-
-def noiseless(inside: Runs, outside: Runs) -> list[Noiseless | NoiselessText]:
+def noiseless(inside: Runs, outside: Runs) -> list[Noiseless]:
     """Columns, one combination of them, and texts that are constant on each data set.
 
     Columns with few possible values may be constant by chance: runs that are not used
@@ -326,44 +283,49 @@ def noiseless(inside: Runs, outside: Runs) -> list[Noiseless | NoiselessText]:
     """
     first, second = inside.table, outside.table
     still = (np.ptp(first, axis=0) == 0) & (np.ptp(second, axis=0) == 0)
-    found = [
-        Noiseless(
-            inside.names[j], None, int(j), float(first[0, j]), float(second[0, j])
-        )
-        for j in np.flatnonzero(still & (first[0] != second[0]))
-    ]
-    combined = _noiseless_combination(inside, outside)
-    return [
-        *found,
-        *([] if combined is None else [combined]),
-        *_noiseless_texts(inside, outside),
-    ]
-
-
-def _noiseless_texts(inside: Runs, outside: Runs) -> Iterator[NoiselessText]:
+    found = []
+    for j in np.flatnonzero(still & (first[0] != second[0])).tolist():
+        values = float(first[0, j]), float(second[0, j])
+        found.append(Noiseless(inside.names[j], partial(_has_number, j, *values)))
+    found += _noiseless_combination(inside, outside)
     for name, texts in inside.texts.items():
-        first, second = set(texts), set(outside.texts[name])
-        if len(first) == len(second) == 1 and first != second:
-            yield NoiselessText(name, texts[0])
+        one, other = set(texts), set(outside.texts[name])
+        if len(one) == len(other) == 1 and one != other:
+            found.append(Noiseless(name, partial(_has_text, name, texts[0])))
+    return found
 
 
-def _noiseless_combination(inside: Runs, outside: Runs) -> Noiseless | None:
+def _has_number(column: int, inside: float, outside: float, runs: Runs) -> np.ndarray:
+    return np.asarray(np.abs(runs.table[:, column] - inside) < abs(inside - outside))
+
+
+def _has_score(
+    score: LinearScore, inside: float, outside: float, runs: Runs
+) -> np.ndarray:
+    return np.asarray(np.abs(score.of(runs) - inside) < abs(inside - outside) / 3)
+
+
+def _has_text(name: str, text: str, runs: Runs) -> np.ndarray:
+    return np.array([shown == text for shown in runs.texts[name]])
+
+
+def _noiseless_combination(inside: Runs, outside: Runs) -> list[Noiseless]:
     scaling = scaling_of(inside, outside)
     a, b = scaling.of(inside.table), scaling.of(outside.table)
     if not scaling.used.size or len(a) + len(b) < 2 * a.shape[1] + 2:
-        return None
+        return []
     rows = np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)])
     sizes, axes = np.linalg.svd(rows, full_matrices=False)[1:]
     still = axes[sizes < _NOISELESS * np.sqrt(len(rows))]
     direction = still.T @ (still @ _gap(a, b))
     size = float(np.linalg.norm(direction))
     if size < _MOVED:
-        return None
+        return []
     score = LinearScore(scaling, direction / size, "a combination without noise")
     largest = np.argsort(-np.abs(score.direction))[:3]
     names = ", ".join(inside.names[scaling.used[j]] for j in largest)
     values = float(np.mean(score.of(inside))), float(np.mean(score.of(outside)))
-    return Noiseless(f"a combination of {names}", score, -1, *values)
+    return [Noiseless(f"a combination of {names}", partial(_has_score, score, *values))]
 
 
 # ---------------------------------------------------------------- Signs of faulty noise

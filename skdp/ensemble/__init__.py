@@ -5,7 +5,6 @@ from skdp.ensemble._estimators import (
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
 )
-from skdp.ensemble._inspection import ShapesDisplay
 from skdp.ensemble._shapes import Shape, ShapeFunctions
 from skdp.ensemble._trees import Bins, RandomTrees
 
@@ -18,5 +17,4 @@ __all__ = [
     "RandomTrees",
     "Shape",
     "ShapeFunctions",
-    "ShapesDisplay",
 ]

@@ -6,7 +6,8 @@ import json
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,14 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray
 from skdp._base import PrivateEstimator
 from skdp._checks import check_count, check_real
-from skdp._show import new_grid
+from skdp._show import Display, draw_each, draw_steps
 from skdp.ensemble._boosting import BoostedTrees
 from skdp.ensemble._shapes import Model, Shape, ShapeFunctions
 from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees, read_to_predict
 from skdp.io._takes import TakesSources
 from skdp.preprocessing import _blocks as blocks
 from skdp.privacy.release._record import PrivacyRecord
-from skdp.tables._columns import Dates, Range
 
 # -------------------------------------------------------------------------- Importances
 # They follow from public draws of codes alone.
@@ -148,8 +148,7 @@ def _column(column: BinnedColumn, names: tuple[str, ...]) -> dict[str, Any]:
         found["part"] = column.block.name
     edges = column.edges
     if isinstance(column.block, blocks.Intervals) and edges is not None:
-        declared: Range | Dates = column.block.axis.declared
-        found["log"] = isinstance(declared, Range) and declared.log
+        found["log"] = column.is_log
         found["edges"] = [_plain(edge) for edge in edges]
     else:
         found["values"] = list(column.values or ())
@@ -201,183 +200,54 @@ def _plain(edge: Any) -> Any:
 _MOST = 9
 
 
-class ShapesDisplay:
-    """Curves and heat maps of what columns and pairs add to a prediction.
-
-    Bars and bands show the privacy noise alone: how much of a curve may be noise, not
-    how far the curve is from the truth.
-
-    Parameters
-    ----------
-    functions : ShapeFunctions
-    shapes : list of Shape
-        Shapes to draw.
-    output : int
-        The class, where there are several outputs.
-    deviations : float
-        Half the height of a band, in standard deviations of the noise.
-
-    Attributes
-    ----------
-    figure_ : matplotlib Figure
-    axes_ : ndarray of matplotlib Axes
-    """
-
-    def __init__(
-        self,
-        functions: ShapeFunctions,
-        shapes: list[Shape],
-        *,
-        output: int = 0,
-        deviations: float = 2.0,
-    ) -> None:
-        self.functions, self.shapes = functions, shapes
-        self.output, self.deviations = output, deviations
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        names: Sequence[Any] | None = None,
-        *,
-        output: int = 0,
-        deviations: float = 2.0,
-        n_cols: int = 3,
-        ax: Any = None,
-    ) -> Self:
-        """Draw the shapes of a fitted model.
-
-        Parameters
-        ----------
-        estimator : DPGradientBoostingClassifier or DPGradientBoostingRegressor
-            Fitted with ``max_interaction`` 1 or 2.
-        names : sequence of str or pairs of str, or None, default=None
-            Columns, and pairs of columns. None: the nine shapes that vary most.
-        output : int, default=0
-            Which class, where there are more than two.
-        deviations : float in [0, inf), default=2.0
-        n_cols : int of at least 1, default=3
-            Pictures in a row.
-        ax : array of matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
-
-        Returns
-        -------
-        ShapesDisplay
-            Drawn.
-        """
-        check_is_fitted(estimator)
-        functions: ShapeFunctions = estimator.shape_functions_
-        n_outputs = len(functions.intercept)
-        check_count("output", output, low=0, high=n_outputs - 1)
-        check_real("deviations", deviations, low=0.0, high=math.inf, high_open=True)
-        check_count("n_cols", n_cols)
-        if names is None:
-            shapes = sorted(functions, key=lambda s: -_spread(s, output))[:_MOST]
-        else:
-            given = [
-                (name,) if isinstance(name, str) else tuple(name) for name in names
-            ]
-            shapes = [functions.find(*name) for name in given]
-        display = cls(functions, shapes, output=output, deviations=deviations)
-        return display.plot(n_cols=n_cols, ax=ax)
-
-    def plot(self, *, n_cols: int = 3, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        n_cols : int, default=3
-        ax : array of matplotlib Axes or None, default=None
-
-        Returns
-        -------
-        ShapesDisplay
-            Itself.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        n_shown = len(self.shapes)
-        axes = np.ravel(ax)
-        if ax is None:
-            axes = new_grid(n_shown, n_cols, "shape_functions_")
-        if len(axes) < n_shown:
-            raise ValueError(
-                f"The 'ax' parameter must have one axis for each of {len(self.shapes)} "
-                f"shapes. Got {len(axes)}. Pass more, or None."
-            )
-        for shape, axis in zip(self.shapes, axes, strict=False):
-            self._draw(shape, axis)
-        for axis in axes[len(self.shapes) :]:
-            axis.set_axis_off()
-        self.axes_, self.figure_ = axes, axes[0].figure
-        return self
-
-    def _draw(self, shape: Shape, axis: Any) -> None:
-        if len(shape.columns) == 2:
-            self._draw_pair(shape, axis)
-        elif self.functions.bins.columns[shape.columns[0]].edges is None:
-            self._draw_values(shape, axis)
-        else:
-            self._draw_curve(shape, axis)
-
-    def _draw_curve(self, shape: Shape, axis: Any) -> None:
-        column = self.functions.bins.columns[shape.columns[0]]
-        n, edges = column.n_values, np.asarray(column.edges)
-        effect, band = self._numbers(shape)
-        axis.stairs(effect[:n], edges, baseline=None)
-        axis.fill_between(
-            edges,
-            np.append(effect - band, 0)[[*range(n), n - 1]],
-            np.append(effect + band, 0)[[*range(n), n - 1]],
-            step="post",
-            alpha=0.25,
-            linewidth=0,
-        )
-        if column.missing is not None:
-            axis.axhline(effect[-1], linestyle=":", color="0.5", label="missing")
-            axis.legend()
-        if getattr(column.block.axis.declared, "log", False):  # type: ignore[attr-defined]  # ordered blocks have an axis
-            axis.set_xscale("symlog" if edges[0] == 0 else "log")
-        axis.set(xlabel=column.name, ylabel="adds")
-
-    def _draw_values(self, shape: Shape, axis: Any) -> None:
-        column = self.functions.bins.columns[shape.columns[0]]
-        effect, band = self._numbers(shape)
-        axis.barh(list(column.labels), effect, xerr=band, capsize=2)
-        axis.set(title=column.name, xlabel="adds")
-
-    def _draw_pair(self, shape: Shape, axis: Any) -> None:
-        first, second = (self.functions.bins.columns[j] for j in shape.columns)
-        values = shape.values[..., self.output]
-        largest = float(np.abs(values).max()) or 1.0
-        image = axis.imshow(
-            values,
-            cmap="RdBu",
-            vmin=-largest,
-            vmax=largest,
-            aspect="auto",
-            origin="lower",
-        )
-        axis.figure.colorbar(image, ax=axis, label="adds")
-        for column, set_ticks in ((second, axis.set_xticks), (first, axis.set_yticks)):
-            places = np.unique(np.linspace(0, column.n_bins - 1, 5).astype(int))
-            labels = [column.labels[i].partition(" to ")[0] for i in places]
-            set_ticks(places, labels, fontsize="x-small")
-        axis.tick_params(axis="x", rotation=30)
-        axis.set(xlabel=second.name, ylabel=first.name)
-
-    def _numbers(self, shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-        """Effects, and halves of the heights of their bands."""
-        effect, noise = shape.values[:, self.output], shape.noise[:, self.output]
-        return effect, self.deviations * noise
+def _draw(bins: Bins, output: int, deviations: float, shape: Shape, ax: Any) -> None:
+    columns = [bins.columns[j] for j in shape.columns]
+    if len(columns) == 2:
+        first, second = columns
+        _draw_pair(shape.values[..., output], first, second, ax)
+        return
+    (column,) = columns
+    effect, noise = shape.values[:, output], shape.noise[:, output]
+    band = deviations * noise
+    if column.edges is None:
+        ax.barh(list(column.labels), effect, xerr=band, capsize=2)
+        ax.set(title=column.name, xlabel="adds")
+        return
+    n, low, high = column.n_values, effect - band, effect + band
+    draw_steps(
+        ax,
+        column.edges,
+        effect[:n],
+        low[:n],
+        high[:n],
+        is_filled=False,
+        is_log=column.is_log,
+    )
+    if column.missing is not None:
+        ax.axhline(effect[-1], linestyle=":", color="0.5", label="missing")
+        ax.legend()
+    ax.set(xlabel=column.name, ylabel="adds")
 
 
-def _spread(shape: Shape, output: int) -> float:
-    return float(np.std(shape.values[..., output]))
+def _draw_pair(
+    values: FloatArray, first: BinnedColumn, second: BinnedColumn, ax: Any
+) -> None:
+    largest = float(np.abs(values).max()) or 1.0
+    image = ax.imshow(
+        values,
+        cmap="RdBu",
+        vmin=-largest,
+        vmax=largest,
+        aspect="auto",
+        origin="lower",
+    )
+    ax.figure.colorbar(image, ax=ax, label="adds")
+    for column, set_ticks in ((second, ax.set_xticks), (first, ax.set_yticks)):
+        places = np.unique(np.linspace(0, column.n_bins - 1, 5).astype(int))
+        labels = [column.labels[i].partition(" to ")[0] for i in places]
+        set_ticks(places, labels, fontsize="x-small")
+    ax.tick_params(axis="x", rotation=30)
+    ax.set(xlabel=second.name, ylabel=first.name)
 
 
 # --------------------------------------- FittedTrees: post-processing of a fitted model
@@ -511,7 +381,7 @@ classes, (n_samples, n_features, n_classes)
         deviations: float = 2.0,
         n_cols: int = 3,
         ax: Any = None,
-    ) -> ShapesDisplay:
+    ) -> Display:
         """Draw shape functions, with bands of their noise; needs matplotlib.
 
         Parameters
@@ -520,18 +390,39 @@ classes, (n_samples, n_features, n_classes)
             Columns, and pairs of columns. None: the nine shapes that vary most.
         output : int, default=0
             Which class, where there are more than two.
-        deviations : float, default=2.0
-            Half the height of a band.
-        n_cols : int, default=3
+        deviations : float in [0, inf), default=2.0
+            Half the height of a band, in standard deviations of the noise. Bands show
+            the privacy noise alone: how much of a curve may be noise, not how far the
+            curve is from the truth.
+        n_cols : int of at least 1, default=3
             Pictures in a row.
         ax : array of matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
 
         Returns
         -------
-        ShapesDisplay
+        display
+            With `axes_` and `figure_`.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
         """
-        return ShapesDisplay.from_estimator(
-            self, names, output=output, deviations=deviations, n_cols=n_cols, ax=ax
+        check_is_fitted(self)
+        functions: ShapeFunctions = self.shape_functions_
+        check_count("output", output, low=0, high=len(functions.intercept) - 1)
+        check_real("deviations", deviations, low=0.0, high=math.inf, high_open=True)
+        if names is None:
+            shapes = sorted(
+                functions, key=lambda s: -float(np.std(s.values[..., output]))
+            )[:_MOST]
+        else:
+            given = [(name,) if isinstance(name, str) else name for name in names]
+            shapes = [functions.find(*name) for name in given]
+        draw = partial(_draw, functions.bins, output, deviations)
+        return draw_each(
+            draw, shapes, ax, n_cols=n_cols, what="shapes", instead="shape_functions_"
         )
 
     def to_json(self) -> str:

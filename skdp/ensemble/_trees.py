@@ -338,6 +338,12 @@ class BinnedColumn:
         return self.block.axis.at(ends)
 
     @property
+    def is_log(self) -> bool:
+        """Whether intervals are of equal length in logarithms."""
+        axis = self.block.axis if isinstance(self.block, blocks.Intervals) else None
+        return isinstance(axis, blocks.NumberAxis) and axis.declared.log
+
+    @property
     def values(self) -> tuple[Any, ...] | None:
         """Categories, truth values or parts of dates by code; None for intervals."""
         if isinstance(self.block, blocks.OneOf):

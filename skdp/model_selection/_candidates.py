@@ -26,7 +26,6 @@ from skdp._users import RemoteUsers, Users, UsersToFit
 from skdp.io._external import TableSource
 from skdp.io._takes import SourceScores, SourceUsers
 from skdp.model_selection._scorer_sums import PrivateScoring
-from skdp.model_selection._scorers import R2
 from skdp.pipeline._budget import check_accounted, set_budget_in_place
 from skdp.pipeline._walk import fitted_to_users, private_steps, says_its_privacy, walk
 from skdp.privacy.accounting._calibrate import Budget
@@ -179,7 +178,7 @@ class SearchRecords:
 
     def check_scored(self, scorer: PrivateScoring) -> None:
         """Raise if a score needs a private number of users."""
-        if isinstance(self.users, RemoteUsers) and isinstance(scorer, R2):
+        if isinstance(self.users, RemoteUsers) and scorer.added.ranks_by_n:
             raise ValueError(
                 "The 'scoring' parameter must be a score that does not follow from how "
                 "many users are scored, in a search of a source of users. Got 'r2'. "
@@ -413,22 +412,19 @@ def _check_defaults(step: Any, adjacency: Relation) -> None:
         )
 
 
-@dataclass(frozen=True)
-class AcceptedCandidates:
-    """Candidates that accept the rows: unfitted, with declared labels.
-
-    `stand_ins` are fitted in rehearsal, so that their private outputs are constants.
-    """
-
-    models: list[Any]
-    stand_ins: list[Any]
-    takes_labels: bool  # whether labels were taken from y
-
-
 def accept(
     models: list[Any], records: SearchRecords, adjacency: Relation
-) -> AcceptedCandidates:
+) -> tuple[list[Any], bool]:
     """Rehearse every candidate, and check that all of them predict the same thing.
+
+    The models get the labels, if they declare none.
+
+    Returns
+    -------
+    stand_ins : list of estimators
+        Fitted in rehearsal, so that their private outputs are constants.
+    takes_labels : bool
+        Whether labels were taken from y.
 
     Raises `ValueError` or `TypeError` if a candidate refuses a parameter, the rows or
     the targets.
@@ -446,7 +442,7 @@ def accept(
         seen.add(outline)
         _check_alike(first, sample_row)
         stand_ins.append(sample_row)
-    return AcceptedCandidates(models, stand_ins, takes_labels)
+    return stand_ins, takes_labels
 
 
 def rehearse(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,18 +16,20 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_count, check_real
 from skdp._shared_docs import fill_docs
-from skdp._show import card, new_axes
+from skdp._show import axes_or_new, card
 from skdp.model_selection._calibrators import CALIBRATORS, Calibrator
 from skdp.model_selection._scorer_sums import (
-    CellScoring,
+    DISAGREEMENTS,
+    PrivateScoring,
+    accuracy_of,
     average_precision,
+    cell_counts,
     f_scores,
     roc_auc,
     smooth_roc_auc,
 )
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.model_selection._scores import (
-    Disagreements,
     PrivateComparison,
     PrivateScore,
     ScoreRelease,
@@ -77,7 +79,7 @@ class PrivateConfusionMatrix:
     @property
     def accuracy(self) -> float:
         """Share of the records on the diagonal."""
-        return float(np.trace(self.counts) / max(self.counts.sum(), 1.0))
+        return accuracy_of(self.counts)
 
     def f_score(self, beta: float = 1.0) -> pd.Series:
         """F score of each label against the others; costs nothing.
@@ -505,22 +507,21 @@ def private_evaluation(
     models = tuple(estimator) if isinstance(estimator, list) else estimator
     found = released_statistic(release, scoring, models, X, y, groups)
     n_samples = found.record.n_samples
-    if isinstance(scoring, Disagreements):
+    if scoring is DISAGREEMENTS:
         one, other = found.value.tolist()
         return PrivateComparison(one, other, found.deviation, n_samples, found.record)
-    counts = scoring.counts(found.value, n_samples)
+    counts = cell_counts(scoring.params, found.value, n_samples)
+    labels = scoring.params["classes"]
     if "thresholds" not in scoring.params:
-        return PrivateConfusionMatrix(
-            scoring.classes, counts, found.deviation, found.record
-        )
-    low, high = scoring.classes
+        return PrivateConfusionMatrix(labels, counts, found.deviation, found.record)
+    low, high = labels
     ends = np.array(scoring.params["thresholds"])
     return PrivateEvaluation((low, high), ends, counts, found.deviation, found.record)
 
 
 def _counted(
     estimator: Any, classes: Any, response_method: str, thresholds: Any
-) -> CellScoring | Disagreements:
+) -> PrivateScoring:
     """The counted cells, by public facts."""
     check_choice("response_method", response_method, _RESPONSE_METHODS)
     if isinstance(estimator, (tuple, list)):
@@ -528,16 +529,14 @@ def _counted(
         return _compared(estimator, given or response_method == "predict_proba")
     check_is_fitted(estimator)
     matrix = resolve_scoring("f1_macro", estimator, classes=classes)
-    assert isinstance(matrix, CellScoring)
     if response_method == "auto":
-        has_curves = len(matrix.classes) == 2 and hasattr(estimator, "predict_proba")
+        is_binary = len(matrix.params["classes"]) == 2
+        has_curves = is_binary and hasattr(estimator, "predict_proba")
         is_asked = has_curves or thresholds is not None
         response_method = "predict_proba" if is_asked else "predict"
     if response_method == "predict_proba":
         params = None if thresholds is None else {"thresholds": thresholds}
-        curves = resolve_scoring("roc_auc", estimator, classes=classes, params=params)
-        assert isinstance(curves, CellScoring)
-        return curves
+        return resolve_scoring("roc_auc", estimator, classes=classes, params=params)
     if thresholds is not None:
         raise ValueError(
             "The 'thresholds' parameter must be None with response_method='predict', "
@@ -547,7 +546,7 @@ def _counted(
     return replace(matrix, name="confusion_matrix")
 
 
-def _compared(models: Any, has_other_facts: bool) -> Disagreements:
+def _compared(models: Any, has_other_facts: bool) -> PrivateScoring:
     """The query about two classifiers."""
     if len(models) != 2:
         raise ValueError(
@@ -563,7 +562,7 @@ def _compared(models: Any, has_other_facts: bool) -> Disagreements:
     for each in models:
         check_is_fitted(each)
         resolve_scoring("accuracy", each)
-    return Disagreements()
+    return DISAGREEMENTS
 
 
 # ---------------------------------------------------------------- PrivacyUtilityDisplay
@@ -573,6 +572,7 @@ _EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _FREE = "costs nothing: forecast from public facts"
 
 
+@dataclass(eq=False, repr=False)
 class PrivacyUtilityDisplay:
     """The quality of a model by epsilon, and the cost of the picture.
 
@@ -612,20 +612,14 @@ class PrivacyUtilityDisplay:
     ... )  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        epsilons: Sequence[float],
-        values: Sequence[float],
-        *,
-        errors: Sequence[float] | None = None,
-        measured: str = "",
-        cost: str = "",
-        levels: Mapping[str, float] | None = None,
-        log: bool = False,
-    ) -> None:
-        self.epsilons, self.values, self.errors = epsilons, values, errors
-        self.measured, self.cost = measured, cost
-        self.levels, self.log = levels, log
+    epsilons: Sequence[float]
+    values: Sequence[float]
+    _: KW_ONLY
+    errors: Sequence[float] | None = None
+    measured: str = ""
+    cost: str = ""
+    levels: Mapping[str, float] | None = None
+    log: bool = False
 
     @classmethod
     def from_estimator(
@@ -776,7 +770,7 @@ class PrivacyUtilityDisplay:
         ImportError
             Without matplotlib.
         """
-        ax = new_axes("epsilons and values") if ax is None else ax
+        ax = axes_or_new(ax, "epsilons and values")
         drawn = ax.errorbar(
             self.epsilons, self.values, yerr=self.errors, marker="o", capsize=2
         )

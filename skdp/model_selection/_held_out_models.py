@@ -21,15 +21,16 @@ from skdp.model_selection._methods import (
     Choice,
     ChosenMethod,
     HeldOut,
-    Measured,
     SearchFacts,
 )
 from skdp.model_selection._scorer_sums import (
     N_INTERVALS,
-    CellScoring,
     PrivateScoring,
+    accuracy_of,
+    balanced_accuracy_of,
+    cell_counts,
     checked_thresholds,
-    f_scores,
+    f1_of_positive,
 )
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.model_selection._search import PrivateSearch, _Plan
@@ -44,11 +45,6 @@ from skdp.privacy.release._record import PrivacyRecord
 FINE = tuple(
     (np.sin(np.arange(N_INTERVALS + 1) * math.pi / 2 / N_INTERVALS) ** 2).tolist()
 )
-
-
-def accuracy_of(confusion: FloatArray) -> float:
-    """Share of the records on the diagonal."""
-    return float(np.trace(confusion) / max(confusion.sum(), 1.0))
 
 
 class EvaluatedClassifier(PrivateSearch):
@@ -143,13 +139,13 @@ class EvaluatedClassifier(PrivateSearch):
         super()._keep(choice, plan, record)
         self.estimator_ = self.best_estimator_
         facts, scorer = plan.facts, plan.facts.scorer
-        assert isinstance(scorer, CellScoring)
         statistic, deviation = np.zeros(scorer.size), 0.0
-        if isinstance(choice, Measured) and choice.statistic is not None:
+        if choice.statistic is not None:
             statistic, deviation = choice.statistic, choice.deviation
         (fitted,) = plan.chosen.method.needs(1.0, facts)
-        counts = scorer.counts(statistic, facts.n_samples - fitted.rows)
-        low, high = scorer.classes
+        n_held_out = facts.n_samples - fitted.rows
+        counts = cell_counts(scorer.params, statistic, n_held_out)
+        low, high = scorer.params["classes"]
         ends = np.array(scorer.params["thresholds"])
         self.evaluation_ = PrivateEvaluation(
             (low, high), ends, counts, deviation, record
@@ -160,20 +156,11 @@ class EvaluatedClassifier(PrivateSearch):
 # ----------------------------------------------------------- DPTunedThresholdClassifier
 
 
-def _balanced_accuracy(confusion: FloatArray) -> float:
-    true = np.maximum(confusion.sum(axis=1), 0.5)
-    return float(np.mean(np.diag(confusion) / true))
-
-
-def _f1(confusion: FloatArray) -> float:
-    return float(f_scores(confusion)[1])
-
-
 # Scores of the confusion matrix at a threshold; greater is better.
 THRESHOLD_SCORES: dict[str, Callable[[FloatArray], float]] = {
     "accuracy": accuracy_of,
-    "balanced_accuracy": _balanced_accuracy,
-    "f1": _f1,
+    "balanced_accuracy": balanced_accuracy_of,
+    "f1": f1_of_positive,
 }
 
 

@@ -24,7 +24,6 @@ from skdp.privacy.accounting._events import (
     ComposedEvent,
     Event,
     GaussianEvent,
-    LaplaceEvent,
     ParallelEvent,
     PureEvent,
     SelectionEvent,
@@ -73,13 +72,16 @@ class Choice:
     `index` is the position of the chosen candidate and `estimator` its fitted model;
     without a model, a fixed default takes its place. `score` is the released score of
     the candidate, or nan. `scores`, of shape (n_candidates,), are the scores of all
-    candidates, if they were released.
+    candidates, if they were released. `statistic`, of shape (size,), is the statistic
+    of the scorer, if it was released, and `deviation` that of its noise.
     """
 
     index: int
     estimator: Any
     score: float
     scores: NDArray[np.float64] | None = None
+    statistic: FloatArray | None = None
+    deviation: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,15 +206,6 @@ def _power(facts: SearchFacts) -> float:
     return 1.0 if facts.is_pure else 0.5
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Noise multipliers of one fit of a candidate, of the scores, of the final fit."""
-
-    fit: float
-    scores: float
-    final: float
-
-
 @dataclass(frozen=True, kw_only=True)
 class Composition(Method):
     r"""Fit every candidate on a small share of the budget; refit the best on the rest.
@@ -269,13 +262,16 @@ class Composition(Method):
         scored = validation_size(facts, tuned, _COMPOSITION_VALIDATION)
         return tuned - scored, scored, n if tuned == n else n - tuned
 
-    def _parts(self, multiplier: float, facts: SearchFacts) -> _Parts:
+    def _parts(
+        self, multiplier: float, facts: SearchFacts
+    ) -> tuple[float, float, float]:
+        """Noise multipliers of a candidate's fit, of the scores, of the final fit."""
         k, power = facts.n_candidates, _power(facts)
         tuning = multiplier / self._tuning_strength(facts)
         final = multiplier
         if self.tuning_fraction is None:
             final = multiplier / (1 - self.tuning_share) ** power
-        return _Parts(tuning * k**power, tuning, final)
+        return tuning * k**power, tuning, final
 
     def _tuning_strength(self, facts: SearchFacts) -> float:
         """The part of mu, or of epsilon, that is spent on the choice."""
@@ -287,27 +283,24 @@ class Composition(Method):
         return (Line(strength=self._tuning_strength(facts), law=facts.law),)
 
     def event(self, noise_multiplier: float, facts: SearchFacts) -> Event:
-        parts = self._parts(noise_multiplier, facts)
-        fit, final = strength(parts.fit, facts), strength(parts.final, facts)
-        fits = replace(fit, count=facts.n_candidates)
-        scores = GaussianEvent(parts.scores)
-        tuning = ParallelEvent((fits, scores))
-        if facts.is_pure:
-            tuning = ParallelEvent((fits, LaplaceEvent(parts.scores)))
+        fit, scores, final_fit = self._parts(noise_multiplier, facts)
+        final = strength(final_fit, facts)
+        fits = replace(strength(fit, facts), count=facts.n_candidates)
+        tuning = ParallelEvent((fits, facts.law.event(scores)))
         if self.tuning_fraction is not None:
             return ParallelEvent((*tuning.parts, final))
         return ComposedEvent((tuning, final))
 
     def needs(self, noise_multiplier: float, facts: SearchFacts) -> tuple[Need, ...]:
-        parts = self._parts(noise_multiplier, facts)
+        fit, _, final_fit = self._parts(noise_multiplier, facts)
         trained, _, final = self._sizes(facts)
         return (
-            Need(trained, strength(parts.fit, facts)),
-            Need(final, strength(parts.final, facts)),
+            Need(trained, strength(fit, facts)),
+            Need(final, strength(final_fit, facts)),
         )
 
     def score_deviation(self, noise_multiplier: float, facts: SearchFacts) -> float:
-        spread = self._parts(noise_multiplier, facts).scores
+        _, spread, _ = self._parts(noise_multiplier, facts)
         return deviation(facts.n_candidates, self._sizes(facts)[1], spread, facts)
 
     def run(
@@ -472,22 +465,6 @@ class RandomStopping(Method):
 _HELD_OUT = 0.2
 
 
-@dataclass(frozen=True)
-class Measured(Choice):
-    """A fitted model with its released statistic.
-
-    Parameters
-    ----------
-    statistic : ndarray of shape (size,) or None
-        The statistic of the scorer; None in a rehearsal.
-    deviation : float
-        Standard deviation of its noise.
-    """
-
-    statistic: FloatArray | None = None
-    deviation: float = 0.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class HeldOut(Method):
     """Fit on most records with the whole budget; ask once about the others.
@@ -529,14 +506,14 @@ class HeldOut(Method):
         answers: Answers,
         candidates: tuple[Candidate, ...],
         facts: SearchFacts,
-    ) -> Measured:
+    ) -> Choice:
         held_out = self._held_out(facts)
         order = job.draws.permutation(facts.n_samples)
         split = Split(order[held_out:], order[:held_out])
         (candidate,) = candidates
         (trial,) = job.fit_and_score([candidate.prepared[0]], [split], say=True)
         released = answers.ask(scores_of([trial.number], facts))
-        return Measured(
+        return Choice(
             0,
             trial.model,
             math.nan,

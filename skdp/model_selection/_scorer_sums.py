@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 from sklearn.metrics import get_scorer, mean_pinball_loss
 
-from skdp._arrays import FloatArray, IntArray, rows_at, rows_in_places
+from skdp._arrays import FloatArray, IntArray, RowsForEach, rows_at, rows_in_places
 from skdp._checks import check_choice, check_real
 from skdp._quiet import no_warnings, silence
 from skdp.privacy.accounting._relations import Adjacency
@@ -36,6 +35,50 @@ ROWS_ASKED = 4096
 PerRecord = Callable[[Any, Any, NDArray[Any]], Any]
 Params = Mapping[str, Any]
 RESPONSE_METHODS = ("predict", "predict_proba", "decision_function")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Addend:
+    """What one record adds to a statistic, and how far it can move the statistic.
+
+    Parameters
+    ----------
+    moved : mapping of (adjacency, norm) to float
+        How far one record can move the statistic.
+    spread : callable
+        From the params of a score, the quality of each prediction, and y: the records'
+        vectors, of shape (n_samples, size). If `is_counted`, the index of the entry to
+        which each record adds 1, and -1 for none.
+    worst : float
+        Quality of a record for which the estimator raises.
+    is_counted : bool, default=False
+    ranks_by_n : bool, default=False
+        Whether the order of two models follows from the number of records, too.
+    """
+
+    moved: Mapping[tuple[Adjacency, int], float]
+    spread: Callable[[Params, FloatArray, NDArray[Any]], NDArray[Any]]
+    worst: float
+    is_counted: bool = False
+    ranks_by_n: bool = False
+
+
+def _as_column(params: Params, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
+    return quality[:, None]
+
+
+# One number of [0, 1], or of [-1, 0].
+GAIN = Addend(
+    moved={
+        ("replace_one", 1): 1.0,
+        ("replace_one", 2): 1.0,
+        ("zero_out", 1): 1.0,
+        ("zero_out", 2): 1.0,
+    },
+    spread=_as_column,
+    worst=0.0,
+)
+LOSS = replace(GAIN, worst=-1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,13 +139,13 @@ class PrivateScoring:
     task: str
     response_method: str = "predict"
     params: Params = field(init=False)
+    added: Addend = field(init=False, repr=False)
+    # Length of the statistic.
+    size: int = field(init=False, repr=False, default=1)
 
     assumed_public: ClassVar[tuple[str, ...]] = (
         "the score of a record, which follows from that record and the model alone",
     )
-    # Whether the statistic is one number and the score a rising function of it, so that
-    # selection mechanisms may compare statistics.
-    is_single: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not callable(self.per_record):
@@ -122,25 +165,24 @@ class PrivateScoring:
         check_choice("response_method", self.response_method, RESPONSE_METHODS)
         ends = {"lowest": self.lowest, "highest": self.highest}
         object.__setattr__(self, "params", ends)
+        object.__setattr__(self, "added", LOSS if self.highest <= 0 else GAIN)
 
     @property
-    def size(self) -> int:
-        """Length of the statistic."""
-        return 1
+    def is_single(self) -> bool:
+        """Whether the statistic is one number, and the score a rising function of it.
+
+        Then selection mechanisms may compare statistics.
+        """
+        return self.size == 1
 
     @property
     def n_nonzero(self) -> int:
         """Largest number of nonzero entries in a record's vector."""
-        return self.size
-
-    @property
-    def _worst(self) -> float:
-        """Quality of a record for which the estimator raises."""
-        return -1.0 if self.highest <= 0 else 0.0
+        return 1 if self.added.is_counted else self.size
 
     def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
         """How far one record can move the statistic: L1 for norm 1, L2 for norm 2."""
-        return {"replace_one": 1.0, "zero_out": 1.0}[adjacency]
+        return self.added.moved[adjacency, norm]
 
     def score(self, statistic: FloatArray, n_samples: int) -> float:
         """The score of an exact or released statistic, in [lowest, highest].
@@ -151,7 +193,8 @@ class PrivateScoring:
         n_samples : int
             Public.
         """
-        mean = np.clip(statistic[0] / n_samples, self._worst, self._worst + 1.0)
+        worst = self.added.worst
+        mean = np.clip(statistic[0] / n_samples, worst, worst + 1.0)
         found = self._of_null + (self.highest - self.lowest) * float(mean)
         return float(np.clip(found, self.lowest, self.highest))
 
@@ -182,8 +225,10 @@ class PrivateScoring:
         """
         y = np.asarray(y)
         with no_warnings():
-            quality = row_by_row(self._quality, self._worst, estimator, X, y, shares)
-            added = on_grid(self._spread(quality, y))
+            added = self._spread(estimator, X, y, shares)
+            if self.added.is_counted:
+                added = 1.0 * (added[:, None] == np.arange(self.size))
+            added = on_grid(added)
             return added if shares is None else on_grid(added * shares[:, None])
 
     def statistic(
@@ -193,8 +238,15 @@ class PrivateScoring:
 
         Exact, in any order, for up to `MOST_RECORDS` records.
         """
-        added = self.contributions(estimator, X, y, shares)
-        return np.asarray(added.sum(axis=0))
+        if not self.added.is_counted:
+            added = self.contributions(estimator, X, y, shares)
+            return np.asarray(added.sum(axis=0))
+        with no_warnings():
+            place = self._spread(estimator, X, np.asarray(y), shares)
+        is_there = place >= 0
+        weights = None if shares is None else on_grid(shares)[is_there]
+        counts = np.bincount(place[is_there], weights, minlength=self.size)
+        return counts.astype(np.float64)
 
     def of_raw_data(self, estimator: Any, X: Any, y: Any) -> float:
         """The mean without bounds: **not** private."""
@@ -204,27 +256,50 @@ class PrivateScoring:
         """One bounded number for each record: the quality of its prediction."""
         values = column(self.per_record(estimator, X, y), len(y)).astype(np.float64)
         inside = (values - self._of_null) / (self.highest - self.lowest)
-        found = np.clip(inside, self._worst, self._worst + 1.0)
-        return np.where(np.isnan(found), self._worst, found)
+        worst = self.added.worst
+        found = np.clip(inside, worst, worst + 1.0)
+        return np.where(np.isnan(found), worst, found)
 
-    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
-        """The records' vectors, of shape (n_samples, size)."""
-        return quality[:, None]
+    def _spread(
+        self, estimator: Any, X: Any, y: NDArray[Any], shares: FloatArray | None
+    ) -> NDArray[Any]:
+        added = self.added
+        quality = row_by_row(self._quality, added.worst, estimator, X, y, shares)
+        return added.spread(self.params, quality, y)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NamedScoring(PrivateScoring):
     """A score of scikit-learn, whose `per_record` gives bounded numbers in their unit.
 
     The range follows from checked facts; rounding may make it a single point.
+
+    Parameters
+    ----------
+    params : mapping of str
+        Labels, bounds and settings. Public.
+    added : Addend
+    size : int
+        Length of the statistic.
+    of_sums : callable or None
+        The score, from params, an exact or released statistic, and the number of
+        records. None: a score in proportion to the mean.
     """
 
-    params: Params = field(default_factory=dict)
+    params: Params
+    added: Addend = field(repr=False)
+    size: int = field(repr=False)
+    of_sums: Callable[[Params, FloatArray, int], float] | None = field(repr=False)
 
     assumed_public = ()
 
     def __post_init__(self) -> None:
         pass
+
+    def score(self, statistic: FloatArray, n_samples: int) -> float:
+        if self.of_sums is None:
+            return super().score(statistic, n_samples)
+        return self.of_sums(self.params, statistic, n_samples)
 
     def _quality(self, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
         return np.asarray(self.per_record(estimator, X, y))
@@ -343,122 +418,83 @@ _MOST_INTERVALS = 1000
 _FAILED = -1.0
 
 
-@dataclass(frozen=True, eq=False)
-class CountScoring(NamedScoring):
-    """A score of counts: a record adds 1 to at most one of them."""
+def cell_counts(params: Params, statistic: FloatArray, n_samples: int) -> FloatArray:
+    """The nearest counts that are at least 0 and add up to at most n_samples.
 
-    is_single = False
-
-    @property
-    def n_nonzero(self) -> int:
-        return 1
-
-    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
-        return {
-            ("replace_one", 1): 2.0,
-            ("replace_one", 2): math.sqrt(2) * (1 + 1e-12),
-            ("zero_out", 1): 1.0,
-            ("zero_out", 2): 1.0,
-        }[adjacency, norm]
-
-    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
-        """Index of the count to which each record adds 1; -1 for none."""
-        raise NotImplementedError
-
-    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
-        vectors = np.zeros((len(y), self.size))
-        place = self._places(quality, y)
-        is_there = place >= 0
-        vectors[is_there, place[is_there]] = 1.0
-        return vectors
-
-    def statistic(
-        self, estimator: Any, X: Any, y: Any, shares: FloatArray | None = None
-    ) -> FloatArray:
-        """The sum of `contributions`, computed by counting. Private."""
-        y = np.asarray(y)
-        with no_warnings():
-            quality = row_by_row(self._quality, self._worst, estimator, X, y, shares)
-            place = self._places(quality, y)
-        is_there = place >= 0
-        weights = None if shares is None else on_grid(shares)[is_there]
-        counts = np.bincount(place[is_there], weights, minlength=self.size)
-        return counts.astype(np.float64)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CellScoring(CountScoring):
-    """A score of the counts of cells, by label and by prediction.
-
-    `per_record` gives the cell of each record within its label, and -1 if it fails.
-
-    Parameters
-    ----------
-    n_cells : int
-        Number of cells of each label.
-    failed : tuple of int
-        The worst cell of each label. Public.
-    of_counts : callable
-        The score of an array of shape (n_classes, n_cells).
+    Returns
+    -------
+    ndarray of shape (n_classes, n_cells)
     """
-
-    n_cells: int
-    failed: tuple[int, ...]
-    of_counts: Callable[[FloatArray], float] = field(repr=False)
-
-    @property
-    def classes(self) -> tuple[Any, ...]:
-        """The distinct labels; of two the second is the positive one. Public."""
-        return tuple(self.params["classes"])
-
-    @property
-    def size(self) -> int:
-        return len(self.classes) * self.n_cells
-
-    @property
-    def _worst(self) -> float:
-        return _FAILED
-
-    def counts(self, statistic: FloatArray, n_samples: int) -> FloatArray:
-        """The nearest counts that are at least 0 and add up to at most n_samples.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_cells)
-        """
-        cells = np.reshape(statistic, (len(self.classes), -1))
-        counts = np.maximum(cells, 0.0)
-        if counts.sum() > n_samples:
-            counts = consistent(cells, n_samples)
-        return counts
-
-    def score(self, statistic: FloatArray, n_samples: int) -> float:
-        return self.of_counts(self.counts(statistic, n_samples))
-
-    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
-        label = label_codes(y, self.classes)
-        failed = np.array(self.failed)[label]
-        cell = np.where(quality < 0, failed, quality.astype(np.int64))
-        return np.where(label < 0, -1, label * self.n_cells + cell)
+    cells = np.reshape(statistic, (len(params["classes"]), -1))
+    counts = np.maximum(cells, 0.0)
+    if counts.sum() > n_samples:
+        counts = consistent(cells, n_samples)
+    return counts
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RecallScoring(CellScoring):
-    """A score of the right predictions of each label.
+def of_cells(
+    of_counts: Callable[[FloatArray], float],
+    params: Params,
+    statistic: FloatArray,
+    n_samples: int,
+) -> float:
+    """The score of counts of labels by cell."""
+    return of_counts(cell_counts(params, statistic, n_samples))
 
-    All counts of right predictions come before the counts of wrong ones. A total that
-    noise lifts above the number of records stays: a recall is a ratio of two counts.
+
+def of_recalls(params: Params, statistic: FloatArray, n_samples: int) -> float:
+    """The mean recall of counts of right, and of wrong, predictions by label.
+
+    A total that noise lifts above the number of records stays: a recall is a ratio of
+    two counts.
     """
-
-    def counts(self, statistic: FloatArray, n_samples: int) -> FloatArray:
-        return np.maximum(np.reshape(statistic, (2, -1)), 0.0).T
-
-    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
-        place = super()._places(quality, y)
-        return np.where(place < 0, -1, place % 2 * len(self.classes) + place // 2)
+    return mean_recall(np.maximum(np.reshape(statistic, (2, -1)), 0.0).T)
 
 
-def _interval_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+def _cell(
+    params: Params, quality: FloatArray, y: NDArray[Any], n_cells: int, failed: Any
+) -> IntArray:
+    """Place of a record's label and of its cell within it; -1 for another label.
+
+    `failed` has the worst cell of each label, for records without a prediction.
+    """
+    label = label_codes(y, params["classes"])
+    cell = np.where(quality < 0, np.array(failed)[label], quality.astype(np.int64))
+    return np.where(label < 0, -1, label * n_cells + cell)
+
+
+def _by_interval(params: Params, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+    n = len(params["thresholds"]) - 1
+    return _cell(params, quality, y, n, (n - 1, 0))
+
+
+def _by_label(params: Params, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+    # The next label is as wrong as any other.
+    n = len(params["classes"])
+    return _cell(params, quality, y, n, np.roll(np.arange(n), -1))
+
+
+def _by_right_or_wrong(
+    params: Params, quality: FloatArray, y: NDArray[Any]
+) -> IntArray:
+    # All counts of right predictions come before the counts of wrong ones.
+    label = label_codes(y, params["classes"])
+    return np.where(label < 0, -1, label + len(params["classes"]) * (quality != 1))
+
+
+# A record adds 1 to at most one count.
+_ONE_COUNT: dict[tuple[Adjacency, int], float] = {
+    ("replace_one", 1): 2.0,
+    ("replace_one", 2): math.sqrt(2) * (1 + 1e-12),
+    ("zero_out", 1): 1.0,
+    ("zero_out", 2): 1.0,
+}
+CURVE = Addend(moved=_ONE_COUNT, spread=_by_interval, worst=_FAILED, is_counted=True)
+CONFUSION = replace(CURVE, spread=_by_label)
+RECALLS = replace(CURVE, spread=_by_right_or_wrong)
+
+
+def interval_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
     """Index of the interval of the predicted probability of the positive label."""
     proba = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     known = list(estimator.classes_)
@@ -470,60 +506,57 @@ def _interval_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> Flo
     return np.where(np.isnan(positive), _FAILED, cell)
 
 
-def _label_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> IntArray:
+def label_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> IntArray:
     """Index of the predicted label."""
     return label_codes(column(estimator.predict(X), len(y)), params["classes"])
 
 
-def is_right(estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+def is_right(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
     """1 where the predicted label is the true one, else 0."""
     predicted = column(estimator.predict(X), len(y))
     return np.broadcast_to(predicted == y, y.shape).astype(np.float64)
 
 
-def _wrong_of(params: Params, estimator: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    """0 where the predicted label is the true one, else 1."""
-    return 1.0 - is_right(estimator, X, y)
+# ---------------------------- Disagreements: which of two classifiers labels more right
 
 
-def _cells(
-    kind: type[CellScoring],
-    cell_of: Callable[..., FloatArray | IntArray],
-    cells: Callable[[Params], tuple[int, ...]],
-    of_counts: Callable[[FloatArray], float],
-    *,
-    is_binary: bool = False,
-) -> Callable[[dict[str, Any]], CellScoring]:
-    """A function that builds a scorer from a name and public facts.
+def _apart(estimators: Any, X: Any, y: NDArray[Any]) -> FloatArray:
+    """1 where only the first of two models is right, -1 where only the second is."""
+    # The models may take the rows of a source in different forms; from a table each
+    # model has a copy that it may change.
+    tables = X.tables if isinstance(X, RowsForEach) else [X] * len(estimators)
+    first, second = (
+        is_right({}, each, rows_at(table, np.arange(len(y))), y)
+        for each, table in zip(estimators, tables, strict=True)
+    )
+    return first - second
 
-    `cells` gives the number of cells of a label, and the worst cell of each label.
-    """
 
-    def build(facts: dict[str, Any]) -> CellScoring:
-        params, classes = facts["params"], facts["params"]["classes"]
-        if len(classes) < 2:
-            raise ValueError(
-                "The 'classes' parameter must hold at least two different labels. Got "
-                f"{list(classes)!r}. Declare all labels."
-            )
-        if is_binary and len(classes) != 2:
-            raise ValueError(
-                f"scoring={facts['name']!r} needs two labels, of which the second is "
-                f"the positive one. Got {list(classes)!r}. Use 'f1_macro' or "
-                "'neg_log_loss' for several."
-            )
-        n_cells, *failed = cells(params)
-        return kind(
-            **facts,
-            per_record=partial(cell_of, params),
-            lowest=0.0,
-            highest=1.0,
-            n_cells=n_cells,
-            failed=tuple(failed),
-            of_counts=of_counts,
-        )
+def _by_winner(params: Params, quality: FloatArray, y: NDArray[Any]) -> IntArray:
+    return np.select([quality > 0, quality < 0], [0, 1], -1)
 
-    return build
+
+def _difference(params: Params, statistic: FloatArray, n_samples: int) -> float:
+    first, second = statistic
+    return float(np.clip((first - second) / n_samples, -1.0, 1.0))
+
+
+# Records that only the first of two classifiers labels right, and only the second. One
+# for which a classifier raises counts for neither.
+DISAGREEMENTS = NamedScoring(
+    name="disagreements",
+    per_record=_apart,
+    lowest=-1.0,
+    highest=1.0,
+    task="classification",
+    params={},
+    added=replace(CURVE, spread=_by_winner, worst=0.0),
+    size=2,
+    of_sums=_difference,
+)
+
+
+# ------------------------------------------------------- Labels, and scores from counts
 
 
 def checked_thresholds(thresholds: Any) -> tuple[float, ...]:
@@ -578,6 +611,17 @@ def mean_recall(counts: FloatArray) -> float:
     if not occurs.any():
         return 0.0
     return float(np.mean(right[occurs] / (right + wrong)[occurs]))
+
+
+def accuracy_of(confusion: FloatArray) -> float:
+    """Share of the records on the diagonal."""
+    return float(np.trace(confusion) / max(confusion.sum(), 1.0))
+
+
+def balanced_accuracy_of(confusion: FloatArray) -> float:
+    """Mean over all labels of the share of their records on the diagonal."""
+    true = np.maximum(confusion.sum(axis=1), 0.5)
+    return float(np.mean(np.diag(confusion) / true))
 
 
 def f1_of_positive(confusion: FloatArray) -> float:
@@ -672,23 +716,3 @@ def _precision_area(true: float, called: float, hits: float, more: float) -> flo
     if called <= 0:
         return hits * slope
     return hits * (slope + (true - slope * called) / more * math.log1p(more / called))
-
-
-RIGHT_OR_WRONG = _cells(
-    RecallScoring, _wrong_of, lambda p: (2, *[1] * len(p["classes"])), mean_recall
-)
-
-
-def _intervals(p: Params) -> tuple[int, ...]:
-    n = len(p["thresholds"]) - 1
-    return n, n - 1, 0
-
-
-def _predicted(p: Params) -> tuple[int, ...]:
-    n = len(p["classes"])  # the next label is as wrong as any other
-    return n, *[(label + 1) % n for label in range(n)]
-
-
-CURVE = _cells(CellScoring, _interval_of, _intervals, roc_auc, is_binary=True)
-F1 = _cells(CellScoring, _label_of, _predicted, f1_of_positive, is_binary=True)
-F1_MACRO = _cells(CellScoring, _label_of, _predicted, f1_macro)

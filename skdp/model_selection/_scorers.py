@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -17,20 +17,28 @@ from skdp._arrays import FloatArray
 from skdp._checks import check_real, check_target_bounds
 from skdp._input import declared_labels
 from skdp.model_selection._scorer_sums import (
+    CONFUSION,
     CURVE,
     EQUAL,
-    F1,
-    F1_MACRO,
-    RIGHT_OR_WRONG,
+    GAIN,
+    LOSS,
+    RECALLS,
+    Addend,
     NamedScoring,
     Params,
     PrivateScoring,
     checked_thresholds,
     column,
+    f1_macro,
+    f1_of_positive,
+    interval_of,
     is_right,
     label_codes,
+    label_of,
+    of_cells,
+    of_recalls,
+    roc_auc,
 )
-from skdp.privacy.accounting._relations import Adjacency
 from skdp.sums._record_sums import QUANTUM
 
 # ------------------------------------------------------------------------------ losses
@@ -138,115 +146,128 @@ def _gamma_deviance(ratio: FloatArray) -> FloatArray:
     return np.asarray(2 * (ratio - 1 - np.log(ratio)))
 
 
-# ------------------------------------------------------------------------------ scorers
+# ------------------------------------------------------ R2, the share that is explained
+# The statistic is the sum of (squared residual / width^2, v, v^2), with v the target
+# scaled to [-1, 1] by its bounds.
 
-Build = Callable[[dict[str, Any]], PrivateScoring]
+
+def _squares(params: Params, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
+    low, high = params["low"], params["high"]
+    v = (y.astype(np.float64) - (low / 2 + high / 2)) / (high / 2 - low / 2)
+    v = np.clip(np.nan_to_num(v), -1.0, 1.0)
+    return np.column_stack([-quality, v, v**2])
+
+
+def _explained(params: Params, statistic: FloatArray, n_samples: int) -> float:
+    least = params["least"]
+    residual, first, second = np.asarray(statistic, dtype=np.float64)
+    spread = second - first**2 / n_samples
+    if spread <= 0:
+        return float(least)
+    return float(np.clip(1 - 4 * residual / spread, least, 1.0))
+
+
+def _rounded(exact: float, norm: int) -> float:
+    """A bound with the rounding of v and v^2 to the grid, each by itself."""
+    return (exact + {1: 3.0, 2: 3**0.5}[norm] * QUANTUM) * (1 + 1e-12)
+
+
+SQUARES = Addend(
+    moved={
+        ("replace_one", 1): _rounded(3.25, 1),
+        ("replace_one", 2): _rounded(5**0.5, 2),
+        ("zero_out", 1): _rounded(3.0, 1),
+        ("zero_out", 2): _rounded(3**0.5, 2),
+    },
+    spread=_squares,
+    worst=-1.0,
+    ranks_by_n=True,
+)
+
+
+# ---------------------------------------------------------------------- table of scores
+
 Settings = Mapping[str, tuple[Any, Callable[[Any], Any]]]
 
 
-def _accuracy(facts: dict[str, Any]) -> PrivateScoring:
-    return NamedScoring(**facts, per_record=is_right, lowest=0.0, highest=1.0)
-
-
-def _mean_of(
-    per_record: Callable[..., FloatArray], largest: Callable[[Params], float]
-) -> Build:
-    """Minus the mean of losses, whose largest value follows from public facts."""
-
-    def build(facts: dict[str, Any]) -> PrivateScoring:
-        params = facts["params"]
-        lowest, of_row = -largest(params), partial(per_record, params)
-        return NamedScoring(**facts, per_record=of_row, lowest=lowest, highest=0.0)
-
-    return build
-
-
-@dataclass(frozen=True, eq=False)
-class R2(NamedScoring):
-    """Coefficient of determination.
-
-    The statistic is the sum of (squared residual / width^2, v, v^2), with v the target
-    scaled to [-1, 1] by its bounds.
-    """
-
-    is_single = False
-
-    @property
-    def size(self) -> int:
-        return 3
-
-    @property
-    def _worst(self) -> float:
-        return -1.0
-
-    def sensitivity(self, adjacency: Adjacency, norm: int) -> float:
-        exact = {
-            ("replace_one", 1): 3.25,
-            ("replace_one", 2): 5**0.5,
-            ("zero_out", 1): 3.0,
-            ("zero_out", 2): 3**0.5,
-        }[adjacency, norm]
-        # v and v^2 are rounded to the grid separately.
-        rounding = {1: 3.0, 2: 3**0.5}[norm] * QUANTUM
-        return (exact + rounding) * (1 + 1e-12)
-
-    def score(self, statistic: FloatArray, n_samples: int) -> float:
-        residual, first, second = np.asarray(statistic, dtype=np.float64)
-        spread = second - first**2 / n_samples
-        if spread <= 0:
-            return self.lowest
-        return float(np.clip(1 - 4 * residual / spread, self.lowest, 1.0))
-
-    def _spread(self, quality: FloatArray, y: NDArray[Any]) -> FloatArray:
-        low, high = self.params["low"], self.params["high"]
-        v = (y.astype(np.float64) - (low / 2 + high / 2)) / (high / 2 - low / 2)
-        v = np.clip(np.nan_to_num(v), -1.0, 1.0)
-        return np.column_stack([-quality, v, v**2])
-
-
-def _r2(facts: dict[str, Any]) -> PrivateScoring:
-    of_row, lowest = partial(_loss, _squared, facts["params"]), facts["params"]["least"]
-    return R2(**facts, per_record=of_row, lowest=lowest, highest=1.0)
-
-
-# ---------------------------------------------------------------------- table of names
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoreKind:
-    """A score before the facts of an estimator are known.
+    """A score before the facts of an estimator are known: one row of the table.
 
     Parameters
     ----------
     task : {"classification", "regression"}
-    build : callable
-        Builds the scorer from the fields ``name``, ``task``, ``response_method`` and
-        ``params``.
+    rate : callable
+        The quality of each prediction, from params, an estimator, X and y.
+    added : Addend
+        What one record adds to the statistic.
+    size : callable
+        Length of the statistic, from params; 1 by default.
+    of_sums : callable or None, default=None
+        The score, from params, the statistic and the number of records. None: in
+        proportion to the mean.
+    ends : callable
+        Lowest and highest score, from params.
     response_method : {"predict", "predict_proba"}, default="predict"
-    needs_classes : bool, default=False
-        Whether it needs the set of labels. Scores of regressors need target bounds.
+    n_labels : {None, "two", "several"}, default=None
+        Which sets of labels it takes, if it needs one. Scores of regressors need target
+        bounds.
     settings : mapping of str, default={}
         Names of further public parameters; for each the default and a check.
     """
 
     task: str
-    build: Build
+    rate: Callable[..., NDArray[Any]]
+    added: Addend
+    size: Callable[[Params], int] = lambda params: 1
+    of_sums: Callable[[Params, FloatArray, int], float] | None = None
+    ends: Callable[[Params], tuple[float, float]] = lambda params: (0.0, 1.0)
     response_method: str = "predict"
-    needs_classes: bool = False
+    n_labels: str | None = None
     settings: Settings = field(default_factory=dict)
 
+    def scoring(self, name: str, params: Params) -> NamedScoring:
+        """The scorer with the facts of an estimator, or an error about the labels."""
+        labels = list(params.get("classes", ()))
+        if self.n_labels and len(labels) < 2:
+            raise ValueError(
+                "The 'classes' parameter must hold at least two different labels. Got "
+                f"{labels!r}. Declare all labels."
+            )
+        if self.n_labels == "two" and len(labels) != 2:
+            raise ValueError(
+                f"scoring={name!r} needs two labels, of which the second is the "
+                f"positive one. Got {labels!r}. Use 'f1_macro' or 'neg_log_loss' for "
+                "several."
+            )
+        lowest, highest = self.ends(params)
+        return NamedScoring(
+            name=name,
+            per_record=partial(self.rate, params),
+            lowest=lowest,
+            highest=highest,
+            task=self.task,
+            response_method=self.response_method,
+            params=params,
+            added=self.added,
+            size=self.size(params),
+            of_sums=self.of_sums,
+        )
 
-def _of_labels(build: Build) -> ScoreKind:
-    return ScoreKind("classification", build, needs_classes=True)
 
-
-def _of_targets(
+def _loss_of(
     formula: Callable[[Params, FloatArray, FloatArray], FloatArray],
     largest: Callable[[Params], float],
     settings: Settings | None = None,
 ) -> ScoreKind:
-    build = _mean_of(partial(_loss, formula), largest)
-    return ScoreKind("regression", build, settings=settings or {})
+    """Minus the mean of losses, whose largest value follows from public facts."""
+    return ScoreKind(
+        task="regression",
+        rate=partial(_loss, formula),
+        added=LOSS,
+        ends=lambda params: (-largest(params), 0.0),
+        settings=settings or {},
+    )
 
 
 def _number(name: str, default: float, low: float, high: float) -> Settings:
@@ -259,34 +280,61 @@ _FLOOR = _number("floor", 0.01, 1e-6, 0.5)
 # A target counts as at most this many means. For an exponential law the least deviance
 # is then at 0.997 of the mean; with 4 it is at 0.898.
 _MOST = {"most": (8.0, partial(check_real, "most", low=1.0, high=1e100, low_open=True))}
-_LOG_LOSS = _mean_of(_log_loss, lambda p: -math.log(p["floor"]))
+_F1_MACRO = ScoreKind(
+    task="classification",
+    rate=label_of,
+    added=CONFUSION,
+    size=lambda params: len(params["classes"]) ** 2,
+    of_sums=partial(of_cells, f1_macro),
+    n_labels="several",
+)
 SCORINGS: dict[str, ScoreKind] = {
-    "accuracy": ScoreKind("classification", _accuracy),
-    "balanced_accuracy": _of_labels(RIGHT_OR_WRONG),
+    "accuracy": ScoreKind(task="classification", rate=is_right, added=GAIN),
+    "balanced_accuracy": ScoreKind(
+        task="classification",
+        rate=is_right,
+        added=RECALLS,
+        size=lambda params: 2 * len(params["classes"]),
+        of_sums=of_recalls,
+        n_labels="several",
+    ),
     "neg_log_loss": ScoreKind(
-        "classification",
-        _LOG_LOSS,
-        "predict_proba",
+        task="classification",
+        rate=_log_loss,
+        added=LOSS,
+        ends=lambda params: (math.log(params["floor"]), 0.0),
+        response_method="predict_proba",
         settings=_number("floor", 0.01, 1e-12, 0.5),
     ),
     "roc_auc": ScoreKind(
-        "classification",
-        CURVE,
-        "predict_proba",
-        needs_classes=True,
+        task="classification",
+        rate=interval_of,
+        added=CURVE,
+        size=lambda params: 2 * (len(params["thresholds"]) - 1),
+        of_sums=partial(of_cells, roc_auc),
+        response_method="predict_proba",
+        n_labels="two",
         settings={"thresholds": (EQUAL, checked_thresholds)},
     ),
-    "f1": _of_labels(F1),
-    "f1_macro": _of_labels(F1_MACRO),
-    "neg_mean_absolute_error": _of_targets(_absolute, _width),
-    "neg_mean_squared_error": _of_targets(_squared, lambda p: _width(p) ** 2),
-    "neg_mean_pinball_loss": _of_targets(
+    "f1": replace(_F1_MACRO, of_sums=partial(of_cells, f1_of_positive), n_labels="two"),
+    "f1_macro": _F1_MACRO,
+    "neg_mean_absolute_error": _loss_of(_absolute, _width),
+    "neg_mean_squared_error": _loss_of(_squared, lambda params: _width(params) ** 2),
+    "neg_mean_pinball_loss": _loss_of(
         _pinball, _largest_pinball, _number("quantile", 0.5, 0.01, 0.99)
     ),
-    "neg_mean_poisson_deviance": _of_targets(_poisson, _largest_poisson, _FLOOR),
-    "neg_mean_gamma_deviance": _of_targets(_gamma, _largest_gamma, {**_FLOOR, **_MOST}),
+    "neg_mean_poisson_deviance": _loss_of(_poisson, _largest_poisson, _FLOOR),
+    "neg_mean_gamma_deviance": _loss_of(_gamma, _largest_gamma, {**_FLOOR, **_MOST}),
     # Lower scores are reported as `least`.
-    "r2": ScoreKind("regression", _r2, settings=_number("least", -1.0, -1e6, 0.0)),
+    "r2": ScoreKind(
+        task="regression",
+        rate=partial(_loss, _squared),
+        added=SQUARES,
+        size=lambda params: 3,
+        of_sums=_explained,
+        ends=lambda params: (params["least"], 1.0),
+        settings=_number("least", -1.0, -1e6, 0.0),
+    ),
 }
 # Prefixes of scikit-learn's names that are refused, each with its reason.
 _REFUSED = {
@@ -374,8 +422,7 @@ def resolve_scoring(
         _check_suits(name, kind, estimator)
         facts = _facts(name, estimator, classes, target_bounds)
         facts |= _settings(name, estimator, params)
-        fields = {"task": kind.task, "response_method": kind.response_method}
-        found = kind.build({"name": name, "params": facts, **fields})
+        found = kind.scoring(name, facts)
     _check_same_labels(found, estimator)
     return found
 
@@ -431,12 +478,12 @@ def _facts(
     if target_bounds is not None:
         target_bounds = check_target_bounds(target_bounds)
     if kind.task == "classification":
-        if kind.needs_classes and classes is None:
+        if kind.n_labels and classes is None:
             raise ValueError(
                 f"scoring={name!r} needs the set of labels. Got none. Pass "
                 "classes=[...]."
             )
-        return {"classes": classes} if kind.needs_classes else {}
+        return {"classes": classes} if kind.n_labels else {}
     if target_bounds is None:
         raise ValueError(
             f"scoring={name!r} needs bounds of the targets. Got none. Pass "
@@ -483,7 +530,7 @@ def last_step(estimator: Any) -> Any:
 
 def _check_same_labels(scoring: PrivateScoring, estimator: Any) -> None:
     """Refuse labels for which a fitted model has no probability, or other labels."""
-    labels = getattr(scoring, "classes", None)
+    labels = scoring.params.get("classes")
     known = getattr(last_step(estimator), "classes_", None)
     if scoring.response_method != "predict_proba" or labels is None or known is None:
         return

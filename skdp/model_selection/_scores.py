@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from scipy.special import ndtr, ndtri
 from sklearn.utils import get_tags
@@ -19,7 +18,7 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from skdp._arrays import FloatArray, IntArray, RowsForEach, rows_at
+from skdp._arrays import FloatArray
 from skdp._base import (
     DeclaredEstimator,
     PrivateEstimator,
@@ -36,12 +35,7 @@ from skdp.io._external import TableSource
 from skdp.io._passes import shown_to
 from skdp.io._takes import SourceScores, refuse_targets, scores_of
 from skdp.model_selection._candidates import UserTable
-from skdp.model_selection._scorer_sums import (
-    CountScoring,
-    PerRecord,
-    PrivateScoring,
-    is_right,
-)
+from skdp.model_selection._scorer_sums import PrivateScoring
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
@@ -454,44 +448,6 @@ def _check_first_step(estimator: Any, X: Any) -> None:
 
 
 # -------------------------------- PrivateComparison: which of two classifiers is better
-# It counts the records that only one of them labels right.
-
-
-def _apart(estimators: Any, X: Any, y: NDArray[Any]) -> FloatArray:
-    """1 where only the first of two models is right, -1 where only the second is."""
-    # The models may take the rows of a source in different forms; from a table each
-    # model has a copy that it may change.
-    tables = X.tables if isinstance(X, RowsForEach) else [X] * len(estimators)
-    first, second = (
-        is_right(each, rows_at(table, np.arange(len(y))), y)
-        for each, table in zip(estimators, tables, strict=True)
-    )
-    return first - second
-
-
-@dataclass(frozen=True, eq=False)
-class Disagreements(CountScoring):
-    """Records that only the first of two classifiers labels right, or only the second.
-
-    A record for which one of them raises counts for neither.
-    """
-
-    name: str = "disagreements"
-    per_record: PerRecord = _apart
-    lowest: float = -1.0
-    highest: float = 1.0
-    task: str = "classification"
-
-    @property
-    def size(self) -> int:
-        return 2
-
-    def score(self, statistic: FloatArray, n_samples: int) -> float:
-        first, second = statistic
-        return float(np.clip((first - second) / n_samples, -1.0, 1.0))
-
-    def _places(self, quality: FloatArray, y: NDArray[Any]) -> IntArray:
-        return np.select([quality > 0, quality < 0], [0, 1], -1)
 
 
 @dataclass(frozen=True)

@@ -270,15 +270,12 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         grid = self._list_candidates()
         n_samples = _checked_size(records)
         seed = door.public_seed(2**31)
-        accepted = accept(
-            [
-                silenced(self.estimator, params, relation, budget.delta, seed)
-                for params in grid
-            ],
-            records,
-            relation,
-        )
-        scorers = [self._scorer(x) for x in accepted.stand_ins]
+        models = [
+            silenced(self.estimator, params, relation, budget.delta, seed)
+            for params in grid
+        ]
+        stand_ins, takes_labels = accept(models, records, relation)
+        scorers = [self._scorer(x) for x in stand_ins]
         records.check_scored(scorers[0])
         facts = SearchFacts(
             n_samples=n_samples,
@@ -295,22 +292,20 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         records.check_parts(min(need.rows for need in needs))
         candidates = tuple(
             Candidate(params, self._prepared(model, records, chosen, multiplier, facts))
-            for params, model in zip(grid, accepted.models, strict=True)
+            for params, model in zip(grid, models, strict=True)
         )
         notes = self._warn_of_cost(chosen, multiplier, facts)
         # By public facts of the stand-ins, such as their numbers of columns.
         notes += warn_of_clipped_rows(
-            leaf for model in accepted.stand_ins for leaf in walk(model)
+            leaf for model in stand_ins for leaf in walk(model)
         )
-        notes += warn_of_search_noise(candidates, accepted.stand_ins, needs)
+        notes += warn_of_search_noise(candidates, stand_ins, needs)
         assumed = (*public_of_tables(relation), *facts.scorer.assumed_public)
         if isinstance(records.X, TableSource):
             assumed += records.X.assumed_public
-        if accepted.takes_labels:
+        if takes_labels:
             assumed += (self._warn_of_labels(),)
-        return _Plan(
-            facts, chosen, multiplier, candidates, accepted.stand_ins, assumed, notes
-        )
+        return _Plan(facts, chosen, multiplier, candidates, stand_ins, assumed, notes)
 
     def _scorer(self, sample_row: Any) -> PrivateScoring:
         """The scorer, with public facts of one of the models."""

@@ -97,51 +97,37 @@ def alternatives_to(step: Any) -> tuple[str, ...]:
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True)
-class ClippedRows:
-    """Norm of the rows that reach a step, and the norm to which it clips them."""
+def clipped_rows(leaves: Iterable[Leaf]) -> Iterator[tuple[str, str]]:
+    """The private steps, steps inside searches included, that longer rows may reach.
 
-    path: str
-    norm: float
-    data_norm: float
-
-    @property
-    def remedy(self) -> str:
-        """The data_norm that clips nothing."""
-        return f"data_norm={rounded_up(self.norm):g}"
-
-    @property
-    def note(self) -> str:
-        """Note of a report about it."""
-        return (
-            f"rows of norm up to {rounded_up(self.norm):g} are clipped to "
-            f"{self.data_norm:g}: use {self.remedy}"
-        )
-
-
-def clipped_rows(leaves: Iterable[Leaf]) -> Iterator[ClippedRows]:
-    """The private steps, steps inside searches included, that longer rows may reach."""
+    Yields
+    ------
+    path, note : str
+        The note names the data_norm that clips nothing.
+    """
     for leaf in leaves:
         if getattr(leaf.step, "is_search", False):
             yield from clipped_rows(_within(leaf))
             continue
         norm, data_norm = leaf.input_norm, _data_norm(leaf)
         if norm is not None and data_norm * (1 + _ROUNDING) < norm < math.inf:
-            yield ClippedRows(leaf.path, norm, data_norm)
+            wide = f"{rounded_up(norm):g}"
+            note = f"rows of norm up to {wide} are clipped to {data_norm:g}: "
+            yield leaf.path, f"{note}use data_norm={wide}"
 
 
 def warn_of_clipped_rows(leaves: Iterable[Leaf]) -> tuple[str, ...]:
     """Warn once of all of them; the notes for a record are returned."""
-    found = tuple(dict.fromkeys(clipped_rows(leaves)))
+    found = dict.fromkeys(f"{path}: {note}" for path, note in clipped_rows(leaves))
     if found:
-        told = "; ".join(f"{rows.path}: {rows.note}" for rows in found)
+        told = "; ".join(found)
         warn(
             "Rows should come to private steps with norms of at most their data_norm. "
             f"Got steps before them that declare longer ones ({told}). If clipping is "
             "meant, put a RowNormClipper before.",
             ClippedRowsWarning,
         )
-    return tuple(f"{rows.path}: {rows.note}" for rows in found)
+    return tuple(found)
 
 
 def rounded_up(norm: float) -> float:
@@ -255,7 +241,7 @@ def _own_word(leaf: Leaf, privacy: StepPrivacy, of_users: bool) -> StepReport:
         note, kind, epsilon = privacy.of_users, UNACCOUNTED, math.inf
     elif leaf.inside:
         note = f"within {leaf.inside}, which may fit it more than once"
-    clipped = [rows.note for rows in clipped_rows([leaf])]
+    clipped = [note for _, note in clipped_rows([leaf])]
     state = "planned" if privacy.event is None else "spent"
     return StepReport(
         name=leaf.path,

@@ -43,16 +43,11 @@ def weighted(norm: float | None, container: Any, name: str) -> float | None:
     return abs(float(weight)) * norm
 
 
-@dataclass(frozen=True)
-class Flow:
-    """The norms of rows inside a container, after some of its parts.
+# The norm of rows before the next part of a container, and the norm after all of it,
+# both from the norm before the container and the norms after its parts so far.
 
-    Both take the norm before the container and the norms after these parts: `into`
-    gives the norm before the next part, `out` the norm after the container.
-    """
 
-    into: Callable[[float | None, Sequence[float | None]], float | None]
-    out: Callable[[float | None, Sequence[float | None]], float | None]
+Norms = Callable[[float | None, Sequence[float | None]], float | None]
 
 
 def _first(norm: float | None, parts: Sequence[float | None]) -> float | None:
@@ -70,12 +65,6 @@ def _unknown(norm: float | None, parts: Sequence[float | None]) -> float | None:
 def _joined(norm: float | None, parts: Sequence[float | None]) -> float | None:
     known = [part for part in parts if part is not None]
     return math.hypot(*known) if len(known) == len(parts) else None
-
-
-IN_A_ROW = Flow(_last, _last)
-SIDE_BY_SIDE = Flow(_first, _joined)
-COLUMNS_SIDE_BY_SIDE = Flow(_unknown, _joined)
-CHOOSES_COLUMNS = Flow(_first, _first)
 
 
 # ------------------------------------------------------ Meta-estimators of scikit-learn
@@ -187,10 +176,10 @@ def walk(
             _join(path, name),
             planned=planned,
             is_frozen=is_frozen or container.is_frozen(estimator),
-            norm=container.flow.into(norm, parts),
+            norm=container.into(norm, parts),
         )
         parts.append(weighted(part, estimator, name))
-    return container.flow.out(norm, parts)
+    return container.out(norm, parts)
 
 
 def private_steps(estimator: Any) -> list[tuple[str, Any]]:
@@ -254,7 +243,8 @@ class _Container:
     """How to read a container: its steps, their rows, and what it does by itself."""
 
     children: Callable[[Any, bool], Iterator[tuple[str, Any]]]
-    flow: Flow
+    into: Norms
+    out: Norms
     problem: Callable[[Any], str] = _no_problem
     is_frozen: Callable[[Any], bool] = _thaws
 
@@ -321,18 +311,19 @@ def _problem_of_selection(container: Any) -> str:
 
 
 _CONTAINERS: dict[type, _Container] = {
-    Pipeline: _Container(_of_pipeline, IN_A_ROW),
-    FeatureUnion: _Container(_of_union, SIDE_BY_SIDE),
-    ColumnTransformer: _Container(
-        _of_columns, COLUMNS_SIDE_BY_SIDE, _problem_of_columns
-    ),
+    Pipeline: _Container(_of_pipeline, _last, _last),
+    FeatureUnion: _Container(_of_union, _first, _joined),
+    ColumnTransformer: _Container(_of_columns, _unknown, _joined, _problem_of_columns),
     SelectFromModel: _Container(
         _of_selection,
-        CHOOSES_COLUMNS,
+        _first,
+        _first,
         _problem_of_selection,
         lambda container: container.prefit,
     ),
-    FrozenEstimator: _Container(_of_frozen, IN_A_ROW, is_frozen=lambda container: True),
+    FrozenEstimator: _Container(
+        _of_frozen, _last, _last, is_frozen=lambda container: True
+    ),
 }
 
 

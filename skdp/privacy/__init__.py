@@ -22,7 +22,6 @@ from skdp.privacy.accounting._interop import (
     to_opendp,
 )
 from skdp.privacy.ledger._ledger import BudgetLedger
-from skdp.privacy.ledger._report import LedgerDisplay
 from skdp.privacy.release._record import PrivacyRecord, record_schema
 
 __all__ = [
@@ -34,7 +33,6 @@ __all__ = [
     "Event",
     "GaussianEvent",
     "LaplaceEvent",
-    "LedgerDisplay",
     "NonPrivateEvent",
     "ObjectiveEvent",
     "ParallelEvent",

@@ -4,7 +4,6 @@ from skdp.statistics._describe import describe
 from skdp.statistics._description import (
     CrossTable,
     Description,
-    DescriptionDisplay,
     Histogram,
     Mean,
 )
@@ -12,7 +11,6 @@ from skdp.statistics._description import (
 __all__ = [
     "CrossTable",
     "Description",
-    "DescriptionDisplay",
     "Histogram",
     "Mean",
     "describe",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from skdp._arrays import FloatArray
-from skdp._checks import check_count, check_real
-from skdp._show import card, new_grid
+from skdp._checks import check_real
+from skdp._show import Display, card, draw_each, draw_steps
 from skdp.ensemble._trees import BinnedColumn, Bins, bins_of
 from skdp.preprocessing._blocks import NumberAxis, TimeAxis
 from skdp.preprocessing._cells import Cells
@@ -572,8 +572,8 @@ class Description:
         deviations: float = 2.0,
         n_cols: int = 3,
         ax: Any = None,
-    ) -> DescriptionDisplay:
-        """Draw histograms; see `DescriptionDisplay`.
+    ) -> Display:
+        """Draw histograms with bars of the privacy noise.
 
         Parameters
         ----------
@@ -581,14 +581,28 @@ class Description:
             None: all.
         deviations : float in [0, inf), default=2.0
             Height of half an error bar, in standard deviations of the noise.
-        n_cols : int, default=3
+        n_cols : int of at least 1, default=3
+            Pictures in a row.
         ax : array of matplotlib Axes or None, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        display
+            With `axes_` and `figure_`.
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib.
         """
+        check_real("deviations", deviations, low=0.0, high=math.inf, high_open=True)
         names = list(self.histograms) if columns is None else list(columns)
         shown = [self._histogram(name) for name in names]
-        return DescriptionDisplay(
-            shown, deviations=deviations, unit=self.privacy_.unit
-        ).plot(n_cols=n_cols, ax=ax)
+        draw = partial(_draw, deviations, f"{self.privacy_.unit}s")
+        return draw_each(
+            draw, shown, ax, n_cols=n_cols, what="columns", instead="to_frame()"
+        )
 
     def _histogram(self, column: str) -> Histogram:
         if column not in self.histograms:
@@ -654,94 +668,18 @@ def _seconds(value: float) -> Any:
     return pd.Timedelta(seconds=value) if value < _LONGEST else pd.NaT
 
 
-# ------------------------------------------------------------ Pictures of a description
-
-
-class DescriptionDisplay:
-    """Histograms with bars of the privacy noise.
-
-    Parameters
-    ----------
-    histograms : list of Histogram
-        Histograms to draw.
-    deviations : float in [0, inf), default=2.0
-        Half the length of an error bar, in standard deviations of the noise.
-    unit : str, default="record"
-        What is counted.
-
-    Attributes
-    ----------
-    figure_ : matplotlib Figure
-    axes_ : ndarray of matplotlib Axes
-    """
-
-    def __init__(
-        self,
-        histograms: list[Histogram],
-        *,
-        deviations: float = 2.0,
-        unit: str = "record",
-    ) -> None:
-        self.histograms, self.deviations, self.unit = histograms, deviations, unit
-
-    def plot(self, *, n_cols: int = 3, ax: Any = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        n_cols : int of at least 1, default=3
-            Pictures in a row.
-        ax : array of matplotlib Axes or None, default=None
-            Where to draw; None makes a figure.
-
-        Returns
-        -------
-        DescriptionDisplay
-            Itself.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        check_real(
-            "deviations", self.deviations, low=0.0, high=math.inf, high_open=True
-        )
-        check_count("n_cols", n_cols)
-        n_shown = len(self.histograms)
-        axes = new_grid(n_shown, n_cols, "to_frame()") if ax is None else np.ravel(ax)
-        if len(axes) < n_shown:
-            raise ValueError(
-                f"The 'ax' argument must have one axis for each of {n_shown} columns. "
-                f"Got {len(axes)}. Pass more, or None."
-            )
-        for histogram, axis in zip(self.histograms, axes, strict=False):
-            self._draw(histogram, axis)
-        for axis in axes[n_shown:]:
-            axis.set_axis_off()
-        self.axes_, self.figure_ = axes, axes[0].figure
-        return self
-
-    def _draw(self, histogram: Histogram, axis: Any) -> None:
-        column, counts = histogram.column, histogram.counts
-        error = self.deviations * histogram.error
-        if column.edges is None:
-            axis.barh(list(column.labels), counts, xerr=error, capsize=2)
-            axis.set(title=column.name, xlabel=f"{self.unit}s")
-            return
-        edges, present = np.asarray(column.edges), counts[: column.n_values]
-        axis.stairs(present, edges, fill=True, alpha=0.8)
-        # The band shows the noise of single counts.
-        low, high = np.maximum(present - error, 0), present + error
-        axis.fill_between(
-            edges,
-            np.append(low, low[-1]),
-            np.append(high, high[-1]),
-            step="post",
-            alpha=0.25,
-            linewidth=0,
-        )
-        if getattr(column.block.axis.declared, "log", False):  # type: ignore[attr-defined]  # ordered blocks have an axis
-            axis.set_xscale("symlog" if edges[0] == 0 else "log")
-        axis.set(title=column.name, ylabel=f"{self.unit}s")
-        axis.tick_params(axis="x", rotation=30)
+def _draw(deviations: float, units: str, histogram: Histogram, ax: Any) -> None:
+    column, counts = histogram.column, histogram.counts
+    error = deviations * histogram.error
+    if column.edges is None:
+        ax.barh(list(column.labels), counts, xerr=error, capsize=2)
+        ax.set(title=column.name, xlabel=units)
+        return
+    present = counts[: column.n_values]
+    # The band shows the noise of single counts.
+    low, high = np.maximum(present - error, 0), present + error
+    draw_steps(
+        ax, column.edges, present, low, high, is_filled=True, is_log=column.is_log
+    )
+    ax.set(title=column.name, ylabel=units)
+    ax.tick_params(axis="x", rotation=30)

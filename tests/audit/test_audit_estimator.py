@@ -23,8 +23,9 @@ from skdp import (
     DPLogisticRegression,
     DPStandardScaler,
 )
-from skdp.audit import AuditDisplay, audit_estimator
+from skdp._show import Display
 from skdp.audit import _runs as runs_module
+from skdp.audit import audit_estimator
 from skdp.audit._exact import NullRecord, without
 from skdp.audit._runs import Runs, gathered, outputs_of
 from skdp.audit._statistics import low_bits_differ, noiseless, repeats
@@ -518,6 +519,6 @@ def test_json_html_and_pictures():
 
     for result in results:
         display = result.plot()
-        assert isinstance(display, AuditDisplay)
+        assert isinstance(display, Display)
         assert display.ax_.get_title().startswith("claimed 1")
         plt.close(display.figure_)

@@ -153,8 +153,10 @@ def spends(monkeypatch, **shares):
     honest = Composition.needs
 
     def needs(self, multiplier, facts):
-        parts = self._parts(multiplier, facts)
-        spent = {"fit": parts.fit, "final": parts.final}
+        parts = dict(
+            zip(("fit", "scores", "final"), self._parts(multiplier, facts), strict=True)
+        )
+        spent = {"fit": parts["fit"], "final": parts["final"]}
         spent |= {k: share(parts, multiplier) for k, share in shares.items()}
         return tuple(
             replace(need, strength=strength(spent[kind], facts))
@@ -168,7 +170,7 @@ def spends(monkeypatch, **shares):
 
 @every_law
 def test_candidates_that_get_the_whole_tuning_share_each_are_caught(law, monkeypatch):
-    spends(monkeypatch, fit=lambda parts, multiplier: parts.scores)
+    spends(monkeypatch, fit=lambda parts, multiplier: parts["scores"])
     assert largest("composition", "zero_out", law) > 1.1
 
 

@@ -48,7 +48,7 @@ import pytest
 from skdp import DPGridSearchCV, DPLogisticRegression
 from skdp.audit._result import epsilon_lower_bound
 from skdp.model_selection import Composition, RandomStopping
-from skdp.model_selection._candidates import ScoredFit, Split
+from skdp.model_selection._candidates import ScoredFit, SearchRecords, Split
 from skdp.model_selection._methods import strength
 from skdp.privacy import Budget, GaussianEvent, LaplaceEvent, calibrate
 from skdp.privacy.noise._noise import NoiseSource
@@ -256,7 +256,7 @@ def plan_charged_as(broken, search, plan, X, y):
     candidates = []
     for candidate in plan.candidates:
         toy = NoisySum(**candidate.params, adjacency=facts.adjacency)
-        ready = search._prepared(toy, X, y, chosen, z, facts)
+        ready = search._prepared(toy, SearchRecords(X, y), chosen, z, facts)
         candidates.append(replace(candidate, prepared=ready))
     return replace(
         plan, chosen=chosen, noise_multiplier=z, candidates=tuple(candidates)
@@ -380,15 +380,16 @@ class WholeShareForEach(Charged):
     """A planted bug: every candidate's fit gets the whole tuning budget."""
 
     def _parts(self, multiplier, facts):
-        parts = super()._parts(multiplier, facts)
-        return replace(parts, fit=parts.scores)
+        _, scores, final = super()._parts(multiplier, facts)
+        return scores, scores, final
 
 
 class FreeRefit(Charged):
     """A planted bug: the final fit is not charged and takes the whole budget."""
 
     def _parts(self, multiplier, facts):
-        return replace(super()._parts(multiplier, facts), final=multiplier)
+        fit, scores, _ = super()._parts(multiplier, facts)
+        return fit, scores, multiplier
 
 
 def composition_case(budget, adjacency, k, runs, **params):

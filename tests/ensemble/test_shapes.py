@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from skdp import TableEncoder
-from skdp.ensemble import ShapeFunctions, ShapesDisplay
+from skdp._show import Display
+from skdp.ensemble import ShapeFunctions
 from skdp.ensemble._shapes import Model, _tables, taken_apart
 from tests.ensemble.boosted import (
     NEEDS,
@@ -202,8 +203,9 @@ def test_taking_apart_keeps_the_sum():
 def test_shapes_are_drawn(name):
     model = fitted(name, max_interaction=2)
     display = model.plot_shapes()
-    assert isinstance(display, ShapesDisplay)
-    assert len(display.shapes) == 9
+    assert isinstance(display, Display)
+    assert [axis.axison for axis in display.axes_] == [True] * 9
+    assert all(axis.has_data() for axis in display.axes_)
     plt.close(display.figure_)
     names = ["age", "gain", "sex", "day", "is_in", "day_month"]
     pair = next(s for s in model.shape_functions_ if len(s.columns) == 2)

@@ -41,8 +41,8 @@ from skdp.io._passes import _Taking
 from skdp.io._rows import StreamSource
 from skdp.io._takes import SourceUsers, _passed, _read, scores_of
 from skdp.model_selection._candidates import UserTable
+from skdp.model_selection._scorer_sums import DISAGREEMENTS
 from skdp.model_selection._scorers import resolve_scoring
-from skdp.model_selection._scores import Disagreements
 from skdp.sums import _record_sums as user_scores_module
 from skdp.sums._record_sums import (
     MOST_RECORDS,
@@ -145,7 +145,7 @@ def _fitted():
         **fitted,
         "by places": (RowPositions(), "y", "accuracy"),
         "refuses": (Refuses(), "y", "balanced_accuracy"),
-        "compared": (both, "y", Disagreements()),
+        "compared": (both, "y", DISAGREEMENTS),
     }
 
 

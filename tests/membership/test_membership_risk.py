@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binom, laplace, norm
 
 from skdp import BudgetLedger, DPLogisticRegression, private_score
-from skdp.audit import MembershipRiskDisplay, membership_risk
+from skdp._show import Display
+from skdp.audit import membership_risk
 from skdp.privacy import (
     ComposedEvent,
     EpsilonDeltaEvent,
@@ -285,7 +286,7 @@ def test_the_picture():
     risk = membership_risk(GaussianEvent(2.0))
     for log in (False, True):
         display = risk.plot(log=log)
-        assert isinstance(display, MembershipRiskDisplay)
+        assert isinstance(display, Display)
         x, y = display.line_.get_data()
         np.testing.assert_allclose(y, risk.true_positive_rate(x))
         display.figure_.clear()

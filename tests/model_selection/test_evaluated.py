@@ -26,8 +26,8 @@ from skdp import (
     set_budget,
 )
 from skdp.audit._exact import replayed, told_apart
-from skdp.model_selection import _methods, _search
-from skdp.model_selection._scorer_sums import CellScoring
+from skdp.model_selection import _held_out_models, _methods, _search
+from skdp.model_selection._scorer_sums import NamedScoring
 from skdp.privacy import epsilon_of
 from skdp.privacy.release import _door
 from tests.audit.linear import BUDGETS
@@ -228,7 +228,7 @@ def test_records_in_both_parts_are_caught(kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_histogram_that_is_charged_for_one_cell_is_caught(kind, monkeypatch):
-    monkeypatch.setattr(CellScoring, "sensitivity", lambda self, adjacency, norm: 1.0)
+    monkeypatch.setattr(NamedScoring, "sensitivity", lambda self, adjacency, norm: 1.0)
     assert audited(kind, "replace_one").max() > 1.4
 
 
@@ -244,7 +244,7 @@ def read_off(kind, counts_of, monkeypatch):
             for module in (_door, _search):
                 patch.setattr(module, "calibrate", _calibrated_once)
             if counts_of is not None:
-                patch.setattr(CellScoring, "counts", counts_of(noise))
+                patch.setattr(_held_out_models, "cell_counts", counts_of(noise))
             found.append(READ_OFF[kind](model.fit(*table)))
 
     for at in range(N):
@@ -261,6 +261,6 @@ def test_what_is_read_off_follows_from_what_was_released(kind, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_read_off_raw_counts_is_caught(kind, monkeypatch):
     def raw(noise):
-        return lambda self, statistic, n: noise.asked[-1].query.reshape(2, -1)
+        return lambda params, statistic, n: noise.asked[-1].query.reshape(2, -1)
 
     assert any(one != other for one, other in read_off(kind, raw, monkeypatch))

@@ -25,7 +25,7 @@ from skdp.model_selection import (
     PrivateConfusionMatrix,
     PrivateEvaluation,
 )
-from skdp.model_selection._scorer_sums import CountScoring
+from skdp.model_selection._scorer_sums import NamedScoring
 from skdp.privacy.release import _door
 from tests.audit.tables import answered_by
 from tests.spies import SpyNoise
@@ -491,7 +491,7 @@ def test_half_the_noise_is_caught(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_histogram_that_is_charged_once_for_two_cells_is_caught(name, monkeypatch):
-    monkeypatch.setattr(CountScoring, "sensitivity", lambda self, adjacency, norm: 1.0)
+    monkeypatch.setattr(NamedScoring, "sensitivity", lambda self, adjacency, norm: 1.0)
     assert audited(name, "replace_one").largest > 1.4
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import warnings
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -272,9 +273,10 @@ def far_apart(scorer):
     return np.abs(first - second).sum(), np.linalg.norm(first - second)
 
 
-def test_labels_that_are_one_count_once(monkeypatch):
+def test_labels_that_are_one_count_once():
     for repeated in (("a", "a", "b"), (1, 1.0, 2)):
-        assert len(named("balanced_accuracy", classes=repeated).classes) == 2
+        found = named("balanced_accuracy", classes=repeated)
+        assert len(found.params["classes"]) == 2
     for alone in ((True, 1), ["a"]):
         with pytest.raises(ValueError, match="two different labels"):
             named("balanced_accuracy", classes=alone)
@@ -283,13 +285,12 @@ def test_labels_that_are_one_count_once(monkeypatch):
     assert (np.array(far_apart(scorer)) <= stated).all()
 
     # The twin counts it for each label that matches, right.
-    def of_all_that_match(scorer, quality, y):
-        right = np.column_stack([y == label for label in scorer.classes])
+    def of_all_that_match(params, quality, y):
+        right = np.column_stack([y == label for label in params["classes"]])
         return np.hstack([right, np.zeros_like(right)]).astype(float)
 
-    kind = _scorer_sums.RecallScoring
-    monkeypatch.setattr(kind, "_spread", of_all_that_match)
-    assert (np.array(far_apart(scorer)) > stated).all()
+    added = replace(scorer.added, spread=of_all_that_match, is_counted=False)
+    assert (np.array(far_apart(replace(scorer, added=added))) > stated).all()
 
 
 # One record among others ---------------------------------------------------------
@@ -322,7 +323,7 @@ def test_twin_that_gives_up_on_all_records_is_caught():
                 return np.zeros((len(y), 1))
 
     accuracy = SCORERS["accuracy"]
-    gives_up = GivesUp("accuracy", accuracy.per_record, 0, 1, "classification")
+    gives_up = GivesUp(**vars(accuracy))
     X, y = np.ones((10, 1)), np.ones(10)
     Z = X.copy()
     Z[3] = RAISES
@@ -696,7 +697,7 @@ def test_defaults_and_public_facts_come_from_the_estimator():
     assert resolve_scoring(finer, classifier) is finer
     assert finer.lowest == pytest.approx(math.log(0.05))
     fitted = LogisticRegression().fit(*blobs())
-    assert resolve_scoring("balanced_accuracy", fitted).classes == (0, 1, 2)
+    assert resolve_scoring("balanced_accuracy", fitted).params == {"classes": (0, 1, 2)}
 
 
 REFUSED = {

@@ -52,8 +52,8 @@ from skdp.model_selection import SCORINGS, UserKFold
 from skdp.model_selection import _scorer_sums as scoring_base
 from skdp.model_selection import _search as search_module
 from skdp.model_selection._candidates import SearchJob, SearchRecords, UserTable
+from skdp.model_selection._scorer_sums import DISAGREEMENTS
 from skdp.model_selection._scorers import resolve_scoring
-from skdp.model_selection._scores import Disagreements
 from skdp.privacy import calibrate
 from skdp.privacy.release import _door
 from skdp.privacy.release._answers import Layout
@@ -98,7 +98,7 @@ class Refuses(Says):
 
 FACTS = {"classes": [0, 1], "target_bounds": (0, 1)}
 SCORERS = {name: resolve_scoring(name, Says(), **FACTS) for name in SCORINGS}
-SCORERS["disagreements"] = Disagreements()
+SCORERS["disagreements"] = DISAGREEMENTS
 
 
 def model_for(name):

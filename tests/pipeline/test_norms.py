@@ -6,6 +6,7 @@ import importlib
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -52,7 +53,7 @@ from skdp import (
 from skdp.columns import Range
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES
 from skdp.exceptions import ClippedRowsWarning
-from skdp.pipeline import _report, _walk
+from skdp.pipeline import _report
 from skdp.pipeline._data_independent import DATA_INDEPENDENT, RowWiseRule
 from skdp.pipeline._report import rounded_up
 from skdp.pipeline._walk import walk
@@ -265,10 +266,8 @@ def test_a_step_that_states_too_little_is_caught(step):
 )
 def test_a_wrong_sum_of_parts_is_caught(monkeypatch, wrong):
     """Broken twin: the largest, or the first, in place of the root of squares."""
-    flow = _walk.Flow(_walk._first, wrong)
     walk_module = importlib.import_module("skdp.pipeline._walk")
-    container = walk_module._CONTAINERS[FeatureUnion]
-    broken = walk_module._Container(container.children, flow)
+    broken = replace(walk_module._CONTAINERS[FeatureUnion], out=wrong)
     monkeypatch.setitem(walk_module._CONTAINERS, FeatureUnion, broken)
     model = fitted(both(scaler(), scaler()), numbers())
     with pytest.raises(AssertionError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skdp._show import Display
 from skdp.exceptions import LedgerError
 from skdp.privacy import (
     Budget,
     GaussianEvent,
-    LedgerDisplay,
     NonPrivateEvent,
     PureEvent,
 )
@@ -42,7 +42,7 @@ def ledger(tmp_path):
 def test_the_line_is_the_running_total(ledger, over):
     before = ledger.to_frame()
     shown = ledger.plot(over=over)
-    assert isinstance(shown, LedgerDisplay)
+    assert isinstance(shown, Display)
     np.testing.assert_array_equal(shown.line_.get_ydata(), before["epsilon_total"])
     assert shown.line_.get_ydata()[-1] == ledger.spent().epsilon
     cap = {tuple(line.get_ydata()) for line in shown.ax_.lines}
@@ -55,7 +55,7 @@ def test_the_line_is_the_running_total(ledger, over):
 
 def test_fits_have_their_labels(ledger):
     _, axes = pyplot.subplots()
-    shown = LedgerDisplay.from_ledger(ledger, ax=axes)
+    shown = ledger.plot(ax=axes)
     assert shown.ax_ is axes
     labels = [tick.get_text() for tick in axes.get_xticklabels()]
     assert labels == ["first", "second", "third"]

@@ -13,7 +13,7 @@ from skdp._checks import check_bool, check_choice, check_real
 from skdp._configured import warn_of_version
 from skdp._explained import explained
 from skdp._quiet import warn
-from skdp._show import card, gauge
+from skdp._show import Display, card, gauge
 from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy.accounting._calibrate import Budget, epsilon_of
 from skdp.privacy.accounting._codec import event_to_json
@@ -35,8 +35,6 @@ from skdp.privacy.ledger._store import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from skdp.privacy.ledger._report import LedgerDisplay
 
 
 # ---------------------------------- Refusals: the request, and the largest possible fit
@@ -501,21 +499,31 @@ class BudgetLedger:
         columns += ["charged_epsilon", "charged_delta", "charged_mu"]
         return pd.DataFrame(rows, columns=columns)
 
-    def plot(self, *, over: str = "fit", ax: Any = None) -> LedgerDisplay:
-        """Draw what was spent, below the cap; see `LedgerDisplay`.
+    def plot(self, *, over: str = "fit", ax: Any = None) -> Display:
+        """Draw what was spent in all and by each fit, below the cap.
 
         Parameters
         ----------
         over : {"fit", "time"}, default="fit"
+            Fits by name at equal distances, or by the time of their entries.
         ax : matplotlib Axes or None, default=None
+            None makes a figure.
 
         Returns
         -------
-        LedgerDisplay
-        """
-        from skdp.privacy.ledger._report import LedgerDisplay
+        display
+            With `line_`, the running total at the cap's delta, `ax_` and `figure_`.
 
-        return LedgerDisplay.from_ledger(self, over=over, ax=ax)
+        Raises
+        ------
+        LedgerError
+            If the file cannot be read.
+        ImportError
+            Without matplotlib.
+        """
+        from skdp.privacy.ledger._report import draw_ledger
+
+        return draw_ledger(self, over, ax)
 
     def __repr__(self) -> str:
         text = (

@@ -6,13 +6,13 @@ import hashlib
 import hmac
 import json
 import math
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from skdp._checks import check_choice
-from skdp._show import new_axes
+from skdp._show import GREEN, RED, Display, axes_or_new
 from skdp._version import __version__
 from skdp.exceptions import LedgerError
-from skdp.privacy.accounting._calibrate import Budget, epsilon_of
+from skdp.privacy.accounting._calibrate import epsilon_of
 from skdp.privacy.accounting._codec import event_to_dict
 from skdp.privacy.accounting._events import Event
 from skdp.privacy.ledger._filter import FilterState
@@ -28,8 +28,6 @@ from skdp.privacy.ledger._store import (
 from skdp.privacy.release._record import ADJACENCY_MEANING
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from skdp.privacy.ledger._ledger import BudgetLedger
 
 
@@ -262,126 +260,47 @@ def _quoted(label: str) -> str:
     return json.dumps(label)
 
 
-# ------------------------------------------------------------------ Display of a ledger
+# ------------------------------------------------------------------ Picture of a ledger
 
 
-_GREEN, _RED = "#1a7f37", "#b42318"
-
-
-class LedgerDisplay:
-    """Joint cost of a ledger's fits, in order, below its cap.
-
-    Drawn from the ledger's entries: it reads no data and costs nothing.
-
-    Parameters
-    ----------
-    books : DataFrame
-        The result of `BudgetLedger.to_frame`.
-    cap : Budget
-    title : str, default=""
-
-    Attributes
-    ----------
-    line_ : matplotlib Artist
-        The running total, at the cap's delta.
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-
-    Examples
-    --------
-    >>> from skdp import BudgetLedger
-    >>> from skdp.privacy import LedgerDisplay
-    >>> ledger = BudgetLedger(study, epsilon=3.0, delta=1e-6)  # doctest: +SKIP
-    >>> LedgerDisplay.from_ledger(ledger, over="time")  # doctest: +SKIP
-    """
-
-    def __init__(self, books: pd.DataFrame, cap: Budget, *, title: str = "") -> None:
-        self.books, self.cap, self.title = books, cap, title
-
-    @classmethod
-    def from_ledger(
-        cls, ledger: BudgetLedger, *, over: str = "fit", ax: Any = None
-    ) -> Self:
-        """Draw a ledger.
-
-        Parameters
-        ----------
-        ledger : BudgetLedger
-        over : {"fit", "time"}, default="fit"
-        ax : matplotlib Axes or None, default=None
-
-        Returns
-        -------
-        LedgerDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        LedgerError
-            If the file cannot be read.
-        """
-        title = (
-            f"{ledger.dataset or 'ledger'}: {ledger.adjacency}, one {ledger.unit}, "
-            f"delta {ledger.delta:g}"
-        )
-        display = cls(ledger.to_frame(), ledger.cap, title=title)
-        return display.plot(over=over, ax=ax)
-
-    def plot(self, *, over: str = "fit", ax: Any = None) -> Self:
-        """Draw the display.
-
-        Parameters
-        ----------
-        over : {"fit", "time"}, default="fit"
-            Fits by name at equal distances, or by the time of their entries.
-        ax : matplotlib Axes or None, default=None
-            None makes a figure.
-
-        Returns
-        -------
-        LedgerDisplay
-            The display itself.
-
-        Raises
-        ------
-        ImportError
-            Without matplotlib.
-        """
-        check_choice("over", over, ("fit", "time"))
-        ax = new_axes("to_frame()") if ax is None else ax
-        places = self._places(over)
-        (self.line_,) = ax.plot(
-            places,
-            self.books["epsilon_total"],
-            drawstyle="steps-post",
-            marker="o",
-            color=_GREEN,
-            label="all so far",
-        )
-        ax.plot(
-            places,
-            self.books["epsilon_alone"],
-            linestyle="",
-            marker="_",
-            markersize=12,
-            color="0.4",
-            label="each alone",
-        )
-        ax.axhline(self.cap.epsilon, linestyle="--", color=_RED, label="cap")
-        if over == "fit":
-            names = [label.partition("(")[0] for label in self.books["label"]]
-            ax.set_xticks(places, names, rotation=30, ha="right", fontsize="small")
-        else:
-            ax.tick_params(axis="x", rotation=30)
-        ax.set(ylabel="epsilon", ylim=(0, None))
-        ax.set_title(self.title, fontsize="medium")
-        ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-    def _places(self, over: str) -> Any:
-        if over == "fit":
-            return list(range(1, len(self.books) + 1))
+def draw_ledger(ledger: BudgetLedger, over: str, ax: Any) -> Display:
+    """Joint cost of a ledger's fits, in order, below its cap."""
+    check_choice("over", over, ("fit", "time"))
+    books = ledger.to_frame()
+    ax = axes_or_new(ax, "to_frame()")
+    places: Any = list(range(1, len(books) + 1))
+    if over == "time":
         import pandas as pd
 
-        return pd.to_datetime(self.books["committed_at"]).to_numpy()
+        places = pd.to_datetime(books["committed_at"]).to_numpy()
+    (line,) = ax.plot(
+        places,
+        books["epsilon_total"],
+        drawstyle="steps-post",
+        marker="o",
+        color=GREEN,
+        label="all so far",
+    )
+    ax.plot(
+        places,
+        books["epsilon_alone"],
+        linestyle="",
+        marker="_",
+        markersize=12,
+        color="0.4",
+        label="each alone",
+    )
+    ax.axhline(ledger.cap.epsilon, linestyle="--", color=RED, label="cap")
+    if over == "fit":
+        names = [label.partition("(")[0] for label in books["label"]]
+        ax.set_xticks(places, names, rotation=30, ha="right", fontsize="small")
+    else:
+        ax.tick_params(axis="x", rotation=30)
+    ax.set(ylabel="epsilon", ylim=(0, None))
+    ax.set_title(
+        f"{ledger.dataset or 'ledger'}: {ledger.adjacency}, one {ledger.unit}, "
+        f"delta {ledger.delta:g}",
+        fontsize="medium",
+    )
+    ax.legend()
+    return Display.of(ax, line)
