@@ -173,7 +173,7 @@ class BoundedSum(Summed):
         if isinstance(form, Products):
             return _products(form, weights)
         # Exact, since the unit is a power of two.
-        factor = per_unit if weights is None else weights * per_unit
+        factor: Any = per_unit if weights is None else weights * per_unit
         if isinstance(form, Entries):
             return self._entries(form, factor)
         if issparse(form):

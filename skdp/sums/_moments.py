@@ -410,7 +410,7 @@ class NewtonSum(BoundedSum):
         weights = [np.ones(d), np.full(d * (d + 1) // 2, parts.curvature)]
         if parts.squares > 0:
             weights.append(np.full(d * (d + 1) // 2, parts.squares))
-        return super().from_whole(source, sums) * np.concatenate(weights)
+        return np.asarray(super().from_whole(source, sums) * np.concatenate(weights))
 
     def bound(self) -> Bound:
         # Not of users: numbers of one row, cut apart, are no longer those of a record.
