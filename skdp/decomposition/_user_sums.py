@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,9 @@ from skdp.decomposition._ratings import Factors, Ratings, RatingSource, kept_rat
 from skdp.decomposition._recommender import solve_users
 from skdp.decomposition._user_sums_kernel import add_counts, add_pairs, add_sums
 from skdp.privacy.release._query import Bound, Layout
+from skdp.sums._adder import BoundedSum, Compiled
 from skdp.sums._exact import total_rounding, unit_for
+from skdp.tables._source import Block
 
 # Weight of a user's mean beside the counts: it adds four per cent to their noise.
 _MEAN_WEIGHT = 0.2
@@ -77,6 +80,8 @@ class UserQuery(ABC):
 
     n_users: int
     n_items: int
+    # Factor on each total.
+    scale: ClassVar[float] = 1.0
 
     @property
     @abstractmethod
@@ -110,32 +115,49 @@ class UserQuery(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _Asked(BoundedSum):
     """A query over users, and the ratings that it reads."""
 
     kind: UserQuery
-    family: KeptRatings
+    kept: KeptRatings
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.kind.shape
 
-    def bound(self) -> Bound:
+    @property
+    def family(self) -> KeptRatings:
+        return self.kept
+
+    @property
+    def unit(self) -> float:
+        return self.kind.unit
+
+    @property
+    def scale(self) -> float:
+        return self.kind.scale
+
+    def row_bound(self) -> Bound:
+        # A row of the adder is a user here, with all ratings.
         return Bound(user=self.kind.exact)
 
     def slack(self, layout: Layout) -> float:
         return self.kind.rounding
 
     def open(self, source: RatingSource) -> Ratings:
-        return self.family.read(source)
+        return self.kept.read(source)
+
+    def pieces(self, reader: Ratings, rows: IntArray | None) -> Iterator[Block]:
+        yield Block(reader, reader.values)
 
 
 @dataclass(frozen=True, eq=False)
 class UserCounts(_Asked):
     kind: CountQuery
 
-    def total(self, reader: Ratings, rows: IntArray | None) -> FloatArray:
-        return self.kind.of(reader, self.family.middle, self.family.half)
+    def added(self, block: Block) -> Compiled:
+        middle, half = self.kept.middle, self.kept.half
+        return Compiled(lambda *_: self.kind.whole(block.X, middle, half))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +173,10 @@ class SumsAt(_Asked):
     factors: Factors
     of_items: NDArray[Any]
 
-    def total(self, reader: Ratings, rows: IntArray | None) -> FloatArray:
-        own = solve_users(self.factors, reader)
-        return self.kind.of(reader, self.factors, own, self.of_items, self.family.half)
+    def added(self, block: Block) -> Compiled:
+        own = solve_users(self.factors, block.X)
+        asked = self.factors, own, self.of_items, self.kept.half
+        return Compiled(lambda *_: self.kind.whole(block.X, *asked))
 
 
 @dataclass(frozen=True)
@@ -179,14 +202,15 @@ class CountQuery(UserQuery):
     def asked(self, kept: KeptRatings) -> UserCounts:
         return UserCounts(self, kept)
 
-    def of(self, kept: Ratings, middle: float, half: float) -> FloatArray:
+    def whole(self, kept: Ratings, middle: float, half: float) -> IntArray:
+        """The sums in whole units. Private."""
         order = kept.pattern.by_user
         result = np.zeros(self.n_items + 1, dtype=np.int64)
         values = np.clip((kept.values - middle) / half, -1.0, 1.0)
         add_counts(
             order.starts, order.others, values, _MEAN_WEIGHT, 1 / self.unit, result
         )
-        return np.asarray(result * self.unit)
+        return result
 
     def read(self, released: FloatArray, sigma: float) -> tuple[FloatArray, float]:
         """Counts, and the mean of the users' means, shrunk according to its noise.
@@ -247,15 +271,15 @@ class RowQuery(UserQuery):
         """The query at released rows and public weights of items."""
         return SumsAt(self, kept, factors, weights)
 
-    def of(
+    def whole(
         self,
         kept: Ratings,
         factors: Factors,
         rows: FloatArray,
         weights: FloatArray,
         half: float,
-    ) -> FloatArray:
-        """The query.
+    ) -> IntArray:
+        """The sums in whole units. Private.
 
         `factors` are as released so far, `rows` of shape (n_users, width) are the
         users' private rows, and `weights` of shape (n_items,) are public; `half` is the
@@ -272,7 +296,7 @@ class RowQuery(UserQuery):
             factors.mean, half, weights, 1 / (_ENTRY * half), self._row_norm,
             self.clip, self._moment_weight, 1 / self.unit, errors, sums, moments,
         )  # fmt: skip
-        return np.concatenate([sums.ravel(), moments.ravel()]) * self.unit
+        return np.concatenate([sums.ravel(), moments.ravel()])
 
     def read(self, released: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Sums of shape (n_items, 1 + n_factors), and mean second moments."""
@@ -300,6 +324,9 @@ class PairQuery(UserQuery):
     A user's residuals of these items are scaled to norm 1.
     """
 
+    # Each entry stands for two positions.
+    scale: ClassVar[float] = math.sqrt(2)
+
     @property
     def n_paired(self) -> int:
         return min(self.n_items, _MOST_PAIRED)
@@ -325,17 +352,17 @@ class PairQuery(UserQuery):
         """The query at released rows, for the chosen items."""
         return SumsAt(self, kept, factors, chosen)
 
-    def of(
+    def whole(
         self,
         kept: Ratings,
         factors: Factors,
         rows: FloatArray,
         chosen: NDArray[np.intp],
         half: float,
-    ) -> FloatArray:
-        """The entries below the diagonal, each for both of its positions.
+    ) -> IntArray:
+        """The entries below the diagonal, in whole units. Private.
 
-        Parameters as in `RowQuery.of`, with the `chosen` items, public and in
+        Parameters as in `RowQuery.whole`, with the `chosen` items, public and in
         increasing order.
         """
         order = kept.pattern.by_user
@@ -347,8 +374,7 @@ class PairQuery(UserQuery):
             order.starts, order.others, kept.values, rows, factors.items,
             factors.mean, half, places, 1 / self.unit, errors, own, sums,
         )  # fmt: skip
-        below = sums[np.tril_indices(len(chosen), -1)]
-        return np.asarray(math.sqrt(2) * (below * self.unit))
+        return np.asarray(sums[np.tril_indices(len(chosen), -1)])
 
     def read(self, released: FloatArray) -> FloatArray:
         """The symmetric matrix, its diagonal zero."""

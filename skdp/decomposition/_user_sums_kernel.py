@@ -44,7 +44,7 @@ def add_sums(
     starts, others, values, rows, items, mean, half, weights, per_entry, row_norm,
     clip, moment_weight, per_unit, errors, sums, moments,
 ):  # fmt: skip
-    """Add every user's clipped contribution; parameters as in `RowQuery.of`."""
+    """Add every user's clipped contribution; parameters as in `RowQuery.whole`."""
     n_columns = sums.shape[1]
     row = np.empty(n_columns)
     for u in range(len(starts) - 1):
@@ -87,7 +87,7 @@ def add_pairs(
     starts, others, values, rows, items, mean, half, places, per_unit, errors, own,
     sums,
 ):  # fmt: skip
-    """Add every user's products below the diagonal; parameters as in `PairQuery.of`."""
+    """Add every user's products below the diagonal; see `PairQuery.whole`."""
     for u in range(len(starts) - 1):
         n_own, square = 0, 0.0
         for place in range(starts[u], starts[u + 1]):

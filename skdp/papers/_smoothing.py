@@ -28,15 +28,8 @@ from skdp.solvers._base import (
 )
 from skdp.solvers._descent import FlowTime, NoisySGD
 from skdp.solvers._steps import AdamSteps, Steps
-from skdp.sums._exact import (
-    Summed,
-    Sums,
-    WholeSum,
-    blocks_of,
-    nearest,
-    on_grid,
-    unit_for,
-)
+from skdp.sums._adder import ABOVE, BoundedSum, present_rows
+from skdp.sums._exact import blocks_of, on_grid, unit_for
 from skdp.sums._floating import GradientSum
 from skdp.sums._gradient import Gradients
 from skdp.sums._grid_rows import gridded
@@ -181,10 +174,6 @@ class LaplacianSmoothing(NoisySGD):
 # Sensitivities are derived in ``docs/proofs/line_search_gd.md``.
 
 
-# Factor on a clipped number, for rounding.
-ROUNDED = 1 + 1e-12
-
-
 @dataclass(frozen=True)
 class Trial:
     """Queries about losses at released weights of one objective."""
@@ -226,7 +215,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class StepGains(Summed):
+class StepGains(BoundedSum):
     """Sums of the losses at released weights minus the losses after steps.
 
     Parameters
@@ -249,7 +238,7 @@ class StepGains(Summed):
     @property
     def norm(self) -> float:
         """Largest norm of a record's gains together."""
-        return self.clip * float(np.linalg.norm(self.lengths)) * ROUNDED
+        return self.clip * float(np.linalg.norm(self.lengths)) * ABOVE
 
     @property
     def _largest(self) -> float:
@@ -263,30 +252,27 @@ class StepGains(Summed):
     def family(self) -> Hashable:
         return self.trial
 
-    def bound(self) -> Bound:
+    @property
+    def unit(self) -> float:
+        return self.trial.unit(self._largest)
+
+    def row_bound(self) -> Bound:
         return Bound(zero_out=self.norm, replace_one=2 * self.norm)
 
     def slack(self, layout: Layout) -> float:
         return self.trial.slack(layout, self._largest, len(self.lengths))
 
-    def open(self, source: Source) -> Source:
-        return source
-
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        d, k = self.trial.objective.n_features, self.weights.shape[1]
+    def pieces(self, reader: Source, rows: IntArray | None) -> Iterator[Block]:
+        """Blocks of raw predictions at the weights, and of their changes."""
+        d = self.trial.objective.n_features
         both = np.hstack([self.weights, self.direction])
-        total, unit = np.zeros(self.shape), self.trial.unit(self._largest)
         constant = both[d:].sum(axis=0)  # no row without an intercept
         for products, block in self.trial.products(reader, both[:d], rows):
-            raw = products + constant
-            gains = self._gains(raw[:, :k], raw[:, k:], block.y)
-            if block.present is not None:
-                gains[~block.present] = 0.0
-            total += nearest(gains, unit).sum(axis=0)
-        return (WholeSum.of(total / unit),)
+            yield present_rows(Block(products + constant, block.y, block.present))
 
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return sums[0].value() * self.trial.unit(self._largest)
+    def added(self, block: Block) -> FloatArray:
+        k = self.weights.shape[1]
+        return self._gains(block.X[:, :k], block.X[:, k:], block.y)
 
     def _gains(self, raw: FloatArray, way: FloatArray, y: FloatArray) -> FloatArray:
         """Gain of each record by each step, clipped."""

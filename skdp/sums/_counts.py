@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import issparse
 
-from skdp._arrays import FloatArray, IntArray, scale_rows, with_entries
+from skdp._arrays import FloatArray
 from skdp._input import to_unit
 from skdp.privacy.accounting._relations import Adjacency
 from skdp.privacy.release._query import Bound, Layout
-from skdp.sums._exact import (
-    Summed,
-    Sums,
-    WholeSum,
-    below,
-    blocks_of,
-    nearest,
-    total_rounding,
-    unit_for,
-)
-from skdp.tables._source import Block, Source, counted, has_shares
+from skdp.sums._adder import ABOVE, BoundedSum, Entries, Form
+from skdp.sums._exact import nearest, total_rounding, unit_for
+from skdp.tables._source import Block
 
 # --------------------------------------------------------- Centred counts at thresholds
 # For each threshold of its features a record adds 1/2 if it is at or below and -1/2 if
@@ -34,63 +25,39 @@ from skdp.tables._source import Block, Source, counted, has_shares
 # ``docs/proofs/preprocessing.md``, Lemmas 5 and 6.
 
 
-# Unit of the shares of a half; sums are exact for 2^16 rows of a block.
-_UNIT = 2.0**-30
-
-
 @dataclass(frozen=True, eq=False)
-class Counts(Summed):
+class Counts(BoundedSum):
     """Half of (at or below - above), for two thresholds of each feature.
 
     `thresholds`, of shape (2, n_features), are public, or released.
     """
 
     thresholds: FloatArray
+    unit: ClassVar[float] = 2.0**-30
+    is_gridded: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self.thresholds.size,)
 
-    @property
-    def family(self) -> Hashable:
-        return Counts
-
-    def bound(self) -> Bound:
-        return count_bound(self.thresholds.shape[1])
+    def row_bound(self) -> Bound:
+        n_features = self.thresholds.shape[1]
+        return Bound(
+            zero_out=math.sqrt(n_features / 2) * ABOVE,
+            replace_one=math.sqrt(2 * n_features) * ABOVE,
+        )
 
     def slack(self, layout: Layout) -> float:
         # Halves are whole units; a user's shares of halves are rounded to units.
         rows = layout.rows_of_unit
-        return 2 * rows * math.sqrt(self.thresholds.size) * _UNIT / 2 * (rows > 1)
+        return 2 * rows * math.sqrt(self.thresholds.size) * self.unit / 2 * (rows > 1)
 
-    def open(self, source: Source) -> Source:
-        return source
-
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        total = WholeSum(self.shape)
-        for block in blocks_of(reader, rows):
-            parts = [
-                np.where(threshold >= block.X, 0.5 / _UNIT, -0.5 / _UNIT)
-                for threshold in self.thresholds
-            ]
-            units = [np.rint(counted(part, block.present)) for part in parts]
-            total.add(np.concatenate([part.sum(axis=0) for part in units]))
-        return (total,)
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return sums[0].value() * _UNIT
+    def added(self, block: Block) -> tuple[Form, ...]:
+        return tuple(np.where(each >= block.X, 0.5, -0.5) for each in self.thresholds)
 
     def at_or_below(self, released: FloatArray, n_samples: int) -> FloatArray:
         """The counts at or below, from a released vector; post-processing."""
         return released.reshape(self.thresholds.shape) + n_samples / 2
-
-
-def count_bound(n_features: int) -> Bound:
-    """L2 bounds on the centred counts of two thresholds for each feature."""
-    return Bound(
-        zero_out=math.sqrt(n_features / 2) * (1 + 1e-12),
-        replace_one=math.sqrt(2 * n_features) * (1 + 1e-12),
-    ).with_user_bounds()
 
 
 # ---------------------------------------------------------------------- Counts of codes
@@ -98,12 +65,8 @@ def count_bound(n_features: int) -> Bound:
 # Sensitivities are derived in ``docs/proofs/newton_boosting.md``, Lemma 5.
 
 
-# Unit of a row's share; sums are exact for 2^31 rows of a block, or users.
-_CODE_UNIT = 2.0**-22
-
-
 @dataclass(frozen=True)
-class CodeCounts(Summed):
+class CodeCounts(BoundedSum):
     """Counts of codes, one column after the other.
 
     Parameters
@@ -116,46 +79,30 @@ class CodeCounts(Summed):
 
     columns: tuple[int, ...]
     n_bins: tuple[int, ...]
+    # Sums are exact for 2^31 users.
+    unit: ClassVar[float] = 2.0**-22
+    rounding: ClassVar[Any] = np.floor
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (sum(self.n_bins),)
 
-    @property
-    def family(self) -> Hashable:
-        return self
-
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         n_columns = len(self.columns)
         return Bound(
-            zero_out=math.sqrt(n_columns) * (1 + 1e-12),
-            replace_one=math.sqrt(2 * n_columns) * (1 + 1e-12),
-        ).with_user_bounds()
+            zero_out=math.sqrt(n_columns) * ABOVE,
+            replace_one=math.sqrt(2 * n_columns) * ABOVE,
+        )
 
     def slack(self, layout: Layout) -> float:
         # Counts are whole units. Shares, rounded down, still add up to at most 1.
         return 0.0
 
-    def open(self, source: Source) -> Source:
-        return source
-
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        total = WholeSum(self.shape)
-        for block in blocks_of(reader, rows):
-            units = np.floor(
-                counted(np.full(len(block.y), 1 / _CODE_UNIT), block.present)
-            )
-            is_there = units > 0
-            codes, units = block.X[is_there], units[is_there]
-            each = [
-                np.bincount(codes[:, column], units, minlength=size)
-                for column, size in zip(self.columns, self.n_bins, strict=True)
-            ]
-            total.add(np.concatenate(each))
-        return (total,)
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return sums[0].value() * _CODE_UNIT
+    def added(self, block: Block) -> tuple[Form, ...]:
+        return tuple(
+            Entries((block.X[:, column],), size)
+            for column, size in zip(self.columns, self.n_bins, strict=True)
+        )
 
 
 # ------------------------------------------------- Sums of two numbers for each feature
@@ -195,15 +142,15 @@ class Pairs:
         return 2 * math.sqrt(n_features)
 
     def bound(self, n_features: int) -> Bound:
-        """L2 bounds on the vector of sums, in exact arithmetic."""
+        """L2 bounds on what one row adds, in exact arithmetic."""
         return Bound(
-            zero_out=self.record_norm(n_features) * (1 + 1e-12),
-            replace_one=self.record_distance(n_features) * (1 + 1e-12),
-        ).with_user_bounds()
+            zero_out=self.record_norm(n_features) * ABOVE,
+            replace_one=self.record_distance(n_features) * ABOVE,
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class PairSums(Summed):
+class PairSums(BoundedSum):
     """The sums of pairs over all records.
 
     `low` and `high` are the declared bounds of the features.
@@ -213,16 +160,13 @@ class PairSums(Summed):
     low: FloatArray
     high: FloatArray
     n_samples: int
+    is_gridded: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (2 * len(self.low),)
 
-    @property
-    def family(self) -> Hashable:
-        return PairSums
-
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         return self.pairs.bound(len(self.low))
 
     @property
@@ -239,28 +183,15 @@ class PairSums(Summed):
         halves = self.pairs.weight * root / 2
         return 2 * rounded + total_rounding(self.n_samples, halves)
 
-    def open(self, source: Source) -> Source:
-        return source
+    def added(self, block: Block) -> tuple[Form, ...]:
+        values = nearest(to_unit(block.X, self.low, self.high), self.unit)
+        first, second = self.pairs.split(values)
+        # Numbers of the first kind are whole already.
+        return first, nearest(second, self.unit)
 
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        sums = np.zeros((2, len(self.low)))
-        for block in blocks_of(reader, rows):
-            values = nearest(to_unit(block.X, self.low, self.high), self.unit)
-            first, second = self.pairs.split(values)
-            # Numbers of the first kind are whole already.
-            for total, part in zip(
-                sums, (first, nearest(second, self.unit)), strict=True
-            ):
-                part = counted(part, block.present)
-                if has_shares(block.present):
-                    part = nearest(part, self.unit)
-                total += part.sum(axis=0)
-        return (WholeSum.of(sums / self.unit),)
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        total = sums[0].value() * self.unit
-        total[1] *= self.pairs.weight
-        return total.ravel()
+    @property
+    def scale(self) -> FloatArray:
+        return np.repeat([1.0, self.pairs.weight], len(self.low))
 
     def read(self, released: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Sums of a, and of b + 1/2, from a released vector."""
@@ -306,7 +237,7 @@ def even_knots(n_intervals: int) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class StateSums(Summed):
+class StateSums(BoundedSum):
     """Sums of the records' shares in each state, and of their targets at each knot.
 
     Parameters
@@ -328,6 +259,7 @@ class StateSums(Summed):
     most_parts: int
     knots: tuple[float, ...] = ()
     n_labels: int = 0
+    rounding: ClassVar[Any] = np.floor
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -341,15 +273,11 @@ class StateSums(Summed):
     def _parts(self) -> int:
         return self.most_parts + (self._n_knots > 0)
 
-    @property
-    def family(self) -> Hashable:
-        return self
-
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         return Bound(
-            zero_out=math.sqrt(self._parts) * (1 + 1e-12),
-            replace_one=math.sqrt(2 * self._parts) * (1 + 1e-12),
-        ).with_user_bounds()
+            zero_out=math.sqrt(self._parts) * ABOVE,
+            replace_one=math.sqrt(2 * self._parts) * ABOVE,
+        )
 
     @property
     def unit(self) -> float:
@@ -360,47 +288,24 @@ class StateSums(Summed):
         # Shares, rounded down, still add up to at most 1, and their sums are exact.
         return 0.0
 
-    def open(self, source: Source) -> Source:
-        return source
+    def added(self, block: Block) -> tuple[Form, ...]:
+        forms = list[Form]()
+        if self.n_states:
+            forms.append(block.X)
+        if self.knots:
+            forms.append(self._at_knots(block.y))
+        if self.n_labels:
+            forms.append(Entries((block.y.astype(np.int64),), self.n_labels))
+        return tuple(forms)
 
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        states, knots = np.zeros(self.n_states), np.zeros(self._n_knots)
-        for block in blocks_of(reader, rows):
-            shares = counted(np.ones(len(block.y)), block.present)
-            if self.n_states:
-                X = block.X if block.present is None else scale_rows(block.X, shares)
-                states += np.asarray(self._whole(X).sum(axis=0)).ravel()
-            if self.knots:
-                knots += self._at_knots(block.y, shares)
-            if self.n_labels:
-                own = below(shares, self.unit)
-                # A null record may hold a number that is no label.
-                labels = np.clip(block.y, 0, self.n_labels - 1).astype(np.int64)
-                knots += np.bincount(labels, own, self.n_labels)
-        return (WholeSum.of(np.concatenate([states, knots]) / self.unit),)
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return sums[0].value() * self.unit
-
-    def _whole(self, X: Any) -> Any:
-        """Shares in whole units."""
-        if not issparse(X):
-            return below(X.astype(np.float64, copy=False), self.unit)
-        return with_entries(X, below(X.data.astype(np.float64, copy=False), self.unit))
-
-    def _at_knots(self, targets: FloatArray, own: FloatArray) -> FloatArray:
-        """Sums of the targets' shares in their two neighbouring knots.
-
-        `own` is the share by which each row counts.
-        """
+    def _at_knots(self, targets: FloatArray) -> Entries:
+        """The targets' shares in their two neighbouring knots."""
         places = np.array(self.knots)
         last = len(places) - 2
         inside = np.clip(targets, places[0], places[-1])
         knot = np.minimum(np.searchsorted(places, inside, side="right") - 1, last)
         share = (inside - places[knot]) / (places[knot + 1] - places[knot])
-        sums = np.bincount(knot, below((1 - share) * own, self.unit), last + 2)
-        above = np.bincount(knot + 1, below(share * own, self.unit), last + 2)
-        return np.asarray(sums + above)
+        return Entries((knot, knot + 1), last + 2, (1 - share, share))
 
 
 # ----------------------------- Histograms, cross-tables and moments of declared columns
@@ -446,17 +351,8 @@ class TablePart(ABC):
         return np.ones(self.size)
 
     @abstractmethod
-    def whole(self, X: Any, unit: float, shares: FloatArray | None) -> FloatArray:
-        """Sums over present rows, as whole numbers of units. Private.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features)
-        unit : float
-        shares : ndarray of shape (n_rows,) or None
-            Share by which each row of a user counts, a multiple of the unit; None:
-            each row counts 1.
-        """
+    def added(self, X: np.ndarray, unit: float) -> tuple[Form, ...]:
+        """What each row adds, whole units of `unit`. Private."""
 
 
 @dataclass(frozen=True)
@@ -481,14 +377,13 @@ class CellCounts(TablePart):
     def shape(self) -> tuple[int, ...]:
         return tuple(max(cells) + 1 for cells in self.cells)
 
-    def whole(self, X: Any, unit: float, shares: FloatArray | None) -> FloatArray:
+    def added(self, X: np.ndarray, unit: float) -> tuple[Form, ...]:
         places = [
             np.array(cells)[X[:, column].astype(np.int64)]
             for column, cells in zip(self.columns, self.cells, strict=True)
         ]
-        flat = np.ravel_multi_index(places, self.shape)
-        # Sums of multiples of the unit are exact.
-        return np.bincount(flat, shares, self.size) / unit
+        place = np.ravel_multi_index(places, self.shape)
+        return (Entries((place,), self.size),)
 
 
 @dataclass(frozen=True)
@@ -522,19 +417,16 @@ class CellMoments(TablePart):
     def factors(self) -> FloatArray:
         return np.array([1.0, self.k])
 
-    def whole(self, X: Any, unit: float, shares: FloatArray | None) -> FloatArray:
-        values = X[:, self.column]
-        is_there = ~np.isnan(values)
-        values = nearest(values[is_there], unit)
+    def added(self, X: np.ndarray, unit: float) -> tuple[Form, ...]:
+        values = nearest(X[:, self.column], unit)
         squares = nearest(values * values - 0.5, unit)
-        if shares is not None:
-            values = nearest(values * shares[is_there], unit)
-            squares = nearest(squares * shares[is_there], unit)
-        return np.array([values.sum(), squares.sum()]) / unit
+        is_missing = np.isnan(values)
+        values[is_missing] = squares[is_missing] = 0.0
+        return values, squares
 
 
 @dataclass(frozen=True)
-class TableSums(Summed):
+class TableSums(BoundedSum):
     """Sums of several parts, each multiplied by its weight.
 
     Parameters
@@ -547,20 +439,17 @@ class TableSums(Summed):
     parts: tuple[TablePart, ...]
     weights: tuple[float, ...]
     n_samples: int
+    is_gridded: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (sum(part.size for part in self.parts),)
 
-    @property
-    def family(self) -> Hashable:
-        return TableSums
-
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         return Bound(
-            zero_out=self._moved("zero_out") * (1 + 1e-12),
-            replace_one=self._moved("replace_one") * (1 + 1e-12),
-        ).with_user_bounds()
+            zero_out=self._moved("zero_out") * ABOVE,
+            replace_one=self._moved("replace_one") * ABOVE,
+        )
 
     def _moved(self, adjacency: Adjacency) -> float:
         """Largest change of all parts together: one record may change each most."""
@@ -587,23 +476,11 @@ class TableSums(Summed):
         each = 2 * rounded * (self.unit + 2.0**-51)
         return each + total_rounding(self.n_samples, self._moved("zero_out"), 2)
 
-    def open(self, source: Source) -> Source:
-        return source
-
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        total = WholeSum(self.shape)
-        for block in blocks_of(reader, rows):
-            X, shares = _present(block, self.unit)
-            total.add(
-                np.concatenate([p.whole(X, self.unit, shares) for p in self.parts])
-            )
-        return (total,)
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return np.asarray(sums[0].value() * self.unit * self._factors)
+    def added(self, block: Block) -> tuple[Form, ...]:
+        return tuple(f for part in self.parts for f in part.added(block.X, self.unit))
 
     @cached_property
-    def _factors(self) -> FloatArray:
+    def scale(self) -> FloatArray:
         """Factor on each sum in the vector."""
         pairs = zip(self.parts, self.weights, strict=True)
         return np.concatenate([weight * part.factors for part, weight in pairs])
@@ -614,21 +491,9 @@ class TableSums(Summed):
         return [
             found.reshape(part.shape)
             for found, part in zip(
-                np.split(released / self._factors, ends), self.parts, strict=True
+                np.split(released / self.scale, ends), self.parts, strict=True
             )
         ]
-
-
-def _present(block: Block, unit: float) -> tuple[Any, FloatArray | None]:
-    """Present rows, and shares of users' rows on the grid.
-
-    Shares are rounded down, so that a user's shares still add up to at most 1.
-    """
-    if block.present is None:
-        return block.X, None
-    if not has_shares(block.present):
-        return block.X[block.present], None
-    return block.X, below(block.present, unit)
 
 
 # --------------------------------------------------- Post-processing of released counts

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._row_threads import by_runs, n_threads_for
 from skdp.privacy.release._query import Bound, Layout
-from skdp.sums._exact import Summed, Sums, WholeSum, unit_for
+from skdp.sums._adder import ABOVE, BoundedSum, Compiled
+from skdp.sums._exact import unit_for
 from skdp.tables._memory import held
-from skdp.tables._source import Source
+from skdp.tables._source import Block, Source
 
 # -------------------------------------------------- Facts about a loss of boosted trees
 
@@ -177,7 +179,7 @@ class LeafTerms:
         """Bound on the sums over the leaves of one tree."""
         one = self.facts.heaviest()[0] * math.hypot(*self._most)
         two = max(math.sqrt(2.0) * one, self._same_leaf)
-        bound = Bound(zero_out=one * (1 + 1e-12), replace_one=two * (1 + 1e-12))
+        bound = Bound(zero_out=one * ABOVE, replace_one=two * ABOVE)
         return bound.with_user_bounds()
 
 
@@ -197,7 +199,7 @@ class Trees(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class LeafSums(Summed):
+class LeafSums(BoundedSum):
     """Sums over the leaves of the tree that follows the trees with released values.
 
     The rows of the source are codes, with labels or targets in [-1, 1]; rows of users
@@ -236,7 +238,7 @@ class LeafSums(Summed):
         """Unit of the whole numbers; all sums are exact in double precision."""
         return unit_for(self.n_samples, MOST_CLIP)
 
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         return self.terms.bound()
 
     def slack(self, layout: Layout) -> float:
@@ -249,14 +251,14 @@ class LeafSums(Summed):
     def open(self, source: Source) -> LeafReader:
         return LeafReader(source, self.trees, self.terms.n_outputs)
 
-    def whole_sums(self, reader: LeafReader, rows: IntArray | None) -> Sums:
+    def pieces(self, reader: LeafReader, rows: IntArray | None) -> Iterator[Block]:
+        yield reader.all_rows(rows)
+
+    def added(self, block: Block) -> Compiled:
+        reader: LeafReader = block.X
         raw = reader.raw(self.start, self.values)
         leaves = reader.leaves(len(self.values))
-        sums = reader.sums(self.terms, leaves, raw, 1 / self.unit, rows)
-        return (WholeSum.of(sums),)
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return sums[0].value() * self.unit
+        return Compiled(partial(reader.sums, self.terms, leaves, raw))
 
 
 class LeafReader:
@@ -317,14 +319,13 @@ class LeafReader:
         terms: LeafTerms,
         leaves: NDArray[np.uint16],
         raw: FloatArray,
+        counts: NDArray[Any],
         unit: float,
-        rows: IntArray | None,
     ) -> IntArray:
-        """Sums over the leaves, in whole units; over chosen rows, or all."""
+        """Sums over the leaves, in whole units; rows count by `counts`."""
         from skdp.sums import _leaves_kernel as kernel
 
         add = getattr(kernel, f"{terms.loss}_sums")
-        counts = self._counts_of(rows)
         facts = terms.facts.numbers(terms.loss, terms.n_outputs)
 
         def of_run(first: int, last: int) -> IntArray:
@@ -343,14 +344,14 @@ class LeafReader:
         start: FloatArray,
         shares: FloatArray,
         clip: float,
+        counts: NDArray[Any],
         unit: float,
-        rows: IntArray | None,
     ) -> IntArray:
         """Sums of clipped gains by shares of the trees; see `ModelGains`."""
         from skdp.sums import _leaves_kernel as kernel
 
         place = kernel.LOSSES.index(loss)
-        base, counts = self._base(start), self._counts_of(rows)
+        base = self._base(start)
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros(len(shares), dtype=np.int64)
@@ -361,13 +362,13 @@ class LeafReader:
 
         return self._added_up(of_run)
 
-    def _counts_of(self, rows: IntArray | None) -> NDArray[Any]:
-        """Presence, or share, of chosen rows or of all rows."""
-        if rows is None:
-            return self._counts
-        counts = np.zeros_like(self._counts)
-        counts[rows] = self._counts[rows]
-        return counts
+    def all_rows(self, rows: IntArray | None) -> Block:
+        """All rows as one block, with the weights of chosen rows or of all rows."""
+        counts = self._counts
+        if rows is not None:
+            counts = np.zeros_like(self._counts)
+            counts[rows] = self._counts[rows]
+        return Block(self, self._y, counts)
 
     def _added_up(self, of_run: Callable[[int, int], IntArray]) -> IntArray:
         total = by_runs(of_run, len(self._y), self.n_threads)
@@ -411,7 +412,7 @@ MOST_GAIN = 64.0
 
 
 @dataclass(frozen=True, eq=False)
-class ModelGains(Summed):
+class ModelGains(BoundedSum):
     """Sums of the loss reductions when a share of all trees' values is added.
 
     The source and the reader are the same as for `LeafSums`.
@@ -451,7 +452,7 @@ class ModelGains(Summed):
     @property
     def norm(self) -> float:
         """Largest norm of a record's gains together."""
-        return self.clip * math.hypot(*self.shares) * (1 + 1e-12)
+        return self.clip * math.hypot(*self.shares) * ABOVE
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -466,8 +467,8 @@ class ModelGains(Summed):
         """Unit of the whole numbers; all sums are exact in double precision."""
         return unit_for(self.n_samples, MOST_GAIN)
 
-    def bound(self) -> Bound:
-        return Bound(zero_out=self.norm, replace_one=2 * self.norm).with_user_bounds()
+    def row_bound(self) -> Bound:
+        return Bound(zero_out=self.norm, replace_one=2 * self.norm)
 
     def slack(self, layout: Layout) -> float:
         # Each gain of a record, or of each row of a user, is rounded to units, for both
@@ -478,12 +479,13 @@ class ModelGains(Summed):
     def open(self, source: Source) -> LeafReader:
         return LeafReader(source, self.trees, len(self.start))
 
-    def whole_sums(self, reader: LeafReader, rows: IntArray | None) -> Sums:
-        raw = reader.raw(self.start, self.values)
-        limits = np.asarray(self.shares), self.clip, 1 / self.unit
-        facts = self.facts.numbers(self.loss, len(self.start))
-        sums = reader.gains(self.loss, facts, raw, self.start, *limits, rows)
-        return (WholeSum.of(sums),)
+    def pieces(self, reader: LeafReader, rows: IntArray | None) -> Iterator[Block]:
+        yield reader.all_rows(rows)
 
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return sums[0].value() * self.unit
+    def added(self, block: Block) -> Compiled:
+        reader: LeafReader = block.X
+        raw = reader.raw(self.start, self.values)
+        limits = np.asarray(self.shares), self.clip
+        facts = self.facts.numbers(self.loss, len(self.start))
+        asked = self.loss, facts, raw, self.start, *limits
+        return Compiled(partial(reader.gains, *asked))

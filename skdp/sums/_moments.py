@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -14,9 +14,10 @@ from skdp._arrays import FloatArray, IntArray, with_entries
 from skdp.losses._objective import LinearObjective
 from skdp.losses._plain import plain_curvature, plain_error, plain_residual
 from skdp.privacy.release._query import Bound, Layout
-from skdp.sums._exact import Summed, Sums, WholeSum, blocks_of, on_grid, total_rounding
+from skdp.sums._adder import ABOVE, ROOT_UNIT, BoundedSum, Products, exact_runs
+from skdp.sums._exact import Sums, on_grid, total_rounding
 from skdp.sums._grid_rows import LONGEST, gridded
-from skdp.tables._source import Block, Source
+from skdp.tables._source import Block
 
 # ------------------------------------------- Second moments of clipped rows and targets
 # In units of the public bounds: u is a row divided by `data_norm`, so of norm at most
@@ -36,9 +37,6 @@ from skdp.tables._source import Block, Source
 
 # The bound of rows, and the bound of targets, in whole numbers.
 _LARGEST = 2.0**21
-# Number of rows whose products of whole numbers add up exactly: 42 + 11 = 53 bits in
-# double precision; 64-bit integers, for sparse rows, hold more of them.
-_DENSE_ROWS, _SPARSE_ROWS = 1 << 11, 1 << 16
 # Squared norms below this are exact.
 _EXACT = 2.0**53
 # From this fraction of too long rows on, all rows are multiplied, in place.
@@ -74,11 +72,11 @@ class MomentWeights:
         return math.sqrt(max(same, opposite) + self.squares**2)
 
     def bound(self) -> Bound:
-        """L2 bounds on the sum, in exact arithmetic."""
+        """L2 bounds on what one row adds, in exact arithmetic."""
         return Bound(
-            zero_out=self.record_norm() * (1 + 1e-12),
-            replace_one=self.record_distance() * (1 + 1e-12),
-        ).with_user_bounds()
+            zero_out=self.record_norm() * ABOVE,
+            replace_one=self.record_distance() * ABOVE,
+        )
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class MomentSums(Summed):
+class MomentSums(BoundedSum):
     """The vector of the section's comment, summed over all records.
 
     Rows are clipped to the norm `data_norm`, and targets, if they have a weight, to the
@@ -110,6 +108,8 @@ class MomentSums(Summed):
     n_features: int
     data_norm: float
     target_bound: float = 1.0
+    unit: ClassVar[float] = ROOT_UNIT**2
+    rounding: ClassVar[Any] = np.trunc
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -123,68 +123,37 @@ class MomentSums(Summed):
         return d * (d + 1) // 2, d * k, d * t, int(t and k), int(has_squares)
 
     @property
-    def family(self) -> Hashable:
-        return self
+    def scale(self) -> FloatArray:
+        t, k, h = self.weights.intercept, self.weights.target, self.weights.squares
+        others = np.repeat([k, math.sqrt(2) * t, k * t, h], self._sizes[1:])
+        return np.concatenate([_svec_scale(self.n_features), others])
 
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         return self.weights.bound()
 
     def slack(self, layout: Layout) -> float:
         # Lemma 3: sums are exact until they become floats times two weights.
         return total_rounding(self.n_samples, self.weights.record_norm(), n_steps=3)
 
-    def open(self, source: Source) -> Source:
-        return source
+    def pieces(self, reader: Any, rows: IntArray | None) -> Iterator[Block]:
+        return exact_runs(super().pieces(reader, rows))
 
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return self.stack(_moments(sums))
-
-    def sums(self, source: Source, rows: IntArray | None = None) -> Moments:
-        """The exact sums. Private."""
-        return _moments(self.whole_sums(source, rows))
-
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        total = _Total(self.n_features, self.weights)
-        # Reused, since new memory each time would take longer than the arithmetic.
-        scratch = np.empty((_DENSE_ROWS, self.n_features))
-        for block in blocks_of(reader, rows):
-            for X, v, root in self._pieces(block):
-                rows = whole_rows(X, self.data_norm, scratch)
-                total.add(*_of_roots(rows, v, root))
-        return total.whole()
-
-    def _pieces(self, block: Block) -> Iterator[tuple[Any, FloatArray, FloatArray]]:
-        """Present rows, as many as add up exactly, with targets and roots of shares."""
-        X, v, root = block.X, self._whole_targets(block.y), whole_roots(block)
-        if block.present is not None:
-            X, v, root = X[root > 0], v[root > 0], root[root > 0]
-        size = _SPARSE_ROWS if issparse(X) else _DENSE_ROWS
-        if len(v) <= size:
-            yield X, v, root
-            return
-        for start in range(0, len(v), size):
-            run = slice(start, start + size)
-            yield X[run], v[run], root[run]
+    def added(self, block: Block) -> Products:
+        rows = whole_rows(block.X, self.data_norm)
+        v, one = self._whole_targets(block.y), np.full(len(block.y), _LARGEST)
+        if issparse(rows):
+            v, one = v.astype(np.int64), one.astype(np.int64)
+        pairs = ((0, 0), (0, 1), (0, 2), (1, 2), (1, 1))
+        chosen = tuple(
+            pair for pair, size in zip(pairs, self._sizes, strict=True) if size
+        )
+        return Products((rows, v, one), chosen)
 
     def _whole_targets(self, y: FloatArray) -> FloatArray:
         if self.weights.target == 0:
             return np.zeros(len(y))
         bound = self.target_bound
         return np.asarray(np.rint(np.clip(y, -bound, bound) / bound * _LARGEST))
-
-    def stack(self, moments: Moments) -> FloatArray:
-        """Sums as the vector of the section's comment."""
-        t, k = self.weights.intercept, self.weights.target
-        parts = [svec(moments.rows_rows)]
-        if k > 0:
-            parts += [k * moments.rows_targets]
-        if t > 0:
-            parts += [math.sqrt(2) * t * moments.rows]
-        if t > 0 and k > 0:
-            parts += [np.array([k * t * moments.targets])]
-        if self.weights.squares > 0:
-            parts += [np.array([self.weights.squares * moments.squares])]
-        return np.concatenate(parts)
 
     def read(self, released: FloatArray) -> Moments:
         """The sums that a released vector represents; post-processing."""
@@ -201,111 +170,26 @@ class MomentSums(Summed):
         )
 
 
-def svec(matrix: FloatArray) -> FloatArray:
-    """The diagonal and sqrt(2) times the upper triangle: keeps the Frobenius norm."""
-    above = matrix[np.triu_indices(len(matrix), 1)]
-    return np.concatenate([np.diag(matrix), math.sqrt(2) * above])
+def _svec_scale(size: int) -> FloatArray:
+    """Factors on the diagonal and on the triangle above, which make an svec."""
+    return np.repeat([1.0, math.sqrt(2)], [size, size * (size - 1) // 2])
 
 
 def of_svec(vector: FloatArray, size: int) -> FloatArray:
-    """The symmetric matrix with `size` rows that a vector of `svec` represents."""
+    """The symmetric matrix with `size` rows that an svec represents."""
     matrix = np.zeros((size, size))
     matrix[np.triu_indices(size, 1)] = vector[size:] / math.sqrt(2)
     matrix += matrix.T + np.diag(vector[:size])
     return matrix
 
 
-class _Total:
-    def __init__(self, n_features: int, weights: MomentWeights) -> None:
-        d = n_features
-        self._rows_rows, self._rows_targets = WholeSum((d, d)), WholeSum((d,))
-        self._rows, self._targets = WholeSum((d,)), WholeSum(())
-        self._squares = WholeSum(())
-        self._has_rows, self._has_squares = weights.intercept > 0, weights.squares > 0
-        # Sum of the last rows, not yet in whole sums, and their number.
-        self._part, self._n_part = np.zeros((d, d)), 0
-
-    def add(self, X: Any, v: FloatArray, constant: FloatArray) -> None:
-        """Add rows, with targets and constants, at most as many as add up exactly."""
-        if issparse(X):
-            self._rows_rows.add((X.T @ X).toarray())
-            v, constant = v.astype(np.int64), constant.astype(np.int64)
-        else:
-            self._add_products(X)
-        self._rows_targets.add(X.T @ v)
-        if self._has_squares:
-            self._squares.add(v @ v)
-        if self._has_rows:
-            self._rows.add(X.T @ constant)
-            self._targets.add(constant @ v)
-
-    def _add_products(self, X: FloatArray) -> None:
-        if self._n_part + len(X) > _DENSE_ROWS:
-            self._flush()
-        self._part += X.T @ X
-        self._n_part += len(X)
-
-    def _flush(self) -> None:
-        self._rows_rows.add(self._part)
-        self._part[:], self._n_part = 0.0, 0
-
-    def whole(self) -> Sums:
-        """Sums of u u', of u, of u v, of v and of v^2."""
-        self._flush()
-        of_targets = self._rows_targets, self._targets, self._squares
-        return self._rows_rows, self._rows, *of_targets
-
-
-def _moments(sums: Sums) -> Moments:
-    """The moments that whole sums represent, in units of the bounds."""
-    rows_rows, rows, rows_targets, targets, squares = sums
-    square = _LARGEST**-2
-    return Moments(
-        rows_rows.value() * square,
-        rows.value() * square,
-        rows_targets.value() * square,
-        float(targets.value()) * square,
-        float(squares.value()) * square,
-    )
-
-
-def whole_roots(block: Block) -> FloatArray:
-    """Roots of the shares of a block's rows, cut to whole numbers of 2^-21.
-
-    A record has 2^21, a null record 0. The squares of a user's roots add up to at most
-    4^21.
-    """
-    if block.present is None:
-        return np.full(len(block.y), _LARGEST)
-    return np.floor(np.sqrt(block.present.astype(np.float64)) * _LARGEST)
-
-
-def _of_roots(
-    rows: Any, v: FloatArray, root: FloatArray
-) -> tuple[Any, FloatArray, FloatArray]:
-    """Rows and targets times the roots, cut towards 0, and the roots.
-
-    A row is then a root times a row of norm at most the bound, and likewise its target:
-    the contribution is the share times a possible contribution of a record.
-    """
-    if (root == _LARGEST).all():
-        return rows, v, root
-    shrinking, v = root / _LARGEST, np.trunc(v * (root / _LARGEST))
-    if not issparse(rows):
-        return np.trunc(rows * shrinking[:, None]), v, root
-    data = rows.data * np.repeat(shrinking, np.diff(rows.indptr))
-    return with_entries(rows, np.trunc(data).astype(np.int64)), v, root
-
-
-def whole_rows(X: Any, bound: float, scratch: FloatArray | None = None) -> Any:
+def whole_rows(X: Any, bound: float) -> Any:
     """Rows in whole numbers of ``bound / 2^21``, clipped to 2^21.
 
     Parameters
     ----------
     X : ndarray or canonical CSR of shape (n_rows, n_features), float32 or float64
     bound : float in (0, inf)
-    scratch : ndarray of float64 of at least n_rows rows, or None, default=None
-        Overwritten by dense rows; None: new memory.
 
     Returns
     -------
@@ -313,8 +197,7 @@ def whole_rows(X: Any, bound: float, scratch: FloatArray | None = None) -> Any:
         The numbers of a row depend on the row alone.
     """
     if not issparse(X):
-        out = np.empty(X.shape) if scratch is None else scratch[: len(X)]
-        return _whole_dense(X, bound, out)
+        return _whole_dense(X, bound, np.empty(X.shape))
     return _whole_sparse(with_entries(X, X.data.astype(np.float64)), bound)
 
 
@@ -398,11 +281,6 @@ def _shrinking(squares: FloatArray) -> FloatArray:
 # 0. The summed numbers are whole: r u and the root of c times u, rounded, and their
 # products, so all sums are exact in any order. Sensitivities are derived in
 # ``docs/proofs/noisy_newton.md``.
-
-
-_ROWS = 1 << 11
-# Factor that covers the rounding of norms.
-_ABOVE = 1 + 1e-12
 
 
 @dataclass(frozen=True)
@@ -495,8 +373,8 @@ class NewtonSums:
         both = of_gradient * 2 * (p + between) + of_matrices * 2 * (p**2 - between**2)
         rounded = self._rounded()
         return Bound(
-            zero_out=math.sqrt(one) * _ABOVE + rounded,
-            replace_one=math.sqrt(max(apart, both)) * _ABOVE + 2 * rounded,
+            zero_out=math.sqrt(one) * ABOVE + rounded,
+            replace_one=math.sqrt(max(apart, both)) * ABOVE + 2 * rounded,
         )
 
     def _rounded(self) -> float:
@@ -508,11 +386,13 @@ class NewtonSums:
 
 
 @dataclass(frozen=True, eq=False)
-class NewtonSum(Summed):
+class NewtonSum(BoundedSum):
     """The vector of the section's comment at `weights`, which are released."""
 
     of: NewtonSums
     weights: FloatArray
+    unit: ClassVar[float] = ROOT_UNIT**2
+    rounding: ClassVar[Any] = np.trunc
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -520,17 +400,29 @@ class NewtonSum(Summed):
         return (d + (1 + (self.of.parts.squares > 0)) * (d * (d + 1) // 2),)
 
     @property
-    def family(self) -> Hashable:
-        # No rows are kept between queries.
-        return NewtonSum
+    def scale(self) -> FloatArray:
+        d = self.of.objective.n_columns
+        matrices = [_svec_scale(d)] * (1 + (self.of.parts.squares > 0))
+        return np.concatenate([np.ones(d), *matrices])
+
+    def from_whole(self, source: Any, sums: Sums) -> FloatArray:
+        d, parts = self.of.objective.n_columns, self.of.parts
+        weights = [np.ones(d), np.full(d * (d + 1) // 2, parts.curvature)]
+        if parts.squares > 0:
+            weights.append(np.full(d * (d + 1) // 2, parts.squares))
+        return np.asarray(super().from_whole(source, sums) * np.concatenate(weights))
 
     def bound(self) -> Bound:
+        # Not of users: numbers of one row, cut apart, are no longer those of a record.
+        return self.row_bound()
+
+    def row_bound(self) -> Bound:
         objective = self.of.objective
         features = self.weights[: objective.n_features]
         reach = float(np.linalg.norm(features))
         if objective.fit_intercept:
             reach += abs(float(self.weights[-1, 0]))
-        return self.of.bound(objective.data_norm * reach * _ABOVE)
+        return self.of.bound(objective.data_norm * reach * ABOVE)
 
     def slack(self, layout: Layout) -> float:
         # Sums are exact until they become floats times a weight and a unit.
@@ -538,29 +430,17 @@ class NewtonSum(Summed):
         assert worst is not None
         return total_rounding(self.of.objective.n_samples, worst, n_steps=3)
 
-    def open(self, source: Source) -> Source:
-        return source
+    def pieces(self, reader: Any, rows: IntArray | None) -> Iterator[Block]:
+        return exact_runs(super().pieces(reader, rows))
 
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        d, squares = self.of.objective.n_columns, self.of.parts.squares
-        gradient = WholeSum((d,))
-        products = [WholeSum((d, d)) for _ in range(1 + (squares > 0))]
-        for block in blocks_of(reader, rows):
-            for tilted, bent in self._pieces(block):
-                gradient.add(tilted.sum(axis=0))
-                for total, part in zip(products, (bent, tilted), strict=False):
-                    total.add(part.T @ part)
-        return gradient, *products
+    def added(self, block: Block) -> Products:
+        tilted, bent = self._tilted_and_bent(block.X, block.y)
+        one = np.full(len(block.y), _LARGEST)
+        squares = ((0, 0),) * (self.of.parts.squares > 0)
+        return Products((tilted, bent, one), ((0, 2), (1, 1), *squares))
 
-    def _pieces(self, block: Block) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _tilted_and_bent(self, X: Any, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Rows times residuals and times roots of curvatures, in whole numbers."""
-        X, y = block.X, block.y
-        if block.present is not None:
-            X, y = X[block.present], y[block.present]
-        for start in range(0, len(y), _ROWS):
-            yield self._piece(X[start : start + _ROWS], y[start : start + _ROWS])
-
-    def _piece(self, X: Any, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         objective, loss = self.of.objective, self.of.objective.loss
         grid = gridded(X, objective.data_norm).in_double()
         residual = plain_residual(loss, y, grid.raw(self.weights))
@@ -572,14 +452,6 @@ class NewtonSum(Summed):
             constant = np.full((len(y), 1), self.of.parts.intercept * _LARGEST)
             rows = np.hstack([rows, constant])
         return np.rint(rows * residual), np.rint(rows * np.sqrt(curvature))
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        gradient, *products = sums
-        parts = [gradient.value() / _LARGEST]
-        weights = self.of.parts.curvature, self.of.parts.squares
-        for weight, total in zip(weights, products, strict=False):
-            parts.append(weight * svec(total.value() * _LARGEST**-2))
-        return np.concatenate(parts)
 
     def read(self, released: FloatArray) -> NewtonAnswer:
         """The sums that a released vector represents; post-processing."""

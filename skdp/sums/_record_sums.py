@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from scipy.sparse import issparse
 
-from skdp._arrays import (
-    FloatArray,
-    IntArray,
-    row_norms,
-    rows_repeated,
-    scale_rows,
-    with_entries,
-)
+from skdp._arrays import FloatArray, IntArray, row_norms, rows_repeated
 from skdp._users import number_of
 from skdp.losses._base import Loss
 from skdp.privacy.accounting._relations import Adjacency, table_relation
 from skdp.privacy.release._query import Bound, Layout
-from skdp.sums._exact import (
-    Summed,
-    Sums,
-    WholeSum,
-    blocks_of,
-    nearest,
-    on_grid,
-    unit_for,
-)
+from skdp.sums._adder import ABOVE, BoundedSum, Compiled, Form
+from skdp.sums._exact import on_grid, unit_for
 from skdp.sums._grid_rows import LONGEST, grid_rows, gridded, squares_of
 from skdp.tables._memory import places_of_own
-from skdp.tables._source import Block, Source, counted
+from skdp.tables._source import Block
 
 # ----------------------------- Sums of one bounded number, of probabilities, or of rows
 # Every number is clipped to a public interval and rounded to a multiple of a public
@@ -42,8 +27,6 @@ from skdp.tables._source import Block, Source, counted
 # ``docs/proofs/centred_descent.md``, Lemma 3.
 
 
-# Factor on a bound, for the rounding of the bound.
-_ROUNDED = 1 + 1e-12
 # Least denominator of a ratio.
 _LEAST_VARIANCE = 1e-100
 
@@ -57,7 +40,7 @@ def _squares(rows: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class RecordSum(Summed):
+class RecordSum(BoundedSum):
     """Sum of one or a few numbers per record, in an interval that contains 0.
 
     Parameters
@@ -84,19 +67,13 @@ class RecordSum(Summed):
         return (1,)
 
     @property
-    def family(self) -> Hashable:
-        return RecordSum
-
-    @property
     def _largest(self) -> float:
         low, high = self.interval
         return max(-low, high)
 
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         low, high = self.interval
-        return Bound(
-            zero_out=self._largest * _ROUNDED, replace_one=(high - low) * _ROUNDED
-        ).with_user_bounds()
+        return Bound(zero_out=self._largest * ABOVE, replace_one=(high - low) * ABOVE)
 
     @property
     def unit(self) -> float:
@@ -108,20 +85,9 @@ class RecordSum(Summed):
         # Two records, or the rows of two users; each row is rounded by half a unit.
         return layout.rows_of_unit * math.sqrt(math.prod(self.shape)) * self.unit
 
-    def open(self, source: Source) -> Source:
-        return source
-
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
+    def added(self, block: Block) -> FloatArray:
         low, high = self.interval
-        total, unit = WholeSum(self.shape), self.unit
-        for block in blocks_of(reader, rows):
-            numbers = np.clip(np.nan_to_num(self.numbers(block)), low, high)
-            numbers = nearest(counted(numbers, block.present), unit)
-            total.add(np.atleast_1d(numbers.sum(axis=0) / unit))
-        return (total,)
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return sums[0].value() * self.unit
+        return np.clip(np.nan_to_num(self.numbers(block)), low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,14 +163,12 @@ class ProbabilitySum(RecordSum):
     def interval(self) -> tuple[float, float]:
         return 0.0, self.clip
 
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         if self.loss.n_outputs == 1:
-            return super().bound()
+            return super().row_bound()
         # Probabilities of a record add up to 1, so their norm is at most 1, and two
         # records are at most as far apart as two labels.
-        return Bound(
-            zero_out=_ROUNDED, replace_one=math.sqrt(2) * _ROUNDED
-        ).with_user_bounds()
+        return Bound(zero_out=ABOVE, replace_one=math.sqrt(2) * ABOVE)
 
     def numbers(self, block: Block) -> FloatArray:
         raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.constant
@@ -279,7 +243,7 @@ class NoiseRatio(RecordSum):
 
 
 @dataclass(frozen=True, eq=False)
-class RowSum(Summed):
+class RowSum(BoundedSum):
     """Sums of rows clipped to a norm, divided by the norm, and of squared norms.
 
     Parameters
@@ -293,47 +257,30 @@ class RowSum(Summed):
     data_norm: float
     # Weight of squared norms: a larger one would increase the bound of all numbers.
     weight: ClassVar[float] = 0.5
+    # Rows are whole numbers of 1 / LONGEST.
+    unit: ClassVar[float] = 1.0
+    rounding: ClassVar[Any] = np.trunc
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (self.n_features + 1,)
 
     @property
-    def family(self) -> Hashable:
-        return RowSum
+    def scale(self) -> FloatArray:
+        return np.append(np.ones(self.n_features), self.weight) / LONGEST
 
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         # A row of norm 1; two opposite rows.
-        one = math.hypot(1.0, self.weight) * _ROUNDED
-        return Bound(zero_out=one, replace_one=2 * one).with_user_bounds()
+        one = math.hypot(1.0, self.weight) * ABOVE
+        return Bound(zero_out=one, replace_one=2 * one)
 
     def slack(self, layout: Layout) -> float:
         # Rows are cut towards 0, and sums of whole numbers are exact.
         return 0.0
 
-    def open(self, source: Source) -> Source:
-        return source
-
-    def whole_sums(self, reader: Source, rows: IntArray | None) -> Sums:
-        total = WholeSum(self.shape)
-        for block in blocks_of(reader, rows):
-            entries = grid_rows(block.X, self.data_norm)
-            squares = np.minimum(squares_of(entries) / LONGEST, LONGEST)
-            if block.present is not None:
-                shares = counted(np.ones(len(block.y)), block.present)
-                entries, squares = scale_rows(entries, shares), squares * shares
-            if issparse(entries):
-                entries = with_entries(entries, np.trunc(entries.data))
-            else:
-                entries = np.trunc(entries)
-            sums = np.asarray(entries.sum(axis=0)).ravel()
-            total.add(np.append(sums, np.floor(squares).sum()))
-        return (total,)
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        found = sums[0].value() / LONGEST
-        found[-1] *= self.weight
-        return found
+    def added(self, block: Block) -> tuple[Form, ...]:
+        entries = grid_rows(block.X, self.data_norm)
+        return entries, np.minimum(squares_of(entries) / LONGEST, LONGEST)
 
     @classmethod
     def read(cls, released: FloatArray) -> tuple[FloatArray, float]:
@@ -383,7 +330,7 @@ class Scored(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Scores(Summed):
+class Scores(BoundedSum):
     """Statistics of some models on the same records, as one vector.
 
     `models` are fitted, and public or paid for; or the keys by which the records know
@@ -394,22 +341,20 @@ class Scores(Summed):
     scorer: Scorer
     models: tuple[Any, ...]
     norm: float
+    unit: ClassVar[float] = QUANTUM
+    is_gridded: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (len(self.models) * self.scorer.size,)
 
-    @property
-    def family(self) -> Hashable:
-        return Scores
-
-    def bound(self) -> Bound:
+    def row_bound(self) -> Bound:
         return Bound(
             zero_out=self._moved("zero_out"),
             replace_one=self._moved("replace_one"),
             rating_value=self._moved(table_relation("rating_value")),
             norm=self.norm,
-        ).with_user_bounds()
+        )
 
     def _moved(self, adjacency: Adjacency) -> float:
         several = float(len(self.models) ** (1 / self.norm))
@@ -426,15 +371,16 @@ class Scores(Summed):
         unit = QUANTUM * (1 + 2**-20)
         return float(layout.rows_of_unit * unit * numbers ** (1 / self.norm))
 
-    def open(self, source: Scored) -> Scored:
-        return source
+    def pieces(self, reader: Scored, rows: IntArray | None) -> Iterator[Block]:
+        # Models predict all rows at once; the reader knows the weights.
+        yield Block(reader, np.empty(0))
 
-    def whole_sums(self, reader: Scored, rows: IntArray | None) -> Sums:
-        exact = [reader.statistic(self.scorer, model) for model in self.models]
-        return (WholeSum.of(np.concatenate(exact) / QUANTUM),)
+    def added(self, block: Block) -> Compiled:
+        def sums(weights: None, per_unit: float) -> FloatArray:
+            exact = [block.X.statistic(self.scorer, model) for model in self.models]
+            return np.concatenate(exact) * per_unit
 
-    def from_whole(self, source: Any, sums: Sums) -> FloatArray:
-        return sums[0].value() * QUANTUM
+        return Compiled(sums)
 
 
 # -------------------------------------------------------------- Scores on rows of users

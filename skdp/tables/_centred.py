@@ -134,6 +134,9 @@ class StateRows:
         basis = with_entries(self.basis, self.basis.data * scale[self.basis.indices])
         return StateRows(self.states, basis, self.parts)
 
+    def __getitem__(self, rows: Any) -> StateRows:
+        return StateRows(self.states[rows], self.basis, self.parts)
+
     def __matmul__(self, weights: FloatArray) -> FloatArray:
         return np.asarray(self.states @ (self.basis @ weights))
 
@@ -182,6 +185,10 @@ class CentredMatrix:
     def norms(self) -> FloatArray:
         """Norms of the rows, at most 1."""
         return np.minimum(self.lengths * self.factor, 1.0)
+
+    def __getitem__(self, rows: Any) -> CentredMatrix:
+        of_rows = self.factor[rows], self.lengths[rows]
+        return CentredMatrix(self.X[rows], self.centre, *of_rows, self.norm)
 
     def made(self) -> FloatArray:
         """The rows as an array, each computed separately."""

@@ -101,6 +101,9 @@ class CodeRows:
         """Bounds on the norms of rows in products with residuals."""
         return np.ones(len(self.codes))
 
+    def __getitem__(self, rows: Any) -> CodeRows:
+        return CodeRows(self.codes[rows], self.basis)
+
     def __matmul__(self, weights: FloatArray) -> FloatArray:
         return added_up(self.codes, self.basis.starts, self.basis.tables(weights))
 

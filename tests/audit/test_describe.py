@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from skdp.columns import Range
 from skdp.io import _rows
 from skdp.statistics._description import TableQuestions
 from skdp.sums import _counts
+from skdp.sums._adder import Compiled, Entries
 from skdp.sums._counts import CellMoments, TableSums
 from skdp.tables._memory import MemorySource
 from tests.audit.linear import BUDGETS
@@ -109,13 +111,14 @@ def test_sums_that_are_not_charged_are_caught(adjacency, is_left_out, monkeypatc
 @every_case
 def test_a_cross_table_that_is_counted_once_for_two_is_caught(adjacency, monkeypatch):
     # Counts in both orders, charged as one table.
-    honest = _counts.CellCounts.whole
+    honest = _counts.CellCounts.added
 
-    def whole(self, X, unit, shares):
-        counts = honest(self, X, unit, shares)
-        return counts * (2 if len(self.columns) > 1 else 1)
+    def added(self, X, unit):
+        (form,) = honest(self, X, unit)
+        n_times = 2 if len(self.columns) > 1 else 1
+        return (replace(form, places=form.places * n_times),)
 
-    monkeypatch.setattr(_counts.CellCounts, "whole", whole)
+    monkeypatch.setattr(_counts.CellCounts, "added", added)
     assert audited(adjacency)[1] > 1.05
 
 
@@ -212,13 +215,22 @@ def test_rows_of_a_user_that_count_as_records_are_caught(relation, monkeypatch):
     assert audited_user(relation, worst_user(relation)).total > 1.9
 
 
+def unweighted(form):
+    """What each row adds, as if it were a record."""
+    if isinstance(form, Entries):
+        sums = np.bincount(form.places[0], minlength=form.size)
+    else:
+        sums = np.array([form.sum()])
+    return Compiled(lambda weights, per_unit: sums * per_unit)
+
+
 @every_relation
 @pytest.mark.parametrize("kind", [_counts.CellCounts, CellMoments])
 def test_parts_that_forget_shares_are_caught(relation, kind, monkeypatch):
-    honest = kind.whole
+    honest = kind.added
 
-    def whole(self, X, unit, shares):
-        return honest(self, X, unit, None)
+    def added(self, X, unit):
+        return tuple(unweighted(form) for form in honest(self, X, unit))
 
-    monkeypatch.setattr(kind, "whole", whole)
+    monkeypatch.setattr(kind, "added", added)
     assert audited_user(relation, worst_user(relation)).total > 1.1

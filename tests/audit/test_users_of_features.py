@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from skdp import DPSparseLogisticRegression
 from skdp.papers._frank_wolfe import VertexPath
 from skdp.sums import _moments
+from skdp.sums._adder import whole_roots
 from skdp.sums._moments import MomentSums, MomentWeights
 from skdp.tables._memory import UserSource, equal_shares
 from skdp.tables._views import EntriesClipped
@@ -121,7 +122,7 @@ def source_of(X, y, codes):
 def test_squares_of_a_users_roots_never_add_up_to_more_than_one(n_rows):
     shares = equal_shares(np.zeros(n_rows, dtype=int), 1)
     source = UserSource(np.zeros((n_rows, 1)), shares, shares, 1)
-    blocks = [_moments.whole_roots(block) for block in source.blocks()]
+    blocks = [whole_roots(block.present) for block in source.blocks()]
     roots = [int(root) for root in np.concatenate(blocks)]
     assert (1 - 2.0**-14) * LARGEST**2 < sum(x**2 for x in roots) <= LARGEST**2
     assert roots[0] == math.isqrt(LARGEST**2 // min(n_rows, 1024))

@@ -16,7 +16,7 @@ from skdp.ensemble._trees import uncut
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.privacy.release._query import Layout
 from skdp.solvers._base import Progress
-from skdp.sums import _counts, _leaves, _network
+from skdp.sums import _leaves, _network
 from skdp.sums._counts import CodeCounts
 from skdp.sums._exact import WholeSum
 from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms, LossFacts, ModelGains
@@ -237,10 +237,13 @@ def test_twins_whose_shares_are_too_large_are_found(shares, relation):
 
 @every_relation
 def test_twin_of_leaves_that_forget_shares_is_found(relation, monkeypatch):
-    honest = LeafReader._counts_of
-    monkeypatch.setattr(
-        LeafReader, "_counts_of", lambda self, rows: honest(self, rows) > 0
-    )
+    honest = LeafReader.all_rows
+
+    def all_rows(self, rows):
+        block = honest(self, rows)
+        return replace(block, present=block.present > 0)
+
+    monkeypatch.setattr(LeafReader, "all_rows", all_rows)
     case = boosting.WORST["logistic, start and leaves, zero_out"]
     assert told(case, relation).largest > 1.9
 
@@ -278,7 +281,7 @@ def test_twin_that_charges_the_rounding_of_one_row_is_found(query, monkeypatch):
 @every_relation
 def test_twin_of_counts_to_the_nearest_is_found(relation, monkeypatch):
     """On a coarse grid: 9 rows of 16 / 9 units each are 9, or 18 to the nearest."""
-    monkeypatch.setattr(_counts, "_CODE_UNIT", 2.0**-4)
+    monkeypatch.setattr(CodeCounts, "unit", 2.0**-4)
     case = boosting.WORST["squared, start, counts and leaves, zero_out"]
     if relation == "replace_user":
         case = boosting.WORST["logistic, counts and another leaf"]
@@ -287,7 +290,7 @@ def test_twin_of_counts_to_the_nearest_is_found(relation, monkeypatch):
     def to_the_nearest(self, reader, rows):
         total = WholeSum(self.shape)
         for block in reader.blocks():
-            units = np.rint(block.present / _counts._CODE_UNIT)
+            units = np.rint(block.present / CodeCounts.unit)
             total.add(np.bincount(block.X[:, 0], units, minlength=2))
         return (total,)
 

@@ -127,7 +127,9 @@ def test_products_of_pairs_are_those_of_normalised_residuals():
     dense[train.pattern.users, train.pattern.items] = (train.values - 3) / 2
     chosen = np.array([0, 2, 3, 11, 30])
     kept = kept_ratings(train, None, SEED)
-    answer = PairQuery(50, 40).of(kept, factors, rows, chosen, 2.0)
+    query = PairQuery(50, 40)
+    units = query.whole(kept, factors, rows, chosen, 2.0)
+    answer = units * query.unit * query.scale
     dense = dense[:, chosen]
     norms = np.linalg.norm(dense, axis=1, keepdims=True)
     dense = np.divide(dense, norms, where=norms > 0, out=np.zeros_like(dense))

@@ -79,7 +79,7 @@ def test_the_variance_of_the_noise_is_what_is_stated(has_intercept):
 def test_without_noise_they_are_those_of_least_squares():
     drawn = sample(3000, 3, 0)
     query = MomentSums(MomentWeights(0.5, 1.0, 0.5), 3000, 3, 1.0, 2.0)
-    moments = query.sums(MemorySource(drawn.X, drawn.y))
+    moments = query.read(query.total(MemorySource(drawn.X, drawn.y), None))
     found, covariance = estimated(moments, query.weights, 3000, 0.0)
     X = np.column_stack([drawn.X, np.ones(3000)])
     wanted, (squares,), _, _ = np.linalg.lstsq(X, drawn.y, rcond=None)

@@ -162,7 +162,7 @@ def test_bounds_of_probabilities_of_several_labels_are_attained_and_not_passed()
 
 def test_twin_that_bounds_one_probability_alone_is_passed(monkeypatch):
     """As of two labels, whose sum is one number in an interval."""
-    monkeypatch.setattr(ProbabilitySum, "bound", RecordSum.bound)
+    monkeypatch.setattr(ProbabilitySum, "row_bound", RecordSum.row_bound)
     query, _, apart = moved_probabilities()
     assert apart > 1.4 * query.bound().replace_one
 

@@ -1,0 +1,292 @@
+"""The adder: weights, null rows, rounding and sums in any order, for every query.
+
+A query states what one row adds, as one `Form` or several, and the bound of one row.
+The adder multiplies by the weights of users' rows, leaves null rows out, rounds to
+whole units of a power of two, and adds up: in any order and in any parts the sums have
+the same bits. ``docs/proofs/adder.md`` has the lemma.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from skdp._arrays import FloatArray, IntArray, with_entries
+from skdp.privacy.release._query import Bound
+from skdp.sums._exact import Summed, Sums, WholeSum, blocks_of
+from skdp.tables._source import Block, has_shares
+
+# Factor on a bound, for the rounding of the bound and of the sum of a user's weights.
+ABOVE = 1 + 1e-12
+# A weight, or None where every row counts 1.
+Weights = FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Entries of otherwise empty vectors: row i adds values[j][i] at places[j][i].
+
+    Parameters
+    ----------
+    places : tuple of ndarray of int of shape (n_rows,)
+    size : int
+        Length of a row's vector.
+    values : tuple of ndarray of float64 of shape (n_rows,), or None, default=None
+        None: a row counts 1 at each place. Weights of counts are rounded down, so that
+        the counts of a user still add up to at most 1.
+    """
+
+    places: tuple[np.ndarray, ...]
+    size: int
+    values: tuple[FloatArray, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Products of a row's parts: for each pair (i, j), part i times part j transposed.
+
+    The square root of a row's weight multiplies each part, which is then cut towards 0.
+
+    Parameters
+    ----------
+    parts : tuple of ndarray of float64 or CSR of int64, of shape (n_rows, d)
+        Whole numbers, of norm at most 2^21 in a row. `ROOT_UNIT` times a part is what
+        counts.
+    pairs : tuple of pairs of int
+        A part times itself adds the upper triangle alone, the diagonal first.
+    """
+
+    parts: tuple[Any, ...]
+    pairs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A compiled loop over the rows, which weighs and rounds as the adder does.
+
+    `sums` maps the weights, and the number of units in 1, to sums in whole units.
+    """
+
+    sums: Callable[[Any, float], np.ndarray]
+
+
+# What each row of a block adds: a dense array, one row or one number for each row; CSR;
+# or one of the classes above.
+Form = FloatArray | Entries | Products | Compiled | Any
+
+# Unit of the parts of `Products`.
+ROOT_UNIT = 2.0**-21
+# Number of rows whose products add up exactly: 42 + 11 = 53 bits in double precision,
+# and 64-bit integers, for sparse rows, hold more of them.
+_DENSE_PRODUCTS, _SPARSE_PRODUCTS = 1 << 11, 1 << 16
+
+
+class BoundedSum(Summed):
+    """The sum over rows of bounded vectors; public.
+
+    Attributes
+    ----------
+    rounding : ufunc
+        How numbers become whole units: `np.rint`, or `np.floor` or `np.trunc` where
+        numbers are not negative or norms must not grow.
+    is_gridded : bool
+        Whether the numbers that a row adds are whole units already; numbers of users'
+        rows are rounded once their weights multiply them.
+    """
+
+    rounding: ClassVar[Any] = np.rint
+    is_gridded: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the answer."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """A power of two; totals are whole units."""
+
+    @property
+    def scale(self) -> Any:
+        """Public factor on each total."""
+        return 1.0
+
+    @property
+    def family(self) -> Hashable:
+        """Queries of equal families may share a reader."""
+        return type(self)
+
+    @abstractmethod
+    def row_bound(self) -> Bound:
+        """Bound of one row, under both adjacencies of records, with the scale."""
+
+    @abstractmethod
+    def added(self, block: Block) -> Form | tuple[Form, ...]:
+        """What each row adds, before scale and weight; several forms are joined.
+
+        Each row by itself. Private.
+        """
+
+    def bound(self) -> Bound:
+        """Bound of a record or of a user: Lemma 1 of the adder's page."""
+        return self.row_bound().with_user_bounds()
+
+    def open(self, source: Any) -> Any:
+        return source
+
+    def pieces(self, reader: Any, rows: IntArray | None) -> Iterator[Block]:
+        """All rows, or the chosen ones, in blocks for `added`. Private."""
+        for block in blocks_of(reader, rows):
+            yield present_rows(block)
+
+    def whole_sums(self, reader: Any, rows: IntArray | None) -> Sums:
+        total = WholeSum(self.shape)
+        for block in self.pieces(reader, rows):
+            total.add(self._units_of(block))
+        return (total,)
+
+    def from_whole(self, source: Any, sums: Sums) -> FloatArray:
+        return np.asarray(sums[0].value() * self.unit * self.scale)
+
+    def _units_of(self, block: Block) -> np.ndarray:
+        """The sum over a block, in whole units."""
+        forms = self.added(block)
+        if not isinstance(forms, tuple):
+            forms = (forms,)
+        parts = [self._units(form, block.present) for form in forms]
+        units = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return units.reshape(self.shape)
+
+    def _units(self, form: Any, weights: Weights) -> np.ndarray:
+        """The sum of a form over rows, in whole units."""
+        per_unit = 1 / self.unit
+        if isinstance(form, Compiled):
+            return form.sums(weights, per_unit)
+        if isinstance(form, Products):
+            return _products(form, weights)
+        # Exact, since the unit is a power of two.
+        factor: Any = per_unit if weights is None else weights * per_unit
+        if isinstance(form, Entries):
+            return self._entries(form, factor)
+        if issparse(form):
+            if weights is None:
+                units = self._rounded(form.data, factor)
+            else:
+                units = np.repeat(factor, np.diff(form.indptr))
+                units *= form.data
+                self.rounding(units, out=units)
+            return np.asarray(with_entries(form, units).sum(axis=0)).ravel()
+        if weights is None and self.is_gridded:
+            return np.atleast_1d(form.sum(axis=0)) * per_unit
+        if weights is not None and form.ndim > 1:
+            factor = factor[:, None]
+        return np.atleast_1d(self._rounded(form, factor).sum(axis=0))
+
+    def _entries(self, form: Entries, factor: Any) -> np.ndarray:
+        if form.values is not None:
+            weights = [self._rounded(values, factor) for values in form.values]
+        elif np.ndim(factor):
+            weights = [np.floor(factor)] * len(form.places)
+        else:
+            counts = sum(np.bincount(each, minlength=form.size) for each in form.places)
+            return np.asarray(counts * factor)
+        pairs = zip(form.places, weights, strict=True)
+        return np.asarray(sum(np.bincount(*pair, form.size) for pair in pairs))
+
+    def _rounded(self, values: np.ndarray, factor: Any) -> FloatArray:
+        """Values times factors as whole numbers, in new memory."""
+        units = np.asarray(values * factor, dtype=np.float64)
+        self.rounding(units, out=units)
+        return units
+
+
+def present_rows(block: Block) -> Block:
+    """Rows that count, with their weights: None if every row counts 1. Private."""
+    present = block.present
+    if present is None:
+        return block
+    is_there = present > 0
+    if not is_there.all():
+        block = _rows(block, is_there)
+    return block if has_shares(present) else replace(block, present=None)
+
+
+def exact_runs(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The rows of blocks in runs whose products add up exactly.
+
+    Small dense blocks are joined, since each run costs a matrix of products.
+    """
+    kept, n_kept = list[Block](), 0
+    for block in blocks:
+        most = _SPARSE_PRODUCTS if issparse(block.X) else _DENSE_PRODUCTS
+        for start in range(0, len(block.y), most):
+            run = _rows(block, slice(start, start + most))
+            if n_kept + len(run.y) > most or issparse(block.X):
+                yield from _joined(kept)
+                kept, n_kept = [], 0
+            kept.append(run)
+            n_kept += len(run.y)
+    yield from _joined(kept)
+
+
+def _rows(block: Block, rows: Any) -> Block:
+    weights = None if block.present is None else block.present[rows]
+    return Block(block.X[rows], block.y[rows], weights)
+
+
+def _joined(blocks: list[Block]) -> Iterator[Block]:
+    """One block of the rows of all; no block of none."""
+    if len(blocks) < 2:
+        yield from blocks
+        return
+    weights = None
+    if blocks[0].present is not None:
+        weights = np.concatenate([block.present for block in blocks])
+    X = np.concatenate([block.X for block in blocks])
+    yield Block(X, np.concatenate([block.y for block in blocks]), weights)
+
+
+def _products(form: Products, weights: Weights) -> np.ndarray:
+    parts = form.parts
+    if weights is not None:
+        roots = whole_roots(weights) * ROOT_UNIT
+        parts = tuple(_shortened(part, roots) for part in parts)
+    sums = list[np.ndarray]()
+    for i, j in form.pairs:
+        found = parts[i].T @ parts[j]
+        if i == j and found.ndim == 2:
+            found = found.toarray() if issparse(found) else found
+            found = np.concatenate([np.diag(found), found[_above(len(found))]])
+        sums.append(np.ravel(found))
+    return np.concatenate(sums)
+
+
+def whole_roots(weights: FloatArray) -> FloatArray:
+    """Roots of weights, cut to whole numbers of `ROOT_UNIT`.
+
+    The squares of a user's roots add up to at most 4^21.
+    """
+    return np.floor(np.sqrt(weights) / ROOT_UNIT)
+
+
+@lru_cache(maxsize=1)
+def _above(size: int) -> NDArray[np.bool_]:
+    """Where a matrix has its triangle above the diagonal."""
+    return np.triu(np.ones((size, size), dtype=np.bool_), 1)
+
+
+def _shortened(part: Any, factors: FloatArray) -> Any:
+    """Rows times factors up to 1, cut towards 0 to whole numbers."""
+    if issparse(part):
+        data = np.trunc(part.data * np.repeat(factors, np.diff(part.indptr)))
+        return with_entries(part, data.astype(np.int64))
+    cut = np.trunc(part * (factors if part.ndim == 1 else factors[:, None]))
+    return cut.astype(part.dtype, copy=False)
