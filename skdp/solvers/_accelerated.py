@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, repeat
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from skdp._arrays import FloatArray, IntArray
-from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._checks import check_choice, check_real
 from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.noise._laws import LAWS, NoiseLaw, budget_of, deviation_once
-from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import EVERYONE, Batch, Line, Plan, Sample
-from skdp.solvers._base import (
-    ChosenLaw,
-    Progress,
-    Solution,
-    box_radius,
-    projected_onto_box,
-)
-from skdp.solvers._descent import FlowTime
-from skdp.solvers._steps import restarted
+from skdp.privacy.release._plan import EVERYONE, Batch, Sample
+from skdp.solvers._base import ChosenLaw, box_radius
+from skdp.solvers._descent import FlowTime, LinearDescent
+from skdp.solvers._steps import LookAheadSteps, Steps, StepSchedule, ranges
 from skdp.sums._gradient import Gradients
 
 # ---------------------------------------- Division of the privacy budget over the steps
@@ -381,6 +372,10 @@ class DefaultRules:
 # Proofs: ``docs/proofs/nesterov.md``.
 
 
+# A tail of one step: the last iterate.
+_LAST = 1e-9
+
+
 class Schedule(NamedTuple):
     """Public course of a run: arrays of shape (n_steps,)."""
 
@@ -390,7 +385,7 @@ class Schedule(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratedGD(ChosenLaw):
+class AcceleratedGD(ChosenLaw, LinearDescent):
     """Noisy gradient descent with momentum and a divided budget.
 
     Parameters
@@ -428,14 +423,16 @@ class AcceleratedGD(ChosenLaw):
 
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
-        "n_steps": partial(check_count, high=10**6),
-        "step_size": partial(check_real, low=1e-250, high=1e250),
+        **ranges(
+            "n_steps",
+            "step_size",
+            "residual_clip",
+            "intercept_weight",
+            "batch_size",
+            "keeps_path",
+        ),
         "strong_convexity": partial(check_real, low=1e-250, high=1e250),
         "division": partial(check_choice, allowed=("even", "optimal")),
-        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
-        "intercept_weight": partial(check_real, low=1e-6, high=1.0),
-        "batch_size": partial(check_count, high=2**31),
-        "keeps_path": check_bool,
     }
     # Whether the intercept's velocity is reset where it leads uphill. The heavy ball
     # follows its papers, which do not reset it.
@@ -456,8 +453,7 @@ class AcceleratedGD(ChosenLaw):
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
-        solver = cls(**cls.by_rule(given, objective, budget))
+        solver = super().planned(given, objective, budget)
         solver._check_batches(objective)
         cls.check_steps(solver.law, budget, solver.n_steps)
         solver._check_draws(objective, budget)
@@ -560,48 +556,30 @@ class AcceleratedGD(ChosenLaw):
         return noise_levels(weights, is_pure=self.noise_law.is_pure)
 
     def sample(self, objective: LinearObjective) -> Sample:
-        """The records that enter the sum of a step."""
         return _sample(self.batch_size, objective.n_samples)
 
-    def plan(self, objective: LinearObjective) -> Plan:
-        law, sample = self.noise_law, self.sample(objective)
-        levels = self.levels(objective)
-        return Plan(tuple(Line(k, r, law=law, sample=sample) for r, k in levels))
+    def sample_size(self, objective: LinearObjective) -> int:
+        return self.batch_size
 
     def gradients(self, objective: LinearObjective) -> Gradients:
-        """The queries for gradient sums."""
         return Gradients(objective, self.residual_clip, self.intercept_weight)
 
-    def sensitivity(self, objective: LinearObjective) -> float:
-        relation = self.sample(objective).covering(objective.adjacency)
-        return self.gradients(objective).worst.under(relation)
-
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        sums, weights = self.gradients(objective), np.zeros(objective.shape)
-        velocity, farthest = np.zeros_like(weights), box_radius(objective)
-        steps, stage = self.schedule(objective), 1
-        path: list[FloatArray] = []
-        for t, line in enumerate(self._line_of_each_step(objective)):
-            if steps.stages[t] > stage:
-                stage, velocity = steps.stages[t], np.zeros_like(weights)
-            ahead = projected_onto_box(weights + steps.momenta[t] * velocity, farthest)
-            query = sums.at(ahead if self.looks_ahead else weights)
-            released = query.read(answers.ask(query, line).value)
-            mean = released / self.batch_size + objective.alpha * query.weights
-            moved = projected_onto_box(ahead - steps.step_sizes[t] * mean, farthest)
-            velocity, weights = moved - weights, moved
-            if self.restarts_intercept and objective.fit_intercept:
-                velocity = restarted(velocity, mean)
-            if self.keeps_path:
-                path.append(weights)
-            progress.step(t + 1, len(steps.stages))
-        return Solution(weights, answers.noise_scale, path=tuple(path))
-
-    def _line_of_each_step(self, objective: LinearObjective) -> Iterator[int]:
-        counts = (count for _, count in self.levels(objective))
-        return chain.from_iterable(repeat(i, count) for i, count in enumerate(counts))
+    def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
+        sizes, momenta, stages = self.schedule(objective)
+        pace = StepSchedule(
+            sizes=sizes,
+            tail=_LAST,
+            alpha=objective.alpha,
+            farthest=box_radius(objective),
+            keeps_path=self.keeps_path,
+        )
+        return LookAheadSteps(
+            start,
+            pace,
+            np.where(np.diff(stages, prepend=1) > 0, 0.0, momenta),
+            gradient_ahead=self.looks_ahead,
+            restarts_intercept=self.restarts_intercept and objective.fit_intercept,
+        )
 
 
 def _sample(batch_size: int, n_samples: int) -> Sample:
