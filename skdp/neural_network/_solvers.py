@@ -29,9 +29,7 @@ from skdp.solvers._steps import (
     Descent,
     MomentumSteps,
     PoissonSamples,
-    StepSchedule,
     ranges,
-    step_sizes,
 )
 from skdp.sums._network import NetworkGradients
 from skdp.tables._source import Source
@@ -255,13 +253,11 @@ class NetworkDescent(Descent[NetworkObjective], Configured):
         """
         return self.descend(answers, objective, objective.start(seed), progress)
 
-    def pace(self, objective: NetworkObjective) -> StepSchedule:
-        return StepSchedule(
-            sizes=step_sizes(self.n_steps, self.step_size, self.last_step),
-            tail=self.tail,
-            alpha=objective.alpha,
-            farthest=FARTHEST,
-        )
+    @property
+    def sizes(self) -> FloatArray:
+        """Sizes of the steps."""
+        fallen = (1 - self.last_step) * np.arange(self.n_steps)
+        return self.step_size * (1 - fallen / max(1, self.n_steps - 1))
 
 
 # ----------------------------------------------- NetworkGD: full-batch gradient descent
@@ -335,7 +331,10 @@ class NetworkGD(NetworkDescent):
         return by_rule | super().by_rule(given, objective, budget)
 
     def steps(self, objective: NetworkObjective, start: FloatArray) -> MomentumSteps:
-        return MomentumSteps(start, self.pace(objective), self.momentum)
+        alpha, momentum = objective.alpha, self.momentum
+        return MomentumSteps(
+            start, self.sizes, alpha, FARTHEST, self.tail, momentum=momentum
+        )
 
 
 # -------------------------------------- NetworkSGD: gradient descent on Poisson samples
@@ -458,7 +457,8 @@ class NetworkAdam(PoissonSamples[NetworkObjective], NetworkDescent):
 
     def steps(self, objective: NetworkObjective, start: FloatArray) -> AdamSteps:
         betas = self.beta_1, self.beta_2
-        return AdamSteps(start, self.pace(objective), betas)
+        alpha = objective.alpha
+        return AdamSteps(start, self.sizes, alpha, FARTHEST, self.tail, betas=betas)
 
 
 # ------------------------------------------------------------------ Registry of solvers

@@ -20,7 +20,8 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._descent import LinearDescent, NoisySGD, PlainFlowTime, pace_of
+from skdp.solvers._base import box_radius
+from skdp.solvers._descent import LinearDescent, NoisySGD, PlainFlowTime
 from skdp.solvers._steps import PoissonSamples, Steps, ranges
 from skdp.sums._exact import RESIDUAL_BITS, on_grid
 from skdp.sums._gradient import ExactGradientSum, Gradients, Kept, clipped, grid_slack
@@ -283,8 +284,8 @@ class SRM(PoissonSamples[LinearObjective], LinearDescent):
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         """Steps along `means`, which have their sizes and the penalty in them."""
-        pace = pace_of(objective, self.n_steps, 1.0, self.tail, alpha=0.0)
-        return Steps(start, pace)
+        sizes = np.ones(self.n_steps)
+        return Steps(start, sizes, 0.0, box_radius(objective), self.tail)
 
     def means(
         self, answers: Answers, objective: LinearObjective, steps: Steps
@@ -446,8 +447,8 @@ class DiffGD(LinearDescent):
         return MovedGradients(objective, math.inf, math.inf, 0.0)
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
-        pace = pace_of(objective, self.n_steps, self.step_size, self.tail)
-        return Steps(start, pace)
+        sizes, farthest = np.full(self.n_steps, self.step_size), box_radius(objective)
+        return Steps(start, sizes, objective.alpha, farthest, self.tail)
 
     def means(
         self, answers: Answers, objective: LinearObjective, steps: Steps

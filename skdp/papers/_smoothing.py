@@ -19,7 +19,8 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._descent import FlowTime, LinearDescent, NoisySGD, pace_of
+from skdp.solvers._base import box_radius
+from skdp.solvers._descent import FlowTime, LinearDescent, NoisySGD
 from skdp.solvers._steps import AdamSteps, Steps, ranges
 from skdp.sums._exact import (
     Summed,
@@ -150,7 +151,15 @@ class LaplacianSmoothing(NoisySGD):
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         if not self.adam:
             return super().steps(objective, start)
-        return AdamSteps(start, self.pace(objective), (self.momentum, self.beta_2))
+        return AdamSteps(
+            start,
+            self.sizes(objective),
+            objective.alpha,
+            box_radius(objective),
+            self.tail,
+            self.keeps_path,
+            betas=(self.momentum, self.beta_2),
+        )
 
     def means(
         self, answers: Answers, objective: LinearObjective, steps: Steps
@@ -418,8 +427,8 @@ class LineSearchGD(LinearDescent):
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         """Steps along `means`, which have their lengths and the penalty in them."""
-        pace = pace_of(objective, self.n_steps, 1.0, self.tail, alpha=0.0)
-        return Steps(start, pace)
+        sizes = np.ones(self.n_steps)
+        return Steps(start, sizes, 0.0, box_radius(objective), self.tail)
 
     def means(
         self, answers: Answers, objective: LinearObjective, steps: Steps

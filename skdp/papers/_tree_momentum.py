@@ -42,7 +42,8 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._correlated import BinaryTrees
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Correlated, Line, Plan
-from skdp.solvers._descent import MARGIN_NOISE, LinearDescent, pace_of
+from skdp.solvers._base import box_radius
+from skdp.solvers._descent import MARGIN_NOISE, LinearDescent
 from skdp.solvers._steps import Steps, ranges
 from skdp.sums._gradient import Gradients
 
@@ -206,9 +207,9 @@ class TreeMomentum(LinearDescent):
         return Gradients(objective)
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
-        n_steps = self.n_leaves * self.n_epochs
-        pace = pace_of(objective, n_steps, self.step_length, self.tail)
-        return NormalisedSteps(start, pace)
+        sizes = np.full(self.n_leaves * self.n_epochs, self.step_length)
+        alpha, farthest = objective.alpha, box_radius(objective)
+        return NormalisedSteps(start, sizes, alpha, farthest, self.tail)
 
     def means(
         self, answers: Answers, objective: LinearObjective, steps: Steps

@@ -20,7 +20,7 @@ from skdp.privacy.noise._laws import LAWS, NoiseLaw, budget_of, deviation_once
 from skdp.privacy.release._plan import EVERYONE, Batch, Sample
 from skdp.solvers._base import ChosenLaw, box_radius
 from skdp.solvers._descent import FlowTime, LinearDescent
-from skdp.solvers._steps import LookAheadSteps, Steps, StepSchedule, ranges
+from skdp.solvers._steps import LookAheadSteps, Steps, ranges
 from skdp.sums._gradient import Gradients
 
 # ---------------------------------------- Division of the privacy budget over the steps
@@ -372,10 +372,6 @@ class DefaultRules:
 # Proofs: ``docs/proofs/nesterov.md``.
 
 
-# A tail of one step: the last iterate.
-_LAST = 1e-9
-
-
 class Schedule(NamedTuple):
     """Public course of a run: arrays of shape (n_steps,)."""
 
@@ -566,17 +562,13 @@ class AcceleratedGD(ChosenLaw, LinearDescent):
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         sizes, momenta, stages = self.schedule(objective)
-        pace = StepSchedule(
-            sizes=sizes,
-            tail=_LAST,
-            alpha=objective.alpha,
-            farthest=box_radius(objective),
-            keeps_path=self.keeps_path,
-        )
         return LookAheadSteps(
             start,
-            pace,
-            np.where(np.diff(stages, prepend=1) > 0, 0.0, momenta),
+            sizes,
+            objective.alpha,
+            box_radius(objective),
+            keeps_path=self.keeps_path,
+            momenta=np.where(np.diff(stages, prepend=1) > 0, 0.0, momenta),
             gradient_ahead=self.looks_ahead,
             restarts_intercept=self.restarts_intercept and objective.fit_intercept,
         )

@@ -43,7 +43,7 @@ from skdp.solvers._centred_rows import (
     kept_share,
 )
 from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
-from skdp.solvers._steps import MomentumSteps, StepSchedule, follow, step_sizes
+from skdp.solvers._steps import MomentumSteps, follow
 from skdp.solvers._target_base import (
     Base,
     clip_after,
@@ -197,13 +197,11 @@ class _Walk:
             pace = pace.after(self.base.residual_clip, 0.0, clip_of(own.loss))
         steps = MomentumSteps(
             np.zeros(own.shape),
-            StepSchedule(
-                sizes=step_sizes(pace.n_steps, pace.step_size),
-                tail=0.5,
-                alpha=own.alpha,
-                farthest=box_radius(own),
-            ),
-            pace.momentum,
+            np.full(pace.n_steps, pace.step_size),
+            own.alpha,
+            box_radius(own),
+            0.5,
+            momentum=pace.momentum,
         )
         paces: list[Pace] = []
         deviations: list[float] = []

@@ -30,9 +30,7 @@ from skdp.solvers._steps import (
     MomentumSteps,
     PoissonSamples,
     Steps,
-    StepSchedule,
     ranges,
-    step_sizes,
 )
 from skdp.sums._floating import sensitivity_for_rules
 from skdp.sums._gradient import Gradients, UserGradients
@@ -185,25 +183,6 @@ def wanted_steps(objective: LinearObjective, budget: Budget) -> float:
 # ---------------------------------------- Parameters of noisy descents of linear models
 
 
-def pace_of(
-    objective: LinearObjective,
-    n_steps: int,
-    step_size: float,
-    tail: float,
-    *,
-    alpha: float | None = None,
-    keeps_path: bool = False,
-) -> StepSchedule:
-    """Steps of one size; `alpha` is the objective's if it is None."""
-    return StepSchedule(
-        sizes=step_sizes(n_steps, step_size),
-        tail=tail,
-        alpha=objective.alpha if alpha is None else alpha,
-        farthest=box_radius(objective),
-        keeps_path=keeps_path,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class LinearDescent(Descent[LinearObjective], Solver):
     """A noisy descent of a linear model, from weights of 0."""
@@ -285,19 +264,21 @@ class MomentumGD(LinearDescent):
     def gradients(self, objective: LinearObjective) -> Gradients:
         return Gradients(objective, self.residual_clip, self.intercept_weight)
 
-    def pace(self, objective: LinearObjective) -> StepSchedule:
-        """The step sizes and the averaged tail."""
-        n_steps = sum(count for _, count in self.levels(objective))
-        size, tail, keeps_path = self.step_size, self.tail, self.keeps_path
-        return pace_of(objective, n_steps, size, tail, keeps_path=keeps_path)
-
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         return MomentumSteps(
             start,
-            self.pace(objective),
-            self.momentum,
+            self.sizes(objective),
+            objective.alpha,
+            box_radius(objective),
+            self.tail,
+            self.keeps_path,
+            momentum=self.momentum,
             restarts_intercept=objective.fit_intercept,
         )
+
+    def sizes(self, objective: LinearObjective) -> FloatArray:
+        """Sizes of the steps: all the same."""
+        return np.full(sum(k for _, k in self.levels(objective)), self.step_size)
 
 
 # ---------------------------------------------------------- Full-batch gradient descent

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -19,7 +19,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
-from skdp.privacy.accounting._relations import Relation
+from skdp.losses._objective import LinearObjective, NetworkObjective
 from skdp.privacy.noise._laws import NoiseLaw
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import (
@@ -30,51 +30,14 @@ from skdp.privacy.release._plan import (
     Poisson,
     Sample,
 )
-from skdp.privacy.release._query import Bound, Query
+from skdp.privacy.release._query import Bound
 from skdp.solvers._base import Progress, Solution, projected_onto_box
 from skdp.sums._exact import on_grid
-
-# ------------------------------------------------------------------ Sizes of the steps
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StepSchedule:
-    """Sizes of the steps, and the averaged tail.
-
-    Parameters
-    ----------
-    sizes : ndarray of float64 of shape (n_steps,)
-    tail : float in (0, 1]
-        Share of the last iterates that is averaged.
-    alpha : float in [0, inf)
-        L2 regularisation of the mean loss.
-    farthest : float in (0, inf)
-        Half side of the box in which weights are kept.
-    keeps_path : bool, default=False
-        Whether the weights after each step are kept.
-    """
-
-    sizes: FloatArray
-    tail: float
-    alpha: float
-    farthest: float
-    keeps_path: bool = False
-
-    @property
-    def tail_steps(self) -> int:
-        """Number of averaged iterates."""
-        return max(1, math.floor(self.tail * len(self.sizes)))
-
-
-def step_sizes(n_steps: int, first: float, last_step: float = 1.0) -> FloatArray:
-    """Sizes that change evenly from `first` to `last_step` times `first`."""
-    fallen = (1 - last_step) * np.arange(n_steps) / max(1, n_steps - 1)
-    return np.asarray(first * (1 - fallen))
-
 
 # ------------------------------------------------------------------------------- Steps
 
 
+@dataclass(eq=False)
 class Steps:
     """Weights that descend along released gradients, and the mean of the last ones.
 
@@ -82,21 +45,35 @@ class Steps:
 
     Parameters
     ----------
-    start : ndarray
+    weights : ndarray
         Weights to start from; public.
-    pace : StepSchedule
+    sizes : ndarray of float64 of shape (n_steps,)
+    alpha : float in [0, inf)
+        L2 regularisation of the mean loss.
+    farthest : float in (0, inf)
+        Half side of the box in which weights are kept.
+    tail : float in (0, 1], default=1e-9
+        Share of the last iterates that is averaged; the very last one if the share is
+        smaller than one step.
+    keeps_path : bool, default=False
+        Whether the weights after each step are kept, in `path`.
     """
 
-    def __init__(self, start: FloatArray, pace: StepSchedule) -> None:
-        self._pace, self._taken = pace, 0
-        self.weights: FloatArray = start
-        self._tail_sum = np.zeros_like(start)
+    weights: FloatArray
+    sizes: FloatArray
+    alpha: float
+    farthest: float
+    tail: float = 1e-9
+    keeps_path: bool = False
+
+    def __post_init__(self) -> None:
+        self._taken, self._tail_sum = 0, np.zeros_like(self.weights)
         self.path: tuple[FloatArray, ...] = ()
 
     @property
     def n_steps(self) -> int:
         """Number of steps."""
-        return len(self._pace.sizes)
+        return len(self.sizes)
 
     @property
     def at(self) -> FloatArray:
@@ -105,15 +82,19 @@ class Steps:
 
     def step(self, mean: FloatArray) -> None:
         """One step along a released gradient of the mean loss at the point `at`."""
-        pace = self._pace
-        gradient = mean + pace.alpha * self.at
-        moved = self._moved(gradient, pace.sizes[self._taken])
-        self.weights = projected_onto_box(moved, pace.farthest)
+        gradient = mean + self.alpha * self.at
+        moved = self._moved(gradient, self.sizes[self._taken])
+        self.weights = projected_onto_box(moved, self.farthest)
         self._taken += 1
-        if pace.keeps_path:
+        if self.keeps_path:
             self.path += (self.weights,)
-        if self.n_steps - self._taken < pace.tail_steps:
+        if self.n_steps - self._taken < self._tail_steps:
             self._tail_sum += self.weights
+
+    @property
+    def _tail_steps(self) -> int:
+        """Number of averaged iterates."""
+        return max(1, math.floor(self.tail * self.n_steps))
 
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
         """The weights after a step along a gradient of the objective."""
@@ -121,7 +102,7 @@ class Steps:
 
     def average(self) -> FloatArray:
         """Mean of the last iterates."""
-        return self._tail_sum / self._pace.tail_steps
+        return self._tail_sum / self._tail_steps
 
 
 def follow(means: Iterable[FloatArray], steps: Steps, progress: Progress) -> None:
@@ -157,52 +138,44 @@ def restarted(velocity: FloatArray, gradient: FloatArray) -> FloatArray:
     return kept
 
 
+@dataclass(eq=False, kw_only=True)
 class MomentumSteps(Steps):
     """Heavy-ball steps.
 
     Parameters
     ----------
-    start : ndarray
-    pace : StepSchedule
     momentum : float in [0, 1)
     restarts_intercept : bool, default=False
         Whether the last row of the weights is an intercept, whose velocity is reset
         where it leads uphill (`restarted`).
     """
 
-    def __init__(
-        self,
-        start: FloatArray,
-        pace: StepSchedule,
-        momentum: float,
-        *,
-        restarts_intercept: bool = False,
-    ) -> None:
-        super().__init__(start, pace)
-        self._momentum, self._velocity = momentum, np.zeros_like(start)
-        self._restarts_intercept = restarts_intercept
+    momentum: float
+    restarts_intercept: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._velocity = np.zeros_like(self.weights)
 
     def go_on(self, step_size: float, momentum: float) -> None:
         """Set the size and the momentum of the remaining steps."""
-        self._pace = replace(self._pace, sizes=step_sizes(self.n_steps, step_size))
-        self._momentum = momentum
+        self.sizes, self.momentum = np.full(self.n_steps, step_size), momentum
 
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
         velocity = self._velocity
-        if self._restarts_intercept:
+        if self.restarts_intercept:
             velocity = restarted(velocity, gradient)
-        velocity = self._momentum * velocity - step_size * gradient
-        self._velocity = projected_onto_box(velocity, self._pace.farthest)
+        velocity = self.momentum * velocity - step_size * gradient
+        self._velocity = projected_onto_box(velocity, self.farthest)
         return self.weights + velocity
 
 
+@dataclass(eq=False, kw_only=True)
 class LookAheadSteps(Steps):
     """Steps from the look-ahead, the point to which momentum leads.
 
     Parameters
     ----------
-    start : ndarray
-    pace : StepSchedule
     momenta : ndarray of float64 of shape (n_steps,)
         Of each step; 0 where the velocity is forgotten.
     gradient_ahead : bool, default=True
@@ -212,34 +185,28 @@ class LookAheadSteps(Steps):
         As for `MomentumSteps`.
     """
 
-    def __init__(
-        self,
-        start: FloatArray,
-        pace: StepSchedule,
-        momenta: FloatArray,
-        *,
-        gradient_ahead: bool = True,
-        restarts_intercept: bool = False,
-    ) -> None:
-        super().__init__(start, pace)
-        self._momenta, self._ahead = momenta, start
-        self._gradient_ahead = gradient_ahead
-        self._restarts_intercept = restarts_intercept
+    momenta: FloatArray
+    gradient_ahead: bool = True
+    restarts_intercept: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._ahead = self.weights
 
     @property
     def at(self) -> FloatArray:
         # The penalty's gradient is taken at the weights of the query, on its grid.
-        return on_grid(self._ahead if self._gradient_ahead else self.weights)
+        return on_grid(self._ahead if self.gradient_ahead else self.weights)
 
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
-        farthest = self._pace.farthest
-        moved = projected_onto_box(self._ahead - step_size * gradient, farthest)
+        moved = self._ahead - step_size * gradient
+        moved = projected_onto_box(moved, self.farthest)
         velocity = moved - self.weights
-        if self._restarts_intercept:
+        if self.restarts_intercept:
             velocity = restarted(velocity, gradient)
         if self._taken + 1 < self.n_steps:
-            ahead = moved + self._momenta[self._taken + 1] * velocity
-            self._ahead = projected_onto_box(ahead, farthest)
+            ahead = moved + self.momenta[self._taken + 1] * velocity
+            self._ahead = projected_onto_box(ahead, self.farthest)
         return moved
 
 
@@ -247,26 +214,21 @@ class LookAheadSteps(Steps):
 _LEAST_ROOT = 1e-8
 
 
+@dataclass(eq=False, kw_only=True)
 class AdamSteps(Steps):
     """Adam's steps: first moments divided by the roots of second moments.
 
-    Parameters
-    ----------
-    start : ndarray
-    pace : StepSchedule
-    betas : pair of floats in [0, 1)
-        Decay of the first and the second moment.
+    `betas` are the decay of the first and of the second moment, in [0, 1).
     """
 
-    def __init__(
-        self, start: FloatArray, pace: StepSchedule, betas: tuple[float, float]
-    ) -> None:
-        super().__init__(start, pace)
-        self._betas = betas
-        self._mean, self._square = np.zeros_like(start), np.zeros_like(start)
+    betas: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._mean = self._square = np.zeros_like(self.weights)
 
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
-        first, second = self._betas
+        first, second = self.betas
         self._mean = first * self._mean + (1 - first) * gradient
         self._square = second * self._square + (1 - second) * gradient**2
         taken = self._taken + 1
@@ -307,29 +269,11 @@ class GradientFamily(Protocol):
         ...
 
     def at(self, weights: FloatArray) -> Any:
-        """The `GradientQuery` at released weights."""
+        """The query at released weights; its method `read` returns the sum."""
         ...
 
 
-class GradientQuery(Query, Protocol):
-    """A query whose answer represents a sum of gradients."""
-
-    def read(self, released: FloatArray) -> FloatArray:
-        """The sum, in the shape of the weights."""
-        ...
-
-
-class Problem(Protocol):
-    """Public facts that every objective has."""
-
-    @property
-    def n_samples(self) -> int: ...
-
-    @property
-    def adjacency(self) -> Relation: ...
-
-
-ProblemT = TypeVar("ProblemT", bound=Problem, contravariant=True)
+ProblemT = TypeVar("ProblemT", bound=LinearObjective | NetworkObjective)
 
 
 class Descent(ABC, Generic[ProblemT]):
@@ -398,7 +342,7 @@ class Descent(ABC, Generic[ProblemT]):
         sums, size = self.gradients(problem), self.sample_size(problem)
         for line, (_, count) in enumerate(self.levels(problem)):
             for _ in range(count):
-                query: GradientQuery = sums.at(steps.at)
+                query = sums.at(steps.at)
                 yield query.read(answers.ask(query, line).value) / size
 
     def descend(
