@@ -260,7 +260,7 @@ class OnlineGD(ChosenLaw, MomentumGD):
         n_steps, _ = cls.rest_by_rule(given, rule)
         bucket_size = min(given.get("bucket_size", -(-n // n_steps)), n)
         _, rest = cls.rest_by_rule(given, rule, -(-n // bucket_size))
-        return {"bucket_size": bucket_size, "law": law, **rest}
+        return {**rest, "bucket_size": bucket_size, "law": law}
 
     @property
     def mechanism(self) -> str:

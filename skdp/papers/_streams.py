@@ -154,7 +154,7 @@ class FTRL(MomentumGD):
             n_steps, _ = cls.rest_by_rule(given, most)
             asks = -(-n_steps // n_parts)
         _, rest = cls.rest_by_rule(given, rule(asks), asks * n_parts)
-        return {"n_parts": n_parts, "steps_per_part": asks, "band": band, **rest}
+        return {**rest, "n_parts": n_parts, "steps_per_part": asks}
 
     @property
     def mechanism(self) -> str:

@@ -16,7 +16,7 @@ from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._relations import is_of_users
-from skdp.privacy.noise._laws import LAWS, NoiseLaw, budget_of, deviation_once
+from skdp.privacy.noise._laws import LAWS, budget_of, deviation_once
 from skdp.privacy.release._plan import EVERYONE, Batch, Sample
 from skdp.solvers._base import ChosenLaw, box_radius
 from skdp.solvers._descent import FlowTime, LinearDescent
@@ -274,87 +274,6 @@ def best_step_count(bounds: FloatArray) -> int:
     return int(np.argmin(bounds)) + 1
 
 
-# ------------------------------------------------- Default parameters from public facts
-
-
-# Limits on the default number of steps. One relaxation takes 1 / sqrt(step_size * mu)
-# steps; six relaxations are enough for any run.
-_MOST_STEPS, _MOST_RELAXATIONS = 1000, 6.0
-# With delta = 0 the flow time is computed for this many steps of equal noise.
-_PURE_STEPS = 20
-# The smallest and the largest constant that a solver accepts.
-_LEAST, _LARGEST = 1e-250, 1e250
-
-
-@dataclass(frozen=True)
-class DefaultRules:
-    """Default parameters for a loss, a problem, a budget and a noise law."""
-
-    objective: LinearObjective
-    budget: Budget
-    law: NoiseLaw
-
-    @property
-    def _size(self) -> int:
-        """Number of entries in a query."""
-        return self.objective.n_columns * self.objective.loss.n_outputs
-
-    @property
-    def _noise_once(self) -> float:
-        """Noise deviation per unit of sensitivity if one step gets the budget."""
-        return deviation_once(self.law, self.budget, self._size)
-
-    @property
-    def flow_time(self) -> FlowTime:
-        """The rule of noisy_gd for noise of the same size."""
-        # Gaussian noise of a whole run does not depend on the number of steps.
-        steps = _PURE_STEPS if self.law.is_pure else 1
-        mu = 1 / (self._noise_once * math.sqrt(steps))
-        return FlowTime(self.objective, mu)
-
-    def constants(self, clip: float, intercept_weight: float) -> tuple[float, float]:
-        """Step size and strong convexity, from the flow time that noise admits."""
-        rule = self.flow_time
-        # The flow time of noisy_gd is the upper limit.
-        flow = min(rule.flow(clip, intercept_weight), rule.longest_flow)
-        step_size = min(1 / rule.smoothness, flow / 4)
-        convexity = max(self.objective.alpha, 1 / flow)
-        return (
-            min(max(step_size, _LEAST), _LARGEST),
-            min(max(convexity, _LEAST), _LARGEST),
-        )
-
-    def n_steps(
-        self,
-        step_size: float,
-        strong_convexity: float,
-        sensitivity: float,
-        *,
-        relaxations: float,
-        is_even: bool,
-    ) -> int:
-        """`relaxations` where noise limits the run, else the best of `error_bounds`."""
-        relaxation = 1 / (math.sqrt(step_size) * math.sqrt(strong_convexity))
-        few, many = (
-            max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
-            for times in (relaxations, _MOST_RELAXATIONS)
-        )
-        if strong_convexity > self.objective.alpha:
-            return few
-        noise = self._noise_once * sensitivity
-        bounds = error_bounds(
-            np.full(many, step_size),
-            np.ones(many, dtype=np.int64),
-            smoothness=self.objective.smoothness,
-            strong_convexity=strong_convexity,
-            first_excess=self.objective.loss.value_at_zero,
-            variance=self._size * (noise / self.objective.n_samples) ** 2,
-            is_pure=self.law.is_pure,
-            is_even=is_even,
-        )
-        return max(few, best_step_count(bounds))
-
-
 # ------------------------------------------ Shared algorithm of the accelerated methods
 # Algorithm: with the weights ``W_t`` (zero at first), the velocity
 # ``V_t = W_t - W_{t-1}`` (zero at the start of every stage) and the look-ahead
@@ -370,6 +289,15 @@ class DefaultRules:
 # the sensitivity at the released point. The factors r_t divide the budget so that the
 # error bound of `skdp.solvers._accelerated` is least: late steps get less noise.
 # Proofs: ``docs/proofs/nesterov.md``.
+
+
+# Limits on the default number of steps. One relaxation takes 1 / sqrt(step_size * mu)
+# steps; six relaxations are enough for any run.
+_MOST_STEPS, _MOST_RELAXATIONS = 1000, 6.0
+# With delta = 0 the flow time is computed for this many steps of equal noise.
+_PURE_STEPS = 20
+# The smallest and the largest constant that a solver accepts.
+_LEAST, _LARGEST = 1e-250, 1e250
 
 
 class Schedule(NamedTuple):
@@ -459,39 +387,59 @@ class AcceleratedGD(ChosenLaw, LinearDescent):
     def by_rule(
         cls, given: Given, objective: LinearObjective, budget: Budget
     ) -> dict[str, Any]:
-        """All parameters; a rule decides each one that is not given."""
         law, n = cls.law_for(given, budget), objective.n_samples
-        rules = DefaultRules(objective, budget, LAWS[law])
-        clip, weight = rules.flow_time.clip_and_weight(
+        # Noise deviation per unit of sensitivity if one step gets the budget.
+        once = deviation_once(LAWS[law], budget, math.prod(objective.shape))
+        # Gaussian noise of a whole run does not depend on the number of steps.
+        steps = _PURE_STEPS if LAWS[law].is_pure else 1
+        rule = FlowTime(objective, 1 / (once * math.sqrt(steps)))
+        clip, weight = rule.clip_and_weight(
             given.get("residual_clip"), given.get("intercept_weight")
         )
-        step_size, convexity = rules.constants(clip, weight)
-        step_size = given.get("step_size", step_size)
-        convexity = given.get("strong_convexity", convexity)
-        division = given.get("division", "optimal")
-        batch_size = min(given.get("batch_size", n), n)
-        n_steps = given.get("n_steps")
-        if n_steps is None:
-            bound = Gradients(objective, clip, weight).worst
-            relation = _sample(batch_size, n).covering(objective.adjacency)
-            n_steps = rules.n_steps(
-                step_size,
-                convexity,
-                bound.under(relation),
-                relaxations=cls.relaxations,
-                is_even=division == "even",
-            )
-        return {
+        # The flow time of noisy_gd is the upper limit.
+        flow = min(rule.flow(clip, weight), rule.longest_flow)
+        step_size, convexity = min(1 / rule.smoothness, flow / 4), 1 / flow
+        found = {
             "law": law,
-            "n_steps": n_steps,
-            "step_size": step_size,
-            "strong_convexity": convexity,
-            "division": division,
+            "step_size": min(max(step_size, _LEAST), _LARGEST),
+            "strong_convexity": min(max(objective.alpha, convexity, _LEAST), _LARGEST),
+            **given,
             "residual_clip": clip,
             "intercept_weight": weight,
-            "batch_size": batch_size,
-            "keeps_path": given.get("keeps_path", False),
+            "batch_size": min(given.get("batch_size", n), n),
         }
+        return {"n_steps": cls._count(found, objective, once), **found}
+
+    @classmethod
+    def _count(cls, found: Given, objective: LinearObjective, once: float) -> int:
+        """`relaxations` where noise limits the run, else the best of `error_bounds`.
+
+        `once` is the noise deviation per unit of sensitivity if one step gets the
+        budget.
+        """
+        step_size, convexity = found["step_size"], found["strong_convexity"]
+        relaxation = 1 / (math.sqrt(step_size) * math.sqrt(convexity))
+        few, many = (
+            max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
+            for times in (cls.relaxations, _MOST_RELAXATIONS)
+        )
+        if convexity > objective.alpha or "n_steps" in found:
+            return few
+        clip, weight = found["residual_clip"], found["intercept_weight"]
+        bound = Gradients(objective, clip, weight).worst
+        sample = _sample(found["batch_size"], objective.n_samples)
+        noise = once * bound.under(sample.covering(objective.adjacency))
+        bounds = error_bounds(
+            np.full(many, step_size),
+            np.ones(many, dtype=np.int64),
+            smoothness=objective.smoothness,
+            strong_convexity=convexity,
+            first_excess=objective.loss.value_at_zero,
+            variance=math.prod(objective.shape) * (noise / objective.n_samples) ** 2,
+            is_pure=LAWS[found["law"]].is_pure,
+            is_even=found.get("division") == "even",
+        )
+        return max(few, best_step_count(bounds))
 
     def _check_batches(self, objective: LinearObjective) -> None:
         is_batch = self.batch_size < objective.n_samples

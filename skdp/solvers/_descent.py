@@ -251,14 +251,12 @@ class MomentumGD(LinearDescent):
             n_steps = given.get("n_steps", rule.steps(flow))
         momentum = given.get("momentum", rule.momentum(n_steps))
         return n_steps, {
-            "step_size": given.get(
-                "step_size", rule.step_size(flow, n_steps, momentum)
-            ),
+            "step_size": rule.step_size(flow, n_steps, momentum),
+            "tail": 0.5,
+            **given,
             "momentum": momentum,
             "residual_clip": clip,
             "intercept_weight": weight,
-            "tail": given.get("tail", 0.5),
-            "keeps_path": given.get("keeps_path", False),
         }
 
     def gradients(self, objective: LinearObjective) -> Gradients:
@@ -421,7 +419,7 @@ class NoisyGD(MomentumGD):
         cls, given: Given, objective: LinearObjective, budget: Budget
     ) -> dict[str, Any]:
         n_steps, rest = cls.rest_by_rule(given, FlowTime.of(objective, budget))
-        return {**given, "n_steps": n_steps, **rest}
+        return {**rest, "n_steps": n_steps}
 
     @classmethod
     def _check_users(cls, objective: LinearObjective) -> None:
@@ -544,7 +542,7 @@ class NoisySGD(PoissonSamples[LinearObjective], MomentumGD):
             # mu is about rate * sqrt(n_steps) / multiplier.
             passes = max(_PASSES, rule.mu * math.sqrt(n_steps))
             batch_size = math.ceil(n * min(1.0, passes / n_steps))
-        return {"n_steps": n_steps, "batch_size": min(batch_size, n), **rest}
+        return {**rest, "n_steps": n_steps, "batch_size": min(batch_size, n)}
 
 
 # -------------------------------------------- Convex start of a loss that is not convex
@@ -628,12 +626,11 @@ class GraduatedGD(MomentumGD):
                 f"{type(objective.loss).__name__} is convex. Use solver='noisy_gd'."
             )
         own: dict[str, Any] = {"residual_clip": math.inf, "tail": 0.25, **given}
-        share = own.pop("convex_share", cls.convex_share)
         rule = FlowTime.of(convex_start(objective), budget)
         n_steps, rest = cls.rest_by_rule(own, rule)
         if "n_steps" not in own:
             n_steps = min(2 * n_steps, 2 * rule.most_steps)
-        return {"n_steps": n_steps, "convex_share": share, **rest}
+        return {**rest, "n_steps": n_steps}
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Largest sensitivity of a gradient sum of either loss, at any weights."""
