@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._base import box_radius
+from skdp.solvers._base import Solver, box_radius
 from skdp.solvers._descent import LinearDescent, NoisySGD, PlainFlowTime
 from skdp.solvers._steps import PoissonSamples, Steps, ranges
 from skdp.sums._exact import RESIDUAL_BITS, on_grid
@@ -338,6 +338,16 @@ _FIRST, _FRESH, _CHANGES = range(3)  # lines of the plan
 _MOST_STEPS = 300
 
 
+def check_shares(kind: type[Solver], given: Given, *names: str) -> None:
+    """Refuse two shares of mu squared that leave nothing for gradients."""
+    first, second = (given.get(name, getattr(kind, name)) for name in names)
+    if 1 - first - second <= 0:
+        raise Refused(
+            f"solver={kind.key!r} needs a {names[0]!r} and a {names[1]!r} whose sum is "
+            f"below 1. Got {first:g} and {second:g}. Use smaller shares."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class DiffGD(LinearDescent):
     r"""Noisy gradient descent by gradients and their differences (DIFF-GD).
@@ -406,18 +416,8 @@ class DiffGD(LinearDescent):
         flow = rule.flow(math.inf)
         n_steps = given.get("n_steps", min(rule.steps(flow), _MOST_STEPS))
         step_size = rule.step_size(flow, n_steps, 0.0)
+        check_shares(cls, given, "first_share", "change_share")
         return {"n_steps": n_steps, "step_size": step_size, **given}
-
-    @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        solver = super().planned(given, objective, budget)
-        if solver.fresh_share <= 0:
-            raise Refused(
-                f"solver={cls.key!r} needs a 'first_share' and a 'change_share' whose "
-                f"sum is below 1. Got {solver.first_share:g} and "
-                f"{solver.change_share:g}. Use smaller shares."
-            )
-        return solver
 
     @property
     def fresh_share(self) -> float:

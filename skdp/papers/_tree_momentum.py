@@ -28,16 +28,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
-from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
-from skdp.papers._momentum import MovedGradients
+from skdp.papers._momentum import MovedGradients, check_shares
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._correlated import BinaryTrees
 from skdp.privacy.release._answers import Answers
@@ -157,18 +156,9 @@ class TreeMomentum(LinearDescent):
             "refresh": min(0.5, change / loss.zero_out_bound(math.inf)),
         }
         decided = {"n_leaves": n_leaves, "step_length": step_length}
+        if given.get("by_differences", cls.by_differences):
+            check_shares(cls, given, "between_share", "within_share")
         return {**rest, **given, **decided}
-
-    @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        solver = super().planned(given, objective, budget)
-        if solver.gradient_share <= 0:
-            raise Refused(
-                f"solver={cls.key!r} needs a 'between_share' and a 'within_share' "
-                f"whose sum is below 1. Got {solver.between_share:g} and "
-                f"{solver.within_share:g}. Use smaller shares."
-            )
-        return solver
 
     @property
     def gradient_share(self) -> float:
