@@ -63,11 +63,8 @@ def _times(constants: dict[str, Any], factor: float) -> dict[str, Any]:
     }
 
 
-def _nothing(signal: float) -> float:
-    """No share of mu^2."""
-    return 0.0
-
-
+# A question that is not asked.
+_NOTHING = linear.SideQuestion(1.0, 0.0, 0.0)
 # What is changed, by module: constants of the rules and their neighbours.
 _CHANGES: dict[str, list[tuple[Any, str, Any]]] = {
     "now": [],
@@ -83,14 +80,14 @@ _CHANGES: dict[str, list[tuple[Any, str, Any]]] = {
     "less_deep": [(boosting, "_SIGNAL_OF_A_LEAF", 120.0)],
     "small_clips": [(boosting, "_CLIP", _times(boosting._CLIP, 0.8))],
     "large_clips": [(boosting, "_CLIP", _times(boosting._CLIP, 1.25))],
-    "as_they_are": [(boosting, "share_of_gains", _nothing)],
+    "as_they_are": [(boosting, "GAINS", _NOTHING)],
     "less_linear": [(boosting, "_HALF_LINEAR", 600.0)],
     "more_linear": [(boosting, "_HALF_LINEAR", 4000.0)],
     "shorter_rows": [(linear, "_ROWS", 0.35)],
     "longer_rows": [(linear, "_ROWS", 0.7)],
     "bold_after": [(boosting, "_PRIOR_AFTER", 1.0)],
     "shy_after": [(boosting, "_PRIOR_AFTER", 0.1)],
-    "wide_units": [(boosting, "share_of_targets", _nothing)],
+    "wide_units": [(boosting, "TARGETS", _NOTHING)],
 }
 
 

@@ -44,7 +44,6 @@ from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Released
 from skdp.solvers._base import Progress
 from skdp.solvers._descent import NoisyGD
-from skdp.solvers._steps import descend
 from skdp.sums._gradient import Gradient
 
 ROOT = math.sqrt(MOST_ROWS)
@@ -116,7 +115,7 @@ class PersonAnswers:
     rng: np.random.Generator
     noise_scale: float = 0.0
 
-    def ask(self, query: Gradient) -> Released:
+    def ask(self, query: Gradient, line: int = 0) -> Released:
         """The sum over persons of what each adds, in records."""
         bound, rows = query.bound(), self.rows
         objective, d = query.family.objective, rows.X.shape[1]
@@ -177,9 +176,7 @@ def fitted(
         rows, solver.residual_clip, most, adjacency, multiplier,
         np.random.default_rng(seed),
     )  # fmt: skip
-    walk = solver.walk(objective, solver.n_steps)
-    sums = solver.gradients(objective)
-    found = descend(answers, sums, walk, objective.n_samples, Progress())
+    found = solver.run(answers, objective, Progress())
     return found.weights[:, 0]
 
 

@@ -189,12 +189,29 @@ def run_blocks(page, monkeypatch):
 
 def test_the_solver_and_the_query_of_the_page_are_what_it_says(monkeypatch):
     page = (ROOT / "docs" / "adding_a_solver.md").read_text(encoding="utf-8")
-    solver, query = run_blocks(page, monkeypatch)
+    blocks = run_blocks(page, monkeypatch)
+    solver = next(blocks)
+    place = "skdp.solvers._descent.PlainGD"
+    monkeypatch.setattr(place, solver.PlainGD, raising=False)
+    test, query = blocks
+    test.test_without_noise_a_run_is_gradient_descent()
     facts = {"n_samples": 9, "n_features": 2, "data_norm": 1.0}
     objective = LinearObjective(loss=LogisticLoss(), adjacency="zero_out", **facts)
     planned = solver.PlainGD.planned({"n_steps": 3}, objective, Budget(1.0, 1e-6))
     assert [line.times for line in planned.plan(objective).lines] == [3]
+    # A row of norm 1 and its intercept, times a residual of at most 1.
+    assert 1.4142 < planned.sensitivity(objective) < 1.4143
     assert query.HalfDifference().bound().replace_one == 1.0
+
+
+def test_broken_twin_of_a_solver_that_steps_too_far_fails_its_test(monkeypatch):
+    page = (ROOT / "docs" / "adding_a_solver.md").read_text(encoding="utf-8")
+    far = page.replace("np.full(self.n_steps, self", "np.full(self.n_steps, 2 * self")
+    blocks = run_blocks(far, monkeypatch)
+    place = "skdp.solvers._descent.PlainGD"
+    monkeypatch.setattr(place, next(blocks).PlainGD, raising=False)
+    with pytest.raises(AssertionError):
+        next(blocks).test_without_noise_a_run_is_gradient_descent()
 
 
 def test_broken_twin_of_a_page_with_a_module_that_left_is_found(monkeypatch):

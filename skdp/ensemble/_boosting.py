@@ -27,11 +27,11 @@ from skdp.ensemble._linear_start import (
 )
 from skdp.ensemble._losses import BoostingTask, Scale
 from skdp.ensemble._releases import (
+    TARGETS,
     LeafSteps,
     Spread,
     counts_of,
     margins_of,
-    share_of_targets,
     shares_of,
     start_from,
     start_terms,
@@ -47,11 +47,11 @@ from skdp.privacy.release._answers import Answers, Released, View
 from skdp.privacy.release._plan import Line, Part, Plan
 from skdp.privacy.release._query import Query
 from skdp.solvers._default_rules import (
+    STATES,
     Shares,
+    SideQuestion,
     least_signal_to_noise,
-    share_for,
     share_of_histogram,
-    share_of_states,
     signal_to_noise_of,
 )
 from skdp.solvers._target_base import Base, is_of_squares, released_base
@@ -139,9 +139,8 @@ def without_trees(
 SHARES = (1.0, 0.5, 0.25)
 # Gains that differ by fewer deviations of their noise count as equal.
 _AS_GOOD = 0.5
-# Deviation of the noise in a gain, over the bound to which gains are clipped.
-_GAIN_NOISE = 0.012
-_LEAST_GAINS, _MOST_GAINS = 0.0015, 0.15
+# The gains; the noise is that in one, over the bound to which gains are clipped.
+GAINS = SideQuestion(0.012, 0.0015, 0.15)
 # The same bound for errors in units of two deviations: half of 1/4, times one and a
 # half.
 _CLIP_OF_TARGETS = 0.2
@@ -157,11 +156,6 @@ def gains_of(task: BoostingTask, model: BoostedTrees, scale: Scale) -> ModelGain
         clip = min(_CLIP_OF_TARGETS * scale.residual * scale.raw, MOST_GAIN)
     facts = task.n_samples, scale.facts
     return ModelGains(task.loss, *released, SHARES, clip, *facts)
-
-
-def share_of_gains(signal: float) -> float:
-    """Share of mu^2 for the gains, from n mu."""
-    return share_for(_GAIN_NOISE, signal, _LEAST_GAINS, _MOST_GAINS)
 
 
 def best_share(gains: Released) -> float:
@@ -570,8 +564,8 @@ def _by_rule(
     one = terms.under("zero_out") / terms.under(task.adjacency)
     signal = task.n_samples * mu * one * task.facts.typical_weight
     rules = {
-        "targets_share": share_of_targets(signal),
-        "gains_share": share_of_gains(signal),
+        "targets_share": TARGETS.share(signal),
+        "gains_share": GAINS.share(signal),
         "n_estimators": _N_TREES,
         "linear_share": 0.0,
         "counts_share": 0.05,
@@ -611,7 +605,7 @@ def _of_linear(
             return {}
         targets = share_of_histogram(signal_to_noise) if task.is_regression else 0.0
         return {"n_estimators": 0, "linear_share": 0.0, "targets_share": targets}
-    states = share_of_states(signal_to_noise, len(task.columns.n_bins))
+    states = STATES.share(signal_to_noise, len(task.columns.n_bins))
     first = Shares.of(loss, signal_to_noise, states)
     shares = {"counts_share": states, "start_share": first.targets}
     if task.is_regression:

@@ -11,7 +11,7 @@ from skdp._arrays import FloatArray
 from skdp.ensemble._losses import BoostingTask, Scale
 from skdp.ensemble._trees import CodedColumns
 from skdp.privacy.release._answers import Released
-from skdp.solvers._default_rules import share_for
+from skdp.solvers._default_rules import SideQuestion
 from skdp.solvers._released_histograms import quantiles, shrunk_margins, target_scale
 from skdp.solvers._target_base import (
     MEAN_OF_COUNTS,
@@ -33,8 +33,8 @@ _INTERVALS = 32
 _FARTHEST = 1.5
 # A unit, which is two deviations, over half of a width that holds three.
 _UNIT = 2 / 3
-# Wanted deviation of the noise in a share of targets, and limits of the share of mu^2.
-_SHARE_NOISE, _LEAST_SHARES, _MOST_SHARES = 0.01, 0.002, 0.1
+# The histogram of the targets; the noise is that in the proportion at a knot.
+TARGETS = SideQuestion(0.01, 0.002, 0.1)
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,6 @@ class Spread:
 def target_sums(n_samples: int) -> StateSums:
     """The query for a histogram of the targets."""
     return StateSums(0, n_samples, 0, even_knots(_INTERVALS))
-
-
-def share_of_targets(signal: float) -> float:
-    """Share of mu^2 for the histogram, from n mu."""
-    return share_for(_SHARE_NOISE, signal, _LEAST_SHARES, _MOST_SHARES)
 
 
 def start_terms(task: BoostingTask, unit: float = 1.0) -> LeafTerms:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from skdp._arrays import FloatArray
-from skdp._checks import check_choice, check_count, check_real
+from skdp._checks import check_choice, check_real
 from skdp._configured import Checks, Given, given_params
 from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp.exceptions import Refused
@@ -27,11 +26,10 @@ from skdp.solvers._base import Solution
 from skdp.solvers._default_rules import signal_to_noise_of
 from skdp.solvers._steps import (
     AdamSteps,
+    Descent,
     MomentumSteps,
-    Steps,
-    StepSchedule,
-    descend,
-    sampled,
+    PoissonSamples,
+    ranges,
 )
 from skdp.sums._network import NetworkGradients
 
@@ -39,7 +37,6 @@ from skdp.sums._network import NetworkGradients
 # They are few, and accuracy is flat around their best values. They were chosen once, on
 # held-out records of training parts (docs/networks.md). Their argument is n mu, the
 # number of records over the deviation of the noise that hides one of them.
-# the noise that hides one of them.
 
 
 # Norm of the longest rows at the first layer, beside the 1 of the biases.
@@ -159,7 +156,9 @@ def _sample_by_rule(n: int, budget: Budget, rest: dict[str, Any]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkDescent(PrivateSolver[NetworkObjective, Solution]):
+class NetworkDescent(
+    Descent[NetworkObjective], PrivateSolver[NetworkObjective, Solution]
+):
     """A descent along noisy sums of clipped gradients.
 
     Parameters
@@ -178,13 +177,10 @@ class NetworkDescent(PrivateSolver[NetworkObjective, Solution]):
         smaller than one step.
     """
 
-    is_pure: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
-        "n_steps": partial(check_count, high=10**6),
-        "step_size": partial(check_real, low=1e-250, high=1e250),
+        **ranges("n_steps", "step_size", "tail"),
         "last_step": partial(check_real, low=0.0, high=1.0, low_open=True),
         "gradient_clip": partial(check_real, low=1e-6, high=math.inf),
-        "tail": partial(check_real, low=1e-9, high=1.0),
     }
 
     n_steps: int
@@ -194,26 +190,6 @@ class NetworkDescent(PrivateSolver[NetworkObjective, Solution]):
     tail: float
 
     @classmethod
-    def check(cls, given: Given, budget: Budget) -> None:
-        """Raise if the solver cannot do the job with any other parameters.
-
-        Raises
-        ------
-        Refused
-        """
-        if budget.delta == 0 and budget.is_finite:
-            raise Refused(
-                f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
-                "Use a delta above 0."
-            )
-        if budget.is_finite and given.get("gradient_clip", 1.0) > 1e6:
-            raise Refused(
-                f"solver={cls.key!r} needs a gradient_clip of at most 1e6, or no noise "
-                f"could hide a record. Got {given['gradient_clip']:g}. Use None."
-            )
-
-    @classmethod
-    @abstractmethod
     def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
         """What was not given decided by rule; from public facts only.
 
@@ -229,69 +205,49 @@ class NetworkDescent(PrivateSolver[NetworkObjective, Solution]):
         Refused
             If this solver cannot do the job.
         """
-
-    @staticmethod
-    def shared_by_rule(
-        given: Given, objective: NetworkObjective, budget: Budget
-    ) -> dict[str, Any]:
-        """All parameters except the size of steps, by rules if not given."""
-        clip = gradient_clip_of(objective, budget)
-        return {
-            "n_steps": given.get("n_steps", n_steps_of(objective, budget)),
-            "last_step": given.get("last_step", LAST_STEP),
-            "gradient_clip": given.get("gradient_clip", clip),
-            "tail": given.get("tail", TAIL),
-        }
+        if budget.delta == 0 and budget.is_finite:
+            raise Refused(
+                f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
+                "Use a delta above 0."
+            )
+        if budget.is_finite and given.get("gradient_clip", 1.0) > 1e6:
+            raise Refused(
+                f"solver={cls.key!r} needs a gradient_clip of at most 1e6, or no noise "
+                f"could hide a record. Got {given['gradient_clip']:g}. Use None."
+            )
+        return cls(**cls.by_rule(given, objective, budget))
 
     @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        """Whether at delta > 0 all that is released has Gaussian noise."""
-        return False
-
-    def records_of_a_step(self, objective: NetworkObjective) -> int:
-        """Expected number of records in a sum: all of them."""
-        return objective.n_samples
-
-    def plan(self, objective: NetworkObjective, /) -> Plan:
-        batch_size = self.records_of_a_step(objective)
-        return sampled(self.n_steps, batch_size, objective.n_samples)
-
-    def sensitivity(self, objective: NetworkObjective, /) -> float:
-        """Sensitivity of one sum; with samples, of one record in both adjacencies."""
-        is_sampled = self.records_of_a_step(objective) < objective.n_samples
-        relation = "zero_out" if is_sampled else objective.adjacency
-        return self.gradients(objective).worst.under(relation)
+    def by_rule(
+        cls, given: Given, objective: NetworkObjective, budget: Budget
+    ) -> dict[str, Any]:
+        """All parameters; a rule decides each one that is not given."""
+        return {
+            "n_steps": n_steps_of(objective, budget),
+            "last_step": LAST_STEP,
+            "gradient_clip": gradient_clip_of(objective, budget),
+            "tail": TAIL,
+            **given,
+        }
 
     def gradients(self, objective: NetworkObjective) -> NetworkGradients:
         return NetworkGradients(objective, self.gradient_clip)
 
-    @abstractmethod
-    def walk(self, objective: NetworkObjective, start: FloatArray) -> Steps:
-        """The steps, from public weights."""
-
     def run(
         self, answers: Answers, objective: NetworkObjective, progress: Progress, /
     ) -> Solution:
-        return descend(
-            answers,
-            self.gradients(objective),
-            self.walk(objective, objective.start(objective.seed)),
-            self.records_of_a_step(objective),
-            progress,
+        return self.descend(
+            answers, objective, objective.start(objective.seed), progress
         )
 
     def rehearse(self, answers: Answers, objective: NetworkObjective, /) -> Solution:
         return Solution(np.zeros(objective.n_weights), 0.0)
 
-    def pace(self, objective: NetworkObjective) -> StepSchedule:
-        return StepSchedule(
-            n_steps=self.n_steps,
-            step_size=self.step_size,
-            last_step=self.last_step,
-            tail=self.tail,
-            alpha=objective.alpha,
-            farthest=FARTHEST,
-        )
+    @property
+    def sizes(self) -> FloatArray:
+        """Sizes of the steps."""
+        fallen = (1 - self.last_step) * np.arange(self.n_steps)
+        return self.step_size * (1 - fallen / max(1, self.n_steps - 1))
 
 
 # ----------------------------------------------- NetworkGD: full-batch gradient descent
@@ -350,39 +306,25 @@ class NetworkGD(NetworkDescent):
     key: ClassVar[str] = "noisy_gd"
     checks: ClassVar[Checks] = {
         **NetworkDescent.checks,
-        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
+        **ranges("momentum"),
     }
 
     momentum: float
 
     @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @classmethod
-    def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
-        cls.check(given, budget)
-        return cls(**cls.by_rule(given, objective, budget))
-
-    @classmethod
     def by_rule(
         cls, given: Given, objective: NetworkObjective, budget: Budget
     ) -> dict[str, Any]:
-        """All parameters, by rules if they are not given."""
         momentum = given.get("momentum", momentum_of(objective, budget))
         step_size = step_size_of(objective, budget, momentum)
-        return {
-            **cls.shared_by_rule(given, objective, budget),
-            "step_size": given.get("step_size", step_size),
-            "momentum": momentum,
-        }
+        by_rule = {"step_size": step_size, "momentum": momentum}
+        return by_rule | super().by_rule(given, objective, budget)
 
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
-
-    def walk(self, objective: NetworkObjective, start: FloatArray) -> MomentumSteps:
-        return MomentumSteps(start, self.pace(objective), self.momentum)
+    def steps(self, objective: NetworkObjective, start: FloatArray) -> MomentumSteps:
+        alpha, momentum = objective.alpha, self.momentum
+        return MomentumSteps(
+            start, self.sizes, alpha, FARTHEST, self.tail, momentum=momentum
+        )
 
 
 # -------------------------------------- NetworkSGD: gradient descent on Poisson samples
@@ -392,7 +334,7 @@ class NetworkGD(NetworkDescent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkSGD(NetworkGD):
+class NetworkSGD(PoissonSamples[NetworkObjective], NetworkGD):
     r"""Noisy gradient descent of a network on Poisson samples.
 
     Privacy
@@ -427,27 +369,17 @@ class NetworkSGD(NetworkGD):
     key: ClassVar[str] = "noisy_sgd"
     checks: ClassVar[Checks] = {
         **NetworkGD.checks,
-        "batch_size": partial(check_count, high=2**31),
+        **ranges("batch_size"),
     }
 
     batch_size: int
 
     @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return False
-
-    @classmethod
-    def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
-        cls.check(given, budget)
-        rest = cls.by_rule(given, objective, budget)
-        return cls(batch_size=batch_size_of(given, objective, budget, rest), **rest)
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
-
-    def records_of_a_step(self, objective: NetworkObjective) -> int:
-        return self.batch_size
+    def by_rule(
+        cls, given: Given, objective: NetworkObjective, budget: Budget
+    ) -> dict[str, Any]:
+        rest = super().by_rule(given, objective, budget)
+        return rest | {"batch_size": batch_size_of(given, objective, budget, rest)}
 
 
 # -------------------------------------------------------------------------- NetworkAdam
@@ -464,7 +396,7 @@ class NetworkSGD(NetworkGD):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkAdam(NetworkDescent):
+class NetworkAdam(PoissonSamples[NetworkObjective], NetworkDescent):
     r"""Adam on noisy sums of a network's clipped gradients.
 
     Privacy
@@ -496,7 +428,7 @@ class NetworkAdam(NetworkDescent):
     key: ClassVar[str] = "noisy_adam"
     checks: ClassVar[Checks] = {
         **NetworkDescent.checks,
-        "batch_size": partial(check_count, high=2**31),
+        **ranges("batch_size"),
         "beta_1": partial(check_real, low=0.0, high=1.0, high_open=True),
         "beta_2": partial(check_real, low=0.0, high=1.0, high_open=True),
     }
@@ -506,27 +438,17 @@ class NetworkAdam(NetworkDescent):
     beta_2: float
 
     @classmethod
-    def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
-        cls.check(given, budget)
-        rest = cls.shared_by_rule(given, objective, budget)
-        return cls(
-            step_size=given.get("step_size", ADAM_STEP),
-            batch_size=batch_size_of(given, objective, budget, rest),
-            beta_1=given.get("beta_1", 0.9),
-            beta_2=given.get("beta_2", 0.999),
-            **rest,
-        )
+    def by_rule(
+        cls, given: Given, objective: NetworkObjective, budget: Budget
+    ) -> dict[str, Any]:
+        by_rule = {"step_size": ADAM_STEP, "beta_1": 0.9, "beta_2": 0.999}
+        rest = by_rule | super().by_rule(given, objective, budget)
+        return rest | {"batch_size": batch_size_of(given, objective, budget, rest)}
 
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
-
-    def records_of_a_step(self, objective: NetworkObjective) -> int:
-        return self.batch_size
-
-    def walk(self, objective: NetworkObjective, start: FloatArray) -> AdamSteps:
-        pace = self.pace(objective)
-        return AdamSteps(start, pace, (self.beta_1, self.beta_2))
+    def steps(self, objective: NetworkObjective, start: FloatArray) -> AdamSteps:
+        betas = self.beta_1, self.beta_2
+        alpha = objective.alpha
+        return AdamSteps(start, self.sizes, alpha, FARTHEST, self.tail, betas=betas)
 
 
 # ------------------------------------------------------------------ Registry of solvers

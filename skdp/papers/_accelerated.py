@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from skdp._arrays import FloatArray, IntArray
-from skdp._checks import check_count, check_real
+from skdp._checks import check_count
 from skdp._configured import Checks, Given
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.solvers._accelerated import AcceleratedGD, multistage_steps
 from skdp.solvers._descent import RELAXATIONS
+from skdp.solvers._steps import ranges
 
 # ------------------------------- Heavy ball with divided noise (DP-HB, DP-SHB, DP-GDwS)
 # Also DP-SGDwS. The method is Polyak's.
@@ -87,7 +88,7 @@ class HeavyBall(AcceleratedGD):
 
     checks: ClassVar[Checks] = {
         **AcceleratedGD.checks,
-        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
+        **ranges("momentum"),
     }
 
     momentum: float

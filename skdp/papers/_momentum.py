@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,16 +18,11 @@ from skdp.losses._objective import LinearObjective
 from skdp.losses._plain import plain_error
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan, Poisson
+from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._base import (
-    Progress,
-    Solution,
-    Solver,
-    box_radius,
-    projected_onto_box,
-)
-from skdp.solvers._descent import NoisySGD, PlainFlowTime
+from skdp.solvers._base import Solver, box_radius
+from skdp.solvers._descent import LinearDescent, NoisySGD, PlainFlowTime
+from skdp.solvers._steps import PoissonSamples, Steps, ranges
 from skdp.sums._exact import RESIDUAL_BITS, on_grid
 from skdp.sums._gradient import ExactGradientSum, Gradients, Kept, clipped, grid_slack
 from skdp.sums._grid_rows import GridRows
@@ -184,7 +180,7 @@ _SHARED = ("n_steps", "batch_size", "step_size", "residual_clip", "tail")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SRM(Solver):
+class SRM(PoissonSamples[LinearObjective], LinearDescent):
     r"""Noisy stochastic recursive momentum (DP-SRM).
 
     Kept for replication and study: at equal privacy it has not been better than
@@ -240,18 +236,13 @@ class SRM(Solver):
     """
 
     key: ClassVar[str] = "srm"
-    is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
-        "n_steps": partial(check_count, high=10**6),
-        "batch_size": partial(check_count, high=2**31),
-        "step_size": partial(check_real, low=1e-250, high=1e250),
-        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
+        **ranges("n_steps", "batch_size", "step_size", "residual_clip", "tail"),
         "change_clip": partial(check_real, low=1e-6, high=math.inf),
         "refresh": partial(check_real, low=0.0, high=1.0, low_open=True),
         "longest_step": partial(check_real, low=0.0, high=math.inf, low_open=True),
         "penalty": partial(check_real, low=0.0, high=1e250),
-        "tail": partial(check_real, low=1e-9, high=1.0),
     }
 
     n_steps: int
@@ -265,39 +256,25 @@ class SRM(Solver):
     tail: float
 
     @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         plain: dict[str, Any] = {"momentum": 0.0, "intercept_weight": 1.0}
         plain |= {name: given[name] for name in _SHARED if name in given}
-        like = NoisySGD.planned(plain, objective, budget)
-        found = {name: getattr(like, name) for name in _SHARED}
-        largest = min(objective.loss.zero_out_bound(math.inf), like.residual_clip)
+        like = NoisySGD.by_rule(plain, objective, budget)
+        found = {name: like[name] for name in _SHARED}
+        largest = min(objective.loss.zero_out_bound(math.inf), like["residual_clip"])
         found["change_clip"] = max(1e-6, given.get("refresh", cls.refresh) * largest)
-        return cls(**{**found, **given, "batch_size": like.batch_size})
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
-
-    def plan(self, objective: LinearObjective) -> Plan:
-        if self._reads_all(objective):
-            return Plan((Line(self.n_steps),))
-        rate = self.batch_size / objective.n_samples
-        return Plan((Line(self.n_steps, sample=Poisson(rate)),))
+        return {**found, **given, "batch_size": like["batch_size"]}
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Largest sensitivity of all queries: one record's contribution to a sample."""
-        worst: tuple[Bound, ...] = (
-            self._first(objective).worst,
-            self._later(objective).worst,
-        )
-        adjacency = objective.adjacency if self._reads_all(objective) else "zero_out"
-        return max(bound.under(adjacency) for bound in worst[: self.n_steps])
+        worst = (self.gradients(objective).worst, self._later(objective).worst)
+        relation = self.sample(objective).covering(objective.adjacency)
+        return max(bound.under(relation) for bound in worst[: self.n_steps])
 
-    def _reads_all(self, objective: LinearObjective) -> bool:
-        return self.batch_size >= objective.n_samples
-
-    def _first(self, objective: LinearObjective) -> Gradients:
+    def gradients(self, objective: LinearObjective) -> Gradients:
+        """The first query; `_later` has the others."""
         return Gradients(objective, self.residual_clip)
 
     def _later(self, objective: LinearObjective) -> MovedGradients:
@@ -305,27 +282,24 @@ class SRM(Solver):
             objective, self.residual_clip, self.change_clip, self.refresh
         )
 
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        first, later = self._first(objective), self._later(objective)
-        farthest = box_radius(objective)
-        tail_steps = max(1, math.floor(self.tail * self.n_steps))
-        weights = before = np.zeros(objective.shape)
-        tail_sum, momentum = np.zeros_like(weights), np.zeros_like(weights)
+    def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
+        """Steps along `means`, which have their sizes and the penalty in them."""
+        sizes = np.ones(self.n_steps)
+        return Steps(start, sizes, 0.0, box_radius(objective), self.tail)
+
+    def means(
+        self, answers: Answers, objective: LinearObjective, steps: Steps
+    ) -> Iterator[FloatArray]:
+        first, later = self.gradients(objective), self._later(objective)
+        before, momentum = steps.weights, np.zeros(objective.shape)
         for t in range(self.n_steps):
+            weights = steps.weights
             query = later.at(weights, before) if t else first.at(weights)
             released = answers.ask(query).value / self.batch_size
             momentum = (1 - self.refresh) * momentum * (t > 0) + released
             before = weights
-            moved = self._along(momentum) + self.step_size * self._outside(
-                weights, objective
-            )
-            weights = projected_onto_box(weights - moved, farthest)
-            if self.n_steps - t <= tail_steps:
-                tail_sum += weights
-            progress.step(t + 1, self.n_steps)
-        return Solution(tail_sum / tail_steps, answers.noise_scale)
+            public = self.step_size * self._outside(weights, objective)
+            yield self._along(momentum) + public
 
     def _along(self, momentum: FloatArray) -> FloatArray:
         """A step along released momentum, none longer than `longest_step`."""
@@ -364,8 +338,18 @@ _FIRST, _FRESH, _CHANGES = range(3)  # lines of the plan
 _MOST_STEPS = 300
 
 
+def check_shares(kind: type[Solver], given: Given, *names: str) -> None:
+    """Refuse two shares of mu squared that leave nothing for gradients."""
+    first, second = (given.get(name, getattr(kind, name)) for name in names)
+    if 1 - first - second <= 0:
+        raise Refused(
+            f"solver={kind.key!r} needs a {names[0]!r} and a {names[1]!r} whose sum is "
+            f"below 1. Got {first:g} and {second:g}. Use smaller shares."
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
-class DiffGD(Solver):
+class DiffGD(LinearDescent):
     r"""Noisy gradient descent by gradients and their differences (DIFF-GD).
 
     An experiment, kept for study: it can help only where steps are many and short
@@ -410,14 +394,12 @@ class DiffGD(Solver):
     """
 
     key: ClassVar[str] = "diff_gd"
-    is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, low=2, high=10**6),
-        "step_size": partial(check_real, low=1e-250, high=1e250),
+        **ranges("step_size", "tail"),
         "first_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
         "change_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
-        "tail": partial(check_real, low=1e-9, high=1.0),
     }
 
     n_steps: int
@@ -427,33 +409,20 @@ class DiffGD(Solver):
     tail: float = 0.5
 
     @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         rule = PlainFlowTime.of(objective, budget)
         flow = rule.flow(math.inf)
         n_steps = given.get("n_steps", min(rule.steps(flow), _MOST_STEPS))
         step_size = rule.step_size(flow, n_steps, 0.0)
-        solver = cls(**{"n_steps": n_steps, "step_size": step_size, **given})
-        if solver.fresh_share <= 0:
-            raise Refused(
-                f"solver={cls.key!r} needs a 'first_share' and a 'change_share' whose "
-                f"sum is below 1. Got {solver.first_share:g} and "
-                f"{solver.change_share:g}. Use smaller shares."
-            )
-        return solver
+        check_shares(cls, given, "first_share", "change_share")
+        return {"n_steps": n_steps, "step_size": step_size, **given}
 
     @property
     def fresh_share(self) -> float:
         """Fraction of mu squared that remains for fresh gradients."""
         return 1 - self.first_share - self.change_share
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
 
     def plan(self, objective: LinearObjective) -> Plan:
         later = self.n_steps - 1
@@ -467,42 +436,36 @@ class DiffGD(Solver):
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Sensitivity of a gradient sum or of a difference of two, at any weights."""
-        families = (self._gradients(objective), self._changes(objective))
+        families = (self.gradients(objective), self._changes(objective))
         return max(f.worst.under(objective.adjacency) for f in families)
 
-    @staticmethod
-    def _gradients(objective: LinearObjective) -> Gradients:
+    def gradients(self, objective: LinearObjective) -> Gradients:
         return Gradients(objective)
 
     @staticmethod
     def _changes(objective: LinearObjective) -> MovedGradients:
         return MovedGradients(objective, math.inf, math.inf, 0.0)
 
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        gradients, changes = self._gradients(objective), self._changes(objective)
-        farthest = box_radius(objective)
-        tail_steps = max(1, math.floor(self.tail * self.n_steps))
-        weights = before = np.zeros(objective.shape)
-        tail_sum = np.zeros_like(weights)
-        first = answers.ask(gradients.at(weights), _FIRST)
+    def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
+        sizes, farthest = np.full(self.n_steps, self.step_size), box_radius(objective)
+        return Steps(start, sizes, objective.alpha, farthest, self.tail)
+
+    def means(
+        self, answers: Answers, objective: LinearObjective, steps: Steps
+    ) -> Iterator[FloatArray]:
+        gradients, changes = self.gradients(objective), self._changes(objective)
+        before = steps.weights
+        first = answers.ask(gradients.at(before), _FIRST)
         estimate, variance = first.value, first.deviation**2
-        for t in range(self.n_steps):
-            if t:
-                moved = answers.ask(changes.at(weights, before), _CHANGES)
-                fresh = answers.ask(gradients.at(weights), _FRESH)
-                estimate, variance = (
-                    estimate + moved.value,
-                    variance + (moved.deviation**2),
-                )
-                gain = variance / (variance + fresh.deviation**2)
-                estimate = (1 - gain) * estimate + gain * fresh.value
-                variance *= 1 - gain
-            mean = estimate / objective.n_samples + objective.alpha * weights
+        yield estimate / objective.n_samples
+        for _ in range(1, self.n_steps):
+            weights = steps.weights
+            moved = answers.ask(changes.at(weights, before), _CHANGES)
+            fresh = answers.ask(gradients.at(weights), _FRESH)
+            estimate = estimate + moved.value
+            variance = variance + moved.deviation**2
+            gain = variance / (variance + fresh.deviation**2)
+            estimate = (1 - gain) * estimate + gain * fresh.value
+            variance *= 1 - gain
             before = weights
-            weights = projected_onto_box(weights - self.step_size * mean, farthest)
-            if self.n_steps - t <= tail_steps:
-                tail_sum += weights
-            progress.step(t + 1, self.n_steps)
-        return Solution(tail_sum / tail_steps, answers.noise_scale)
+            yield estimate / objective.n_samples

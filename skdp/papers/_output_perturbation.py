@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -20,13 +20,12 @@ from skdp.privacy.noise._laws import LAWS, deviation_once
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Buckets, Line, Plan
 from skdp.solvers._base import ChosenLaw, Progress, Solution
-from skdp.solvers._descent import Descent, OnePassFlowTime
+from skdp.solvers._descent import MomentumGD, OnePassFlowTime
 from skdp.solvers._objective_perturbation import (
     CertifiedProblem,
     CertifiedSolver,
     certified_minimum,
 )
-from skdp.solvers._steps import descend
 from skdp.tables._source import Source
 
 # ------------------------------------------------------------------ Output perturbation
@@ -187,7 +186,7 @@ def _gradient_change(objective: LinearObjective) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnlineGD(Descent, ChosenLaw):
+class OnlineGD(ChosenLaw, MomentumGD):
     r"""One noisy pass over disjoint buckets, with momentum and tail averaging.
 
     Privacy
@@ -241,19 +240,19 @@ class OnlineGD(Descent, ChosenLaw):
     """
 
     key: ClassVar[str] = "online"
-    takes_nonconvex: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
-        **Descent.checks,
+        **MomentumGD.checks,
         "bucket_size": partial(check_count, high=2**31),
     }
 
     bucket_size: int
 
     @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         law, n = cls.law_for(given, budget), objective.n_samples
         size = objective.n_columns * objective.loss.n_outputs
         cls.check_noise(law, budget, size)
@@ -261,24 +260,21 @@ class OnlineGD(Descent, ChosenLaw):
         n_steps, _ = cls.rest_by_rule(given, rule)
         bucket_size = min(given.get("bucket_size", -(-n // n_steps)), n)
         _, rest = cls.rest_by_rule(given, rule, -(-n // bucket_size))
-        return cls(bucket_size=bucket_size, law=law, **rest)
+        return {**rest, "bucket_size": bucket_size, "law": law}
 
     @property
     def mechanism(self) -> str:
         return f"{self.noise_law.name} noise on disjoint buckets of records"
 
-    def n_steps(self, objective: LinearObjective) -> int:
+    def n_buckets(self, objective: LinearObjective) -> int:
         """Number of buckets, the last of which may be shorter."""
         return -(-objective.n_samples // self.bucket_size)
 
-    def plan(self, objective: LinearObjective) -> Plan:
-        buckets = Buckets(self.bucket_size)
-        times = self.n_steps(objective)
-        return Plan((Line(times, law=self.noise_law, sample=buckets),))
+    def levels(self, objective: LinearObjective) -> list[tuple[float, int]]:
+        return [(1.0, self.n_buckets(objective))]
 
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        n_steps, sums = self.n_steps(objective), self.gradients(objective)
-        walk = self.walk(objective, n_steps)
-        return descend(answers, sums, walk, self.bucket_size, progress)
+    def sample(self, objective: LinearObjective) -> Buckets:
+        return Buckets(self.bucket_size)
+
+    def sample_size(self, objective: LinearObjective) -> int:
+        return self.bucket_size

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,15 +19,9 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._base import (
-    Progress,
-    Solution,
-    Solver,
-    box_radius,
-    projected_onto_box,
-)
-from skdp.solvers._descent import FlowTime, NoisySGD
-from skdp.solvers._steps import AdamSteps, Steps
+from skdp.solvers._base import box_radius
+from skdp.solvers._descent import FlowTime, LinearDescent, NoisySGD
+from skdp.solvers._steps import AdamSteps, Steps, ranges
 from skdp.sums._adder import ABOVE, BoundedSum, present_rows
 from skdp.sums._exact import blocks_of, on_grid, unit_for
 from skdp.sums._floating import GradientSum
@@ -121,8 +115,9 @@ class LaplacianSmoothing(NoisySGD):
     n_across: int
 
     @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         d = objective.n_features
         own: dict[str, Any] = {"n_across": given.get("n_across", d)}
         if d % own["n_across"]:
@@ -134,8 +129,7 @@ class LaplacianSmoothing(NoisySGD):
         rest = {name: value for name, value in given.items() if name not in own}
         if own.get("adam", cls.adam):
             rest = _ADAM | rest
-        like = NoisySGD.planned(rest, objective, budget)
-        return cls(**like.params, **own)
+        return super().by_rule(rest, objective, budget) | own
 
     def smoothed(self, gradient: FloatArray, objective: LinearObjective) -> FloatArray:
         """A released gradient, smoothed along the grid of features; post-processing."""
@@ -147,25 +141,26 @@ class LaplacianSmoothing(NoisySGD):
             own = smoothed(own, self.strength, axis)
         return np.concatenate([own.reshape(d, k), gradient[d:]])
 
-    def walk(self, objective: LinearObjective, n_steps: int) -> Steps:
+    def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         if not self.adam:
-            return super().walk(objective, n_steps)
-        start, pace = np.zeros(objective.shape), self.pace(objective, n_steps)
-        return AdamSteps(start, pace, (self.momentum, self.beta_2))
+            return super().steps(objective, start)
+        return AdamSteps(
+            start,
+            self.sizes(objective),
+            objective.alpha,
+            box_radius(objective),
+            self.tail,
+            self.keeps_path,
+            betas=(self.momentum, self.beta_2),
+        )
 
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        sums = self.gradients(objective)
-        walk = self.walk(objective, self.n_steps)
-        for t in range(self.n_steps):
-            query = sums.at(walk.weights)
-            mean = query.read(answers.ask(query).value) / self.batch_size
-            public = objective.alpha * walk.weights
-            # The walk adds the penalty's gradient, which must be smoothed as well.
-            walk.step(self.smoothed(mean + public, objective) - public)
-            progress.step(t + 1, self.n_steps)
-        return Solution(walk.average(), answers.noise_scale, path=walk.path)
+    def means(
+        self, answers: Answers, objective: LinearObjective, steps: Steps
+    ) -> Iterator[FloatArray]:
+        for mean in super().means(answers, objective, steps):
+            public = objective.alpha * steps.weights
+            # Steps add the penalty's gradient, which must be smoothed as well.
+            yield self.smoothed(mean + public, objective) - public
 
 
 # ------------------------------------------- Loss reduction by steps of several lengths
@@ -303,7 +298,7 @@ _STEPS, _LONGEST = 50, 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineSearchGD(Solver):
+class LineSearchGD(LinearDescent):
     r"""Noisy gradient descent with a noisy line search (DP-AGD, with a fixed budget).
 
     Kept for study (``docs/papers/line_search_gd.md``): no step size has to be known,
@@ -349,16 +344,13 @@ class LineSearchGD(Solver):
     """
 
     key: ClassVar[str] = "line_search_gd"
-    is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
-        "n_steps": partial(check_count, high=10**6),
+        **ranges("n_steps", "residual_clip", "tail"),
         "longest_step": partial(check_real, low=1e-250, high=1e250),
         "n_lengths": partial(check_count, high=64),
         "search_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
         "gain_clip": partial(check_real, low=1e-6, high=math.inf, high_open=True),
-        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
-        "tail": partial(check_real, low=1e-9, high=1.0),
     }
 
     n_steps: int
@@ -370,12 +362,9 @@ class LineSearchGD(Solver):
     tail: float = 0.5
 
     @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         rule = FlowTime.of(objective, budget)
         clip, _ = rule.clip_and_weight(given.get("residual_clip"), 1.0)
         norm = objective.data_norm if math.isfinite(objective.data_norm) else 1.0
@@ -387,11 +376,7 @@ class LineSearchGD(Solver):
             "residual_clip": clip,
             "gain_clip": max(1e-6, slope * rows / 2),
         }
-        return cls(**{**found, **given})
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
+        return {**found, **given}
 
     @property
     def lengths(self) -> FloatArray:
@@ -411,12 +396,12 @@ class LineSearchGD(Solver):
         """Sensitivity of a gradient sum, or of the gains of one search."""
         zero = np.zeros(objective.shape)
         bounds = (
-            self._gradients(objective).worst,
+            self.gradients(objective).worst,
             self._gains(objective, zero, zero).bound(),
         )
         return max(bound.under(objective.adjacency) for bound in bounds)
 
-    def _gradients(self, objective: LinearObjective) -> Gradients:
+    def gradients(self, objective: LinearObjective) -> Gradients:
         return Gradients(objective, self.residual_clip)
 
     def _gains(
@@ -426,14 +411,18 @@ class LineSearchGD(Solver):
             Trial(objective), weights, direction, self.lengths, self.gain_clip
         )
 
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        sums, farthest = self._gradients(objective), box_radius(objective)
-        tail_steps = max(1, math.floor(self.tail * self.n_steps))
-        weights = np.zeros(objective.shape)
-        tail_sum, heard, times = np.zeros_like(weights), np.zeros_like(weights), 0
-        for t in range(self.n_steps):
+    def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
+        """Steps along `means`, which have their lengths and the penalty in them."""
+        sizes = np.ones(self.n_steps)
+        return Steps(start, sizes, 0.0, box_radius(objective), self.tail)
+
+    def means(
+        self, answers: Answers, objective: LinearObjective, steps: Steps
+    ) -> Iterator[FloatArray]:
+        sums = self.gradients(objective)
+        heard, times = np.zeros(objective.shape), 0
+        for _ in range(self.n_steps):
+            weights = steps.weights
             query = sums.at(weights)
             heard = heard + query.read(answers.ask(query, _GRADIENTS).value)
             times += 1
@@ -443,12 +432,8 @@ class LineSearchGD(Solver):
             gains = answers.ask(self._gains(objective, weights, direction), _GAINS)
             length = self._best(gains, objective, weights, direction)
             if length > 0:
-                weights = projected_onto_box(weights - length * direction, farthest)
-                heard, times = np.zeros_like(weights), 0
-            if self.n_steps - t <= tail_steps:
-                tail_sum += weights
-            progress.step(t + 1, self.n_steps)
-        return Solution(tail_sum / tail_steps, answers.noise_scale)
+                heard, times = np.zeros(objective.shape), 0
+            yield length * direction
 
     def _best(
         self,

@@ -9,8 +9,9 @@ from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from itertools import islice
 from threading import RLock
-from typing import Any, ClassVar, NoReturn, Self, SupportsIndex
+from typing import Any, ClassVar, NoReturn, SupportsIndex
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -39,10 +40,10 @@ from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.noise._correlated import SquareRoot
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._door import Ledger, auditor_now
-from skdp.privacy.release._plan import Correlated, Line, Plan
+from skdp.privacy.release._plan import Correlated
 from skdp.privacy.release._shared import owners_now
 from skdp.solvers._base import Solution
-from skdp.solvers._descent import Descent, FlowTime
+from skdp.solvers._descent import FlowTime, MomentumGD
 from skdp.solvers._registry import named_solver
 from skdp.tables._source import Source
 from skdp.tables._views import ChunkSource
@@ -62,7 +63,7 @@ _BAND = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class FTRL(Descent):
+class FTRL(MomentumGD):
     r"""Follow the regularised leader: one reading, part by part, and correlated noise.
 
     For streams: with `partial_fit` every part is given once, when it is there, and the
@@ -111,12 +112,10 @@ class FTRL(Descent):
     """
 
     key: ClassVar[str] = "ftrl"
-    is_pure: ClassVar[bool] = False
-    takes_nonconvex: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
     takes_users: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
-        **Descent.checks,
+        **MomentumGD.checks,
         "n_parts": partial(check_count, high=10_000),
         "steps_per_part": partial(check_count, high=1000),
         "band": partial(check_count, high=10_000),
@@ -137,8 +136,9 @@ class FTRL(Descent):
         super().check(objective, budget)
 
     @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         n = objective.n_samples
         part_size = -(-n // min(given.get("n_parts", cls.n_parts), n))
         n_parts, band = -(-n // part_size), given.get("band", cls.band)
@@ -155,11 +155,7 @@ class FTRL(Descent):
             n_steps, _ = cls.rest_by_rule(given, most)
             asks = -(-n_steps // n_parts)
         _, rest = cls.rest_by_rule(given, rule(asks), asks * n_parts)
-        return cls(n_parts=n_parts, steps_per_part=asks, band=band, **rest)
-
-    @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
+        return {**rest, "n_parts": n_parts, "steps_per_part": asks}
 
     @property
     def mechanism(self) -> str:
@@ -183,9 +179,14 @@ class FTRL(Descent):
         # bound; the grid of the noise adds to it (`Correlated.on_grid`).
         return self.parts(objective).joint
 
-    def plan(self, objective: LinearObjective) -> Plan:
-        parts = self.parts(objective)
-        return Plan((Line(parts.times, sample=parts),))
+    def sample(self, objective: LinearObjective) -> Correlated:
+        return self.parts(objective)
+
+    def sample_size(self, objective: LinearObjective) -> int:
+        return self.parts(objective).size
+
+    def levels(self, objective: LinearObjective) -> list[tuple[float, int]]:
+        return [(1.0, self.parts(objective).times)]
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
@@ -202,19 +203,18 @@ class FTRL(Descent):
         self, answers: Answers, objective: LinearObjective
     ) -> Iterator[Solution]:
         """The release after each part, computed when it is requested."""
-        sums, parts = self.gradients(objective), self.parts(objective)
-        walk = self.walk(objective, parts.times)
+        steps = self.steps(objective, np.zeros(objective.shape))
+        gradients = self.means(answers, objective, steps)
         means: list[Any] = []
         for _ in range(self.n_parts):
             total = np.zeros(objective.shape)
-            for _ in range(self.steps_per_part):
-                query = sums.at(walk.weights)
-                walk.step(query.read(answers.ask(query).value) / parts.size)
-                total += walk.weights
+            for gradient in islice(gradients, self.steps_per_part):
+                steps.step(gradient)
+                total += steps.weights
             means.append(total / self.steps_per_part)
             last = means[-max(1, int(self.tail * len(means))) :]
             weights = np.mean(last, axis=0)
-            yield Solution(weights, answers.noise_scale, path=walk.path)
+            yield Solution(weights, answers.noise_scale, path=steps.path)
 
 
 # --------------------------------------------- Stream: a fit paid for at its first part

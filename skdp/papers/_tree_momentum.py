@@ -28,23 +28,22 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
-from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
-from skdp.papers._momentum import MovedGradients
+from skdp.papers._momentum import MovedGradients, check_shares
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._correlated import BinaryTrees
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Correlated, Line, Plan
-from skdp.solvers._base import Progress, Solution, Solver, box_radius
-from skdp.solvers._descent import MARGIN_NOISE
-from skdp.solvers._steps import Steps, StepSchedule
+from skdp.solvers._base import box_radius
+from skdp.solvers._descent import MARGIN_NOISE, LinearDescent
+from skdp.solvers._steps import Steps, ranges
 from skdp.sums._gradient import Gradients
 
 _GRADIENTS, _BETWEEN, _WITHIN = range(3)  # lines of the plan
@@ -57,13 +56,13 @@ class NormalisedSteps(Steps):
         # In this order nothing overflows.
         largest = float(np.abs(gradient).max())
         if not 0 < largest < math.inf:
-            return np.zeros_like(gradient)
+            return self.weights
         direction = gradient / largest
-        return np.asarray(-step_size * direction / np.linalg.norm(direction))
+        return self.weights + -step_size * direction / np.linalg.norm(direction)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeMomentum(Solver):
+class TreeMomentum(LinearDescent):
     r"""Normalised descent with momentum from trees (DP-NSGD), repaired.
 
     Kept for replication and study: at equal privacy it has been worse than `noisy_gd`
@@ -116,19 +115,17 @@ class TreeMomentum(Solver):
     """
 
     key: ClassVar[str] = "tree_momentum"
-    is_pure: ClassVar[bool] = False
     takes_nonconvex: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
+        **ranges("momentum", "tail"),
         "n_leaves": partial(check_count, high=10_000),
         "n_epochs": partial(check_count, high=100_000),
         "step_length": partial(check_real, low=1e-250, high=1e250),
-        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
         "by_differences": check_bool,
         "refresh": partial(check_real, low=0.0, high=1.0),
         "between_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
         "within_share": partial(check_real, low=1e-9, high=1.0, high_open=True),
-        "tail": partial(check_real, low=1e-9, high=1.0),
     }
 
     n_leaves: int = 4
@@ -142,12 +139,9 @@ class TreeMomentum(Solver):
     tail: float = 0.5
 
     @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         n, loss = objective.n_samples, objective.loss
         size = -(-n // min(given.get("n_leaves", cls.n_leaves), n))
         n_leaves, n_epochs = -(-n // size), given.get("n_epochs", cls.n_epochs)
@@ -162,14 +156,9 @@ class TreeMomentum(Solver):
             "refresh": min(0.5, change / loss.zero_out_bound(math.inf)),
         }
         decided = {"n_leaves": n_leaves, "step_length": step_length}
-        solver = cls(**{**rest, **given, **decided})
-        if solver.gradient_share <= 0:
-            raise Refused(
-                f"solver={cls.key!r} needs a 'between_share' and a 'within_share' "
-                f"whose sum is below 1. Got {solver.between_share:g} and "
-                f"{solver.within_share:g}. Use smaller shares."
-            )
-        return solver
+        if given.get("by_differences", cls.by_differences):
+            check_shares(cls, given, "between_share", "within_share")
+        return {**rest, **given, **decided}
 
     @property
     def gradient_share(self) -> float:
@@ -204,50 +193,46 @@ class TreeMomentum(Solver):
         trees = BinaryTrees(self.n_leaves, self.n_epochs, self.momentum)
         return Correlated(self.leaf_size(objective), trees).joint
 
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        n_steps = self.n_leaves * self.n_epochs
-        pace = StepSchedule(
-            n_steps=n_steps,
-            step_size=self.step_length,
-            tail=self.tail,
-            alpha=objective.alpha,
-            farthest=box_radius(objective),
-        )
-        walk = NormalisedSteps(np.zeros(objective.shape), pace)
+    def gradients(self, objective: LinearObjective) -> Gradients:
+        return Gradients(objective)
+
+    def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
+        sizes = np.full(self.n_leaves * self.n_epochs, self.step_length)
+        alpha, farthest = objective.alpha, box_radius(objective)
+        return NormalisedSteps(start, sizes, alpha, farthest, self.tail)
+
+    def means(
+        self, answers: Answers, objective: LinearObjective, steps: Steps
+    ) -> Iterator[FloatArray]:
         follow = self._reduced if self.by_differences else self._plain
-        for done, momentum in enumerate(follow(answers, objective, walk), start=1):
-            walk.step(momentum)
-            progress.step(done, n_steps)
-        return Solution(walk.average(), answers.noise_scale)
+        return follow(answers, objective, steps)
 
     def _plain(
-        self, answers: Answers, objective: LinearObjective, walk: Steps
+        self, answers: Answers, objective: LinearObjective, steps: Steps
     ) -> Iterator[FloatArray]:
         """The momentum of Algorithm 1, at weights that follow it."""
-        sums, kept = Gradients(objective), self.momentum
+        sums, kept = self.gradients(objective), self.momentum
         share = (1 - kept) / self.leaf_size(objective)
         momentum = np.zeros(objective.shape)
-        for _ in range(walk.n_steps):
-            answer = answers.ask(sums.at(walk.weights)).value
+        for _ in range(steps.n_steps):
+            answer = answers.ask(sums.at(steps.weights)).value
             momentum = kept * momentum + share * answer
             yield momentum
 
     def _reduced(
-        self, answers: Answers, objective: LinearObjective, walk: Steps
+        self, answers: Answers, objective: LinearObjective, steps: Steps
     ) -> Iterator[FloatArray]:
         """The momentum of Algorithm 2, at weights that follow it."""
-        gradients = Gradients(objective)
+        gradients = self.gradients(objective)
         changes = MovedGradients(objective, math.inf, math.inf, 0.0)
         n, kept, zero = self.n_leaves, self.momentum, np.zeros(objective.shape)
         share, faded = (1 - kept) / self.leaf_size(objective), kept**n
         # By leaf, from the previous epoch: both kinds of answers, and H and S.
         told, moved, windows, sums = ([zero] * n for _ in range(4))
         own = between = within = zero  # G, C and R
-        anchor = walk.weights
+        anchor = steps.weights
         for epoch in range(self.n_epochs):
-            before, anchor = anchor, walk.weights
+            before, anchor = anchor, steps.weights
             for leaf in range(n):
                 answer = answers.ask(gradients.at(anchor), _GRADIENTS).value
                 own = kept * own + answer - faded * told[leaf]
@@ -261,6 +246,6 @@ class TreeMomentum(Solver):
                     window = window + self.refresh * own
                 windows[leaf] = window
                 sums[leaf] = window + faded * sums[leaf]
-                answer = answers.ask(changes.at(walk.weights, anchor), _WITHIN).value
+                answer = answers.ask(changes.at(steps.weights, anchor), _WITHIN).value
                 within = kept * within + answer
                 yield share * (sums[leaf] + within)

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, repeat
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
 from skdp._arrays import FloatArray, IntArray
-from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._checks import check_choice, check_real
 from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._relations import is_of_users
-from skdp.privacy.noise._laws import LAWS, NoiseLaw, budget_of, deviation_once
-from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import EVERYONE, Batch, Line, Plan, Sample
-from skdp.solvers._base import (
-    ChosenLaw,
-    Progress,
-    Solution,
-    box_radius,
-    projected_onto_box,
-)
-from skdp.solvers._descent import FlowTime
-from skdp.solvers._steps import restarted
+from skdp.privacy.noise._laws import LAWS, budget_of, deviation_once
+from skdp.privacy.release._plan import EVERYONE, Batch, Sample
+from skdp.solvers._base import ChosenLaw, box_radius
+from skdp.solvers._descent import FlowTime, LinearDescent
+from skdp.solvers._steps import LookAheadSteps, Steps, ranges
 from skdp.sums._gradient import Gradients
 
 # ---------------------------------------- Division of the privacy budget over the steps
@@ -283,87 +274,6 @@ def best_step_count(bounds: FloatArray) -> int:
     return int(np.argmin(bounds)) + 1
 
 
-# ------------------------------------------------- Default parameters from public facts
-
-
-# Limits on the default number of steps. One relaxation takes 1 / sqrt(step_size * mu)
-# steps; six relaxations are enough for any run.
-_MOST_STEPS, _MOST_RELAXATIONS = 1000, 6.0
-# With delta = 0 the flow time is computed for this many steps of equal noise.
-_PURE_STEPS = 20
-# The smallest and the largest constant that a solver accepts.
-_LEAST, _LARGEST = 1e-250, 1e250
-
-
-@dataclass(frozen=True)
-class DefaultRules:
-    """Default parameters for a loss, a problem, a budget and a noise law."""
-
-    objective: LinearObjective
-    budget: Budget
-    law: NoiseLaw
-
-    @property
-    def _size(self) -> int:
-        """Number of entries in a query."""
-        return self.objective.n_columns * self.objective.loss.n_outputs
-
-    @property
-    def _noise_once(self) -> float:
-        """Noise deviation per unit of sensitivity if one step gets the budget."""
-        return deviation_once(self.law, self.budget, self._size)
-
-    @property
-    def flow_time(self) -> FlowTime:
-        """The rule of noisy_gd for noise of the same size."""
-        # Gaussian noise of a whole run does not depend on the number of steps.
-        steps = _PURE_STEPS if self.law.is_pure else 1
-        mu = 1 / (self._noise_once * math.sqrt(steps))
-        return FlowTime(self.objective, mu)
-
-    def constants(self, clip: float, intercept_weight: float) -> tuple[float, float]:
-        """Step size and strong convexity, from the flow time that noise admits."""
-        rule = self.flow_time
-        # The flow time of noisy_gd is the upper limit.
-        flow = min(rule.flow(clip, intercept_weight), rule.longest_flow)
-        step_size = min(1 / rule.smoothness, flow / 4)
-        convexity = max(self.objective.alpha, 1 / flow)
-        return (
-            min(max(step_size, _LEAST), _LARGEST),
-            min(max(convexity, _LEAST), _LARGEST),
-        )
-
-    def n_steps(
-        self,
-        step_size: float,
-        strong_convexity: float,
-        sensitivity: float,
-        *,
-        relaxations: float,
-        is_even: bool,
-    ) -> int:
-        """`relaxations` where noise limits the run, else the best of `error_bounds`."""
-        relaxation = 1 / (math.sqrt(step_size) * math.sqrt(strong_convexity))
-        few, many = (
-            max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
-            for times in (relaxations, _MOST_RELAXATIONS)
-        )
-        if strong_convexity > self.objective.alpha:
-            return few
-        noise = self._noise_once * sensitivity
-        bounds = error_bounds(
-            np.full(many, step_size),
-            np.ones(many, dtype=np.int64),
-            smoothness=self.objective.smoothness,
-            strong_convexity=strong_convexity,
-            first_excess=self.objective.loss.value_at_zero,
-            variance=self._size * (noise / self.objective.n_samples) ** 2,
-            is_pure=self.law.is_pure,
-            is_even=is_even,
-        )
-        return max(few, best_step_count(bounds))
-
-
 # ------------------------------------------ Shared algorithm of the accelerated methods
 # Algorithm: with the weights ``W_t`` (zero at first), the velocity
 # ``V_t = W_t - W_{t-1}`` (zero at the start of every stage) and the look-ahead
@@ -381,6 +291,15 @@ class DefaultRules:
 # Proofs: ``docs/proofs/nesterov.md``.
 
 
+# Limits on the default number of steps. One relaxation takes 1 / sqrt(step_size * mu)
+# steps; six relaxations are enough for any run.
+_MOST_STEPS, _MOST_RELAXATIONS = 1000, 6.0
+# With delta = 0 the flow time is computed for this many steps of equal noise.
+_PURE_STEPS = 20
+# The smallest and the largest constant that a solver accepts.
+_LEAST, _LARGEST = 1e-250, 1e250
+
+
 class Schedule(NamedTuple):
     """Public course of a run: arrays of shape (n_steps,)."""
 
@@ -390,7 +309,7 @@ class Schedule(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratedGD(ChosenLaw):
+class AcceleratedGD(ChosenLaw, LinearDescent):
     """Noisy gradient descent with momentum and a divided budget.
 
     Parameters
@@ -428,14 +347,16 @@ class AcceleratedGD(ChosenLaw):
 
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
-        "n_steps": partial(check_count, high=10**6),
-        "step_size": partial(check_real, low=1e-250, high=1e250),
+        **ranges(
+            "n_steps",
+            "step_size",
+            "residual_clip",
+            "intercept_weight",
+            "batch_size",
+            "keeps_path",
+        ),
         "strong_convexity": partial(check_real, low=1e-250, high=1e250),
         "division": partial(check_choice, allowed=("even", "optimal")),
-        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
-        "intercept_weight": partial(check_real, low=1e-6, high=1.0),
-        "batch_size": partial(check_count, high=2**31),
-        "keeps_path": check_bool,
     }
     # Whether the intercept's velocity is reset where it leads uphill. The heavy ball
     # follows its papers, which do not reset it.
@@ -456,8 +377,7 @@ class AcceleratedGD(ChosenLaw):
 
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
-        solver = cls(**cls.by_rule(given, objective, budget))
+        solver = super().planned(given, objective, budget)
         solver._check_batches(objective)
         cls.check_steps(solver.law, budget, solver.n_steps)
         solver._check_draws(objective, budget)
@@ -467,39 +387,59 @@ class AcceleratedGD(ChosenLaw):
     def by_rule(
         cls, given: Given, objective: LinearObjective, budget: Budget
     ) -> dict[str, Any]:
-        """All parameters; a rule decides each one that is not given."""
         law, n = cls.law_for(given, budget), objective.n_samples
-        rules = DefaultRules(objective, budget, LAWS[law])
-        clip, weight = rules.flow_time.clip_and_weight(
+        # Noise deviation per unit of sensitivity if one step gets the budget.
+        once = deviation_once(LAWS[law], budget, math.prod(objective.shape))
+        # Gaussian noise of a whole run does not depend on the number of steps.
+        steps = _PURE_STEPS if LAWS[law].is_pure else 1
+        rule = FlowTime(objective, 1 / (once * math.sqrt(steps)))
+        clip, weight = rule.clip_and_weight(
             given.get("residual_clip"), given.get("intercept_weight")
         )
-        step_size, convexity = rules.constants(clip, weight)
-        step_size = given.get("step_size", step_size)
-        convexity = given.get("strong_convexity", convexity)
-        division = given.get("division", "optimal")
-        batch_size = min(given.get("batch_size", n), n)
-        n_steps = given.get("n_steps")
-        if n_steps is None:
-            bound = Gradients(objective, clip, weight).worst
-            relation = _sample(batch_size, n).covering(objective.adjacency)
-            n_steps = rules.n_steps(
-                step_size,
-                convexity,
-                bound.under(relation),
-                relaxations=cls.relaxations,
-                is_even=division == "even",
-            )
-        return {
+        # The flow time of noisy_gd is the upper limit.
+        flow = min(rule.flow(clip, weight), rule.longest_flow)
+        step_size, convexity = min(1 / rule.smoothness, flow / 4), 1 / flow
+        found = {
             "law": law,
-            "n_steps": n_steps,
-            "step_size": step_size,
-            "strong_convexity": convexity,
-            "division": division,
+            "step_size": min(max(step_size, _LEAST), _LARGEST),
+            "strong_convexity": min(max(objective.alpha, convexity, _LEAST), _LARGEST),
+            **given,
             "residual_clip": clip,
             "intercept_weight": weight,
-            "batch_size": batch_size,
-            "keeps_path": given.get("keeps_path", False),
+            "batch_size": min(given.get("batch_size", n), n),
         }
+        return {"n_steps": cls._count(found, objective, once), **found}
+
+    @classmethod
+    def _count(cls, found: Given, objective: LinearObjective, once: float) -> int:
+        """`relaxations` where noise limits the run, else the best of `error_bounds`.
+
+        `once` is the noise deviation per unit of sensitivity if one step gets the
+        budget.
+        """
+        step_size, convexity = found["step_size"], found["strong_convexity"]
+        relaxation = 1 / (math.sqrt(step_size) * math.sqrt(convexity))
+        few, many = (
+            max(1, min(math.ceil(times * relaxation), _MOST_STEPS))
+            for times in (cls.relaxations, _MOST_RELAXATIONS)
+        )
+        if convexity > objective.alpha or "n_steps" in found:
+            return few
+        clip, weight = found["residual_clip"], found["intercept_weight"]
+        bound = Gradients(objective, clip, weight).worst
+        sample = _sample(found["batch_size"], objective.n_samples)
+        noise = once * bound.under(sample.covering(objective.adjacency))
+        bounds = error_bounds(
+            np.full(many, step_size),
+            np.ones(many, dtype=np.int64),
+            smoothness=objective.smoothness,
+            strong_convexity=convexity,
+            first_excess=objective.loss.value_at_zero,
+            variance=math.prod(objective.shape) * (noise / objective.n_samples) ** 2,
+            is_pure=LAWS[found["law"]].is_pure,
+            is_even=found.get("division") == "even",
+        )
+        return max(few, best_step_count(bounds))
 
     def _check_batches(self, objective: LinearObjective) -> None:
         is_batch = self.batch_size < objective.n_samples
@@ -560,48 +500,26 @@ class AcceleratedGD(ChosenLaw):
         return noise_levels(weights, is_pure=self.noise_law.is_pure)
 
     def sample(self, objective: LinearObjective) -> Sample:
-        """The records that enter the sum of a step."""
         return _sample(self.batch_size, objective.n_samples)
 
-    def plan(self, objective: LinearObjective) -> Plan:
-        law, sample = self.noise_law, self.sample(objective)
-        levels = self.levels(objective)
-        return Plan(tuple(Line(k, r, law=law, sample=sample) for r, k in levels))
+    def sample_size(self, objective: LinearObjective) -> int:
+        return self.batch_size
 
     def gradients(self, objective: LinearObjective) -> Gradients:
-        """The queries for gradient sums."""
         return Gradients(objective, self.residual_clip, self.intercept_weight)
 
-    def sensitivity(self, objective: LinearObjective) -> float:
-        relation = self.sample(objective).covering(objective.adjacency)
-        return self.gradients(objective).worst.under(relation)
-
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        sums, weights = self.gradients(objective), np.zeros(objective.shape)
-        velocity, farthest = np.zeros_like(weights), box_radius(objective)
-        steps, stage = self.schedule(objective), 1
-        path: list[FloatArray] = []
-        for t, line in enumerate(self._line_of_each_step(objective)):
-            if steps.stages[t] > stage:
-                stage, velocity = steps.stages[t], np.zeros_like(weights)
-            ahead = projected_onto_box(weights + steps.momenta[t] * velocity, farthest)
-            query = sums.at(ahead if self.looks_ahead else weights)
-            released = query.read(answers.ask(query, line).value)
-            mean = released / self.batch_size + objective.alpha * query.weights
-            moved = projected_onto_box(ahead - steps.step_sizes[t] * mean, farthest)
-            velocity, weights = moved - weights, moved
-            if self.restarts_intercept and objective.fit_intercept:
-                velocity = restarted(velocity, mean)
-            if self.keeps_path:
-                path.append(weights)
-            progress.step(t + 1, len(steps.stages))
-        return Solution(weights, answers.noise_scale, path=tuple(path))
-
-    def _line_of_each_step(self, objective: LinearObjective) -> Iterator[int]:
-        counts = (count for _, count in self.levels(objective))
-        return chain.from_iterable(repeat(i, count) for i, count in enumerate(counts))
+    def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
+        sizes, momenta, stages = self.schedule(objective)
+        return LookAheadSteps(
+            start,
+            sizes,
+            objective.alpha,
+            box_radius(objective),
+            keeps_path=self.keeps_path,
+            momenta=np.where(np.diff(stages, prepend=1) > 0, 0.0, momenta),
+            gradient_ahead=self.looks_ahead,
+            restarts_intercept=self.restarts_intercept and objective.fit_intercept,
+        )
 
 
 def _sample(batch_size: int, n_samples: int) -> Sample:

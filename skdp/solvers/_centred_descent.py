@@ -19,7 +19,7 @@ Boosting starts from the same descent (`GatedDescent`). Below a signal-to-noise 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -43,8 +43,7 @@ from skdp.solvers._centred_rows import (
     kept_share,
 )
 from skdp.solvers._default_rules import PREDICTIONS, Pace, Shares, signal_to_noise_of
-from skdp.solvers._steps import MomentumSteps
-from skdp.solvers._steps import StepSchedule as StepPace
+from skdp.solvers._steps import MomentumSteps, follow
 from skdp.solvers._target_base import (
     Base,
     clip_after,
@@ -196,43 +195,53 @@ class _Walk:
         own = sums.objective
         if has_log_link(own.loss):
             pace = pace.after(self.base.residual_clip, 0.0, clip_of(own.loss))
+        steps = MomentumSteps(
+            np.zeros(own.shape),
+            np.full(pace.n_steps, pace.step_size),
+            own.alpha,
+            box_radius(own),
+            0.5,
+            momentum=pace.momentum,
+        )
+        paces: list[Pace] = []
+        deviations: list[float] = []
+        means = self._means(sums, pace, steps, paces, deviations)
+        follow(means, steps, self.progress)
+        found = steps.average()
+        d = own.n_features
+        intercept = found[-1] if own.fit_intercept else np.zeros(found.shape[1])
+        run = NoiseOfRun(paces, np.array(deviations), self.base, n, own.alpha)
+        return found[:d], intercept, run
+
+    def _means(
+        self,
+        sums: Gradients,
+        pace: Pace,
+        steps: MomentumSteps,
+        paces: list[Pace],
+        deviations: list[float],
+    ) -> Iterator[FloatArray]:
+        """The released mean gradient of each step; lists its pace and its noise."""
+        n, own = self.objective.n_samples, sums.objective
         # An intercept column of norm w moves the intercept w^2 times as fast.
         speed = np.ones((own.n_columns, 1))
         if own.fit_intercept:
             speed[-1] = pace.intercept_weight**2
-        walk = MomentumSteps(
-            np.zeros(own.shape),
-            StepPace(
-                n_steps=pace.n_steps,
-                step_size=pace.step_size,
-                tail=0.5,
-                alpha=own.alpha,
-                farthest=box_radius(own),
-            ),
-            pace.momentum,
-        )
-        deviations, paces = np.zeros(pace.n_steps), []
         asks_at = pace.errors_at(own.loss) if self.descent.shares.errors > 0 else -1
         for t in range(pace.n_steps):
             if t == asks_at:
-                error, noise = self._errors(walk.weights)
+                error, noise = self._errors(steps.weights)
                 if is_of_squares(own.loss):
                     clip = clip_after(error, noise, self.base.residual_clip)
                     sums = replace(sums, residual_clip=clip)
                 else:
                     pace = pace.after(error, noise, self.base.errors)
-                    walk.go_on(pace.step_size, pace.momentum)
+                    steps.go_on(pace.step_size, pace.momentum)
             paces.append(pace)
-            query = sums.at(walk.weights)
+            query = sums.at(steps.at)
             released = self.answers.ask(query)
-            walk.step(speed * query.read(released.value) / n)
-            deviations[t] = released.deviation / n
-            self.progress.step(t + 1, pace.n_steps)
-        found = walk.average()
-        d = own.n_features
-        intercept = found[-1] if own.fit_intercept else np.zeros(found.shape[1])
-        run = NoiseOfRun(paces, deviations, self.base, n, own.alpha)
-        return found[:d], intercept, run
+            deviations.append(released.deviation / n)
+            yield speed * query.read(released.value) / n
 
     def _errors(self, weights: FloatArray) -> tuple[float, float]:
         """Released mean length of residuals at the weights, and its noise."""

@@ -15,11 +15,11 @@ from skdp._arrays import FloatArray, clip_rows, with_entries
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._query import Query
 from skdp.solvers._default_rules import (
+    CENTRE,
+    STATES,
     Pace,
     norm_of_numbers,
     row_norm,
-    share_of_rows,
-    share_of_states,
 )
 from skdp.solvers._released_histograms import FeatureMoments, shrunk_margins
 from skdp.solvers._target_base import (
@@ -286,7 +286,7 @@ class States:
     weights: FloatArray
 
     def share(self, signal_to_noise: float) -> float:
-        return share_of_states(signal_to_noise, len(self.parts))
+        return STATES.share(signal_to_noise, len(self.parts))
 
     def query(self, n_samples: int) -> StateSums:
         return StateSums(sum(self.parts), n_samples, len(self.parts))
@@ -364,7 +364,7 @@ class Numbers:
     data_norm: float
 
     def share(self, signal_to_noise: float) -> float:
-        return share_of_rows(signal_to_noise, self.n_features)
+        return CENTRE.share(signal_to_noise, self.n_features)
 
     def query(self, n_samples: int) -> RowSum:
         return RowSum(n_samples, self.n_features, self.data_norm)

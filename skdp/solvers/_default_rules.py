@@ -40,14 +40,26 @@ def signal_to_noise_of(n_samples: float, budget: Budget, adjacency: str) -> floa
     return n_samples * mu * (0.5 if adjacency in _EXCHANGES else 1.0)
 
 
-def share_for(
-    wanted: float, signal_to_noise: float, least: float, most: float, number: int = 1
-) -> float:
-    """Fraction of mu squared for noise `wanted` in each of `number` sums, in limits.
+@dataclass(frozen=True)
+class SideQuestion:
+    """A question beside the model, and what it may cost.
 
-    The noise of a sum is divided by the number of records.
+    Parameters
+    ----------
+    noise : float
+        Wanted noise deviation in a sum, divided by the number of records.
+    least, most : float
+        Limits on the fraction of mu squared.
     """
-    return min(max(number / (wanted * signal_to_noise) ** 2, least), most)
+
+    noise: float
+    least: float
+    most: float
+
+    def share(self, signal_to_noise: float, number: int = 1) -> float:
+        """Fraction of mu squared for the wanted noise in each of `number` sums."""
+        wanted = number / (self.noise * signal_to_noise) ** 2
+        return within(wanted, self.least, self.most)
 
 
 # ---------------------------------------------------------------------------- Constants
@@ -60,18 +72,16 @@ def share_for(
 # competing labels has fewer records: with ten labels, noise passed the gate in one of
 # eight runs at 50, and cost .05 of log-loss.
 LEAST_SIGNAL_TO_NOISE = 50.0
-# Wanted noise deviation in the proportion of records in a state, and the limits on the
-# fraction of mu squared. Flat between half and twice the deviation.
-_STATE_NOISE, _LEAST_STATES, _MOST_STATES = 0.01, 0.002, 0.1
-# The same for the mean of rows that are clipped to norm 1.
-_CENTRE_NOISE, _LEAST_CENTRE, _MOST_CENTRE = 0.2, 0.01, 0.05
-# The same for the proportion of a label, or the mean of targets. An error in the base
-# rate costs more than an error in a centre, most of all for a rare label.
-_TARGET_NOISE, _LEAST_TARGETS, _MOST_TARGETS = 0.01, 0.04, 0.25
-# The same for the proportion of targets at a knot, and for the mean of targets over
-# half of the width in which they are summed.
-_KNOT_NOISE, _LEAST_KNOTS, _MOST_KNOTS = 0.04, 0.01, 0.1
-_MEAN_NOISE, _LEAST_MEAN, _MOST_MEAN = 0.022, 0.02, 0.5
+# The proportion of records in a state. Flat between half and twice the deviation.
+STATES = SideQuestion(0.01, 0.002, 0.1)
+# The mean of rows that are clipped to norm 1.
+CENTRE = SideQuestion(0.2, 0.01, 0.05)
+# The proportion of a label, or the mean of targets. An error in the base rate costs
+# more than an error in a centre, most of all for a rare label.
+_TARGETS = SideQuestion(0.01, 0.04, 0.25)
+# The proportion of targets at a knot, and the mean of targets over half of the width in
+# which they are summed.
+_KNOTS, _MEAN = SideQuestion(0.04, 0.01, 0.1), SideQuestion(0.022, 0.02, 0.5)
 # Between these signal-to-noise ratios a constant model of squared errors releases a
 # histogram of the targets first; the third number is the histogram's fraction. At 10 it
 # gains and loses nothing on bounds six deviations wide; at 20, bounds of eleven
@@ -87,8 +97,8 @@ _NOISE, _NOISE_OF_NUMBERS = 1.0, 0.4
 # Weight of the intercept, over a feature of norm 1. Flat from 0.15 to 0.3; a fixed
 # intercept loses .006 to .025 of log-loss, and a weight of 1 loses .005 to .015.
 _INTERCEPT = 0.2
-# Wanted noise deviation in a mean error, and limits on the fraction of mu squared.
-_ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS = 0.06, 0.005, 0.05
+# A mean error.
+_ERRORS = SideQuestion(0.06, 0.005, 0.05)
 # Fraction of the steps before the query for errors. The clip works best at a tenth to a
 # fifth (ccpp at epsilon 0.1: .116 of 1 - R2 instead of .140 at half). For labels the
 # remaining error shows later: flat from 0.3 to 0.5.
@@ -117,10 +127,9 @@ _MANY_RECORDS, _MOST_STEPS_OF_MANY = 200_000, 100
 _MORE_WITHOUT_NOISE = 1.2
 # For their mean, predictions of numbers are clipped to this many standard deviations.
 PREDICTIONS = 2.0
-# Wanted noise deviation in a mean probability, over its clip, and limits on the
-# fraction of mu squared. Without this query mean predictions of labels of 2 % were 1.1
-# to 1.5 times the base rate.
-_RATE_NOISE, _LEAST_RATE, _MOST_RATE = 0.01, 0.005, 0.03
+# A mean probability, over its clip. Without this query mean predictions of labels of
+# 2 % were 1.1 to 1.5 times the base rate.
+_RATE = SideQuestion(0.01, 0.005, 0.03)
 # Intervals of the finest level of a curve: pairs of a ratio and the intervals below it,
 # for tables of _COLUMNS columns; with more columns each has a smaller part of a row's
 # norm.
@@ -144,7 +153,8 @@ def least_signal_to_noise(loss: Loss) -> float:
 def pure_share(objective: LinearObjective, budget: Budget) -> float:
     """Fraction of epsilon for the constant at which a pure minimisation is centred."""
     signal_to_noise = pure_signal_to_noise(objective, budget)
-    return within(1 / (signal_to_noise * _TARGET_NOISE), _LEAST_TARGETS, _MOST_TARGETS)
+    wanted = 1 / (signal_to_noise * _TARGETS.noise)
+    return within(wanted, _TARGETS.least, _TARGETS.most)
 
 
 def curve_intervals(signal_to_noise: float, n_columns: int) -> int:
@@ -156,20 +166,6 @@ def curve_intervals(signal_to_noise: float, n_columns: int) -> int:
 def share_of_histogram(signal_to_noise: float) -> float:
     """Fraction of mu squared for the histogram of targets of a constant model."""
     return _HISTOGRAM if _HISTOGRAM_FROM <= signal_to_noise < _HISTOGRAM_TO else 0.0
-
-
-def share_of_states(signal_to_noise: float, n_parts: int) -> float:
-    """Fraction of mu squared for the histograms of `n_parts` columns."""
-    return share_for(
-        _STATE_NOISE, signal_to_noise, _LEAST_STATES, _MOST_STATES, n_parts
-    )
-
-
-def share_of_rows(signal_to_noise: float, n_features: int) -> float:
-    """Fraction of mu squared for the mean of rows of `n_features` numbers."""
-    return share_for(
-        _CENTRE_NOISE, signal_to_noise, _LEAST_CENTRE, _MOST_CENTRE, n_features
-    )
 
 
 @dataclass(frozen=True)
@@ -199,23 +195,18 @@ class Shares:
     @classmethod
     def of(cls, loss: Loss, signal_to_noise: float, states: float) -> Self:
         """Fractions by rule; `states` is the fraction for the query about the rows."""
-
-        def share(noise: float, least: float, most: float) -> float:
-            return share_for(noise, signal_to_noise, least, most)
-
         # With more labels each proportion is smaller, and noise in it costs more.
-        wanted = _TARGET_NOISE * 2 / max(loss.n_outputs, 2)
-        targets = share(wanted, _LEAST_TARGETS, _MOST_TARGETS)
-        errors = share(_ERROR_NOISE, _LEAST_ERRORS, _MOST_ERRORS)
+        wanted = _TARGETS.noise * 2 / max(loss.n_outputs, 2)
+        targets = replace(_TARGETS, noise=wanted).share(signal_to_noise)
+        errors = _ERRORS.share(signal_to_noise)
         gate = within(
             (_GATE_SIGNAL_TO_NOISE / signal_to_noise) ** 2, _LEAST_GATE, _MOST_GATE
         )
         if is_of_squares(loss):
-            knots = share(_KNOT_NOISE, _LEAST_KNOTS, _MOST_KNOTS)
-            mean = share(_MEAN_NOISE, _LEAST_MEAN, _MOST_MEAN)
+            knots, mean = _KNOTS.share(signal_to_noise), _MEAN.share(signal_to_noise)
             return cls(states, knots, mean, gate / 2, gate / 2, errors)
         if has_rate(loss):
-            bias = share(_RATE_NOISE, _LEAST_RATE, _MOST_RATE)
+            bias = _RATE.share(signal_to_noise)
             return cls(states, targets, gate=gate, bias=bias, errors=errors)
         if loss.form in _FOLLOWED:
             return cls(states, targets, gate=gate, errors=errors)

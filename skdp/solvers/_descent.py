@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from skdp._checks import check_bool, check_choice, check_count, check_real
+from skdp._arrays import FloatArray
+from skdp._checks import check_choice, check_real
 from skdp._configured import Checks, Given
 from skdp._registry import Registry
 from skdp.exceptions import Refused
@@ -21,9 +24,14 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution, Solver, box_radius
-from skdp.solvers._steps import MomentumSteps, Steps, StepSchedule, descend, sampled
+from skdp.solvers._steps import (
+    Descent,
+    MomentumSteps,
+    PoissonSamples,
+    Steps,
+    ranges,
+)
 from skdp.sums._floating import sensitivity_for_rules
 from skdp.sums._gradient import Gradients, UserGradients
 
@@ -176,8 +184,30 @@ def wanted_steps(objective: LinearObjective, budget: Budget) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descent(Solver):
-    """Parameters of a noisy descent with momentum and tail averaging.
+class LinearDescent(Descent[LinearObjective], Solver):
+    """A noisy descent of a linear model, from weights of 0."""
+
+    @classmethod
+    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
+        cls.check(objective, budget)
+        return cls(**cls.by_rule(given, objective, budget))
+
+    @classmethod
+    @abstractmethod
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
+        """All parameters; a rule decides each one that is not given."""
+
+    def run(
+        self, answers: Answers, objective: LinearObjective, progress: Progress
+    ) -> Solution:
+        return self.descend(answers, objective, np.zeros(objective.shape), progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentumGD(LinearDescent):
+    """A noisy descent with momentum and tail averaging.
 
     Parameters
     ----------
@@ -191,14 +221,15 @@ class Descent(Solver):
         Whether all iterates are kept, as `coef_path_` and `intercept_path_`.
     """
 
-    checks: ClassVar[Checks] = {
-        "step_size": partial(check_real, low=1e-250, high=1e250),
-        "momentum": partial(check_real, low=0.0, high=1.0, high_open=True),
-        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
-        "intercept_weight": partial(check_real, low=1e-6, high=1.0),
-        "tail": partial(check_real, low=1e-9, high=1.0),
-        "keeps_path": check_bool,
-    }
+    takes_nonconvex: ClassVar[bool] = True
+    checks: ClassVar[Checks] = ranges(
+        "step_size",
+        "momentum",
+        "residual_clip",
+        "intercept_weight",
+        "tail",
+        "keeps_path",
+    )
 
     step_size: float
     momentum: float
@@ -220,40 +251,32 @@ class Descent(Solver):
             n_steps = given.get("n_steps", rule.steps(flow))
         momentum = given.get("momentum", rule.momentum(n_steps))
         return n_steps, {
-            "step_size": given.get(
-                "step_size", rule.step_size(flow, n_steps, momentum)
-            ),
+            "step_size": rule.step_size(flow, n_steps, momentum),
+            "tail": 0.5,
+            **given,
             "momentum": momentum,
             "residual_clip": clip,
             "intercept_weight": weight,
-            "tail": given.get("tail", 0.5),
-            "keeps_path": given.get("keeps_path", False),
         }
 
     def gradients(self, objective: LinearObjective) -> Gradients:
-        """The queries for gradient sums."""
         return Gradients(objective, self.residual_clip, self.intercept_weight)
 
-    def sensitivity(self, objective: LinearObjective) -> float:
-        return self.gradients(objective).worst.under(objective.adjacency)
-
-    def pace(self, objective: LinearObjective, n_steps: int) -> StepSchedule:
-        """The step sizes and the averaged tail."""
-        return StepSchedule(
-            n_steps=n_steps,
-            step_size=self.step_size,
-            tail=self.tail,
-            alpha=objective.alpha,
-            farthest=box_radius(objective),
-            keeps_path=self.keeps_path,
-        )
-
-    def walk(self, objective: LinearObjective, n_steps: int) -> Steps:
-        """The steps, starting at weights of 0."""
-        start, pace = np.zeros(objective.shape), self.pace(objective, n_steps)
+    def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         return MomentumSteps(
-            start, pace, self.momentum, restarts_intercept=objective.fit_intercept
+            start,
+            self.sizes(objective),
+            objective.alpha,
+            box_radius(objective),
+            self.tail,
+            self.keeps_path,
+            momentum=self.momentum,
+            restarts_intercept=objective.fit_intercept,
         )
+
+    def sizes(self, objective: LinearObjective) -> FloatArray:
+        """Sizes of the steps: all the same."""
+        return np.full(sum(k for _, k in self.levels(objective)), self.step_size)
 
 
 # ---------------------------------------------------------- Full-batch gradient descent
@@ -284,7 +307,7 @@ def _check_user_clip(name: str, value: Any) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyGD(Descent):
+class NoisyGD(MomentumGD):
     r"""Noisy full-batch gradient descent with momentum and tail averaging.
 
     Privacy
@@ -365,12 +388,10 @@ class NoisyGD(Descent):
     """
 
     key: ClassVar[str] = "noisy_gd"
-    is_pure: ClassVar[bool] = False
-    takes_nonconvex: ClassVar[bool] = True
     takes_users: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
-        **Descent.checks,
-        "n_steps": partial(check_count, high=10**6),
+        **MomentumGD.checks,
+        **ranges("n_steps"),
         "release": partial(check_choice, allowed=("path",)),
         "user_clip": _check_user_clip,
     }
@@ -383,10 +404,6 @@ class NoisyGD(Descent):
     user_clip: float | None = None
 
     @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         cls.check(objective, budget)
         if given.get("user_clip") is not None:
@@ -395,8 +412,14 @@ class NoisyGD(Descent):
         if release != "path":
             planned: Self = _RELEASES[release].planned(given, objective, budget)
             return planned
+        return super().planned(given, objective, budget)
+
+    @classmethod
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         n_steps, rest = cls.rest_by_rule(given, FlowTime.of(objective, budget))
-        return cls(n_steps=n_steps, user_clip=given.get("user_clip"), **rest)
+        return {**rest, "n_steps": n_steps}
 
     @classmethod
     def _check_users(cls, objective: LinearObjective) -> None:
@@ -421,19 +444,6 @@ class NoisyGD(Descent):
             objective, self.residual_clip, self.intercept_weight, self.user_clip
         )
 
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
-
-    def plan(self, objective: LinearObjective) -> Plan:
-        return Plan((Line(self.n_steps),))
-
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        sums, walk = self.gradients(objective), self.walk(objective, self.n_steps)
-        return descend(answers, sums, walk, objective.n_samples, progress)
-
 
 # -------------------------------------------------- Gradient descent on Poisson samples
 # Algorithm: with B_t a fresh, secret sample that every record enters independently with
@@ -456,7 +466,7 @@ _FEW_RECORDS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisySGD(Descent):
+class NoisySGD(PoissonSamples[LinearObjective], MomentumGD):
     r"""Noisy gradient descent on Poisson samples, with momentum and tail averaging.
 
     Privacy
@@ -511,20 +521,18 @@ class NoisySGD(Descent):
     """
 
     key: ClassVar[str] = "noisy_sgd"
-    is_pure: ClassVar[bool] = False
-    takes_nonconvex: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
-        **Descent.checks,
-        "n_steps": partial(check_count, high=10**6),
-        "batch_size": partial(check_count, high=2**31),
+        **MomentumGD.checks,
+        **ranges("n_steps", "batch_size"),
     }
 
     n_steps: int
     batch_size: int
 
     @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         rule, n = FlowTime.of(objective, budget), objective.n_samples
         n_steps, rest = cls.rest_by_rule(given, rule)
         batch_size = given.get("batch_size")
@@ -534,29 +542,7 @@ class NoisySGD(Descent):
             # mu is about rate * sqrt(n_steps) / multiplier.
             passes = max(_PASSES, rule.mu * math.sqrt(n_steps))
             batch_size = math.ceil(n * min(1.0, passes / n_steps))
-        return cls(n_steps=n_steps, batch_size=min(batch_size, n), **rest)
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
-
-    def plan(self, objective: LinearObjective) -> Plan:
-        return sampled(self.n_steps, self.batch_size, objective.n_samples)
-
-    def sensitivity(self, objective: LinearObjective) -> float:
-        """Largest contribution of one record to a sample, under both adjacencies.
-
-        If all records are read: the sensitivity of a gradient sum.
-        """
-        if self.batch_size >= objective.n_samples:
-            return super().sensitivity(objective)
-        return self.gradients(objective).worst.under("zero_out")
-
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
-        sums, walk = self.gradients(objective), self.walk(objective, self.n_steps)
-        return descend(answers, sums, walk, self.batch_size, progress)
+        return {**rest, "n_steps": n_steps, "batch_size": min(batch_size, n)}
 
 
 # -------------------------------------------- Convex start of a loss that is not convex
@@ -580,7 +566,7 @@ def convex_start(objective: LinearObjective) -> LinearObjective:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraduatedGD(Descent):
+class GraduatedGD(MomentumGD):
     r"""Noisy full-batch gradient descent from a convex loss to one that is not.
 
     A loss that bounds the effect of a record is flat far from the boundary: from 0 a
@@ -620,12 +606,10 @@ class GraduatedGD(Descent):
     """
 
     key: ClassVar[str] = "graduated_gd"
-    is_pure: ClassVar[bool] = False
-    takes_nonconvex: ClassVar[bool] = True
     takes_users: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
-        **Descent.checks,
-        "n_steps": partial(check_count, high=10**6),
+        **MomentumGD.checks,
+        **ranges("n_steps"),
         "convex_share": partial(check_real, low=0.0, high=1.0),
     }
 
@@ -633,31 +617,20 @@ class GraduatedGD(Descent):
     convex_share: float = 0.5
 
     @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @classmethod
-    def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
-        cls.check(objective, budget)
+    def by_rule(
+        cls, given: Given, objective: LinearObjective, budget: Budget
+    ) -> dict[str, Any]:
         if objective.loss.is_convex:
             raise Refused(
                 f"solver={cls.key!r} is for losses that are not convex, and "
                 f"{type(objective.loss).__name__} is convex. Use solver='noisy_gd'."
             )
         own: dict[str, Any] = {"residual_clip": math.inf, "tail": 0.25, **given}
-        share = own.pop("convex_share", cls.convex_share)
         rule = FlowTime.of(convex_start(objective), budget)
         n_steps, rest = cls.rest_by_rule(own, rule)
         if "n_steps" not in own:
             n_steps = min(2 * n_steps, 2 * rule.most_steps)
-        return cls(n_steps=n_steps, convex_share=share, **rest)
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
-
-    def plan(self, objective: LinearObjective) -> Plan:
-        return Plan((Line(self.n_steps),))
+        return {**rest, "n_steps": n_steps}
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Largest sensitivity of a gradient sum of either loss, at any weights."""
@@ -670,15 +643,11 @@ class GraduatedGD(Descent):
     def _n_convex(self) -> int:
         return math.floor(self.convex_share * self.n_steps)
 
-    def run(
-        self, answers: Answers, objective: LinearObjective, progress: Progress
-    ) -> Solution:
+    def means(
+        self, answers: Answers, objective: LinearObjective, steps: Steps
+    ) -> Iterator[FloatArray]:
         first = self.gradients(convex_start(objective))
         later = self.gradients(objective)
-        walk = self.walk(objective, self.n_steps)
         for t in range(self.n_steps):
-            query = (first if t < self._n_convex else later).at(walk.weights)
-            released = query.read(answers.ask(query).value)
-            walk.step(released / objective.n_samples)
-            progress.step(t + 1, self.n_steps)
-        return Solution(walk.average(), answers.noise_scale, path=walk.path)
+            query = (first if t < self._n_convex else later).at(steps.at)
+            yield query.read(answers.ask(query).value) / objective.n_samples

@@ -29,6 +29,7 @@ from skdp.solvers._base import (
     box_radius,
     projected_onto_box,
 )
+from skdp.solvers._steps import ranges
 from skdp.sums._features import GradientScores, ValueRows, Values
 from skdp.sums._gradient import SplitGradients, split_bound
 
@@ -160,9 +161,7 @@ class IHT(Solver):
     is_pure: ClassVar[bool] = False
     is_sparse: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
-        "n_steps": partial(check_count, high=10**6),
-        "step_size": partial(check_real, low=1e-250, high=1e250),
-        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
+        **ranges("n_steps", "step_size", "residual_clip"),
         "threshold": partial(check_real, low=0.0, high=1e6),
         "accumulate": check_bool,
         "intercept_share": partial(check_real, low=1e-6, high=0.5),
@@ -512,11 +511,9 @@ class Peeling(ChosenLaw):
     clips_selected: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
         **ChosenLaw.checks,
-        "n_steps": partial(check_count, high=10**6),
+        **ranges("n_steps", "step_size", "residual_clip"),
         "n_rounds": partial(check_count, high=10**6),
         "selection_share": partial(check_real, low=1e-3, high=0.999),
-        "step_size": partial(check_real, low=1e-250, high=1e250),
-        "residual_clip": partial(check_real, low=1e-6, high=math.inf),
         "clip_decay": partial(check_real, low=1e-3, high=1.0),
         "score_clip": partial(check_real, low=1e-6, high=1.0),
         "shortening": partial(check_real, low=1e-6, high=math.inf),

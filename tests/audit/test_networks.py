@@ -20,7 +20,6 @@ from skdp.papers._convolution_sum import FilterGradients, _Seen
 from skdp.privacy import Budget, calibrate
 from skdp.privacy.release._query import Bound
 from skdp.solvers._base import Progress
-from skdp.solvers._steps import descend
 from skdp.sums._network import NetworkGradient
 from skdp.tables._memory import MemorySource
 from tests.audit.exact_laws import exact_epsilon
@@ -134,9 +133,7 @@ def audited_filters(adjacency, key="noisy_gd", **changes):
 
     def run(source, noise):
         answers = marked(plan, source, z, adjacency, noise)
-        walk = solver.walk(objective, released)
-        queries, n = solver.gradients(objective), objective.n_samples
-        return descend(answers, queries, walk, n, Progress())
+        return solver.descend(answers, objective, released, Progress())
 
     pair = pair_of(adjacency, FLAT)
     one, other, _ = replayed(run, pair, 0)
@@ -206,7 +203,7 @@ def enumerated(adjacency, others, kind=NetworkGradient):
     """
     objective = objective_of(adjacency)
     solver = solver_of("noisy_sgd", objective, n_steps=1, batch_size=BATCH)
-    assert solver.records_of_a_step(objective) == BATCH
+    assert solver.sample_size(objective) == BATCH
     plan, z = solver.plan(objective), multiplier_of(solver, objective)
     honest = solver.gradients(objective).at(objective.start(7))
     query = kind(honest.family, honest.weights)

@@ -109,7 +109,7 @@ def test_defaults_follow_from_public_facts_only(key):
     assert many.gradient_clip == 4.0
     free = door.planned(kind, objective, Budget(math.inf, 0.0))
     assert math.isinf(free.gradient_clip)
-    assert free.records_of_a_step(objective) == 50
+    assert free.sample_size(objective) == 50
 
 
 def test_steps_are_longer_for_flat_losses_and_shorter_under_noise():

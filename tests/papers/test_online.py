@@ -213,7 +213,8 @@ def test_smoothing_is_heavy_ball():
     a, b = 0.7, 0.1
     objective = replace(OBJECTIVE, fit_intercept=False)
     solver = resolved(objective, step_size=a * b, momentum=1 - b, tail=1e-9)
-    ball = solver.walk(objective, 30)
+    start = np.zeros(objective.shape)
+    ball = solver.steps(replace(objective, n_samples=30 * solver.bucket_size), start)
     smooth, weights = np.zeros((5, 1)), np.zeros((5, 1))
     for released in np.random.default_rng(0).normal(size=(30, 5, 1)):
         ball.step(released)
@@ -228,18 +229,18 @@ def test_defaults_follow_from_public_facts_only():
     assert resolved(**solver.params) == solver
     assert resolved(bucket_size=10**9).bucket_size == 2000
     many = replace(OBJECTIVE, n_samples=10**6)
-    assert resolved(many).n_steps(many) > solver.n_steps(OBJECTIVE)
-    assert resolved(many).n_steps(many) <= 300
+    assert resolved(many).n_buckets(many) > solver.n_buckets(OBJECTIVE)
+    assert resolved(many).n_buckets(many) <= 300
     # So much noise that one step is best.
     few = replace(OBJECTIVE, n_samples=20)
-    assert resolved(few, budget=Budget(0.01, 1e-6)).n_steps(few) == 1
+    assert resolved(few, budget=Budget(0.01, 1e-6)).n_buckets(few) == 1
 
 
 @pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["gaussian", "spherical"])
 def test_default_flow_time_admits_the_stated_noise(budget):
     objective = replace(OBJECTIVE, n_samples=20_000)
     solver = resolved(objective, budget=budget)
-    steps = solver.n_steps(objective)
+    steps = solver.n_buckets(objective)
     flow = solver.step_size * steps / (1 - solver.momentum)
     z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
     deviation = solver.noise_law.deviation(z, objective.n_columns)

@@ -54,9 +54,9 @@ from skdp.solvers._centred_rows import (
 )
 from skdp.solvers._default_rules import (
     LEAST_SIGNAL_TO_NOISE,
+    STATES,
     Pace,
     Shares,
-    share_of_states,
 )
 from skdp.solvers._released_histograms import (
     FeatureMoments,
@@ -355,7 +355,7 @@ def test_only_null_records_return_normally():
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("strength", [LEAST_SIGNAL_TO_NOISE, 300.0, 1e4, 1e7, math.inf])
 def test_shares_add_up_and_steps_are_stable(loss, strength):
-    shares = Shares.of(loss, strength, share_of_states(strength, 14))
+    shares = Shares.of(loss, strength, STATES.share(strength, 14))
     assert sum(vars(shares).values()) + shares.descent == pytest.approx(1)
     assert shares.descent > 0.1
     pace = Pace.of(of(loss), strength)

@@ -310,7 +310,7 @@ def test_a_diverging_run_ends_like_any_other(key, params, entry):
 
 
 def test_broken_twin_without_the_box_is_found_out(monkeypatch):
-    module = "skdp.solvers._accelerated.projected_onto_box"
+    module = "skdp.solvers._steps.projected_onto_box"
     monkeypatch.setattr(module, lambda values, limit: values)
     found = (AssertionError, np.linalg.LinAlgError, ValueError, SourceError)
     with pytest.raises(found):
