@@ -28,11 +28,18 @@ class LossId(IntEnum):
     POISSON = 6  # exp(raw - first), from the second up to 1, minus y clipped alike
     QUANTILE = 7  # of a rounded step at y: the level, and half the width
     GAMMA = 8  # 1 - y exp(-raw - first), at least 1 - second; raw within the first
+    SHIFTED_POISSON = 9  # exp(raw), up to first + 1, minus first + y clipped
 
     @property
     def is_of_numbers(self) -> bool:
         """Whether targets are numbers, not labels."""
-        return self in (LossId.ERROR, LossId.POISSON, LossId.QUANTILE, LossId.GAMMA)
+        return self in (
+            LossId.ERROR,
+            LossId.POISSON,
+            LossId.QUANTILE,
+            LossId.GAMMA,
+            LossId.SHIFTED_POISSON,
+        )
 
     @property
     def is_scale_equivariant(self) -> bool:

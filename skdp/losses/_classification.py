@@ -54,7 +54,6 @@ class LogisticLoss:
     summands: ClassVar[int] = 1
     curvature_vanishes: ClassVar[bool] = True
     prediction_unit: ClassVar[float] = 1.0
-    gain_clip: ClassVar[float] = 1.0
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[LossId] = LossId.SIGMOID
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
@@ -118,10 +117,6 @@ class SoftmaxLoss:
     @property
     def value_at_zero(self) -> float:
         return math.log(self.n_outputs)
-
-    @property
-    def gain_clip(self) -> float:
-        return 1.5 * math.log(self.n_outputs)
 
     @property
     def corners(self) -> int:

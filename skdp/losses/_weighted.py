@@ -148,6 +148,17 @@ def heaviest_pair(loss: Loss, clip: float = math.inf) -> float:
     return sum(loss.label_weights)
 
 
+def without_weights(loss: Loss) -> Loss:
+    """The loss with equal weights of labels."""
+    return loss.loss if isinstance(loss, WeightedLoss) else loss
+
+
+def heaviest(loss: Loss) -> tuple[float, float]:
+    """The two largest weights of labels."""
+    rising = sorted(loss.label_weights or (1.0, 1.0))
+    return rising[-1], rising[-2]
+
+
 def clip_of(loss: Loss, y: FloatArray, clip: float) -> FloatArray | float:
     """The norm to which each record's weighted residual is clipped: (n, 1), or one.
 
@@ -168,5 +179,9 @@ def typical_weight(loss: Loss) -> float:
 
 
 def typical_curvature(loss: Loss) -> float:
-    """Curvature in an output that rules expect of a record; not a bound."""
-    return loss.curvature_trace / loss.n_outputs * typical_weight(loss)
+    """Curvature in an output that rules expect of a record; not a bound.
+
+    At most 1 for numbers, even at a kink.
+    """
+    typical = loss.curvature_trace / loss.n_outputs * typical_weight(loss)
+    return min(typical, 1.0) if loss.form.is_of_numbers else typical
