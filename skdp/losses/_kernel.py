@@ -18,7 +18,7 @@ from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
 # since the type of a function differs between processes. With a function as argument,
 # they would be compiled and kept again each time, until the file is too large to read.
 _SIGMOID, _SOFTMAX, _HINGE = int(LossId.SIGMOID), int(LossId.SOFTMAX), int(LossId.HINGE)
-_STEP, _CAUCHY, _QUANTILE = int(LossId.STEP), int(LossId.CAUCHY), int(LossId.QUANTILE)
+_STEP, _ERROR, _QUANTILE = int(LossId.STEP), int(LossId.ERROR), int(LossId.QUANTILE)
 _POISSON, _GAMMA = int(LossId.POISSON), int(LossId.GAMMA)
 _SHIFTED_POISSON = int(LossId.SHIFTED_POISSON)
 
@@ -88,31 +88,31 @@ def _needs_power(form):
 
 
 @compiled_exactly
-def _without_power(form, constants, y, raw):
+def without_power(form, constants, y, raw):
     """Residual of a loss that needs no exponential."""
     first, second = constants[0], constants[1]
-    if form == _CAUCHY:
-        error = raw - (1.0 if y > 0.5 else -1.0)
-        share = error / first
-        return error / (1.0 + share * share)
+    if form == _ERROR:
+        error = raw - min(max(y, -second), second)
+        return min(max(error, -first), first)
     if form == _QUANTILE:
         error = raw - min(max(y, -1.0), 1.0)
         if second == 0.0:
             return (1.0 if error > 0.0 else 0.0) - first
         rising = error * (0.5 / second) + 0.5
         return min(max(rising, 0.0), 1.0) - first
+    sign = 1.0 if y > 0.5 else -1.0
     if form == _HINGE:
-        sign = 1.0 if y > 0.5 else -1.0
         slope = (1.0 + first - sign * raw) / (2.0 * first)
         return -sign * min(max(slope, 0.0), 1.0)
-    error = raw - min(max(y, -second), second)
-    return min(max(error, -first), first)
+    error = raw - sign
+    share = error / first
+    return error / (1.0 + share * share)
 
 
 @compiled
 def _unweighted_of_one(form, constants, y, raw):
     if not _needs_power(form):
-        return _without_power(form, constants, y, raw)
+        return without_power(form, constants, y, raw)
     power = math.exp(-_exponent(form, constants, raw))
     return _of_power(form, constants, y, raw, power)
 
@@ -159,7 +159,7 @@ def falling_exponential(t):
 @compiled_exactly
 def _plain_unweighted_of_one(form, constants, y, raw):
     if not _needs_power(form):
-        return _without_power(form, constants, y, raw)
+        return without_power(form, constants, y, raw)
     power = falling_exponential(_exponent(form, constants, raw))
     return _of_power(form, constants, y, raw, power)
 

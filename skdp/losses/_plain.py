@@ -104,7 +104,8 @@ def _unweighted_error(loss: Loss, clip: float) -> float:
     if loss.form in (LossId.SIGMOID, LossId.POISSON):
         return _EXPONENTIAL_ERROR
     if isinstance(loss, ShiftedPoissonLoss):
-        return loss.largest * _relative_error(math.log(loss.largest))
+        above_one = loss.largest * _relative_error(math.log(loss.largest))
+        return _EXPONENTIAL_ERROR + above_one
     if loss.form == LossId.GAMMA:
         half, most = loss.form_constants
         return most * _relative_error(2 * half)

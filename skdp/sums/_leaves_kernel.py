@@ -10,15 +10,16 @@ from skdp._compiled import compiled_exactly
 from skdp.losses._base import LossId
 from skdp.losses._kernel import (
     falling_exponential,
-    plain_residual_of_one,
     shifted_poisson,
     sigmoid,
     weight_of,
+    without_power,
 )
 
 # Plain integers, which compiled code treats as constants.
 _SIGMOID, _SOFTMAX = int(LossId.SIGMOID), int(LossId.SOFTMAX)
-_QUANTILE, _SHIFTED_POISSON = int(LossId.QUANTILE), int(LossId.SHIFTED_POISSON)
+_ERROR, _QUANTILE = int(LossId.ERROR), int(LossId.QUANTILE)
+_SHIFTED_POISSON = int(LossId.SHIFTED_POISSON)
 
 # ---------------------------------------------------------- Compiled loops of leaf sums
 # Records are processed one by one, with every operation as written, so a record's
@@ -75,7 +76,7 @@ def _derivatives(form, constants, y, raw, cap):
     if form == _SHIFTED_POISSON:
         residual, mean = shifted_poisson(constants, y, math.exp(raw))
         return residual, min(mean / cap, 1.0)
-    return plain_residual_of_one(form, constants, y, raw), 1.0
+    return without_power(form, constants, y, raw), 1.0
 
 
 @compiled_exactly
@@ -83,11 +84,24 @@ def add_leaf_sums(
     form, constants, leaves, raw, y, counts, clip, weight, cap, unit, sums, first, last
 ):
     """Add clipped residuals and weighted curvatures, in whole units."""
-    if form == _SOFTMAX:
-        _add_softmax(
-            constants, leaves, raw, y, counts, clip, weight, unit, sums, first, last
-        )
-        return
+    records, limits = (leaves, raw, y, counts), (clip, weight, cap, unit)
+    # The loop is fast only if the form is a constant, without branches.
+    if form == _SIGMOID:
+        _add_of_one(_SIGMOID, constants, records, limits, sums, first, last)
+    elif form == _SOFTMAX:
+        _add_softmax(constants, records, limits, sums, first, last)
+    elif form == _ERROR:
+        _add_of_one(_ERROR, constants, records, limits, sums, first, last)
+    elif form == _QUANTILE:
+        _add_of_one(_QUANTILE, constants, records, limits, sums, first, last)
+    else:
+        _add_of_one(_SHIFTED_POISSON, constants, records, limits, sums, first, last)
+
+
+@compiled_exactly
+def _add_of_one(form, constants, records, limits, sums, first, last):
+    leaves, raw, y, counts = records
+    clip, weight, cap, unit = limits
     for i in range(first, last):
         if not counts[i]:
             continue
@@ -98,10 +112,10 @@ def add_leaf_sums(
 
 
 @compiled_exactly
-def _add_softmax(
-    constants, leaves, raw, y, counts, clip, weight, unit, sums, first, last
-):
-    """Add residuals, clipped as one vector, and weighted probabilities, in units."""
+def _add_softmax(constants, records, limits, sums, first, last):
+    """Residuals are clipped as one vector; probabilities stand for curvatures."""
+    leaves, raw, y, counts = records
+    clip, weight, _, unit = limits
     n_outputs = raw.shape[1]
     p = np.empty(n_outputs)
     for i in range(first, last):
