@@ -41,11 +41,6 @@ class LossId(IntEnum):
             LossId.SHIFTED_POISSON,
         )
 
-    @property
-    def is_scale_equivariant(self) -> bool:
-        """Whether rescaling the targets rescales the raw predictions alike."""
-        return self in (LossId.ERROR, LossId.QUANTILE)
-
 
 class Loss(Protocol):
     r"""Pointwise loss of the raw predictions of a linear model.
@@ -83,28 +78,6 @@ class Loss(Protocol):
     @property
     def value_at_zero(self) -> float:
         """Largest loss of a record at raw = 0."""
-        ...
-
-    @property
-    def corners(self) -> int:
-        """Number of points whose convex hull with 0 contains a record's residuals.
-
-        With several `summands`: the number for each summand's residual.
-        """
-        ...
-
-    @property
-    def summands(self) -> int:
-        """Number of summands of the loss, each with a separate output; or 1."""
-        ...
-
-    @property
-    def curvature_vanishes(self) -> bool:
-        """Whether the curvature is at most |residual| (1 - |residual|).
-
-        If so, it vanishes where the residual is largest (proof page of
-        objective_perturbation).
-        """
         ...
 
     @property

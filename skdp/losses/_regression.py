@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -37,9 +38,6 @@ class SquaredLoss:
     is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 1.0
     curvature_trace: ClassVar[float] = 1.0
-    corners: ClassVar[int] = 2
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[LossId] = LossId.ERROR
     label_weights: ClassVar[tuple[float, ...]] = ()
 
@@ -135,9 +133,6 @@ class PoissonLoss:
     is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 1.0
     curvature_trace: ClassVar[float] = 1.0
-    corners: ClassVar[int] = 2
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     prediction_unit: ClassVar[float] = 0.35
     # Smaller clips make means of many zeros and a few large targets far too low.
     noisy_clip: ClassVar[float] = 0.5
@@ -214,9 +209,6 @@ class ShiftedPoissonLoss:
     origin: float
     n_outputs: ClassVar[int] = 1
     is_convex: ClassVar[bool] = True
-    corners: ClassVar[int] = 2
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     prediction_unit: ClassVar[float] = 0.35
     form: ClassVar[LossId] = LossId.SHIFTED_POISSON
     label_weights: ClassVar[tuple[float, ...]] = ()
@@ -266,7 +258,7 @@ class ShiftedPoissonLoss:
     def replace_one_bound(self, radius: float) -> float:
         return self.largest * self._in_largest.replace_one_bound(radius)
 
-    @property
+    @cached_property
     def _in_largest(self) -> PoissonLoss:
         """The loss in units of the largest target."""
         return PoissonLoss(math.log(self.largest))
@@ -307,9 +299,6 @@ class GammaLoss:
     most: float = 4.0
     n_outputs: ClassVar[int] = 1
     is_convex: ClassVar[bool] = True
-    corners: ClassVar[int] = 2
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     prediction_unit: ClassVar[float] = 0.25
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[LossId] = LossId.GAMMA
@@ -405,9 +394,6 @@ class QuantileLoss:
     h: float = 0.05
     n_outputs: ClassVar[int] = 1
     is_convex: ClassVar[bool] = True
-    corners: ClassVar[int] = 2
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     # Few of the outer targets carry information: less noise than for a mean, as found
     # on made-up tables.
     prediction_unit: ClassVar[float] = 0.12

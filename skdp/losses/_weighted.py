@@ -12,7 +12,7 @@ from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import GammaLoss, QuantileLoss
 
 # Losses whose residual has the sign of its label, at every prediction.
-_ONE_SIGN = (LossId.SIGMOID, LossId.HINGE, LossId.STEP)
+ONE_SIGN = (LossId.SIGMOID, LossId.HINGE, LossId.STEP)
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,6 @@ class WeightedLoss:
     @property
     def value_at_zero(self) -> float:
         return self.loss.value_at_zero
-
-    @property
-    def corners(self) -> int:
-        return self.loss.corners
-
-    @property
-    def summands(self) -> int:
-        return self.loss.summands
-
-    @property
-    def curvature_vanishes(self) -> bool:
-        """As without weights: ``v r (1 - r) <= v r (1 - v r)``."""
-        return self.loss.curvature_vanishes
 
     @property
     def prediction_unit(self) -> float:
@@ -143,7 +130,7 @@ def heaviest_pair(loss: Loss, clip: float = math.inf) -> float:
     if isinstance(loss, (QuantileLoss, GammaLoss)):
         sides = [min(side, clip) for side in loss.sides]
         return sum(sides) / max(sides)
-    if not loss.label_weights or loss.n_outputs > 1 or loss.form not in _ONE_SIGN:
+    if not loss.label_weights or loss.n_outputs > 1 or loss.form not in ONE_SIGN:
         return 2.0
     return sum(loss.label_weights)
 
