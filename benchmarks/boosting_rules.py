@@ -33,7 +33,9 @@ from skdp._configured import given_params
 from skdp.columns import Boolean, Categories, Range
 from skdp.ensemble import _boosting as boosting
 from skdp.ensemble import _releases as steps
-from skdp.ensemble._losses import BoostingTask
+from skdp.ensemble._losses import MEANS, RULES, BoostingTask, LeafRules
+from skdp.losses import LogisticLoss, SoftmaxLoss
+from skdp.losses._base import Loss, LossId
 from skdp.privacy import Budget
 from skdp.privacy.release._door import Door
 from skdp.solvers import _default_rules as linear
@@ -53,13 +55,19 @@ _EPSILONS = (0.1, 1.0, 4.0)
 _N_BINS = 64
 
 
-def _times(constants: dict[str, Any], factor: float) -> dict[str, Any]:
-    """The same for each loss, by so much larger."""
+def _prior(factor: float) -> dict[LossId, LeafRules]:
+    """The rules with the prior variance of each loss multiplied."""
     return {
-        loss: tuple(factor * each for each in value)
-        if isinstance(value, tuple)
-        else factor * value
-        for loss, value in constants.items()
+        form: replace(rules, variance=factor * rules.variance)
+        for form, rules in RULES.items()
+    }
+
+
+def _clips(factor: float) -> dict[LossId, LeafRules]:
+    """The rules with the clips of each loss multiplied."""
+    return {
+        form: replace(rules, clip=(factor * rules.clip[0], factor * rules.clip[1]))
+        for form, rules in RULES.items()
     }
 
 
@@ -68,8 +76,8 @@ _NOTHING = linear.SideQuestion(1.0, 0.0, 0.0)
 # What is changed, by module: constants of the rules and their neighbours.
 _CHANGES: dict[str, list[tuple[Any, str, Any]]] = {
     "now": [],
-    "less_prior": [(steps, "_VARIANCE", _times(steps._VARIANCE, 0.25))],
-    "more_prior": [(steps, "_VARIANCE", _times(steps._VARIANCE, 4.0))],
+    "less_prior": [(steps, "RULES", _prior(0.25))],
+    "more_prior": [(steps, "RULES", _prior(4.0))],
     "averaged_less": [(steps, "_AVERAGED", 0.05)],
     "averaged_more": [(steps, "_AVERAGED", 0.2)],
     "half_the_trees": [(boosting, "_N_TREES", 300)],
@@ -78,8 +86,8 @@ _CHANGES: dict[str, list[tuple[Any, str, Any]]] = {
     "low_curvatures": [(steps, "_LEAST_CURVATURE", 0.0)],
     "deeper": [(boosting, "_SIGNAL_OF_A_LEAF", 30.0)],
     "less_deep": [(boosting, "_SIGNAL_OF_A_LEAF", 120.0)],
-    "small_clips": [(boosting, "_CLIP", _times(boosting._CLIP, 0.8))],
-    "large_clips": [(boosting, "_CLIP", _times(boosting._CLIP, 1.25))],
+    "small_clips": [(boosting, "RULES", _clips(0.8))],
+    "large_clips": [(boosting, "RULES", _clips(1.25))],
     "as_they_are": [(boosting, "GAINS", _NOTHING)],
     "less_linear": [(boosting, "_HALF_LINEAR", 600.0)],
     "more_linear": [(boosting, "_HALF_LINEAR", 4000.0)],
@@ -95,8 +103,7 @@ _CHANGES: dict[str, list[tuple[Any, str, Any]]] = {
 class Coded:
     """Codes and targets to train on and to judge by."""
 
-    loss: str
-    n_outputs: int
+    loss: Loss
     n_bins: tuple[int, ...]
     is_ordered: tuple[bool, ...]
     missing: tuple[int | None, ...]
@@ -139,54 +146,50 @@ def _coded(name: str, seed: int, n_train: int | None) -> Coded:
     train, judged = (np.column_stack([c[0] for c in columns]) for columns in tables)
     sizes = tuple(column[1] for column in tables[0])
     in_order = tuple(column[2] for column in tables[0])
-    loss, n_outputs, y, target = _targets(known, parts)
+    loss, y, target = _targets(known, parts)
     none = (None,) * len(sizes)
-    return Coded(
-        loss, n_outputs, sizes, in_order, none, train, y, judged, target
-    )  # fmt: skip
+    return Coded(loss, sizes, in_order, none, train, y, judged, target)
 
 
-def _targets(known: Any, parts: Any) -> tuple[str, int, np.ndarray, np.ndarray]:
+def _targets(known: Any, parts: Any) -> tuple[Loss, np.ndarray, np.ndarray]:
     if known.target_bounds is not None:
         low, high = known.target_bounds
 
         def scaled(y: np.ndarray) -> np.ndarray:
             return np.asarray((y - low) / (high - low) * 2 - 1)
 
-        return "squared", 1, np.clip(scaled(parts.y_train), -1, 1), scaled(parts.y)
+        return MEANS, np.clip(scaled(parts.y_train), -1, 1), scaled(parts.y)
     places = {label: i for i, label in enumerate(known.classes)}
     y, target = (
         np.array([places[int(label)] for label in labels], dtype=float)
         for labels in (parts.y_train, parts.y)
     )
     n_classes = len(places)
-    if n_classes == 2:
-        return "logistic", 1, y, target
-    return "softmax", n_classes, y, target
+    loss = LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+    return loss, y, target
 
 
-def _made_up(loss: str, is_noise: bool, n: int, seed: int) -> Coded:
+def _made_up(loss: Loss, is_noise: bool, n: int, seed: int) -> Coded:
     """Twelve columns of even codes, and targets of noise or of a smooth function."""
     rng = np.random.default_rng(seed)
     X = rng.integers(_N_BINS, size=(n + 4000, 12))
     wave = np.sin(X[:, 0] / _N_BINS * 2 * np.pi) / 2 + X[:, 1] / _N_BINS / 2 - 0.25
     wave = wave * (not is_noise)
-    if loss == "logistic":
+    if not loss.form.is_of_numbers:
         y = (rng.random(len(X)) < expit(2 * wave - 0.85)).astype(float)
     else:
         y = np.clip(0.6 * wave + rng.normal(0.1, 0.3, len(X)), -1, 1)
     codes, twelve = X.astype(np.uint8), 12
     facts = (_N_BINS,) * twelve, (True,) * twelve, (None,) * twelve
-    return Coded(loss, 1, *facts, codes[:n], y[:n], codes[n:], y[n:])
+    return Coded(loss, *facts, codes[:n], y[:n], codes[n:], y[n:])
 
 
 def _scores(table: Coded, epsilon: float, seed: int) -> dict[str, float]:
     """Log-loss and AUC, or R2, and by how much the constant is better."""
     budget = Budget(epsilon, min(1e-6, 1 / len(table.y) ** 2))
     task = BoostingTask(
-        loss=table.loss,  # type: ignore[arg-type]  # one of the three, by `_targets`
+        loss=table.loss,
         n_samples=len(table.y),
-        n_outputs=table.n_outputs,
         columns=table,
         adjacency="zero_out",
         init="linear",
@@ -205,11 +208,11 @@ def _scores(table: Coded, epsilon: float, seed: int) -> dict[str, float]:
 
 
 def _judged(table: Coded, raw: np.ndarray) -> dict[str, float]:
-    if table.loss == "squared":
+    if table.loss.form.is_of_numbers:
         r2 = float(r2_score(table.target, np.clip(raw[:, 0], -1, 1)))
         constant = np.full(len(raw), table.y.mean())
         return {"r2": r2, "lost": float(r2_score(table.target, constant)) - r2}
-    k = max(table.n_outputs, 2)
+    k = max(table.loss.n_outputs, 2)
     p = softmax(raw, axis=1)
     if k == 2:
         p = np.column_stack([expit(-raw[:, 0]), expit(raw[:, 0])])
@@ -228,9 +231,9 @@ def _cells() -> Iterator[tuple[str, float, Callable[[int], Coded]]]:
             made = partial(_coded, name, n_train=n)
             yield f"{name} {n or ''}".strip(), epsilon, made
     for loss, is_noise, n in product(
-        ("logistic", "squared"), (True, False), (1000, 5000, 30_000)
+        (LogisticLoss(), MEANS), (True, False), (1000, 5000, 30_000)
     ):
-        label = f"{loss} {'noise' if is_noise else 'smooth'} {n}"
+        label = f"{type(loss).__name__} {'noise' if is_noise else 'smooth'} {n}"
         yield label, 0.1, partial(_made_up, loss, is_noise, n)
 
 

@@ -19,13 +19,13 @@ from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp._input import weighted_by
 from skdp._row_threads import n_threads_for
 from skdp.ensemble._linear_start import (
-    LINEAR_LOSSES,
+    AFTER_LINEAR,
     Curves,
     LinearStart,
     even,
     linear_loss,
 )
-from skdp.ensemble._losses import BoostingTask, Scale
+from skdp.ensemble._losses import RULES, BoostingTask, Scale
 from skdp.ensemble._releases import (
     TARGETS,
     LeafSteps,
@@ -40,6 +40,7 @@ from skdp.ensemble._releases import (
 from skdp.ensemble._trees import CodedColumns, RandomTrees, draw_trees, uncut
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
+from skdp.losses._regression import QuantileLoss
 from skdp.losses._weighted import typical_weight
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
@@ -154,8 +155,7 @@ def gains_of(task: BoostingTask, model: BoostedTrees, scale: Scale) -> ModelGain
     clip = _clip(len(model.start))
     if task.is_regression:
         clip = min(_CLIP_OF_TARGETS * scale.residual * scale.raw, MOST_GAIN)
-    facts = task.n_samples, scale.facts
-    return ModelGains(task.loss, *released, SHARES, clip, *facts)
+    return ModelGains(task.loss, *released, SHARES, clip, task.n_samples)
 
 
 def best_share(gains: Released) -> float:
@@ -206,24 +206,8 @@ _N_TREES = 600
 _FLOW = (30.0, 0.2, 120.0)
 # n mu for each leaf; a tree has 8 to 256 leaves.
 _SIGNAL_OF_A_LEAF = 60.0
-# Clip of residuals below and above these values of n mu; a regression's is in its
-# units. With .5 for any n mu seven kinds of covertype lost .013 to .019 of log-loss,
-# and rare labels half of their mean probability; with 1.4 they lost as much log-loss.
-_CLIP = {
-    "logistic": (0.5, 0.7),
-    "softmax": (0.5, 1.0),
-    "squared": (0.4, 0.4),
-    "poisson": (0.7, 0.7),
-}
+# Values of n mu between which the clip of residuals rises.
 _CLIP_SIGNAL = (1e3, 1e4)
-# Weight of the curvature, over the clip.
-_WEIGHT = {
-    "logistic": 2.0,
-    "softmax": 0.3,
-    "squared": 0.3,
-    "poisson": 0.3,
-    "quantile": 0.15,
-}
 # n mu at which the whole budget gives the mean as accurately as it is needed.
 _MEAN_SIGNAL = 45.0
 # n mu from which trees continue a linear model.
@@ -324,14 +308,12 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
                 f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
                 "Use a delta above 0."
             )
-        if task.loss == "quantile" and "residual_clip" in given:
+        if isinstance(task.loss, QuantileLoss) and "residual_clip" in given:
             raise Refused(
                 "residual_clip must be None for quantiles, whose residuals are bounded "
                 "as they are: clipped, they would be those of another quantile. Got a "
                 "number. Leave it out."
             )
-        if task.loss in LINEAR_LOSSES:
-            _linear_loss(task)  # refuses weights of labels that no bound holds for
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
         planned = cls(**{**_by_rule(given, task, budget, mu), **given})
         shares = planned._shares(task)
@@ -346,7 +328,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         if not planned.linear_share:
             return planned
         linear = LinearStart.planned(
-            _linear_loss(task),
+            linear_loss(task.loss),
             task.n_samples,
             task.columns,
             task.adjacency,
@@ -414,10 +396,10 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
 
     def terms(self, task: BoostingTask, scale: Scale | None = None) -> LeafTerms:
         """What a record adds to its leaf."""
-        scale = scale or Scale(facts=task.facts)
+        scale = scale or Scale()
         clip = scale.residual * self.residual_clip
         weight = scale.residual * self.curvature_weight
-        return LeafTerms(task.loss, task.n_outputs, clip, weight, scale.facts)
+        return LeafTerms(task.loss, clip, weight, scale.cap)
 
     def sensitivity(self, task: BoostingTask) -> float:
         """Largest L2 sensitivity of one query under the task's adjacency."""
@@ -455,8 +437,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         asking = _Asking(answers, self._asked(task))
         spread, start, base = Spread(), np.zeros(task.n_outputs), None
         shares, curves = None, None
-        of_linear, of_trees = _weights_by_stage(task)
-        if task.init != "zero" and task.loss in LINEAR_LOSSES:
+        if task.init != "zero" and task.loss.form in AFTER_LINEAR:
             base = self._base(asking, task)
             start = np.array(base.constant)
             spread = Spread(unit=min(2 * base.unit, 1.0))
@@ -464,9 +445,9 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             if asking.has("targets"):
                 released = asking.ask("targets", target_sums(task.n_samples))
                 spread = Spread.of(released, task.n_samples)
-                if task.loss == "quantile":
-                    spread = spread.at(task.facts.level, released, task.n_samples)
-            start = self._start(asking, task, spread) + weighted_by(of_linear)
+                if isinstance(task.loss, QuantileLoss):
+                    spread = spread.at(task.loss.level, released, task.n_samples)
+            start = self._start(asking, task, spread)
         margins = even(task.columns)
         if asking.has("counts"):
             counts = self._counts(task)
@@ -476,7 +457,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         if self.linear is not None and base is not None:
             part = asking.part("linear", partial(self.linear.view, margins))
             start, curves = self.linear.run(part, margins, base, progress)
-        start = start + weighted_by(of_trees)
+        if task.init != "zero" and task.n_outputs > 1:
+            start = start + weighted_by(task.loss.label_weights)
         if not self.n_estimators:
             return without_trees(task.columns, start, curves)
         if curves is not None:
@@ -508,7 +490,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
 
     def _base(self, asking: _Asking, task: BoostingTask) -> Base:
         """Location of the targets, released as linear models release it."""
-        loss, n = _linear_loss(task), task.n_samples
+        loss, n = linear_loss(task.loss), task.n_samples
         is_alone = not (self.n_estimators or self.linear_share)
         lines = {"targets": "start"}
         if is_of_squares(loss):
@@ -560,9 +542,9 @@ def _by_rule(
     ``benchmarks/boosting_rules.py`` compares them with neighbours.
     """
     # Sensitivity under zero_out, over the sensitivity under the adjacency.
-    terms = LeafTerms(task.loss, task.n_outputs, 0.7, 1.0, task.facts).bound()
+    terms = LeafTerms(task.loss, _allowed_clip(task.loss, 0.7), 1.0).bound()
     one = terms.under("zero_out") / terms.under(task.adjacency)
-    signal = task.n_samples * mu * one * task.facts.typical_weight
+    signal = task.n_samples * mu * one * typical_weight(task.loss)
     rules = {
         "targets_share": TARGETS.share(signal),
         "gains_share": GAINS.share(signal),
@@ -576,19 +558,6 @@ def _by_rule(
     return {**rules, **_of_trees({**rules, **given}, task, signal)}
 
 
-def _weights_by_stage(
-    task: BoostingTask,
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Weights of labels that shift predictions before and after the linear model.
-
-    With more than two labels, weights act after the linear model only. It tells labels
-    of little weight apart, which would drown in the noise of the heaviest label
-    otherwise.
-    """
-    weights = () if task.init == "zero" else task.facts.label_weights
-    return (weights, ()) if task.n_outputs == 1 else ((), weights)
-
-
 def _of_constant(rules: Given, signal: float) -> float:
     """Share of mu^2 for the constant that trees start from."""
     mean_share = (_MEAN_SIGNAL / signal) ** 2
@@ -599,7 +568,7 @@ def _of_linear(
     rules: Given, given: Given, task: BoostingTask, budget: Budget, signal: float
 ) -> dict[str, Any]:
     """Parameters of a linear model, if there may be one, which trees may continue."""
-    loss, signal_to_noise = _linear_loss(task), _strength(task, budget)
+    loss, signal_to_noise = linear_loss(task.loss), _strength(task, budget)
     if signal_to_noise < least_signal_to_noise(loss) and "linear_share" not in given:
         if given.get("n_estimators"):
             return {}
@@ -624,13 +593,9 @@ def _of_linear(
     }
 
 
-def _linear_loss(task: BoostingTask) -> Loss:
-    return linear_loss(task.loss, task.n_outputs, _weights_by_stage(task)[0])
-
-
 def _strength(task: BoostingTask, budget: Budget) -> float:
     """Signal n mu of the whole budget for a linear model."""
-    effective_n = task.n_samples * typical_weight(_linear_loss(task))
+    effective_n = task.n_samples * typical_weight(linear_loss(task.loss))
     return signal_to_noise_of(effective_n, budget, task.adjacency)
 
 
@@ -641,22 +606,29 @@ def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
     leaves = min(max(signal / _SIGNAL_OF_A_LEAF, 8.0), 256.0)
     clip = rules.get("residual_clip", _clip_of(task, signal))
+    weight = RULES[task.loss.form].weight
     return {
         "learning_rate": min(1.0, flow / n_trees),
         "max_depth": int(math.log2(leaves)),
         "residual_clip": clip,
-        "curvature_weight": max(min(_WEIGHT[task.loss] * clip, MOST_CURVATURE), 1e-3),
+        "curvature_weight": max(min(weight * clip, MOST_CURVATURE), 1e-3),
     }
 
 
 def _clip_of(task: BoostingTask, signal: float) -> float:
     """Clip of residuals: small ones stand more noise, large ones fit the loss."""
-    if task.loss == "quantile":
-        # Clipped residuals would be those of another quantile.
-        return max(task.facts.level, 1 - task.facts.level)
     low, high = np.log(_CLIP_SIGNAL)
     at = np.log(min(max(signal, 1.0), 1e300))
-    return float(np.interp(at, (low, high), _CLIP[task.loss]))
+    clip = float(np.interp(at, (low, high), RULES[task.loss.form].clip))
+    return _allowed_clip(task.loss, clip)
+
+
+def _allowed_clip(loss: Loss, clip: float) -> float:
+    """The clip; of a quantile the largest residual.
+
+    Clipped residuals would be those of another quantile.
+    """
+    return max(loss.sides) if isinstance(loss, QuantileLoss) else clip
 
 
 class _Asking:

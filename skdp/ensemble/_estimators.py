@@ -43,23 +43,26 @@ from skdp.ensemble._boosting import (
     named_booster,
 )
 from skdp.ensemble._inspection import FittedTrees
+from skdp.ensemble._linear_start import AFTER_LINEAR
 from skdp.ensemble._losses import (
     BoostingTask,
     Init,
-    facts_of,
     half_and_middle,
-    named_loss,
+    regression_loss,
     scored_by,
 )
 from skdp.ensemble._shapes import constrained, directions_of, groups_of
 from skdp.ensemble._trees import MIX, Bins, TableReader, bins_of, read_to_fit, reader_of
 from skdp.io._rows import records
 from skdp.io._takes import fit_through, targets_of
+from skdp.losses._base import Loss
+from skdp.losses._classification import LogisticLoss, SoftmaxLoss
+from skdp.losses._regression import ShiftedPoissonLoss
+from skdp.losses._weighted import typical_curvature, weighted
 from skdp.preprocessing._cells import declared_of
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import is_of_users, relation_for
 from skdp.privacy.noise._laws import LAWS, deviation_once
-from skdp.sums._leaves import PLAIN, LeafLoss, LossFacts
 from skdp.tables._columns import as_declared
 from skdp.tables._memory import in_memory
 from skdp.tables._source import Source
@@ -73,16 +76,6 @@ _LEAVES = 8
 # trees, and noise counts with the root of their number over this one. With 23 and 40
 # columns, and ratios of 0.78 and 0.58 without that factor, models had no skill.
 _COLUMNS = 8
-# Two-sided derivative of a loss by a raw prediction, where the prediction knows
-# nothing.
-_CURVATURE = {"logistic": 0.25, "squared": 1.0, "poisson": 1.0, "quantile": 1.0}
-_SCALE = {
-    "logistic": 1.0,
-    "softmax": 1.0,
-    "squared": 1 / 3,
-    "poisson": 1 / 3,
-    "quantile": 1 / 3,
-}
 # Ratio below which models are close to models without privacy, and ratio above which
 # noise leaves a constant model (docs/boosting.md).
 _LITTLE_TO, _CONSTANT_FROM = 0.01, 1.0
@@ -91,14 +84,12 @@ _LITTLE_TO, _CONSTANT_FROM = 0.01, 1.0
 def signal_of(solver: NewtonBoosting, task: BoostingTask, budget: Budget) -> Signal:
     """Noise in a leaf of a tree that has the whole budget, for a finite epsilon."""
     deviation = deviation_once(LAWS["gaussian"], budget, 1)
-    k = task.n_outputs
-    curvature = _CURVATURE.get(task.loss, (k - 1) / k**2)
-    curvature *= task.facts.typical_weight
+    curvature = typical_curvature(task.loss)
     noise = solver.terms(task).bound().under(task.adjacency) * deviation
     noise *= math.sqrt(max(1.0, len(task.columns.n_bins) / _COLUMNS))
     return Signal(
         coefficient_noise=noise * _LEAVES / (task.n_samples * curvature),
-        coefficient_scale=_SCALE[task.loss],
+        coefficient_scale=1 / 3 if task.is_regression else 1.0,
         n_records=task.n_samples,
         little_to=_LITTLE_TO,
         constant_from=_CONSTANT_FROM,
@@ -134,12 +125,8 @@ class GradientBoosting(FittedTrees, PrivateModel):
     init: str
 
     @abstractmethod
-    def _loss(self) -> tuple[LeafLoss, int]:
-        """The loss and its number of outputs, as far as they are declared."""
-
-    @abstractmethod
-    def _loss_facts(self) -> LossFacts:
-        """Other facts of the loss, as far as they are declared."""
+    def _loss(self) -> Loss:
+        """The loss, as far as it is declared."""
 
     def _named(self) -> NamedKind[NewtonBoosting]:
         own = {name: getattr(self, name) for name in self._own}
@@ -168,34 +155,25 @@ class GradientBoosting(FittedTrees, PrivateModel):
         """Whether the loss has a linear model that trees can continue."""
         return True
 
-    def _task(
-        self,
-        loss: LeafLoss,
-        n_outputs: int,
-        n_samples: int,
-        bins: Bins,
-        facts: LossFacts = PLAIN,
-    ) -> BoostingTask:
+    def _task(self, loss: Loss, n_samples: int, bins: Bins) -> BoostingTask:
         """The public facts of a fit as a task."""
         return BoostingTask(
             loss=loss,
             n_samples=n_samples,
             columns=bins,
             adjacency=relation_for(self.adjacency, self.privacy_unit),
-            n_outputs=n_outputs,
             interactions=self._interactions(),
             init=self._init(),
-            facts=facts,
         )
 
-    def _constraints(self, loss: LeafLoss) -> tuple[dict[int, int], Any]:
+    def _constraints(self, loss: Loss) -> tuple[dict[int, int], Any]:
         """Directions of columns of codes, and groups that may share a tree."""
         declared = self.encoder_._names
         names = getattr(self, "feature_names_in_", None)
         names = declared if names is None else tuple(map(str, names))
         args = self.bins_, declared, names
         directions = directions_of(self.monotonic_cst, *args)
-        if directions and loss == "softmax":
+        if directions and loss.n_outputs > 1:
             raise ValueError(
                 "The 'monotonic_cst' parameter must be None with more than two "
                 "classes: a rise of one is a fall of others. Got directions. Leave it "
@@ -206,16 +184,14 @@ class GradientBoosting(FittedTrees, PrivateModel):
     def _boost(
         self,
         source: Source,
-        loss: LeafLoss,
-        n_outputs: int,
+        loss: Loss,
         budget: Budget,
         assumed_public: tuple[str, ...],
-        loss_facts: LossFacts = PLAIN,
     ) -> None:
         """Fit to codes and targets; sets ``privacy_`` and the model."""
         door, n_samples = self._door(budget), source.n_samples
         directions, groups = self._constraints(loss)
-        task = self._task(loss, n_outputs, n_samples, self.bins_, loss_facts)
+        task = self._task(loss, n_samples, self.bins_)
         # Public: trees hide nothing, and are independent of the noise.
         task = replace(task, groups=groups, seed=door.public_seed())
         is_user = is_of_users(task.adjacency)
@@ -279,8 +255,8 @@ class GradientBoosting(FittedTrees, PrivateModel):
         self, budget: Budget, n_samples: int, n_features: int
     ) -> PlannedFit[BoostingTask, BoostedTrees]:
         bins = self._planned_bins(check_count("n_features", n_features))
-        known, facts = check_count("n_samples", n_samples), self._loss_facts()
-        task = self._task(*self._loss(), known, bins, facts)
+        known = check_count("n_samples", n_samples)
+        task = self._task(self._loss(), known, bins)
         return self._planned(task, budget, n_features)
 
     def _shape(self, n_samples: int) -> tuple[int, int]:
@@ -491,10 +467,9 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
             public.append("weights of labels (declared)")
         self._boost(
             records(codes, targets, users=users),
-            *_loss_of(len(classes)),
+            _loss_of(len(classes), weights),
             budget,
             tuple(public),
-            LossFacts(label_weights=weights),
         )
         self.classes_, self._label_weights = classes, weights
         return self
@@ -503,14 +478,9 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
     def _units(self) -> tuple[float, float]:
         return 1.0, 0.0
 
-    def _loss(self) -> tuple[LeafLoss, int]:
-        return _loss_of(len(self._expected_labels()))
-
-    def _loss_facts(self) -> LossFacts:
-        if self.class_weight is None:
-            return PLAIN
-        labels = label_weights(self.class_weight, self._expected_labels())
-        return LossFacts(label_weights=labels)
+    def _loss(self) -> Loss:
+        labels = self._expected_labels()
+        return _loss_of(len(labels), label_weights(self.class_weight, labels))
 
     def _expected_labels(self) -> Any:
         return expected_labels(self.classes, self.class_weight)
@@ -583,8 +553,9 @@ class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
         return tags
 
 
-def _loss_of(n_classes: int) -> tuple[LeafLoss, int]:
-    return ("logistic", 1) if n_classes == 2 else ("softmax", n_classes)
+def _loss_of(n_classes: int, weights: tuple[float, ...]) -> Loss:
+    loss = LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+    return weighted(loss, weights)
 
 
 def _squeezed(raw: np.ndarray) -> np.ndarray:
@@ -769,7 +740,7 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
 
     def _fit(self, X: Any, y: Any, groups: Any) -> Self:
         low, high = check_target_bounds(self.target_bounds)
-        (loss, _), facts = self._loss(), self._loss_facts()
+        loss = self._loss()
         budget, users, codes = self._read_to_fit(X, groups)
         refuse_several_targets(y, "MultiOutputRegressor")
         half, middle = half_and_middle(self.target_bounds)
@@ -778,8 +749,9 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
             return np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
 
         targets = targets_of(self, codes, y, scaled)
-        self._half, self._middle, self._is_log = half, middle, loss == "poisson"
-        self._boost(records(codes, targets, users=users), loss, 1, budget, (), facts)
+        self._half, self._middle = half, middle
+        self._is_log = isinstance(loss, ShiftedPoissonLoss)
+        self._boost(records(codes, targets, users=users), loss, budget, ())
         return self
 
     @property
@@ -790,18 +762,15 @@ class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
 
     @property
     def _has_linear_loss(self) -> bool:
-        return named_loss(self.loss) == "squared"
+        return self._loss().form in AFTER_LINEAR
 
-    def _loss(self) -> tuple[LeafLoss, int]:
-        return named_loss(self.loss), 1
+    def _loss(self) -> Loss:
+        return regression_loss(self.loss, self.quantile, self.target_bounds)
 
     @property
     def _scored_by(self) -> str:
         """The score that rates the model if none is named."""
         return scored_by(self.loss)
-
-    def _loss_facts(self) -> LossFacts:
-        return facts_of(self.loss, self.quantile, self.target_bounds)
 
     def _facts(self) -> dict[str, Any]:
         ends = [self._middle - self._half, self._middle + self._half]

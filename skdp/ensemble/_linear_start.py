@@ -12,7 +12,6 @@ column. Proofs: ``docs/proofs/linear_start.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,11 +21,10 @@ from scipy.linalg import block_diag
 
 from skdp._arrays import FloatArray
 from skdp.ensemble._trees import CodedColumns
-from skdp.losses._base import Loss
-from skdp.losses._classification import LogisticLoss, SoftmaxLoss
+from skdp.losses._base import Loss, LossId
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
-from skdp.losses._weighted import weighted
+from skdp.losses._weighted import without_weights
 from skdp.preprocessing._blocks import Curve, NumberAxis
 from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers
@@ -37,7 +35,6 @@ from skdp.solvers._centred_rows import NoiseOfRun, principal, state_variances
 from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
 from skdp.solvers._released_histograms import even_margins
 from skdp.solvers._target_base import Base
-from skdp.sums._leaves import LeafLoss
 from skdp.tables._coded import CodeBasis, CodeSource, added_up
 from skdp.tables._columns import Range
 from skdp.tables._memory import WithOffset
@@ -45,12 +42,8 @@ from skdp.tables._source import Source
 
 # Larger residuals are clipped, as in DPLinearRegression.
 _RESIDUAL_BOUND = 4.0
-# Losses of trees that a linear model may precede, by their numbers of outputs.
-LINEAR_LOSSES: dict[str, Callable[[int], Loss]] = {
-    "logistic": lambda n_outputs: LogisticLoss(),
-    "softmax": SoftmaxLoss,
-    "squared": lambda n_outputs: SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0),
-}
+# Losses of trees that a linear model may precede.
+AFTER_LINEAR = (LossId.SIGMOID, LossId.SOFTMAX, LossId.ERROR)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,8 +242,13 @@ def even(columns: CodedColumns) -> tuple[FloatArray, ...]:
     return tuple(even_margins((size,)) for size in columns.n_bins)
 
 
-def linear_loss(
-    loss: LeafLoss, n_outputs: int, label_weights: tuple[float, ...]
-) -> Loss:
-    """Loss of the linear model; empty `label_weights` mean equal weights."""
-    return weighted(LINEAR_LOSSES[loss](n_outputs), label_weights)
+def linear_loss(loss: Loss) -> Loss:
+    """Loss of the linear model before trees with this loss.
+
+    With more than two labels, weights act after the linear model only. It tells labels
+    of little weight apart, which would drown in the noise of the heaviest label
+    otherwise.
+    """
+    if isinstance(loss, SquaredLoss):
+        return replace(loss, residual_bound=_RESIDUAL_BOUND)
+    return loss if loss.n_outputs == 1 else without_weights(loss)

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
-from skdp.ensemble._losses import BoostingTask, Scale
+from skdp.ensemble._losses import MEANS, RULES, BoostingTask, Scale
 from skdp.ensemble._trees import CodedColumns
+from skdp.losses._regression import QuantileLoss, ShiftedPoissonLoss
 from skdp.privacy.release._answers import Released
 from skdp.solvers._default_rules import SideQuestion
 from skdp.solvers._released_histograms import quantiles, shrunk_margins, target_scale
@@ -65,24 +66,23 @@ def target_sums(n_samples: int) -> StateSums:
 
 def start_terms(task: BoostingTask, unit: float = 1.0) -> LeafTerms:
     """What a record adds to the start; counts use the squared loss, for a mean."""
-    if task.loss == "quantile":
-        level = task.facts.level
-        return LeafTerms(task.loss, 1, max(level, 1 - level), 0.0, task.facts)
-    return LeafTerms("squared", task.n_outputs, min(_FARTHEST * unit, 1.0), 0.0)
+    if isinstance(task.loss, QuantileLoss):
+        return LeafTerms(task.loss, max(task.loss.sides), 0.0)
+    return LeafTerms(MEANS, min(_FARTHEST * unit, 1.0), 0.0)
 
 
 def start_from(task: BoostingTask, spread: Spread, released: Released) -> FloatArray:
     """Raw predictions of the start, from the sums of all residuals at the middle."""
-    n, facts = task.n_samples, task.facts
+    n, loss = task.n_samples, task.loss
     noise = released.deviation / n
     residual = -released.value[0, :1] / n
-    if task.loss == "quantile":
+    if not isinstance(loss, ShiftedPoissonLoss):
         kept = _DEVIATION**2 / max(_DEVIATION**2 + noise**2, 1e-300)
         step = Scale.of(task, spread.unit, residual).step
         moved = spread.middle + step * kept * residual
         return np.asarray(np.clip(moved, -1.0, 1.0))
-    most = facts.farthest
-    (mean,) = spread.middle + residual + facts.origin
+    most = loss.largest
+    (mean,) = spread.middle + residual + loss.origin
     share = posterior_share(float(mean) / most, noise / most, MEAN_OF_COUNTS)
     return np.asarray(np.log(np.clip([most * share], 0.5 / n, most)))
 
@@ -155,22 +155,6 @@ def _shares(counts: FloatArray, noise: float) -> FloatArray:
 # Post-processing.
 
 
-# Largest value of a leaf before the learning rate, in units of raw predictions.
-_BOX = {
-    "logistic": 2.0,
-    "softmax": 2.0,
-    "squared": 1.0,
-    "poisson": 1.0,
-    "quantile": 1.0,
-}
-# Prior variance of a step, in squares of these units.
-_VARIANCE = {
-    "logistic": 1.0,
-    "softmax": 4.0,
-    "squared": 0.25,
-    "poisson": 0.06,
-    "quantile": 0.06,
-}
 # Least curvature over the deviation of its noise; a smaller one would give long steps.
 _LEAST_CURVATURE = 0.5
 # Learning rate below which the noise in steps averages out over many trees.
@@ -197,8 +181,9 @@ class LeafSteps:
         self, terms: LeafTerms, learning_rate: float, scale: Scale, prior: float = 1.0
     ) -> None:
         self._terms, self._rate, self._scale = terms, learning_rate, scale
-        self._box = _BOX[terms.loss] * scale.raw * learning_rate
-        self._variance = prior * _VARIANCE[terms.loss] * scale.raw**2
+        rules = RULES[terms.loss.form]
+        self._box = rules.box * scale.raw * learning_rate
+        self._variance = prior * rules.variance * scale.raw**2
         # Noise is drawn afresh for each tree and so averages out; the sample does not.
         self._averaged = min(learning_rate / _AVERAGED, 1.0)
 
@@ -228,7 +213,7 @@ class LeafSteps:
         sums = value[:, :k]
         curvature = _towards_mean(value[:, k:] / self._terms.weight, own_noise)
         curvature = np.maximum(curvature, (_LEAST_CURVATURE * own_noise + 1) / k)
-        if self._terms.loss != "softmax":
+        if k == 1:
             return sums, curvature
         # Only differences between outputs matter.
         sums = sums - sums.mean(axis=1, keepdims=True)

@@ -93,7 +93,7 @@ def _dense(objective: LinearObjective, budget: Budget) -> Signal:
     size = objective.n_columns * loss.n_outputs
     law = LAWS["spherical" if budget.delta == 0 else "gaussian"]
     deviation = deviation_once(law, budget, size)
-    curvature = _curvature(loss) * data_norm**2 / objective.n_features
+    curvature = typical_curvature(loss) * data_norm**2 / objective.n_features
     noise = _sensitivity(objective) * deviation / (objective.n_samples * curvature)
     scale = loss.prediction_unit / data_norm
     line = _DENSE if budget.delta > 0 else _PURE
@@ -130,7 +130,7 @@ def _sparse(objective: LinearObjective, k: int, budget: Budget) -> Signal:
         deviation = deviation_once(LAWS["gaussian"], budget, 1)
     entry = objective.entry_bound
     record = _sensitivity(objective) / objective.data_norm
-    curvature = _curvature(loss)
+    curvature = typical_curvature(loss)
     noise = record * deviation * spread / (objective.n_samples * curvature)
     return Signal(
         coefficient_noise=noise / entry,
@@ -138,12 +138,6 @@ def _sparse(objective: LinearObjective, k: int, budget: Budget) -> Signal:
         n_records=objective.n_samples,
         constant_from=_SPARSE,
     )
-
-
-def _curvature(loss: Loss) -> float:
-    """Mean curvature of a record's loss; at most 1 for numbers, even at a kink."""
-    bend = typical_curvature(loss)
-    return min(bend, 1.0) if loss.form.is_of_numbers else bend
 
 
 def _sensitivity(objective: LinearObjective) -> float:

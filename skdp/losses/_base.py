@@ -28,16 +28,18 @@ class LossId(IntEnum):
     POISSON = 6  # exp(raw - first), from the second up to 1, minus y clipped alike
     QUANTILE = 7  # of a rounded step at y: the level, and half the width
     GAMMA = 8  # 1 - y exp(-raw - first), at least 1 - second; raw within the first
+    SHIFTED_POISSON = 9  # exp(raw), up to first + 1, minus first + y clipped
 
     @property
     def is_of_numbers(self) -> bool:
         """Whether targets are numbers, not labels."""
-        return self in (LossId.ERROR, LossId.POISSON, LossId.QUANTILE, LossId.GAMMA)
-
-    @property
-    def is_scale_equivariant(self) -> bool:
-        """Whether rescaling the targets rescales the raw predictions alike."""
-        return self in (LossId.ERROR, LossId.QUANTILE)
+        return self in (
+            LossId.ERROR,
+            LossId.POISSON,
+            LossId.QUANTILE,
+            LossId.GAMMA,
+            LossId.SHIFTED_POISSON,
+        )
 
 
 class Loss(Protocol):
@@ -76,28 +78,6 @@ class Loss(Protocol):
     @property
     def value_at_zero(self) -> float:
         """Largest loss of a record at raw = 0."""
-        ...
-
-    @property
-    def corners(self) -> int:
-        """Number of points whose convex hull with 0 contains a record's residuals.
-
-        With several `summands`: the number for each summand's residual.
-        """
-        ...
-
-    @property
-    def summands(self) -> int:
-        """Number of summands of the loss, each with a separate output; or 1."""
-        ...
-
-    @property
-    def curvature_vanishes(self) -> bool:
-        """Whether the curvature is at most |residual| (1 - |residual|).
-
-        If so, it vanishes where the residual is largest (proof page of
-        objective_perturbation).
-        """
         ...
 
     @property

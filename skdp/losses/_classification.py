@@ -50,11 +50,7 @@ class LogisticLoss:
     smoothness: ClassVar[float] = 0.25
     curvature_trace: ClassVar[float] = 0.25
     value_at_zero: ClassVar[float] = math.log(2)
-    corners: ClassVar[int] = 1
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = True
     prediction_unit: ClassVar[float] = 1.0
-    gain_clip: ClassVar[float] = 1.0
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[LossId] = LossId.SIGMOID
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
@@ -105,8 +101,6 @@ class SoftmaxLoss:
     # A clip would cut residuals of rare labels and not those of frequent ones, so
     # frequent labels would be predicted too often.
     noisy_clip: ClassVar[float] = math.inf
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[LossId] = LossId.SOFTMAX
     form_constants: ClassVar[tuple[float, float]] = (0.0, 0.0)
     label_weights: ClassVar[tuple[float, ...]] = ()
@@ -118,15 +112,6 @@ class SoftmaxLoss:
     @property
     def value_at_zero(self) -> float:
         return math.log(self.n_outputs)
-
-    @property
-    def gain_clip(self) -> float:
-        return 1.5 * math.log(self.n_outputs)
-
-    @property
-    def corners(self) -> int:
-        """Residuals with all probability on one wrong class."""
-        return self.n_outputs - 1
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         own = raw[np.arange(len(raw)), y.astype(np.intp)]
@@ -187,8 +172,6 @@ class HuberHingeLoss:
     h: float = 0.5
     n_outputs: int = 1
     is_convex: ClassVar[bool] = True
-    corners: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[LossId] = LossId.HINGE
     label_weights: ClassVar[tuple[float, ...]] = ()
 
@@ -210,11 +193,6 @@ class HuberHingeLoss:
     def value_at_zero(self) -> float:
         inside = min(1 + self.h, 2 * self.h)
         return self.n_outputs * (inside**2 / (4 * self.h) + 1 + self.h - inside)
-
-    @property
-    def summands(self) -> int:
-        """The residual of every output is between 0 and its sign."""
-        return self.n_outputs
 
     @property
     def form_constants(self) -> tuple[float, float]:
@@ -290,8 +268,6 @@ class CauchyLoss:
     c: float = 1.0
     n_outputs: int = 1
     is_convex: ClassVar[bool] = False
-    corners: ClassVar[int] = 2
-    curvature_vanishes: ClassVar[bool] = False
     prediction_unit: ClassVar[float] = 0.5
     noisy_clip: ClassVar[float] = math.inf
     smoothness: ClassVar[float] = 1.0
@@ -315,11 +291,6 @@ class CauchyLoss:
     @property
     def value_at_zero(self) -> float:
         return self.n_outputs * self.c**2 / 2 * math.log1p(1 / self.c**2)
-
-    @property
-    def summands(self) -> int:
-        """The residual of every output is between -c / 2 and c / 2."""
-        return self.n_outputs
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         error = np.abs(raw - signs_of(y, self.n_outputs)) / self.c
@@ -377,8 +348,6 @@ class SigmoidLoss:
 
     n_outputs: int = 1
     is_convex: ClassVar[bool] = False
-    corners: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     prediction_unit: ClassVar[float] = 1.0
     noisy_clip: ClassVar[float] = math.inf
     # The largest |expit(r) expit(-r) (1 - 2 expit(r))|, where expit is (3 + 3^.5) / 6.
@@ -398,11 +367,6 @@ class SigmoidLoss:
     @property
     def value_at_zero(self) -> float:
         return self.n_outputs / 2
-
-    @property
-    def summands(self) -> int:
-        """The residual of every output is between 0 and a quarter of its sign."""
-        return self.n_outputs
 
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         losses = expit(-signs_of(y, self.n_outputs) * raw)

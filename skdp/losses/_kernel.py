@@ -1,21 +1,26 @@
-"""Residuals for compiled loops; importing this imports numba."""
+"""Residuals for compiled loops; importing this imports numba.
+
+Each loss has one formula, which takes the exponential that it needs as a number: the
+machine's, or the plain one of `skdp.losses._plain`.
+"""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from skdp._compiled import compiled, compiled_exactly
 from skdp.losses._base import LossId
 from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
 
-# Plain integers, which compiled code treats as constants.
+# Plain integers, which compiled code treats as constants. Loops take a loss by number,
+# since the type of a function differs between processes. With a function as argument,
+# they would be compiled and kept again each time, until the file is too large to read.
 _SIGMOID, _SOFTMAX, _HINGE = int(LossId.SIGMOID), int(LossId.SOFTMAX), int(LossId.HINGE)
-_STEP, _CAUCHY = int(LossId.STEP), int(LossId.CAUCHY)
-_POISSON, _QUANTILE, _GAMMA = (
-    int(LossId.POISSON),
-    int(LossId.QUANTILE),
-    int(LossId.GAMMA),
-)
+_STEP, _ERROR, _QUANTILE = int(LossId.STEP), int(LossId.ERROR), int(LossId.QUANTILE)
+_POISSON, _GAMMA = int(LossId.POISSON), int(LossId.GAMMA)
+_SHIFTED_POISSON = int(LossId.SHIFTED_POISSON)
 
 
 @compiled_exactly
@@ -32,59 +37,90 @@ def weight_of(constants, y):
 
 
 @compiled_exactly
-def _below(form, constants, raw):
-    """The t, at least 0, for which a loss of amounts needs exp(-t)."""
+def sigmoid(raw, tail):
+    """``expit(raw)`` from ``tail = exp(-abs(raw))``."""
+    return (1.0 if raw >= 0 else tail) / (1.0 + tail)
+
+
+@compiled_exactly
+def shifted_poisson(constants, y, power):
+    """Residual and mean of counts from ``power = exp(raw)``."""
+    mean = min(power, constants[0] + 1.0)
+    return mean - max(constants[0] + min(max(y, -1.0), 1.0), 0.0), mean
+
+
+@compiled_exactly
+def _exponent(form, constants, raw):
+    """The t for which a loss needs exp(-t); negative for shifted counts alone."""
+    if form == _SIGMOID or form == _STEP:
+        return abs(raw)
     if form == _POISSON:
         return max(constants[0] - raw, 0.0)
-    return min(max(raw + constants[0], 0.0), 2.0 * constants[0])
+    if form == _GAMMA:
+        return min(max(raw + constants[0], 0.0), 2.0 * constants[0])
+    return -raw
 
 
 @compiled_exactly
-def _of_amount(form, constants, y, power):
-    """Residual of an amount, from the exponential exp(-t)."""
+def _of_power(form, constants, y, raw, power):
+    """Residual of a loss that needs an exponential."""
+    if form == _SIGMOID:
+        return sigmoid(raw, power) - y
+    if form == _STEP:
+        whole = 1.0 + power
+        return (-1.0 if y > 0.5 else 1.0) * (power / (whole * whole))
     if form == _POISSON:
         return max(power, constants[1]) - min(max(y, constants[1]), 1.0)
-    return 1.0 - min(max(y, 1.0) * power, constants[1])
+    if form == _GAMMA:
+        return 1.0 - min(max(y, 1.0) * power, constants[1])
+    return shifted_poisson(constants, y, power)[0]
 
 
 @compiled_exactly
-def _of_quantile(constants, y, raw):
-    error = raw - min(max(y, -1.0), 1.0)
-    rising = error * (0.5 / constants[1]) + 0.5
-    return min(max(rising, 0.0), 1.0) - constants[0]
+def _needs_power(form):
+    return (
+        form == _SIGMOID
+        or form == _STEP
+        or form == _POISSON
+        or form == _GAMMA
+        or form == _SHIFTED_POISSON
+    )
+
+
+@compiled_exactly
+def without_power(form, constants, y, raw):
+    """Residual of a loss that needs no exponential."""
+    first, second = constants[0], constants[1]
+    if form == _ERROR:
+        error = raw - min(max(y, -second), second)
+        return min(max(error, -first), first)
+    if form == _QUANTILE:
+        error = raw - min(max(y, -1.0), 1.0)
+        if second == 0.0:
+            return (1.0 if error > 0.0 else 0.0) - first
+        rising = error * (0.5 / second) + 0.5
+        return min(max(rising, 0.0), 1.0) - first
+    sign = 1.0 if y > 0.5 else -1.0
+    if form == _HINGE:
+        slope = (1.0 + first - sign * raw) / (2.0 * first)
+        return -sign * min(max(slope, 0.0), 1.0)
+    error = raw - sign
+    share = error / first
+    return error / (1.0 + share * share)
+
+
+@compiled
+def _unweighted_of_one(form, constants, y, raw):
+    if not _needs_power(form):
+        return without_power(form, constants, y, raw)
+    power = math.exp(-_exponent(form, constants, raw))
+    return _of_power(form, constants, y, raw, power)
 
 
 @compiled
 def residual_of_one(form, constants, y, raw):
     """Residual of one record with one output."""
     return _unweighted_of_one(form, constants, y, raw) * weight_of(constants, y)
-
-
-@compiled
-def _unweighted_of_one(form, constants, y, raw):
-    if form == _SIGMOID:
-        tail = math.exp(-abs(raw))
-        return (1.0 if raw >= 0 else tail) / (1.0 + tail) - y
-    if form == _STEP:
-        tail = math.exp(-abs(raw))
-        whole = 1.0 + tail
-        return (-1.0 if y > 0.5 else 1.0) * (tail / (whole * whole))
-    if form == _CAUCHY:
-        error = raw - (1.0 if y > 0.5 else -1.0)
-        share = error / constants[0]
-        return error / (1.0 + share * share)
-    if form == _QUANTILE:
-        return _of_quantile(constants, y, raw)
-    if form == _POISSON or form == _GAMMA:
-        power = math.exp(-_below(form, constants, raw))
-        return _of_amount(form, constants, y, power)
-    if form == _HINGE:
-        sign = 1.0 if y > 0.5 else -1.0
-        slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])
-        return -sign * min(max(slope, 0.0), 1.0)
-    bound, limit = constants[0], constants[1]
-    error = raw - min(max(y, -limit), limit)
-    return min(max(error, -bound), bound)
 
 
 @compiled
@@ -121,33 +157,44 @@ def falling_exponential(t):
 
 
 @compiled_exactly
+def _plain_unweighted_of_one(form, constants, y, raw):
+    if not _needs_power(form):
+        return without_power(form, constants, y, raw)
+    power = falling_exponential(_exponent(form, constants, raw))
+    return _of_power(form, constants, y, raw, power)
+
+
+@compiled_exactly
 def plain_residual_of_one(form, constants, y, raw):
     """`skdp.losses._plain.plain_residual` of one output, to the last bit."""
     return _plain_unweighted_of_one(form, constants, y, raw) * weight_of(constants, y)
 
 
 @compiled_exactly
-def _plain_unweighted_of_one(form, constants, y, raw):
-    if form == _SIGMOID:
-        tail = falling_exponential(abs(raw))
-        return (1.0 if raw >= 0 else tail) / (1.0 + tail) - y
-    if form == _STEP:
-        tail = falling_exponential(abs(raw))
-        whole = 1.0 + tail
-        return (-1.0 if y > 0.5 else 1.0) * (tail / (whole * whole))
-    if form == _CAUCHY:
-        error = raw - (1.0 if y > 0.5 else -1.0)
-        share = error / constants[0]
-        return error / (1.0 + share * share)
-    if form == _QUANTILE:
-        return _of_quantile(constants, y, raw)
-    if form == _POISSON or form == _GAMMA:
-        power = falling_exponential(_below(form, constants, raw))
-        return _of_amount(form, constants, y, power)
-    if form == _HINGE:
-        sign = 1.0 if y > 0.5 else -1.0
-        slope = (1.0 + constants[0] - sign * raw) / (2.0 * constants[0])
-        return -sign * min(max(slope, 0.0), 1.0)
-    bound, limit = constants[0], constants[1]
-    error = raw - min(max(y, -limit), limit)
-    return min(max(error, -bound), bound)
+def plain_residuals(form, constants, units, y, raw, found):
+    """`skdp.losses._plain.plain_residual` of all records, into `found`.
+
+    A softmax rounds its exponentials to whole `units`, so that their sum is exact in
+    any order.
+    """
+    n_outputs = raw.shape[1]
+    for i in range(len(raw)):
+        weight, own = weight_of(constants, y[i]), int(y[i])
+        if form == _SOFTMAX:
+            largest, total = raw[i, 0], 0.0
+            for k in range(1, n_outputs):
+                largest = max(largest, raw[i, k])
+            for k in range(n_outputs):
+                power = falling_exponential(largest - raw[i, k])
+                found[i, k] = np.floor(power * units)
+                total += found[i, k]
+            for k in range(n_outputs):
+                part = found[i, k] / total - (1.0 if k == own else 0.0)
+                found[i, k] = part * weight
+        elif n_outputs == 1:
+            found[i, 0] = plain_residual_of_one(form, constants, y[i], raw[i, 0])
+        else:  # one against the rest
+            for k in range(n_outputs):
+                of_class = 1.0 if k == own else 0.0
+                plain = _plain_unweighted_of_one(form, constants, of_class, raw[i, k])
+                found[i, k] = plain * weight

@@ -89,6 +89,11 @@ class LinearObjective:
         alpha = check_real("alpha", self.alpha, low=0.0, high=math.inf, high_open=True)
         check_table_relation(self.adjacency)
         check_bool("fit_intercept", self.fit_intercept)
+        if math.isinf(self.loss.smoothness):
+            raise ValueError(
+                "The 'loss' of a linear model must have a bounded curvature. Got "
+                f"{self.loss!r}. Use an h above 0."
+            )
         # Plain numbers, also from NumPy scalars.
         object.__setattr__(self, "n_samples", check_count("n_samples", self.n_samples))
         object.__setattr__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -37,9 +38,6 @@ class SquaredLoss:
     is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 1.0
     curvature_trace: ClassVar[float] = 1.0
-    corners: ClassVar[int] = 2
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     form: ClassVar[LossId] = LossId.ERROR
     label_weights: ClassVar[tuple[float, ...]] = ()
 
@@ -135,9 +133,6 @@ class PoissonLoss:
     is_convex: ClassVar[bool] = True
     smoothness: ClassVar[float] = 1.0
     curvature_trace: ClassVar[float] = 1.0
-    corners: ClassVar[int] = 2
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     prediction_unit: ClassVar[float] = 0.35
     # Smaller clips make means of many zeros and a few large targets far too low.
     noisy_clip: ClassVar[float] = 0.5
@@ -194,6 +189,84 @@ class PoissonLoss:
         return np.asarray(np.clip(y, self.lowest, 1.0))
 
 
+# With larger origins the squares of small remainders underflow, and steps are 0 / 0.
+_MOST_ORIGIN = 1e17
+
+
+@dataclass(frozen=True)
+class ShiftedPoissonLoss:
+    r"""`PoissonLoss` of targets ``origin + y`` with y in [-1, 1], in their units.
+
+    The mean is ``exp(raw)``, up to the largest target ``origin + 1``. Boosted trees
+    take it, whose targets all have bounds of -1 and 1.
+
+    Parameters
+    ----------
+    origin : float in [0, 1e17]
+        Middle of the bounds of the targets over half of their width.
+    """
+
+    origin: float
+    n_outputs: ClassVar[int] = 1
+    is_convex: ClassVar[bool] = True
+    prediction_unit: ClassVar[float] = 0.35
+    form: ClassVar[LossId] = LossId.SHIFTED_POISSON
+    label_weights: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        origin = check_real("origin", self.origin, low=0.0, high=_MOST_ORIGIN)
+        object.__setattr__(self, "origin", origin)
+
+    @property
+    def largest(self) -> float:
+        """The largest target and mean."""
+        return self.origin + 1.0
+
+    @property
+    def smoothness(self) -> float:
+        return self.largest
+
+    @property
+    def curvature_trace(self) -> float:
+        return self.largest
+
+    @property
+    def noisy_clip(self) -> float:
+        return self.largest * self._in_largest.noisy_clip
+
+    @property
+    def form_constants(self) -> tuple[float, float]:
+        """The origin."""
+        return self.origin, 0.0
+
+    @property
+    def value_at_zero(self) -> float:
+        return self.largest * self._in_largest.value_at_zero
+
+    def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        return self.largest * self._in_largest.value(self._targets(y), raw)
+
+    def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        return self.largest * self._in_largest.residual(self._targets(y), raw)
+
+    def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
+        return self.largest * self._in_largest.curvature(self._targets(y), raw)
+
+    def zero_out_bound(self, radius: float) -> float:
+        return self.largest * self._in_largest.zero_out_bound(radius)
+
+    def replace_one_bound(self, radius: float) -> float:
+        return self.largest * self._in_largest.replace_one_bound(radius)
+
+    @cached_property
+    def _in_largest(self) -> PoissonLoss:
+        """The loss in units of the largest target."""
+        return PoissonLoss(math.log(self.largest))
+
+    def _targets(self, y: FloatArray) -> FloatArray:
+        return np.asarray((self.origin + np.clip(y, -1.0, 1.0)) / self.largest)
+
+
 # --------------------------------------------------- Gamma loss with a logarithmic link
 
 
@@ -226,9 +299,6 @@ class GammaLoss:
     most: float = 4.0
     n_outputs: ClassVar[int] = 1
     is_convex: ClassVar[bool] = True
-    corners: ClassVar[int] = 2
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     prediction_unit: ClassVar[float] = 0.25
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[LossId] = LossId.GAMMA
@@ -310,8 +380,9 @@ class QuantileLoss:
     ----------
     level : float in [0.01, 0.99]
         Proportion of the targets that should be below the prediction.
-    h : float in [1e-3, 1], default=0.05
-        Half the width of the rounded kink, in units of the target.
+    h : float in [1e-3, 1], or 0, default=0.05
+        Half the width of the rounded kink, in units of the target. 0, the pinball loss,
+        has no bounded curvature: trees can take it and linear models cannot.
 
     References
     ----------
@@ -323,13 +394,9 @@ class QuantileLoss:
     h: float = 0.05
     n_outputs: ClassVar[int] = 1
     is_convex: ClassVar[bool] = True
-    corners: ClassVar[int] = 2
-    summands: ClassVar[int] = 1
-    curvature_vanishes: ClassVar[bool] = False
     # Few of the outer targets carry information: less noise than for a mean, as found
     # on made-up tables.
     prediction_unit: ClassVar[float] = 0.12
-    gain_clip: ClassVar[float] = 1 / 6
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[LossId] = LossId.QUANTILE
     label_weights: ClassVar[tuple[float, ...]] = ()
@@ -337,15 +404,16 @@ class QuantileLoss:
     def __post_init__(self) -> None:
         level = check_real("level", self.level, low=0.01, high=0.99)
         object.__setattr__(self, "level", level)
-        object.__setattr__(self, "h", check_real("h", self.h, low=1e-3, high=1.0))
+        h = check_real("h", self.h, low=1e-3 if self.h else 0.0, high=1.0)
+        object.__setattr__(self, "h", h)
 
     @property
     def smoothness(self) -> float:
-        return 1 / (2 * self.h)
+        return 1 / (2 * self.h) if self.h else math.inf
 
     @property
     def curvature_trace(self) -> float:
-        return 1 / (2 * self.h)
+        return self.smoothness
 
     @property
     def form_constants(self) -> tuple[float, float]:
@@ -365,19 +433,21 @@ class QuantileLoss:
     def value(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         error = raw[:, 0] - np.clip(y, -1.0, 1.0)
         inside = np.clip(error, -self.h, self.h)
-        round_part = (inside + self.h) ** 2 / (4 * self.h) + np.maximum(
-            error - inside, 0.0
-        )
-        return np.asarray(round_part - self.level * error, dtype=np.float64)
+        above = np.maximum(error - inside, 0.0)
+        if self.h:
+            above += (inside + self.h) ** 2 / (4 * self.h)
+        return np.asarray(above - self.level * error, dtype=np.float64)
 
     def residual(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         error = raw - np.clip(y, -1.0, 1.0)[:, None]
+        if not self.h:
+            return np.where(error > 0, 1.0 - self.level, -self.level)
         rising = np.clip(error / (2 * self.h) + 0.5, 0.0, 1.0)
         return np.asarray(rising - self.level, dtype=np.float64)
 
     def curvature(self, y: FloatArray, raw: FloatArray) -> FloatArray:
         error = raw - np.clip(y, -1.0, 1.0)[:, None]
-        return np.asarray((np.abs(error) < self.h) / (2 * self.h), dtype=np.float64)
+        return np.where(np.abs(error) < self.h, self.smoothness, 0.0)
 
     def zero_out_bound(self, radius: float) -> float:
         """The larger residual of both signs, attained at w = 0 by extreme targets."""

@@ -12,7 +12,7 @@ from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import GammaLoss, QuantileLoss
 
 # Losses whose residual has the sign of its label, at every prediction.
-_ONE_SIGN = (LossId.SIGMOID, LossId.HINGE, LossId.STEP)
+ONE_SIGN = (LossId.SIGMOID, LossId.HINGE, LossId.STEP)
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,6 @@ class WeightedLoss:
     @property
     def value_at_zero(self) -> float:
         return self.loss.value_at_zero
-
-    @property
-    def corners(self) -> int:
-        return self.loss.corners
-
-    @property
-    def summands(self) -> int:
-        return self.loss.summands
-
-    @property
-    def curvature_vanishes(self) -> bool:
-        """As without weights: ``v r (1 - r) <= v r (1 - v r)``."""
-        return self.loss.curvature_vanishes
 
     @property
     def prediction_unit(self) -> float:
@@ -143,9 +130,20 @@ def heaviest_pair(loss: Loss, clip: float = math.inf) -> float:
     if isinstance(loss, (QuantileLoss, GammaLoss)):
         sides = [min(side, clip) for side in loss.sides]
         return sum(sides) / max(sides)
-    if not loss.label_weights or loss.n_outputs > 1 or loss.form not in _ONE_SIGN:
+    if not loss.label_weights or loss.n_outputs > 1 or loss.form not in ONE_SIGN:
         return 2.0
     return sum(loss.label_weights)
+
+
+def without_weights(loss: Loss) -> Loss:
+    """The loss with equal weights of labels."""
+    return loss.loss if isinstance(loss, WeightedLoss) else loss
+
+
+def heaviest(loss: Loss) -> tuple[float, float]:
+    """The two largest weights of labels."""
+    rising = sorted(loss.label_weights or (1.0, 1.0))
+    return rising[-1], rising[-2]
 
 
 def clip_of(loss: Loss, y: FloatArray, clip: float) -> FloatArray | float:
@@ -168,5 +166,9 @@ def typical_weight(loss: Loss) -> float:
 
 
 def typical_curvature(loss: Loss) -> float:
-    """Curvature in an output that rules expect of a record; not a bound."""
-    return loss.curvature_trace / loss.n_outputs * typical_weight(loss)
+    """Curvature in an output that rules expect of a record; not a bound.
+
+    At most 1 for numbers, even at a kink.
+    """
+    typical = loss.curvature_trace / loss.n_outputs * typical_weight(loss)
+    return min(typical, 1.0) if loss.form.is_of_numbers else typical

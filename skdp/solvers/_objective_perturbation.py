@@ -16,7 +16,9 @@ from skdp._arrays import HUGE, UNIT_ROUNDOFF, FloatArray, row_norms, scale_rows
 from skdp._checks import check_real
 from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
+from skdp.losses._base import Loss, LossId
 from skdp.losses._objective import LinearObjective
+from skdp.losses._weighted import ONE_SIGN
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._events import (
     MOST_OUTPUTS,
@@ -525,7 +527,7 @@ class ObjectivePerturbation(CertifiedSolver):
     @classmethod
     def planned(cls, given: Given, objective: LinearObjective, budget: Budget) -> Self:
         me = f"solver={cls.key!r}"
-        if objective.loss.summands > MOST_OUTPUTS:
+        if summands_of(objective.loss) > MOST_OUTPUTS:
             raise Refused(f"{me} cannot do so many one-against-rest outputs.")
         cls.check(objective, budget)
         law = cls.law_for(given, budget)
@@ -550,7 +552,7 @@ class ObjectivePerturbation(CertifiedSolver):
 
     def _curvature(self, objective: LinearObjective) -> float | None:
         """The bound kappa on the change of curvature of a logistic loss."""
-        if not objective.loss.curvature_vanishes:
+        if objective.loss.form is not LossId.SIGMOID:
             return None
         return objective.row_norm**2 / self.strength
 
@@ -588,7 +590,7 @@ class ObjectivePerturbation(CertifiedSolver):
             corners=corners,
             half_corners=half_corners,
             curvature=curvature,
-            outputs=objective.loss.summands,
+            outputs=summands_of(objective.loss),
         )
         return ComposedEvent((tilt, output))
 
@@ -698,7 +700,7 @@ def _strength_and_weight(
         margin = _MARGIN_NOISE_OUTPUTS
     if objective.loss.form.is_of_numbers:
         margin = _MARGIN_NOISE_OF_LOGS
-        if objective.loss.form.is_scale_equivariant:
+        if objective.loss.form in (LossId.ERROR, LossId.QUANTILE):
             margin = _MARGIN_NOISE_OF_NUMBERS
     margin *= objective.loss.prediction_unit
     least = _least_strength(objective, budget)
@@ -733,7 +735,20 @@ def _sensitivity(objective: LinearObjective, intercept_weight: float) -> float:
 
 def _curvature_is_free(objective: LinearObjective) -> bool:
     """Whether Theorem 1' of the proof page applies."""
-    return objective.loss.curvature_vanishes and objective.adjacency == "zero_out"
+    is_logistic = objective.loss.form is LossId.SIGMOID
+    return is_logistic and objective.adjacency == "zero_out"
+
+
+def summands_of(loss: Loss) -> int:
+    """Number of summands of the loss, each with a separate output; or 1."""
+    return 1 if loss.form is LossId.SOFTMAX else loss.n_outputs
+
+
+def corners_of(loss: Loss) -> int:
+    """Number of points whose convex hull with 0 contains a summand's residuals."""
+    if loss.form is LossId.SOFTMAX:  # all probability on one wrong class
+        return loss.n_outputs - 1
+    return 1 if loss.form in ONE_SIGN else 2
 
 
 def _corners(objective: LinearObjective) -> tuple[int, int]:
@@ -741,7 +756,7 @@ def _corners(objective: LinearObjective) -> tuple[int, int]:
 
     With several summands: the extreme points of each.
     """
-    corners = objective.loss.corners
+    corners = corners_of(objective.loss)
     return {"zero_out": (corners, 0), "replace_one": (corners**2, 2 * corners)}[
         objective.adjacency
     ]
@@ -750,11 +765,11 @@ def _corners(objective: LinearObjective) -> tuple[int, int]:
 def _union(objective: LinearObjective, budget: Budget) -> float:
     """Approximate ratio of all corners' delta to the delta of the largest corner."""
     corners, half_corners = _corners(objective)
-    if objective.loss.summands == 1:
+    if summands_of(objective.loss) == 1:
         return corners
     mu = gaussian_mu(budget.epsilon, budget.delta)
     loss = ObjectiveLoss(
-        mu, 0.0, corners, half_corners, None, outputs=objective.loss.summands
+        mu, 0.0, corners, half_corners, None, outputs=summands_of(objective.loss)
     )
     return max(1.0, loss.delta(budget.epsilon) / budget.delta)
 

@@ -88,7 +88,7 @@ def is_of_squares(loss: Loss) -> bool:
 
 def is_softmax(loss: Loss) -> bool:
     """Whether outputs compete, so that only their differences matter."""
-    return loss.n_outputs > 1 and loss.summands == 1
+    return loss.form is LossId.SOFTMAX
 
 
 def has_log_link(loss: Loss) -> bool:

@@ -6,88 +6,21 @@ import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._row_threads import by_runs, n_threads_for
+from skdp.losses._base import Loss, LossId
+from skdp.losses._regression import QuantileLoss
+from skdp.losses._weighted import heaviest
 from skdp.privacy.release._query import Bound, Layout
 from skdp.sums._adder import ABOVE, BoundedSum, Compiled
 from skdp.sums._exact import unit_for
 from skdp.tables._memory import held
 from skdp.tables._source import Block, Source
-
-# -------------------------------------------------- Facts about a loss of boosted trees
-
-
-LeafLoss = Literal["logistic", "softmax", "squared", "poisson", "quantile"]
-
-# With larger origins the squares of small remainders underflow, and steps are 0 / 0.
-_MOST_ORIGIN = 1e17
-
-
-@dataclass(frozen=True)
-class LossFacts:
-    """Public or released numbers of a loss; most losses need none.
-
-    Parameters
-    ----------
-    level : float in (0, 1), default=0.5
-        Level of the quantile.
-    origin : float in [0, 1e17], default=1.0
-        Origin of targets of counts, where they are scaled to [-1, 1].
-    cap : float above 0, default=1.0
-        The curvature of counts is 1 from this mean on.
-    label_weights : tuple of float in (0, 1], default=()
-        Factor on the records of each label; empty: 1.
-    """
-
-    level: float = 0.5
-    origin: float = 1.0
-    cap: float = 1.0
-    label_weights: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        is_scaled = 0 <= self.origin <= _MOST_ORIGIN
-        is_known = 0 < self.level < 1 and is_scaled and self.cap > 0
-        if not is_known or not all(0 < each <= 1 for each in self.label_weights):
-            raise ValueError(
-                "Facts of a loss must be a level between 0 and 1, an origin from 0 to "
-                "1e17, a cap above 0, and weights of labels above 0 and up to 1. "
-                f"Got {self}. Scale them."
-            )
-
-    @property
-    def farthest(self) -> float:
-        """The highest mean of counts, in units of their scale."""
-        return self.origin + 1.0
-
-    @property
-    def typical_weight(self) -> float:
-        """Mean label weight, if labels are as rare as their weights are large."""
-        weights = self.label_weights or (1.0,)
-        return len(weights) / sum(1 / each for each in weights)
-
-    def heaviest(self) -> tuple[float, float]:
-        """The two largest weights of labels."""
-        rising = sorted(self.label_weights or (1.0, 1.0))
-        return rising[-1], rising[-2]
-
-    def numbers(self, loss: LeafLoss, n_outputs: int) -> FloatArray:
-        """Numbers that the compiled loops of the loss read."""
-        if loss == "quantile":
-            return np.array([self.level])
-        if loss == "poisson":
-            return np.array([self.origin, self.cap])
-        labels = max(n_outputs, 2)
-        return np.array(self.label_weights or (1.0,) * labels)
-
-
-# Facts of losses that need none.
-PLAIN = LossFacts()
-
 
 # ------------------------------------------------------- Sums over the leaves of a tree
 # One vector has residuals and curvatures. The tree was drawn without data and raw
@@ -100,6 +33,9 @@ PLAIN = LossFacts()
 MOST_CURVATURE = math.sqrt(8.0)
 # Sums of terms up to this are exact in double precision.
 MOST_CLIP = 4.0
+# Losses whose leaves count records in place of curvatures.
+_COUNTED = (LossId.ERROR, LossId.QUANTILE)
+_BOUNDED = (*_COUNTED, LossId.SIGMOID, LossId.SOFTMAX, LossId.SHIFTED_POISSON)
 
 
 @dataclass(frozen=True)
@@ -108,31 +44,38 @@ class LeafTerms:
 
     Parameters
     ----------
-    loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
-    n_outputs : int
-        Raw predictions of a record: 1, or the number of classes for the softmax.
+    loss : Loss
+        `LogisticLoss`, `SoftmaxLoss`, `SquaredLoss`, `ShiftedPoissonLoss` or
+        `QuantileLoss`. Weights of labels multiply the whole contribution of a record.
     clip : float in (0, 4]
-        Norm to which residuals are clipped; a quantile's are not clipped.
+        Norm to which residuals are clipped.
     weight : float in [0, sqrt(8)]
         Weight of curvatures: ``p (1 - p)`` of two classes, the probabilities of
-        several, means of counts over a cap, and 1 for the squared loss and for
+        several, means of counts over `cap`, and 1 for the squared loss and for
         quantiles, whose sum is a count of records.
-    facts : LossFacts
-        Label weights multiply the whole contribution of a record.
+    cap : float above 0, default=1.0
+        The curvature of counts is 1 from this mean on.
     """
 
-    loss: LeafLoss
-    n_outputs: int
+    loss: Loss
     clip: float
     weight: float
-    facts: LossFacts = PLAIN
+    cap: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (0 < self.clip <= MOST_CLIP and 0 <= self.weight <= MOST_CURVATURE):
+        is_known = self.loss.form in _BOUNDED and self.cap > 0
+        is_small = 0 < self.clip <= MOST_CLIP and 0 <= self.weight <= MOST_CURVATURE
+        if not (is_known and is_small):
             raise ValueError(
-                "Terms of leaves must have a clip above 0 and up to 4, and a weight "
-                f"from 0 to sqrt(8). Got {self.clip} and {self.weight}. Use less."
+                "Terms of leaves must have a loss with a proved bound, a clip above 0 "
+                "and up to 4, a weight from 0 to sqrt(8), and a cap above 0. Got "
+                f"{self}. Use less."
             )
+
+    @property
+    def n_outputs(self) -> int:
+        """Raw predictions of a record."""
+        return self.loss.n_outputs
 
     @property
     def width(self) -> int:
@@ -145,18 +88,13 @@ class LeafTerms:
 
         For a record of weight 1.
         """
-        if self.loss == "logistic":
-            residual = min(self.clip, 1.0)
-            middle = max(residual, 0.5)
+        residual = min(self.clip, self.loss.zero_out_bound(math.inf))
+        if self.loss.form is LossId.SIGMOID:
+            middle = min(max(residual, 0.5), 1.0)
             return residual, self.weight * middle * (1 - middle)
-        if self.loss == "softmax":
-            return min(self.clip, math.sqrt(2.0)), self.weight
-        if self.loss == "quantile":
-            return max(self.facts.level, 1 - self.facts.level), self.weight
-        if self.loss == "poisson":
-            most = self.facts.farthest
-            return min(self.clip, most), self.weight * min(most / self.facts.cap, 1.0)
-        return self.clip, self.weight
+        if self.loss.form is LossId.SHIFTED_POISSON:
+            return residual, self.weight * min(self.loss.smoothness / self.cap, 1.0)
+        return residual, self.weight
 
     @property
     def _same_leaf(self) -> float:
@@ -165,19 +103,17 @@ class LeafTerms:
         Residuals are opposite, so labels differ; curvatures differ as far as possible.
         """
         residual, curvature = self._most
-        one, other = self.facts.heaviest()
-        if self.loss == "logistic":
-            return math.hypot((one + other) * residual, one * curvature)
-        if self.loss == "softmax":
-            apart = math.hypot(one, other) * curvature
-            return math.hypot((one + other) * residual, apart)
-        if self.loss == "quantile":
-            return 1.0
-        return math.hypot(2 * residual, curvature if self.loss == "poisson" else 0.0)
+        one, other = heaviest(self.loss)
+        if isinstance(self.loss, QuantileLoss):
+            return sum(min(side, self.clip) for side in self.loss.sides)
+        if self.loss.form in _COUNTED:
+            return 2 * residual
+        weight = one if self.n_outputs == 1 else math.hypot(one, other)
+        return math.hypot((one + other) * residual, weight * curvature)
 
     def bound(self) -> Bound:
         """Bound on the sums over the leaves of one tree."""
-        one = self.facts.heaviest()[0] * math.hypot(*self._most)
+        one = heaviest(self.loss)[0] * math.hypot(*self._most)
         two = max(math.sqrt(2.0) * one, self._same_leaf)
         bound = Bound(zero_out=one * ABOVE, replace_one=two * ABOVE)
         return bound.with_user_bounds()
@@ -205,8 +141,7 @@ class LeafSums(BoundedSum):
     The rows of the source are codes, with labels or targets in [-1, 1]; rows of users
     count by their shares. The source may have `offset_of`, which follows from released
     numbers and maps each row alone to n_outputs addends of its raw predictions. Raw
-    predictions of counts are logarithms of means; counts are targets plus
-    `LossFacts.origin`.
+    predictions of counts are logarithms of means.
 
     Parameters
     ----------
@@ -325,21 +260,20 @@ class LeafReader:
         """Sums over the leaves, in whole units; rows count by `counts`."""
         from skdp.sums import _leaves_kernel as kernel
 
-        add = getattr(kernel, f"{terms.loss}_sums")
-        facts = terms.facts.numbers(terms.loss, terms.n_outputs)
+        loss = int(terms.loss.form), terms.loss.form_constants
+        limits = terms.clip, terms.weight, terms.cap, unit
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros((2**self._trees.depth, terms.width), dtype=np.int64)
-            limits = terms.clip, terms.weight, facts, unit
-            add(leaves, raw, self._y, counts, *limits, sums, first, last)
+            records = leaves, raw, self._y, counts
+            kernel.add_leaf_sums(*loss, *records, *limits, sums, first, last)
             return sums
 
         return self._added_up(of_run)
 
     def gains(
         self,
-        loss: LeafLoss,
-        facts: FloatArray,
+        loss: Loss,
         raw: FloatArray,
         start: FloatArray,
         shares: FloatArray,
@@ -350,14 +284,14 @@ class LeafReader:
         """Sums of clipped gains by shares of the trees; see `ModelGains`."""
         from skdp.sums import _leaves_kernel as kernel
 
-        place = kernel.LOSSES.index(loss)
+        known = int(loss.form), loss.form_constants
         base = self._base(start)
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros(len(shares), dtype=np.int64)
             records = raw, base, self._y, counts
-            limits = shares, clip, unit, facts
-            kernel.add_gains(place, *records, *limits, sums, first, last)
+            limits = shares, clip, unit
+            kernel.add_gains(*known, *records, *limits, sums, first, last)
             return sums
 
         return self._added_up(of_run)
@@ -419,7 +353,8 @@ class ModelGains(BoundedSum):
 
     Parameters
     ----------
-    loss : {"logistic", "softmax", "squared", "poisson", "quantile"}
+    loss : Loss
+        One that `LeafTerms` takes.
     trees : Trees
     start : ndarray of float64 of shape (n_outputs,)
         Released raw predictions before any tree.
@@ -430,17 +365,15 @@ class ModelGains(BoundedSum):
     clip : float in (0, 64]
         A record's gain by a share is clipped to this multiple of the share.
     n_samples : int
-    facts : LossFacts
     """
 
-    loss: LeafLoss
+    loss: Loss
     trees: Trees
     start: FloatArray
     values: FloatArray
     shares: tuple[float, ...]
     clip: float
     n_samples: int
-    facts: LossFacts = PLAIN
 
     def __post_init__(self) -> None:
         if not 0 < self.clip <= MOST_GAIN:
@@ -486,6 +419,5 @@ class ModelGains(BoundedSum):
         reader: LeafReader = block.X
         raw = reader.raw(self.start, self.values)
         limits = np.asarray(self.shares), self.clip
-        facts = self.facts.numbers(self.loss, len(self.start))
-        asked = self.loss, facts, raw, self.start, *limits
+        asked = self.loss, raw, self.start, *limits
         return Compiled(partial(reader.gains, *asked))

@@ -7,7 +7,19 @@ import math
 import numpy as np
 
 from skdp._compiled import compiled_exactly
-from skdp.losses._kernel import falling_exponential
+from skdp.losses._base import LossId
+from skdp.losses._kernel import (
+    falling_exponential,
+    shifted_poisson,
+    sigmoid,
+    weight_of,
+    without_power,
+)
+
+# Plain integers, which compiled code treats as constants.
+_SIGMOID, _SOFTMAX = int(LossId.SIGMOID), int(LossId.SOFTMAX)
+_ERROR, _QUANTILE = int(LossId.ERROR), int(LossId.QUANTILE)
+_SHIFTED_POISSON = int(LossId.SHIFTED_POISSON)
 
 # ---------------------------------------------------------- Compiled loops of leaf sums
 # Records are processed one by one, with every operation as written, so a record's
@@ -56,34 +68,54 @@ def add_values(leaves, values, raw, first, last):
 
 
 @compiled_exactly
-def logistic_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
+def _derivatives(form, constants, y, raw, cap):
+    """Residual and curvature of a record with one output; 1 where leaves count."""
+    if form == _SIGMOID:
+        p = sigmoid(raw, falling_exponential(abs(raw)))
+        return p - y, p * (1.0 - p)
+    if form == _SHIFTED_POISSON:
+        residual, mean = shifted_poisson(constants, y, math.exp(raw))
+        return residual, min(mean / cap, 1.0)
+    return without_power(form, constants, y, raw), 1.0
+
+
+@compiled_exactly
+def add_leaf_sums(
+    form, constants, leaves, raw, y, counts, clip, weight, cap, unit, sums, first, last
+):
     """Add clipped residuals and weighted curvatures, in whole units."""
-    for i in range(first, last):
-        if not counts[i]:
-            continue
-        tail = falling_exponential(abs(raw[i, 0]))
-        p = (1.0 if raw[i, 0] >= 0 else tail) / (1.0 + tail)
-        residual = min(max(p - y[i], -clip), clip)
-        leaf, own = leaves[i], counts[i] * facts[int(y[i])]
-        sums[leaf, 0] += np.int64(np.rint(own * residual * unit))
-        sums[leaf, 1] += np.int64(np.rint(own * (weight * (p * (1.0 - p))) * unit))
+    records, limits = (leaves, raw, y, counts), (clip, weight, cap, unit)
+    # The loop is fast only if the form is a constant, without branches.
+    if form == _SIGMOID:
+        _add_of_one(_SIGMOID, constants, records, limits, sums, first, last)
+    elif form == _SOFTMAX:
+        _add_softmax(constants, records, limits, sums, first, last)
+    elif form == _ERROR:
+        _add_of_one(_ERROR, constants, records, limits, sums, first, last)
+    elif form == _QUANTILE:
+        _add_of_one(_QUANTILE, constants, records, limits, sums, first, last)
+    else:
+        _add_of_one(_SHIFTED_POISSON, constants, records, limits, sums, first, last)
 
 
 @compiled_exactly
-def squared_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
-    """Add clipped errors and weights, in whole units."""
+def _add_of_one(form, constants, records, limits, sums, first, last):
+    leaves, raw, y, counts = records
+    clip, weight, cap, unit = limits
     for i in range(first, last):
         if not counts[i]:
             continue
-        error = raw[i, 0] - min(max(y[i], -1.0), 1.0)
-        leaf, own = leaves[i], counts[i]
-        sums[leaf, 0] += np.int64(np.rint(own * min(max(error, -clip), clip) * unit))
-        sums[leaf, 1] += np.int64(np.rint(own * weight * unit))
+        residual, curvature = _derivatives(form, constants, y[i], raw[i, 0], cap)
+        leaf, own = leaves[i], counts[i] * weight_of(constants, y[i])
+        sums[leaf, 0] += np.int64(np.rint(own * min(max(residual, -clip), clip) * unit))
+        sums[leaf, 1] += np.int64(np.rint(own * (weight * curvature) * unit))
 
 
 @compiled_exactly
-def softmax_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
-    """Add residuals, clipped as one vector, and weighted probabilities, in units."""
+def _add_softmax(constants, records, limits, sums, first, last):
+    """Residuals are clipped as one vector; probabilities stand for curvatures."""
+    leaves, raw, y, counts = records
+    clip, weight, _, unit = limits
     n_outputs = raw.shape[1]
     p = np.empty(n_outputs)
     for i in range(first, last):
@@ -101,40 +133,12 @@ def softmax_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first,
             residual = p[k] - (1.0 if k == own else 0.0)
             square += residual * residual
         factor = clip / math.sqrt(square) if square > clip * clip else 1.0
-        leaf, heavy = leaves[i], counts[i] * facts[own]
+        leaf, heavy = leaves[i], counts[i] * weight_of(constants, y[i])
         for k in range(n_outputs):
             residual = factor * (p[k] - (1.0 if k == own else 0.0))
             sums[leaf, k] += np.int64(np.rint(heavy * residual * unit))
             share = weight * p[k]
             sums[leaf, n_outputs + k] += np.int64(np.rint(heavy * share * unit))
-
-
-@compiled_exactly
-def poisson_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
-    """Add clipped errors of means, and means up to a cap, in whole units."""
-    origin, cap = facts[0], facts[1]
-    for i in range(first, last):
-        if not counts[i]:
-            continue
-        mean = min(math.exp(raw[i, 0]), origin + 1.0)
-        error = mean - max(origin + min(max(y[i], -1.0), 1.0), 0.0)
-        leaf, own = leaves[i], counts[i]
-        sums[leaf, 0] += np.int64(np.rint(own * min(max(error, -clip), clip) * unit))
-        curvature = weight * min(mean / cap, 1.0)
-        sums[leaf, 1] += np.int64(np.rint(own * curvature * unit))
-
-
-@compiled_exactly
-def quantile_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first, last):
-    """Add (1 if the target is below, else 0) less the level, and weights, in units."""
-    for i in range(first, last):
-        if not counts[i]:
-            continue
-        leaf, own = leaves[i], counts[i]
-        is_below = min(max(y[i], -1.0), 1.0) < raw[i, 0]
-        side = 1.0 - facts[0] if is_below else -facts[0]
-        sums[leaf, 0] += np.int64(np.rint(own * side * unit))
-        sums[leaf, 1] += np.int64(np.rint(own * weight * unit))
 
 
 # -------------------------------------------------------------- Compiled loops of gains
@@ -143,80 +147,58 @@ def quantile_sums(leaves, raw, y, counts, clip, weight, facts, unit, sums, first
 # the leaf sums.
 
 
-# Losses by index. Numba caches compiled code by the types of the arguments, and the
-# type of a function differs between processes: a function as argument would be compiled
-# and cached again each time, until the cache file is too large to read.
-LOSSES = ("logistic", "squared", "softmax", "poisson", "quantile")
-
-
 @compiled_exactly
-def logistic_loss(raw, y, facts):
-    """Loss of a raw prediction of shape (1,) and a label 0 or 1, times its weight."""
-    wrong = -raw[0] if y > 0.5 else raw[0]
-    lost = max(wrong, 0.0) + math.log1p(math.exp(-abs(wrong)))
-    return facts[int(y)] * lost
-
-
-@compiled_exactly
-def squared_loss(raw, y, facts):
-    """Loss of a raw prediction of shape (1,) and a target clipped to [-1, 1]."""
-    error = raw[0] - min(max(y, -1.0), 1.0)
-    return error * error / 2.0
-
-
-@compiled_exactly
-def softmax_loss(raw, y, facts):
-    """Loss of raw predictions of the classes and the index of one, times its weight."""
+def _lost_of_softmax(raw, y):
     largest, total = raw[0], 0.0
     for k in range(1, len(raw)):
         largest = max(largest, raw[k])
     for k in range(len(raw)):
         total += math.exp(raw[k] - largest)
-    return facts[int(y)] * (largest - raw[int(y)] + math.log(total))
+    return largest - raw[int(y)] + math.log(total)
 
 
 @compiled_exactly
-def poisson_loss(raw, y, facts):
-    """Loss of the logarithm of a mean and a count less the origin."""
-    highest = facts[0] + 1.0
-    mean, log = min(math.exp(raw[0]), highest), min(raw[0], math.log(highest))
-    return mean - max(facts[0] + min(max(y, -1.0), 1.0), 0.0) * log
+def _lost_of_one(form, constants, y, raw):
+    if form == _SIGMOID:
+        wrong = -raw if y > 0.5 else raw
+        return max(wrong, 0.0) + math.log1p(math.exp(-abs(wrong)))
+    if form == _SHIFTED_POISSON:
+        highest = constants[0] + 1.0
+        mean, log = min(math.exp(raw), highest), min(raw, math.log(highest))
+        return mean - max(constants[0] + min(max(y, -1.0), 1.0), 0.0) * log
+    if form == _QUANTILE:
+        above = min(max(y, -1.0), 1.0) - raw
+        level = constants[0]
+        return level * above if above >= 0 else (level - 1.0) * above
+    error = raw - min(max(y, -constants[1]), constants[1])
+    return error * error / 2.0
 
 
 @compiled_exactly
-def quantile_loss(raw, y, facts):
-    """Loss of a raw prediction of shape (1,) and a target clipped to [-1, 1]."""
-    above = min(max(y, -1.0), 1.0) - raw[0]
-    return facts[0] * above if above >= 0 else (facts[0] - 1.0) * above
+def _lost(form, constants, y, raw):
+    """A record's loss, times the weight of its label.
 
-
-@compiled_exactly
-def _lost(place, raw, y, facts):
-    """Loss with this index in `LOSSES`."""
-    if place == 0:
-        return logistic_loss(raw, y, facts)
-    if place == 1:
-        return squared_loss(raw, y, facts)
-    if place == 2:
-        return softmax_loss(raw, y, facts)
-    if place == 3:
-        return poisson_loss(raw, y, facts)
-    return quantile_loss(raw, y, facts)
+    But for a constant of the record, and with predictions as they are shown: counts end
+    at the largest, and errors are not clipped.
+    """
+    if form == _SOFTMAX:
+        return weight_of(constants, y) * _lost_of_softmax(raw, y)
+    return weight_of(constants, y) * _lost_of_one(form, constants, y, raw[0])
 
 
 @compiled_exactly
 def add_gains(
-    place, raw, base, y, counts, shares, clip, unit, facts, sums, first, last
+    form, constants, raw, base, y, counts, shares, clip, unit, sums, first, last
 ):
     """Add clipped gains by each share of the trees' values, in whole units."""
     part = np.empty(raw.shape[1])
     for i in range(first, last):
         if not counts[i]:
             continue
-        lost = _lost(place, base[i], y[i], facts)
+        lost = _lost(form, constants, y[i], base[i])
         for j in range(len(shares)):
             for k in range(len(part)):
                 part[k] = base[i, k] + shares[j] * (raw[i, k] - base[i, k])
             limit = clip * shares[j]
-            gain = min(max(lost - _lost(place, part, y[i], facts), -limit), limit)
+            gain = min(max(lost - _lost(form, constants, y[i], part), -limit), limit)
             sums[j] += np.int64(np.rint(counts[i] * gain * unit))

@@ -15,15 +15,12 @@ import pytest
 
 from skdp.audit._exact import Replay
 from skdp.ensemble import _boosting as boosting
-from skdp.ensemble import _linear_start as module
 from skdp.ensemble._boosting import NewtonBoosting
-from skdp.losses._weighted import weighted
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Plan
 from skdp.privacy.release._query import Bound
 from skdp.solvers._target_base import released_base
 from skdp.sums._counts import CodeCounts, StateSums
-from skdp.sums._leaves import LossFacts
 from skdp.tables._coded import CodeRows
 from tests.audit.test_newton_boosting import ADJACENCIES, ROUNDING, Case, bytes_of
 from tests.ensemble.coded import Columns
@@ -49,7 +46,7 @@ class Linear(Case):
     @cached_property
     def task(self):
         facts = {"columns": self.columns, "adjacency": self.adjacency}
-        facts |= {"interactions": (1,), "init": "linear", "facts": self.facts}
+        facts |= {"interactions": (1,), "init": "linear", "loss_facts": self.facts}
         return task_of(self.loss, self.n, self.n_outputs, **facts)
 
     @cached_property
@@ -145,18 +142,18 @@ class Weighted(Linear):
 
     @property
     def balanced(self):
-        weights = self.facts.label_weights
+        weights = self.facts["label_weights"]
         times = [round(1 / weight) for weight in weights]
         return np.repeat(np.arange(float(len(weights))), times)
 
 
 WEIGHTED = {
-    "logistic": {"facts": LossFacts(label_weights=(0.2, 1.0))},
+    "logistic": {"facts": {"label_weights": (0.2, 1.0)}},
     # Whose linear model takes all labels alike.
     "softmax": {
         "n_outputs": 3,
         "target": 2.0,
-        "facts": LossFacts(label_weights=(0.1, 0.4, 1.0)),
+        "facts": {"label_weights": (0.1, 0.4, 1.0)},
     },
 }
 
@@ -175,19 +172,17 @@ def test_weights_of_labels_cost_no_more(loss, adjacency):
     assert weighted_case(loss, adjacency).found().lines[2, 0] > 0.25
 
 
-class AsDeclared:
+def as_declared(loss):
     """Planted bug: weights in the units in which they were declared."""
-
-    def __new__(cls, loss, label_weights):
-        found = weighted(loss, label_weights)
-        own = tuple(5 * weight for weight in label_weights)
-        object.__setattr__(found, "label_weights", own)
-        return found
+    found = replace(loss)
+    own = tuple(5 * weight for weight in loss.label_weights)
+    object.__setattr__(found, "label_weights", own)
+    return found
 
 
 @every_adjacency
 def test_broken_twin_of_weights_as_they_were_declared_is_found(adjacency, monkeypatch):
-    monkeypatch.setattr(module, "weighted", AsDeclared)
+    monkeypatch.setattr(boosting, "linear_loss", as_declared)
     assert weighted_case("logistic", adjacency).found().largest > 2
 
 

@@ -17,17 +17,18 @@ import pytest
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.ensemble import _boosting as module
 from skdp.ensemble._boosting import NewtonBoosting
+from skdp.losses._weighted import WeightedLoss
 from skdp.privacy import calibrate
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound
 from skdp.solvers._base import Progress
 from skdp.solvers._target_base import released_base
-from skdp.sums import _leaves_kernel
+from skdp.sums import _leaves, _leaves_kernel
 from skdp.sums._counts import CodeCounts, StateSums
-from skdp.sums._leaves import PLAIN, LeafSums, LeafTerms, LossFacts, ModelGains
+from skdp.sums._leaves import LeafSums, LeafTerms, ModelGains
 from tests.ensemble.coded import ONE, Columns, source_of
-from tests.ensemble.fits import BUDGET, solver_of, task_of
+from tests.ensemble.fits import BUDGET, loss_of, solver_of, task_of
 
 N, ROUNDING = 20_000, 1e-9
 ADJACENCIES = ("replace_one", "zero_out")
@@ -54,12 +55,12 @@ class Case:
     kind: type = NewtonBoosting
     columns: Columns = ONE
     n: int = N
-    facts: LossFacts = PLAIN
+    facts: dict = field(default_factory=dict)
 
     @cached_property
     def task(self):
         facts = {"columns": self.columns, "adjacency": self.adjacency}
-        facts |= {"facts": self.facts}
+        facts |= {"loss_facts": self.facts}
         facts |= {"interactions": (1,), "init": "zero" if self.raw else "constant"}
         return task_of(self.loss, self.n, self.n_outputs, **facts)
 
@@ -131,8 +132,8 @@ FAR = 60.0
 ORDERED = Columns((2,), (True,), (None,))
 HALF = {"residual_clip": 0.5, "curvature_weight": math.sqrt(8)}
 ONE_EACH = {"residual_clip": 0.5, "curvature_weight": 1.0}
-HIGH, MEDIAN = LossFacts(level=0.8), LossFacts(level=0.5)
-HEAVY = LossFacts(label_weights=(0.5, 1.0))
+HIGH, MEDIAN = {"level": 0.8}, {"level": 0.5}
+HEAVY = {"label_weights": (0.5, 1.0)}
 # In every answer the record is at the bound of the relation.
 WORST = {
     "logistic, start and leaves, zero_out": Case("logistic", "zero_out", params=HALF),
@@ -224,7 +225,7 @@ WORST = {
         other=(0, 0.0, (0.0, 0.0, FAR)),
         n_outputs=3,
         params={"residual_clip": 0.7, "curvature_weight": 0.35},
-        facts=LossFacts(label_weights=(0.8, 0.1, 1.0)),
+        facts={"label_weights": (0.8, 0.1, 1.0)},
     ),
 }
 every_worst = pytest.mark.parametrize("name", WORST)
@@ -263,7 +264,7 @@ def test_no_pair_is_told_apart_by_more(loss, adjacency):
             params["residual_clip"] = float(rng.uniform(0.1, 2))
         weights = np.ones(0) if is_regression else rng.uniform(0.1, 1, max(k, 2))
         weights = tuple((weights / weights.max(initial=0.1)).tolist())
-        known = LossFacts(level=rng.uniform(0.1, 0.9), label_weights=weights)
+        known = {"level": rng.uniform(0.1, 0.9), "label_weights": weights}
         facts = {"n_outputs": k, "params": params, "other": other, "facts": known}
         case = Case(loss, adjacency, code, target, raw, **facts)
         assert case.found(i).largest <= 1 + ROUNDING
@@ -338,8 +339,11 @@ def test_broken_twin_of_weights_above_those_that_are_charged_is_found(
     adjacency, monkeypatch
 ):
     """Weights as they are declared, where noise is made for shares of the largest."""
-    honest = LossFacts.numbers
-    monkeypatch.setattr(LossFacts, "numbers", lambda self, *of: 2 * honest(self, *of))
+
+    def declared(self):
+        return *self.loss.form_constants, *(2 * each for each in self.label_weights)
+
+    monkeypatch.setattr(WeightedLoss, "form_constants", property(declared))
     place = "zero_out" if adjacency == "zero_out" else "one leaf"
     assert WORST[f"weighted labels, {place}"].found().largest > 1.9
 
@@ -347,19 +351,19 @@ def test_broken_twin_of_weights_above_those_that_are_charged_is_found(
 def test_broken_twin_that_charges_two_labels_of_the_smaller_weight_is_found(
     monkeypatch,
 ):
-    monkeypatch.setattr(LossFacts, "heaviest", lambda self: (0.5, 0.5))
+    monkeypatch.setattr(_leaves, "heaviest", lambda loss: (0.5, 0.5))
     for place in ("zero_out", "one leaf"):
         assert WORST[f"weighted labels, {place}"].found().largest > 1.35
 
 
 @pytest.mark.parametrize("place", ["zero_out", "one leaf"])
 def test_broken_twin_of_counts_that_are_not_clipped_is_found(place, monkeypatch):
-    honest = _leaves_kernel.poisson_sums
+    honest = _leaves_kernel.add_leaf_sums
 
-    def unclipped(leaves, raw, y, is_present, clip, *rest):
-        honest(leaves, raw, y, is_present, 4.0, *rest)
+    def unclipped(form, constants, leaves, raw, y, is_present, clip, *rest):
+        honest(form, constants, leaves, raw, y, is_present, 4.0, *rest)
 
-    monkeypatch.setattr(_leaves_kernel, "poisson_sums", unclipped)
+    monkeypatch.setattr(_leaves_kernel, "add_leaf_sums", unclipped)
     assert WORST[f"poisson, {place}"].found().largest > 1.9
 
 
@@ -370,7 +374,7 @@ def test_broken_twin_of_quantiles_that_are_charged_as_medians_is_found(
     honest = LeafTerms.bound
 
     def bound(self):
-        return honest(replace(self, facts=MEDIAN))
+        return honest(replace(self, loss=loss_of("quantile", **MEDIAN)))
 
     monkeypatch.setattr(LeafTerms, "bound", bound)
     assert WORST[f"quantile, {place}"].found().largest > 1.15

@@ -19,7 +19,7 @@ from skdp.solvers._base import Progress
 from skdp.sums import _leaves, _network
 from skdp.sums._counts import CodeCounts
 from skdp.sums._exact import WholeSum
-from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms, LossFacts, ModelGains
+from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms, ModelGains
 from skdp.sums._network import ExactNetworkSum, Gridded
 from skdp.tables import _memory
 from skdp.tables._memory import (
@@ -35,6 +35,7 @@ from tests.audit import test_linear_start as linear_start
 from tests.audit import test_networks as networks
 from tests.audit import test_newton_boosting as boosting
 from tests.audit.users import OF_RECORDS, RELATIONS
+from tests.ensemble.fits import loss_of
 
 ROUNDING = 1e-9
 OF_USERS = {records: users for users, records in OF_RECORDS.items()}
@@ -187,7 +188,7 @@ def test_no_pair_of_users_is_told_apart_by_more(loss, relation):
             "raw": (0.0,) * k if not i % 2 else (),
             "columns": boosting.ORDERED,
             "params": params,
-            "facts": LossFacts(label_weights=tuple(labels)),
+            "facts": {"label_weights": tuple(labels)},
         }
         case = boosting.Case(loss, relation, **facts)
         found = told(case, relation, i, pair=at_random(case, rng))
@@ -312,7 +313,7 @@ def test_rows_that_are_alike_add_what_one_of_them_does(loss):
     )
     trees, none = uncut(boosting.ORDERED), np.zeros((0, 1, k))
     start = np.full(k, 0.3)
-    terms = LeafTerms(loss, k, 1.0, 1.0)
+    terms = LeafTerms(loss_of(loss, k), 1.0, 1.0)
     leaves = LeafSums(terms, trees, start, none, n)
     found, one = (
         leaves.total(leaves.open(own), None) for own in (of_users, MemorySource(*rows))

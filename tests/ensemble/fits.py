@@ -6,7 +6,10 @@ from dataclasses import replace
 
 from skdp._configured import given_params
 from skdp.ensemble._boosting import NewtonBoosting
-from skdp.ensemble._losses import BoostingTask
+from skdp.ensemble._losses import MEANS, BoostingTask
+from skdp.losses import LogisticLoss, QuantileLoss, SoftmaxLoss
+from skdp.losses._regression import ShiftedPoissonLoss
+from skdp.losses._weighted import weighted
 from skdp.privacy import Budget
 from skdp.solvers._base import Progress
 from tests.door import OpenDoor
@@ -16,9 +19,23 @@ BUDGET = Budget(1.0, 1e-6)
 SMALL = {"n_estimators": 9, "max_depth": 4}
 
 
-def task_of(loss, n_samples, n_outputs=1, **facts):
+def loss_of(name, n_outputs=1, *, level=0.5, origin=1.0, label_weights=()):
+    """A loss of trees by name; it takes the facts that it has."""
+    if name == "softmax":
+        return weighted(SoftmaxLoss(n_outputs), label_weights)
+    losses = {
+        "logistic": LogisticLoss(),
+        "squared": MEANS,
+        "poisson": ShiftedPoissonLoss(origin),
+        "quantile": QuantileLoss(level, h=0),
+    }
+    return weighted(losses[name], label_weights)
+
+
+def task_of(loss, n_samples, n_outputs=1, loss_facts=None, **facts):
     facts = {"columns": MIXED, "adjacency": "replace_one"} | facts
-    return BoostingTask(loss=loss, n_samples=n_samples, n_outputs=n_outputs, **facts)
+    known = loss_of(loss, n_outputs, **(loss_facts or {}))
+    return BoostingTask(loss=known, n_samples=n_samples, **facts)
 
 
 def solver_of(task, budget=BUDGET, kind=NewtonBoosting, **params):

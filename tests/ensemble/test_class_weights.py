@@ -14,7 +14,8 @@ from sklearn.metrics import balanced_accuracy_score, log_loss
 from skdp import BudgetLedger, DPGradientBoostingClassifier
 from skdp._input import label_weights
 from skdp.columns import Range
-from skdp.ensemble import _linear_start
+from skdp.ensemble import _boosting
+from skdp.losses._weighted import without_weights
 from skdp.privacy import epsilon_of
 from tests.ensemble.boosted import quietly
 
@@ -66,7 +67,7 @@ def test_what_trees_continue_is_of_the_weighted_records(monkeypatch):
     facts = {"n": 8000, "epsilon": 1.0, "n_estimators": 0}
     found = balanced_accuracy_score(y, fitted({1: 9}, **facts).predict(X))
     assert found > 0.6
-    monkeypatch.setattr(_linear_start, "weighted", lambda loss, weights: loss)
+    monkeypatch.setattr(_boosting, "linear_loss", without_weights)
     alike = balanced_accuracy_score(y, fitted({1: 9}, **facts).predict(X))
     assert alike < found - 0.05
 

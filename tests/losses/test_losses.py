@@ -19,6 +19,8 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
+from skdp.losses._objective import LinearObjective
+from skdp.losses._regression import ShiftedPoissonLoss
 from skdp.losses._weighted import WeightedLoss
 from tests.solvers.neighbours import extremes
 
@@ -48,6 +50,8 @@ LOSSES = [
     QuantileLoss(0.9, h=0.5),
     GammaLoss(2.0),
     GammaLoss(1.5, most=3.0),
+    ShiftedPoissonLoss(1.0),
+    ShiftedPoissonLoss(3.0),
 ]
 LOOSE = LOSSES[1:3] + LOSSES[4:5] + LOSSES[6:]
 RADII = [0.0, 0.1, 1.0, 2.0, 5.0, 20.0, math.inf]
@@ -316,3 +320,34 @@ def test_residuals_of_amounts_are_rounded_by_less_than_is_charged(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(f"{kind.__module__}.check_real", lambda _, v, **__: v)
             assert worst(kind(*narrow)) > charged
+
+
+def test_a_pinball_loss_is_the_limit_of_rounded_kinks():
+    rng = np.random.default_rng(0)
+    y, raw = rng.uniform(-1.5, 1.5, 500), rng.uniform(-1.5, 1.5, (500, 1))
+    sharp, rounded = QuantileLoss(0.7, h=0), QuantileLoss(0.7, h=1e-3)
+    far = np.abs(raw[:, 0] - y.clip(-1, 1)) > 1e-3
+    assert np.abs(sharp.value(y, raw) - rounded.value(y, raw)).max() <= 2.5e-4
+    assert sharp.residual(y, raw)[far] == pytest.approx(rounded.residual(y, raw)[far])
+    assert not sharp.curvature(y, raw).any()
+    # A target at the prediction counts as one above it.
+    assert sharp.residual(np.zeros(1), np.zeros((1, 1))) == -0.7
+
+
+def test_linear_models_refuse_a_loss_without_bounded_curvature():
+    facts = {"n_samples": 9, "n_features": 2, "data_norm": 1.0}
+    with pytest.raises(ValueError, match="a bounded curvature"):
+        LinearObjective(loss=QuantileLoss(0.7, h=0), adjacency="zero_out", **facts)
+
+
+def test_shifted_counts_are_counts_in_other_units():
+    rng = np.random.default_rng(0)
+    y, raw = rng.uniform(-1, 1, 500), rng.normal(size=(500, 1))
+    mean, counts = np.minimum(np.exp(raw[:, 0]), 2.5), 1.5 + y
+    loss = ShiftedPoissonLoss(1.5)
+    assert loss.residual(y, raw)[:, 0] == pytest.approx(mean - counts, abs=1e-12)
+    inside = mean < 2.5
+    assert loss.curvature(y, raw)[inside, 0] == pytest.approx(mean[inside])
+    lost = mean - counts - counts * np.log(mean / counts)
+    assert loss.value(y, raw)[inside] == pytest.approx(lost[inside])
+    assert loss.zero_out_bound(math.inf) == pytest.approx(2.5)

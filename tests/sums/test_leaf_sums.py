@@ -11,10 +11,14 @@ import pytest
 from scipy.optimize import minimize
 
 from skdp.ensemble._trees import draw_trees
+from skdp.losses import CauchyLoss, HuberHingeLoss, PoissonLoss
+from skdp.losses._base import LossId
 from skdp.losses._plain import falling_exponential
+from skdp.losses._regression import ShiftedPoissonLoss
+from skdp.losses._weighted import WeightedLoss, heaviest, without_weights
 from skdp.privacy.release._query import Bound, Layout
 from skdp.sums import _leaves_kernel as kernel
-from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms, LossFacts
+from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms
 from tests.ensemble.coded import (
     MIXED,
     a_leaf_for_each_code,
@@ -22,27 +26,35 @@ from tests.ensemble.coded import (
     source_of,
     targets_of,
 )
+from tests.ensemble.fits import loss_of
 
 ONE_EACH = a_leaf_for_each_code()
+
+
+def terms_of(name, n_outputs, clip, weight, cap=1.0, **facts):
+    return LeafTerms(loss_of(name, n_outputs, **facts), clip, weight, cap)
+
+
 TERMS = [
-    LeafTerms("logistic", 1, 0.3, 2.0),
-    LeafTerms("logistic", 1, 0.5, math.sqrt(8)),
-    LeafTerms("logistic", 1, 0.7, 1.5),
-    LeafTerms("logistic", 1, 1.0, 2.5),
-    LeafTerms("logistic", 1, 2.0, 1.0),
-    LeafTerms("softmax", 3, 0.5, 0.5),
-    LeafTerms("softmax", 4, 0.7, 0.3),
-    LeafTerms("softmax", 7, 2.0, 2.0),
-    LeafTerms("squared", 1, 0.4, 0.1),
-    LeafTerms("squared", 1, 0.5, 0.5),
-    LeafTerms("squared", 1, 1.0, 2.0),
-    LeafTerms("poisson", 1, 0.5, 0.1, LossFacts(cap=0.3)),
-    LeafTerms("poisson", 1, 1.0, 2.0, LossFacts(cap=1.5, origin=1.5)),
-    LeafTerms("quantile", 1, 1.0, 0.05, LossFacts(level=0.5)),
-    LeafTerms("quantile", 1, 1.0, 1.0, LossFacts(level=0.2)),
-    LeafTerms("logistic", 1, 0.5, 2.0, LossFacts(label_weights=(0.1, 1.0))),
-    LeafTerms("logistic", 1, 0.7, 0.5, LossFacts(label_weights=(1.0, 0.8))),
-    LeafTerms("softmax", 4, 0.7, 0.1, LossFacts(label_weights=(0.1, 0.5, 1.0, 0.5))),
+    terms_of("logistic", 1, 0.3, 2.0),
+    terms_of("logistic", 1, 0.5, math.sqrt(8)),
+    terms_of("logistic", 1, 0.7, 1.5),
+    terms_of("logistic", 1, 1.0, 2.5),
+    terms_of("logistic", 1, 2.0, 1.0),
+    terms_of("softmax", 3, 0.5, 0.5),
+    terms_of("softmax", 4, 0.7, 0.3),
+    terms_of("softmax", 7, 2.0, 2.0),
+    terms_of("squared", 1, 0.4, 0.1),
+    terms_of("squared", 1, 0.5, 0.5),
+    terms_of("squared", 1, 1.0, 2.0),
+    terms_of("poisson", 1, 0.5, 0.1, cap=0.3),
+    terms_of("poisson", 1, 1.0, 2.0, cap=1.5, origin=1.5),
+    terms_of("quantile", 1, 1.0, 0.05),
+    terms_of("quantile", 1, 1.0, 1.0, level=0.2),
+    terms_of("quantile", 1, 0.4, 0.1, level=0.8),
+    terms_of("logistic", 1, 0.5, 2.0, label_weights=(0.1, 1.0)),
+    terms_of("logistic", 1, 0.7, 0.5, label_weights=(1.0, 0.8)),
+    terms_of("softmax", 4, 0.7, 0.1, label_weights=(0.1, 0.5, 1.0, 0.5)),
 ]
 every_term = pytest.mark.parametrize("terms", TERMS, ids=str)
 every_adjacency = pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
@@ -53,7 +65,6 @@ LOSSES = [
     ("poisson", 1),
     ("quantile", 1),
 ]
-REGRESSIONS = ("squared", "poisson", "quantile")
 every_loss = pytest.mark.parametrize(("loss", "n_outputs"), LOSSES)
 
 
@@ -78,9 +89,9 @@ def random_records(terms, rng, n=255):
     """Raw predictions small and large, near ties and far, and targets."""
     scale = 10.0 ** rng.uniform(-1, 1.6, size=(n, 1))
     raw = scale * rng.normal(size=(n, terms.n_outputs))
-    if terms.loss == "poisson":
+    if terms.loss.form is LossId.SHIFTED_POISSON:
         return rng.uniform(-30, 3, size=(n, 1)), rng.uniform(-1.5, 1.5, n)
-    if terms.loss in REGRESSIONS:
+    if terms.loss.form.is_of_numbers:
         return rng.uniform(-3, 3, size=(n, 1)), rng.uniform(-1.5, 1.5, n)
     return raw, rng.integers(max(terms.n_outputs, 2), size=n).astype(float)
 
@@ -139,7 +150,7 @@ PAID = [*TERMS[:3], *TERMS[5:8]]
 @pytest.mark.parametrize("terms", PAID, ids=str)
 def test_broken_twin_of_curvatures_at_no_cost_is_found(terms):
     """What holds without curvatures, under both relations."""
-    plain = LeafTerms(terms.loss, terms.n_outputs, terms.clip, 0.0).bound()
+    plain = replace(terms, weight=0.0).bound()
     for adjacency in ("zero_out", "replace_one"):
         assert searched(terms, adjacency, 5) > 1.005 * plain.under(adjacency)
 
@@ -151,7 +162,7 @@ def test_broken_twin_of_the_other_relation_is_found(terms):
 
 def test_broken_twin_that_forgets_one_leaf_is_found():
     """As if the exchanged record stayed in its leaf, and as if it never did."""
-    heavy, light = LeafTerms("squared", 1, 0.5, 2.0), LeafTerms("logistic", 1, 0.7, 1.5)
+    heavy, light = terms_of("squared", 1, 0.5, 2.0), terms_of("logistic", 1, 0.7, 1.5)
     assert searched(heavy, "replace_one", 5) > 1.5 * 2 * heavy.clip
     apart = math.sqrt(2) * light.bound().zero_out
     assert searched(light, "replace_one", 5) > 1.3 * apart
@@ -160,32 +171,36 @@ def test_broken_twin_that_forgets_one_leaf_is_found():
 @pytest.mark.parametrize("weight", [2.9, 4.0, math.nan, -0.1])
 def test_curvatures_that_no_bound_is_proved_for_are_refused(weight):
     with pytest.raises(ValueError, match="Terms of leaves must"):
-        LeafTerms("logistic", 1, 0.5, weight)
+        terms_of("logistic", 1, 0.5, weight)
 
 
 def test_broken_twin_of_too_much_curvature_would_pass_its_bound(monkeypatch):
     """Beyond sqrt(8) a smaller residual may come with a larger vector."""
     monkeypatch.setattr("skdp.sums._leaves.MOST_CURVATURE", 9.0)
-    terms = LeafTerms("logistic", 1, 1.0, 8.0)
+    terms = terms_of("logistic", 1, 1.0, 8.0)
     assert searched(terms, "zero_out", 5) > 1.2 * terms.bound().zero_out
 
 
-WEIGHED = [terms for terms in TERMS if terms.facts.label_weights]
+def unweighted(terms):
+    return replace(terms, loss=without_weights(terms.loss))
+
+
+WEIGHED = [terms for terms in TERMS if terms.loss.label_weights]
 
 
 @every_adjacency
 @pytest.mark.parametrize("terms", WEIGHED, ids=str)
 def test_broken_twin_that_charges_the_second_weight_is_found(terms, adjacency):
-    plain = replace(terms, facts=LossFacts()).bound().under(adjacency)
-    charged = plain * terms.facts.heaviest()[1]
+    plain = unweighted(terms).bound().under(adjacency)
+    charged = plain * heaviest(terms.loss)[1]
     assert searched(terms, adjacency, 5) > 1.02 * charged
 
 
 @every_adjacency
 def test_broken_twin_that_forgets_weights_above_one_is_found(adjacency, monkeypatch):
-    monkeypatch.setattr(LossFacts, "__post_init__", lambda self: None)
-    terms = LeafTerms("logistic", 1, 0.5, 2.0, LossFacts(label_weights=(1.0, 5.0)))
-    plain = replace(terms, facts=LossFacts()).bound().under(adjacency)
+    monkeypatch.setattr(WeightedLoss, "__post_init__", lambda self: None)
+    terms = terms_of("logistic", 1, 0.5, 2.0, label_weights=(1.0, 5.0))
+    plain = unweighted(terms).bound().under(adjacency)
     assert searched(terms, adjacency, 5) > 2 * plain
     assert searched(terms, adjacency, 5) <= terms.bound().under(adjacency) * 1.001
 
@@ -193,54 +208,60 @@ def test_broken_twin_that_forgets_weights_above_one_is_found(adjacency, monkeypa
 @pytest.mark.parametrize("terms", WEIGHED, ids=str)
 def test_weights_multiply_all_that_a_record_adds(terms):
     raw, y = random_records(terms, np.random.default_rng(0))
-    own = np.take(terms.facts.label_weights, y.astype(int))[:, None]
-    plain = added(replace(terms, facts=LossFacts()), raw, y)
+    own = np.take(terms.loss.label_weights, y.astype(int))[:, None]
+    plain = added(unweighted(terms), raw, y)
     assert added(terms, raw, y) == pytest.approx(own * plain, abs=1e-11)
 
 
 def test_two_labels_of_unequal_weight_cost_less_than_twice_the_larger():
-    light = replace(TERMS[1], facts=LossFacts(label_weights=(1.0, 0.2)), weight=1.0)
+    light = terms_of("logistic", 1, 0.5, 1.0, label_weights=(1.0, 0.2))
     twice = 2 * light.bound().zero_out
     assert light.bound().replace_one < 0.75 * twice
 
 
 def test_broken_twin_of_quantiles_without_a_count_or_at_half_the_residual_is_found():
-    heavy = LeafTerms("quantile", 1, 1.0, 1.0, LossFacts(level=0.9))
+    heavy = terms_of("quantile", 1, 1.0, 1.0, level=0.9)
     assert searched(heavy, "zero_out", 5) > 1.4 * 0.9
     # Residuals of at most the level, as if nobody were below.
-    low = LeafTerms("quantile", 1, 1.0, 0.05, LossFacts(level=0.2))
+    low = terms_of("quantile", 1, 1.0, 0.05, level=0.2)
     assert searched(low, "zero_out", 5) > 3 * math.hypot(0.2, 0.05)
 
 
 def test_broken_twin_of_counts_without_a_cap_is_found(monkeypatch):
     """Curvatures that are charged for means up to the cap, and not cut off there."""
-    honest = kernel.poisson_sums
+    honest = kernel.add_leaf_sums
 
-    def uncapped(leaves, raw, y, is_present, clip, weight, facts, *rest):
-        facts = facts * np.array([1.0, 10.0])
-        honest(leaves, raw, y, is_present, clip, 10 * weight, facts, *rest)
+    def uncapped(*arguments):
+        *records, clip, weight, cap, unit, sums, first, last = arguments
+        honest(*records, clip, 10 * weight, 10 * cap, unit, sums, first, last)
 
-    terms = LeafTerms("poisson", 1, 0.5, 0.5, LossFacts(cap=0.3))
-    monkeypatch.setattr(kernel, "poisson_sums", uncapped)
+    terms = terms_of("poisson", 1, 0.5, 0.5, cap=0.3)
+    monkeypatch.setattr(kernel, "add_leaf_sums", uncapped)
     for adjacency in ("zero_out", "replace_one"):
         assert searched(terms, adjacency, 5) > 1.5 * terms.bound().under(adjacency)
 
 
 @pytest.mark.parametrize(
-    "facts",
+    ("loss", "facts", "message"),
     [
-        {"level": 0.0},
-        {"level": 1.0},
-        {"origin": -1e-9},
-        {"cap": 0.0},
-        {"cap": math.nan},
-        {"label_weights": (1.0, 1.1)},
-        {"label_weights": (1.0, 0.0)},
+        ("quantile", {"level": 0.0}, "'level'"),
+        ("quantile", {"level": 1.0}, "'level'"),
+        ("poisson", {"origin": -1e-9}, "'origin'"),
+        ("poisson", {"cap": 0.0}, "a cap above 0"),
+        ("poisson", {"cap": math.nan}, "a cap above 0"),
+        ("logistic", {"label_weights": (1.0, 1.1)}, "'label_weights'"),
+        ("logistic", {"label_weights": (1.0, 0.0)}, "'label_weights'"),
     ],
 )
-def test_facts_that_no_bound_is_proved_for_are_refused(facts):
-    with pytest.raises(ValueError, match="Facts of a loss must"):
-        LossFacts(**facts)
+def test_facts_that_no_bound_is_proved_for_are_refused(loss, facts, message):
+    with pytest.raises(ValueError, match=message):
+        terms_of(loss, 1, 0.5, 0.5, **facts)
+
+
+@pytest.mark.parametrize("loss", [HuberHingeLoss(), CauchyLoss(), PoissonLoss(1.0)])
+def test_losses_that_no_bound_is_proved_for_are_refused(loss):
+    with pytest.raises(ValueError, match="a loss with a proved bound"):
+        LeafTerms(loss, 0.5, 0.5)
 
 
 # ------------------------------------------------------------------------ exact numbers
@@ -260,7 +281,7 @@ def fitted_sums(terms, codes, y, present=None, n_threads=1, rows=None):
 
 @every_loss
 def test_sums_are_those_of_plain_numpy(loss, n_outputs):
-    terms = LeafTerms(loss, n_outputs, 0.6, 0.8)
+    terms = terms_of(loss, n_outputs, 0.6, 0.8)
     codes = codes_of(MIXED, 400)
     y = targets_of(loss, codes, n_outputs)
     found, query = fitted_sums(terms, codes, y)
@@ -285,17 +306,17 @@ def walked(trees, tree, codes):
 
 
 def plainly(terms, raw, y):
-    if terms.loss == "poisson":
+    if terms.loss.form is LossId.SHIFTED_POISSON:
         mean = np.minimum(np.exp(raw[:, 0]), 2.0)
         error = np.clip(mean - (y + 1), -terms.clip, terms.clip)
         return np.column_stack([error, terms.weight * np.minimum(mean, 1)])
-    if terms.loss == "quantile":
+    if terms.loss.form is LossId.QUANTILE:
         error = np.where(y < raw[:, 0], 0.5, -0.5)
         return np.column_stack([error, np.full(len(y), terms.weight)])
-    if terms.loss == "squared":
+    if terms.loss.form is LossId.ERROR:
         error = np.clip(raw[:, 0] - y, -terms.clip, terms.clip)
         return np.column_stack([error, np.full(len(y), terms.weight)])
-    if terms.loss == "logistic":
+    if terms.loss.form is LossId.SIGMOID:
         p = 1 / (1 + np.exp(-raw[:, 0]))
         residual = np.clip(p - y, -terms.clip, terms.clip)
         return np.column_stack([residual, terms.weight * p * (1 - p)])
@@ -307,7 +328,7 @@ def plainly(terms, raw, y):
 
 @every_loss
 def test_any_order_and_any_number_of_threads_give_the_same_bits(loss, n_outputs):
-    terms = LeafTerms(loss, n_outputs, 0.6, 0.8)
+    terms = terms_of(loss, n_outputs, 0.6, 0.8)
     codes = codes_of(MIXED, 1001)
     y = targets_of(loss, codes, n_outputs)
     order = np.random.default_rng(1).permutation(len(y))
@@ -329,12 +350,12 @@ def test_probabilities_are_those_of_plain_arithmetic_to_the_last_bit():
     """So that other engines can find them; broken twin: a library's exponential."""
     rng, n = np.random.default_rng(0), 200_000
     raw, y = 9 * rng.normal(size=(n, 1)), rng.integers(0, 2, size=n).astype(float)
-    terms, unit = LeafTerms("logistic", 1, 0.6, 0.8), 2.0**-30
+    terms, unit = terms_of("logistic", 1, 0.6, 0.8), 2.0**-30
     sums = np.zeros((1, 2), dtype=np.int64)
-    there, facts = np.ones(n, dtype=bool), terms.facts.numbers("logistic", 1)
-    limits = terms.clip, terms.weight, facts, 1 / unit
-    leaves = np.zeros(n, dtype=np.uint16)
-    kernel.logistic_sums(leaves, raw, y, there, *limits, sums, 0, n)
+    loss = int(terms.loss.form), terms.loss.form_constants
+    records = np.zeros(n, dtype=np.uint16), raw, y, np.ones(n, dtype=bool)
+    limits = terms.clip, terms.weight, terms.cap, 1 / unit
+    kernel.add_leaf_sums(*loss, *records, *limits, sums, 0, n)
     assert sums[0].tolist() == with_exponential(raw, y, unit, falling_exponential)
     other = with_exponential(raw, y, unit, lambda t: np.exp(-t))
     assert sums[0].tolist() != other
@@ -342,7 +363,7 @@ def test_probabilities_are_those_of_plain_arithmetic_to_the_last_bit():
 
 
 def test_broken_twin_of_sums_in_doubles_depends_on_the_order():
-    terms = LeafTerms("logistic", 1, 0.6, 0.8)
+    terms = terms_of("logistic", 1, 0.6, 0.8)
     rng = np.random.default_rng(0)
     each = plainly(terms, rng.normal(size=(1001, 1)), rng.integers(0, 2, 1001))
     orders = [each[rng.permutation(1001)] for _ in range(5)]
@@ -351,7 +372,7 @@ def test_broken_twin_of_sums_in_doubles_depends_on_the_order():
 
 @every_loss
 def test_sums_are_whole_units_and_the_slack_covers_their_rounding(loss, n_outputs):
-    terms = LeafTerms(loss, n_outputs, 0.6, 0.8)
+    terms = terms_of(loss, n_outputs, 0.6, 0.8)
     for n in (2, 10**6, 10**9):
         query = query_of(terms, ONE_EACH, n)
         assert n * 4 / query.unit <= 2**53
@@ -366,7 +387,7 @@ def test_sums_are_whole_units_and_the_slack_covers_their_rounding(loss, n_output
 
 
 def is_without_trace(loss, n_outputs):
-    terms = LeafTerms(loss, n_outputs, 0.6, 0.8)
+    terms = terms_of(loss, n_outputs, 0.6, 0.8)
     codes = codes_of(MIXED, 50)
     y = targets_of(loss, codes, n_outputs)
     present = np.arange(50) < 49
@@ -383,18 +404,18 @@ def is_without_trace(loss, n_outputs):
 @every_loss
 def test_the_null_record_leaves_no_trace(loss, n_outputs, monkeypatch):
     assert is_without_trace(loss, n_outputs)
-    name = f"{loss}_sums"
-    honest = getattr(kernel, name)
+    honest = kernel.add_leaf_sums
 
-    def blind(leaves, raw, y, is_present, *rest):
-        honest(leaves, raw, y, np.ones_like(is_present), *rest)
+    def blind(form, constants, leaves, raw, y, is_present, *rest):
+        everyone = np.ones_like(is_present)
+        honest(form, constants, leaves, raw, y, everyone, *rest)
 
-    monkeypatch.setattr(kernel, name, blind)
+    monkeypatch.setattr(kernel, "add_leaf_sums", blind)
     assert not is_without_trace(loss, n_outputs)
 
 
 def test_rows_that_are_chosen_are_summed_and_no_others():
-    terms = LeafTerms("logistic", 1, 0.6, 0.8)
+    terms = terms_of("logistic", 1, 0.6, 0.8)
     codes = codes_of(MIXED, 60)
     y = targets_of("logistic", codes)
     rows = np.array([3, 4, 50])
@@ -408,7 +429,7 @@ def test_rows_that_are_chosen_are_summed_and_no_others():
 
 
 def test_a_reader_starts_again_where_released_values_are_others():
-    terms = LeafTerms("logistic", 1, 0.6, 0.8)
+    terms = terms_of("logistic", 1, 0.6, 0.8)
     codes = codes_of(MIXED, 300)
     y = targets_of("logistic", codes)
     trees = draw_trees(MIXED, n_trees=3, max_depth=4, seed=1)
@@ -423,7 +444,7 @@ def test_a_reader_starts_again_where_released_values_are_others():
 
 def notices_overwritten_values():
     """Whether a tree's values, changed where they lie, are found to be others."""
-    terms = LeafTerms("logistic", 1, 0.6, 0.8)
+    terms = terms_of("logistic", 1, 0.6, 0.8)
     codes = codes_of(MIXED, 300)
     source = source_of(codes, targets_of("logistic", codes))
     trees = draw_trees(MIXED, n_trees=4, max_depth=4, seed=1)
@@ -457,5 +478,5 @@ def test_bounds_are_given_for_tables_alone():
 
 @pytest.mark.parametrize("origin", [1e18, 1e200, math.inf, math.nan, -1.0])
 def test_origins_at_which_steps_would_be_no_numbers_are_refused(origin):
-    with pytest.raises(ValueError, match="an origin from 0 to 1e17"):
-        LossFacts(origin=origin)
+    with pytest.raises(ValueError, match="'origin'"):
+        ShiftedPoissonLoss(origin)

@@ -12,10 +12,12 @@ from numba.core.types import Dispatcher
 from scipy.special import log_softmax
 
 from skdp.ensemble._trees import draw_trees
+from skdp.losses._weighted import WeightedLoss
 from skdp.privacy.release._query import Layout
 from skdp.sums import _leaves_kernel as kernel
-from skdp.sums._leaves import LeafSums, LeafTerms, LossFacts, ModelGains
+from skdp.sums._leaves import LeafSums, LeafTerms, ModelGains
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
+from tests.ensemble.fits import loss_of
 
 LOSSES = [
     ("logistic", 1),
@@ -35,7 +37,7 @@ def grown(loss, n_outputs, n, size=1.0):
     rng = np.random.default_rng(1)
     values = size * rng.normal(size=(len(trees), trees.n_leaves, n_outputs))
     start = rng.normal(size=n_outputs) / 4
-    return ModelGains(loss, trees, start, values, SHARES, CLIP, n)
+    return ModelGains(loss_of(loss, n_outputs), trees, start, values, SHARES, CLIP, n)
 
 
 def gains_of(query, codes, y, present=None, offset=None, rows=None):
@@ -112,7 +114,7 @@ def test_broken_twin_without_a_clip_passes_the_bound(loss, n_outputs, monkeypatc
 
     def unclipped(*facts):
         facts = list(facts)
-        facts[6] = 1e9
+        facts[7] = 1e9
         honest(*facts)
 
     monkeypatch.setattr(kernel, "add_gains", unclipped)
@@ -186,7 +188,7 @@ def test_its_reader_is_that_of_the_leaves(loss, n_outputs):
     """Raw predictions are kept from the last tree on."""
     codes, y = records(loss, n_outputs)
     query = grown(loss, n_outputs, len(y))
-    terms = LeafTerms(loss, n_outputs, 0.5, 0.1)
+    terms = LeafTerms(query.loss, 0.5, 0.1)
     values = query.values[:-1]
     leaves = LeafSums(terms, query.trees, query.start, values, len(y))
     assert leaves.family == query.family
@@ -220,7 +222,7 @@ def test_weights_of_labels_multiply_gains_before_they_are_clipped(loss, n_output
     codes, y = records(loss, n_outputs)
     weights = (0.5, 1.0, 0.25)[: max(n_outputs, 2)]
     wide = replace(grown(loss, n_outputs, len(y)), clip=50.0)
-    heavy = replace(wide, facts=LossFacts(label_weights=weights))
+    heavy = replace(wide, loss=WeightedLoss(wide.loss, weights))
     own = np.take(weights, y.astype(int))[:, None]
     found = each(heavy, codes, y)
     assert found == pytest.approx(own * each(wide, codes, y), abs=1e-9)
