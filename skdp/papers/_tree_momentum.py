@@ -37,7 +37,7 @@ from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
-from skdp.papers._momentum import MovedGradients
+from skdp.papers._momentum import ChangedGradients
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._correlated import BinaryTrees
 from skdp.privacy.release._answers import Answers
@@ -239,7 +239,7 @@ class TreeMomentum(Solver):
     ) -> Iterator[FloatArray]:
         """The momentum of Algorithm 2, at weights that follow it."""
         gradients = Gradients(objective)
-        changes = MovedGradients(objective, math.inf, math.inf, 0.0)
+        changes = ChangedGradients(objective, change_clip=math.inf, refresh=0.0)
         n, kept, zero = self.n_leaves, self.momentum, np.zeros(objective.shape)
         share, faded = (1 - kept) / self.leaf_size(objective), kept**n
         # By leaf, from the previous epoch: both kinds of answers, and H and S.
@@ -253,7 +253,7 @@ class TreeMomentum(Solver):
                 own = kept * own + answer - faded * told[leaf]
                 told[leaf], window = answer, own
                 if epoch:
-                    answer = answers.ask(changes.at(anchor, before), _BETWEEN).value
+                    answer = answers.ask(changes.since(before, anchor), _BETWEEN).value
                     between = kept * between + answer - faded * moved[leaf]
                     moved[leaf] = answer
                 if epoch > 1:
@@ -261,6 +261,6 @@ class TreeMomentum(Solver):
                     window = window + self.refresh * own
                 windows[leaf] = window
                 sums[leaf] = window + faded * sums[leaf]
-                answer = answers.ask(changes.at(walk.weights, anchor), _WITHIN).value
+                answer = answers.ask(changes.since(anchor, walk.weights), _WITHIN).value
                 within = kept * within + answer
                 yield share * (sums[leaf] + within)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -24,8 +24,7 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution, Solver, box_radius
 from skdp.solvers._steps import MomentumSteps, Steps, StepSchedule, descend, sampled
-from skdp.sums._floating import sensitivity_for_rules
-from skdp.sums._gradient import Gradients, UserGradients
+from skdp.sums._gradient import Gradients
 
 # --------------------------------------------- Flow time at which noise stops a descent
 # In directions where the data have little curvature, the noise of a whole run grows
@@ -74,9 +73,9 @@ class FlowTime:
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
         """Flow time at which a unit row's prediction has the admitted noise."""
         objective = self.objective
-        sensitivity = sensitivity_for_rules(
-            self.objective, residual_clip, intercept_weight=intercept_weight
-        )
+        sums = Gradients(objective, residual_clip, intercept_weight)
+        bound = sums.real_bound(math.inf).with_user_bounds()
+        sensitivity = bound.under(objective.adjacency)
         tolerated = MARGIN_NOISE * objective.loss.prediction_unit
         flow = self._admitted(
             tolerated
@@ -415,11 +414,8 @@ class NoisyGD(Descent):
 
     def gradients(self, objective: LinearObjective) -> Gradients:
         """The queries for gradient sums."""
-        if self.user_clip is None:
-            return super().gradients(objective)
-        return UserGradients(
-            objective, self.residual_clip, self.intercept_weight, self.user_clip
-        )
+        sums = super().gradients(objective)
+        return replace(sums, user_clip=self.user_clip)
 
     @property
     def mechanism(self) -> str:
