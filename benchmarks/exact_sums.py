@@ -21,7 +21,6 @@ from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ExactGradientSum
 from skdp.tables._memory import MemorySource
 
 COLD, WARM = 3, 9
@@ -61,10 +60,10 @@ def passes(
     cold: list[list[float]] = [[], []]
     warm: list[list[float]] = [[], []]
     for _ in range(COLD):
-        for times, kind in zip(cold, (GradientSum, ExactGradientSum), strict=True):
+        for times, kind in zip(cold, (GradientSum, exact_sum), strict=True):
             reader = kind(source, objective)
             times.append(seconds(lambda reader=reader: reader(weights)))
-    readers = [kind(source, objective) for kind in (GradientSum, ExactGradientSum)]
+    readers = [kind(source, objective) for kind in (GradientSum, exact_sum)]
     for reader in readers:
         reader(weights)
     for _ in range(WARM):

@@ -207,10 +207,13 @@ class ExactSum(ABC):
 
     def _drawn(self, rows: IntArray) -> Iterator[GridBlock]:
         for block in blocks_of(self._source, rows):
-            # A sampled null record leaves no trace.
-            real = slice(None) if block.present is None else block.present
-            if len(block.y[real]):
-                yield self._on_grid(Block(block.X[real], block.y[real]))
+            weight = block.present
+            if weight is not None:  # a sampled null record leaves no trace
+                there = np.flatnonzero(weight)
+                weight = weight[there] if has_shares(weight) else None
+                block = Block(block.X[there], block.y[there], weight)
+            if len(block.y):
+                yield self._on_grid(block)
 
     def _of_none(self) -> GridRows:
         """Gridded rows of no records; public."""

@@ -201,7 +201,8 @@ class ExactNetworkSum(ExactSum):
                 run = block.part(chosen)
                 own = run.products.in_double()
                 passed = self._passed(own, run, layers)
-                totals.add(own, passed, self._factors(passed, own, run))
+                factors = self._factors(passed, self._squares(own))
+                totals.add(own, passed, counted(factors, run.present))
         found: Sums = totals.whole()
         return found
 
@@ -226,12 +227,15 @@ class ExactNetworkSum(ExactSum):
         residual = residual_of(loss, block, raw)
         return backwards(residual, inputs, layers, activation)
 
-    def _factors(self, passed: Any, rows: Any, block: GridBlock) -> FloatArray:
-        """Each record's weight, over the clip or the longer norm of its gradient."""
-        of_inputs = squares_of(rows.entries)
-        of_inputs *= (rows.unit * self._objective.input_factor) ** 2
-        norms = np.sqrt(passed.squares(of_inputs + 1.0))
-        return counted(1.0 / np.maximum(norms, self._clip), block.present)
+    def _squares(self, rows: Any) -> FloatArray:
+        """Squared norms of the first layer's inputs, with the biases' constant."""
+        of_unit = (rows.unit * self._objective.input_factor) ** 2
+        return squares_of(rows.entries) * of_unit + 1.0
+
+    def _factors(self, passed: Any, squares: FloatArray) -> FloatArray:
+        """Factor that shortens each record's joint gradient, divided by the clip."""
+        norms = np.sqrt(passed.squares(squares))
+        return np.asarray(1.0 / np.maximum(norms, self._clip))
 
     # ------------------------------------------------------------------ rows
 

@@ -33,10 +33,10 @@ from skdp.solvers._base import ChosenLaw, Progress
 from skdp.solvers._exact import solve
 from skdp.solvers._registry import named_solver
 from skdp.sums._exact import on_grid
-from skdp.sums._floating import query_sensitivity
-from skdp.sums._gradient import ExactGradientSum, Gradients
+from skdp.sums._gradient import Gradients
 from skdp.tables._memory import MemorySource
 from tests import door
+from tests.gradients import exact_sum, query_sensitivity
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change
 from tests.spies import NoNoise, SpyNoise
@@ -251,7 +251,7 @@ def test_numpy_scalars_become_plain_numbers(key, kind):
 
 def reference(solver, source, objective):
     """The definition, in the papers' letters, without noise."""
-    exact = ExactGradientSum(source, objective, solver.residual_clip)
+    exact = exact_sum(source, objective, solver.residual_clip)
 
     def gradient(weights):
         return exact(on_grid(weights))
@@ -491,7 +491,7 @@ def test_every_step_sees_a_fresh_secret_batch(key):
     assert len({tuple(rows) for *_, rows in noise.batches}) == 5
     rows = noise.batches[0][2]
     zero = np.zeros((6, 1))
-    expected = ExactGradientSum(MemorySource(X[rows], y[rows]), objective)(zero)
+    expected = exact_sum(MemorySource(X[rows], y[rows]), objective)(zero)
     expected[-1] *= solver.intercept_weight
     assert np.allclose(noise.draws[0].query, expected)
 

@@ -31,9 +31,10 @@ from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ExactGradientSum, Gradients
+from skdp.sums._gradient import Gradients
 from skdp.tables._memory import MemorySource
 from tests import door
+from tests.gradients import exact_sum
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
 from tests.spies import NoNoise, SpyNoise
@@ -199,7 +200,7 @@ def test_the_divisor_is_the_public_batch_size():
     samples = [np.arange(17), np.array([], dtype=np.int64), np.array([3, 21])]
     source = MemorySource(X, y)
     found = door.run(solver, source, objective, 1.0, Chosen(samples))
-    total = ExactGradientSum(source, objective)
+    total = exact_sum(source, objective)
     weights, velocity, path = np.zeros((6, 1)), np.zeros((6, 1)), []
     for rows in samples:
         mean = total(on_grid(weights), rows) / 10 + 0.3 * weights

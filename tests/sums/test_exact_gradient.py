@@ -14,12 +14,12 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import WeightedLoss
 from skdp.privacy.release._query import Layout
-from skdp.sums import _exact, _grid_rows
-from skdp.sums import _gradient as module
+from skdp.sums import _exact, _gradient, _grid_rows
+from skdp.sums import _gradient_sum as module
 from skdp.sums._exact import ExactTotal, norm_exponent, on_grid, units_of
-from skdp.sums._features import GradientScores, Values
+from skdp.sums._features import FeatureScore
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ExactGradientSum, Gradients, SplitGradients, grid_bound
+from skdp.sums._gradient import Gradients
 from skdp.sums._grid_rows import grid_rows
 from skdp.sums._record_sums import ErrorSum, NoiseRatio, PredictionSum
 from skdp.tables._centred import CentredSource, Centring, StateRows
@@ -27,6 +27,7 @@ from skdp.tables._coded import CodeBasis, CodeSource
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block
 from skdp.tables._views import CentredDense
+from tests.gradients import exact_sum
 
 LOSSES = [
     LogisticLoss(),
@@ -206,7 +207,7 @@ def test_blocks_are_as_long_as_double_precision_allows():
     X[-1] = 2.0**-22
     source = source_of(X, np.zeros(len(X)), size=len(X))
     W = on_grid(np.full((2, 1), 1e6))
-    found = ExactGradientSum(source, objective)(W)[0, 0]
+    found = exact_sum(source, objective)(W)[0, 0]
     # The bound of a logistic residual is 1 and 1e-12 of it.
     assert found == pytest.approx(2**13 + 1 + 2.0**-22, rel=2e-12, abs=0)
 
@@ -264,18 +265,17 @@ def test_the_same_bits_for_every_layout(loss, clip):
     bare = replace(objective, fit_intercept=False)
     moved = replace(objective, offset=(0.3,) * loss.n_outputs)
     W = np.random.default_rng(6).normal(size=objective.shape)
-    split = SplitGradients(objective, clip)
-    values = Values(objective, (0, 3), clip, 0.7)
-    chosen = np.zeros_like(W)
-    chosen[[0, 3, -1]] = W[[0, 3, -1]]
+    scored = Gradients(objective, clip, entry_clip=0.2, uses_entry_bound=True)
+    values = Gradients(objective, clip, columns=(0, 3), shortening=0.7)
     queries = [
-        Gradients(objective, clip).at(W),
+        *(
+            Gradients(objective, clip).at(W, p)
+            for p in ("all", "features", "intercept")
+        ),
         Gradients(bare, clip).at(W[:-1]),
         Gradients(moved, clip, 0.25).at(W),
-        split.features(W),
-        split.intercept(W),
-        GradientScores(objective, clip, 0.2).at(W),
-        values.at(chosen),
+        FeatureScore.of(scored, W),
+        values.at(W),
     ]
     for n in (FEW, N):
         for answers in bits(queries, layouts(*table(loss, n))):
@@ -333,7 +333,7 @@ def test_they_are_the_floating_sums_but_for_their_grids(loss):
     objective = objective_of(loss)
     W = on_grid(np.random.default_rng(6).normal(size=objective.shape))
     with np.errstate(all="ignore"):
-        exact = ExactGradientSum(source_of(X, y, present), objective)(W)
+        exact = exact_sum(source_of(X, y, present), objective)(W)
         floating = GradientSum(source_of(X, y, present), objective)(W)
     k, worst = loss.n_outputs, loss.zero_out_bound(math.inf)
     grids = math.sqrt(k) * 2.0**-19 * worst + 2.0**-21 * math.sqrt(D) * worst
@@ -406,7 +406,7 @@ def test_sums_of_made_rows_err_by_less_than_is_charged(made):
         query = Gradients(objective).at(size * W)
         layout = Layout(1, 1, whole.amplification, whole.cells)
         charged = query.slack(layout) / 2
-        charged += grid_bound(bound_of_nothing(), 1.0, objective).zero_out
+        charged += Gradients(objective).grid_error()
         for i in range(60):
             source = MADE[made](np.array([i]), 1)
             exact = query.total(query.open(source), None)
@@ -444,15 +444,6 @@ def test_raw_predictions_of_made_rows_err_by_less_than_is_charged(made, monkeypa
     monkeypatch.setattr(_grid_rows, "_STATE_TABLE_BITS", 28)
     monkeypatch.setattr(_grid_rows, "_CODE_TABLE_BITS", 28)
     assert raw_errors(made) > 1
-
-
-def bound_of_nothing():
-    return (
-        Gradients(objective_of())
-        .at(np.zeros((D + 1, 1)))
-        .bound()
-        .__class__(zero_out=0.0, replace_one=0.0)
-    )
 
 
 def test_rows_centred_one_by_one_are_put_on_the_grid_of_their_norm():
@@ -563,13 +554,9 @@ def test_no_neighbours_exceed_what_is_charged(loss, adjacency, clip, fit_interce
 @pytest.fixture
 def coarse(monkeypatch):
     """So coarse that at W = 0 residuals of three classes are rounded away from 0."""
-    monkeypatch.setattr(module, "RESIDUAL_BITS", 4)
+    for room in (_gradient, module):
+        monkeypatch.setattr(room, "RESIDUAL_BITS", 4)
     monkeypatch.setattr(_grid_rows._PlainGrid, "bits", 4)
-
-
-def forgotten(bound, length, objective, clip=math.inf):
-    """The broken twin: residuals are clipped, then rounded, and that is not charged."""
-    return bound
 
 
 @pytest.mark.usefixtures("coarse")
@@ -581,7 +568,7 @@ def test_broken_twin_that_charges_for_clipped_residuals_alone_is_found(
         LOSSES[1], n_samples=3, n_features=2, adjacency=adjacency, fit_intercept=False
     )
     assert Search(objective).farthest() <= 1
-    monkeypatch.setattr("skdp.sums._gradient.grid_bound", forgotten)
+    monkeypatch.setattr(Gradients, "grid_error", lambda self: 0.0)
     assert Search(objective).farthest() > 1.02
 
 
@@ -603,7 +590,7 @@ def test_what_has_no_bound_is_refused_or_summed_in_floating_point():
     ):
         source = source_of(*table())
         with pytest.raises(ValueError, match=r"finite data_norm.*GradientSum"):
-            ExactGradientSum(source, objective)
+            exact_sum(source, objective)
         query = Gradients(objective).at(np.zeros((D + 1, 1)))
         assert type(query.open(source)) is GradientSum
 
@@ -625,7 +612,7 @@ def test_rows_of_stable_sources_are_put_on_the_grid_once(monkeypatch):
                 yield Block(block.X, block.y, block.present)
 
     for kind, times in ((MemorySource, 1), (Moving, 3)):
-        reader = ExactGradientSum(kind(np.eye(N, D), np.zeros(N)), objective_of())
+        reader = exact_sum(kind(np.eye(N, D), np.zeros(N)), objective_of())
         for _ in range(3):
             reader(np.zeros((D + 1, 1)))
         assert found == [N] * times

@@ -10,10 +10,10 @@ import pytest
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._plan import EVERYONE, Line, Plan, Poisson
-from skdp.sums._floating import query_sensitivity
 from skdp.sums._gradient import Gradients
 from skdp.tables._memory import MemorySource
 from tests import door
+from tests.gradients import query_sensitivity
 from tests.spies import SpyNoise
 
 N, SHARE = 50, 0.05

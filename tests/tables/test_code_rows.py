@@ -12,11 +12,11 @@ import pytest
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._query import Layout
-from skdp.sums._floating import gradient_bound
 from skdp.sums._gradient import Gradients
 from skdp.tables import _coded as module
 from skdp.tables._coded import CodeBasis, CodeRows, CodeSource, added_up
 from skdp.tables._memory import MemorySource
+from tests.gradients import gradient_bound
 
 SIZES = (3, 40, 2)
 
