@@ -20,6 +20,7 @@ import pyarrow.dataset as ds
 
 from benchmarks._made_up import write_made_up
 from skdp import DPLogisticRegression, ParquetSource
+from skdp.sums import _gradient_sum
 
 _FEATURES = 20
 _FEW, _MANY = 2, 12
