@@ -28,7 +28,7 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._answers import exact_answer
 from skdp.sums import _gradient_sum
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 
 _FEATURES, _WORKERS, _RUNS = 20, 2, 11
 
@@ -114,7 +114,7 @@ def main() -> None:
         adjacency="replace_one",
     )
     weights = np.random.default_rng(1).normal(size=(_FEATURES + 1, 1))
-    query = Gradients(objective, 0.5).at(weights)
+    query = ClippedGradient(objective, 0.5).at(weights)
     given = {
         "n_workers": _WORKERS,
         "threads_per_worker": 1,

@@ -21,7 +21,7 @@ from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 
 COLD, WARM = 3, 9
@@ -53,7 +53,7 @@ def seconds(work: Callable[[], Any]) -> float:
 
 def readers_of(source: MemorySource, objective: LinearObjective) -> tuple[Any, Any]:
     """The floating sum and the exact one."""
-    return GradientSum(source, objective), Gradients(objective).reader(source)
+    return GradientSum(source, objective), ClippedGradient(objective).reader(source)
 
 
 def passes(

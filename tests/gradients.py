@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._gradient_sum import ExactGradientSum
 
 
@@ -12,7 +12,7 @@ def gradient_bound(
     objective, residual_clip=math.inf, weights_norm=math.inf, intercept_weight=1.0
 ):
     """The bound of records in real numbers, at weights of this spectral norm."""
-    sums = Gradients(objective, residual_clip, intercept_weight)
+    sums = ClippedGradient(objective, residual_clip, intercept_weight)
     return sums.real_bound(sums.radius(weights_norm))
 
 
@@ -23,4 +23,4 @@ def query_sensitivity(objective, *given, **facts):
 
 def exact_sum(source, objective, residual_clip=math.inf):
     """The reader of exact sums."""
-    return ExactGradientSum(source, Gradients(objective, residual_clip))
+    return ExactGradientSum(source, ClippedGradient(objective, residual_clip))

@@ -33,7 +33,7 @@ from skdp.solvers._steps import (
     descend,
     sampled,
 )
-from skdp.sums._network import NetworkGradients
+from skdp.sums._network import ClippedNetworkGradient
 from skdp.tables._source import Source
 
 # ----------------------------------------------------------- Defaults from public facts
@@ -274,8 +274,8 @@ class NetworkDescent(Configured, ABC):
         relation = "zero_out" if is_sampled else objective.adjacency
         return self.gradients(objective).worst.under(relation)
 
-    def gradients(self, objective: NetworkObjective) -> NetworkGradients:
-        return NetworkGradients(objective, self.gradient_clip)
+    def gradients(self, objective: NetworkObjective) -> ClippedNetworkGradient:
+        return ClippedNetworkGradient(objective, self.gradient_clip)
 
     @abstractmethod
     def walk(self, objective: NetworkObjective, start: FloatArray) -> Steps:

@@ -28,7 +28,7 @@ from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import ChosenLaw, Progress, Solution
 from skdp.solvers._descent import RELAXATIONS
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import Order, drawn_order, in_memory, in_order
 from skdp.tables._source import Block, Source, holds_rows
 
@@ -653,6 +653,6 @@ def _flow_time(objective: LinearObjective, budget: Budget, law: str) -> float:
 
 def _largest_change(objective: LinearObjective, farthest: float) -> float:
     """Change of a gradient by one record, at weights of norm at most `farthest`."""
-    sums = Gradients(objective)
+    sums = ClippedGradient(objective)
     bound = sums.real_bound(sums.radius(farthest))
     return bound.under(objective.adjacency)

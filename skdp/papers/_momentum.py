@@ -28,7 +28,7 @@ from skdp.solvers._base import (
 )
 from skdp.solvers._descent import NoisySGD, PlainFlowTime
 from skdp.sums._exact import Sums, on_grid
-from skdp.sums._gradient import Gradient, Gradients
+from skdp.sums._gradient import ClippedGradient, LinearGradient
 from skdp.sums._gradient_sum import ExactGradientSum, GridBlock, clipped
 from skdp.sums._grid_rows import GridRows
 from skdp.tables._source import Source
@@ -46,7 +46,7 @@ _RAW_ERROR = 2.0**-51
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangedGradients(Gradients):
+class ClippedChange(ClippedGradient):
     """Settings of the sum of gradients and their changes.
 
     The objective has a finite `data_norm` and a loss of bounded residuals.
@@ -62,19 +62,19 @@ class ChangedGradients(Gradients):
     change_clip: float
     refresh: float
 
-    def since(self, before: FloatArray, weights: FloatArray) -> ChangedGradient:
+    def since(self, before: FloatArray, weights: FloatArray) -> GradientChange:
         """The query at released weights, and at the weights before them.
 
         Both have shape (n_columns, n_outputs) and are moved to the public grid.
         """
-        return ChangedGradient(self, on_grid(weights), before=on_grid(before))
+        return GradientChange(self, on_grid(weights), before=on_grid(before))
 
-    def reader(self, source: Source) -> ChangedGradientSum:
-        return ChangedGradientSum(source, self)
+    def reader(self, source: Source) -> ChangeSum:
+        return ChangeSum(source, self)
 
     @property
     def is_exact(self) -> bool:
-        return Gradients(self.objective).is_exact
+        return ClippedGradient(self.objective).is_exact
 
     @property
     def worst(self) -> Bound:
@@ -104,13 +104,13 @@ class ChangedGradients(Gradients):
 
 
 @dataclass(frozen=True, eq=False)
-class ChangedGradient(Gradient):
+class GradientChange(LinearGradient):
     """The sum at `weights` and at those `before`, both of them released."""
 
     before: FloatArray = field(kw_only=True)
 
     def bound(self) -> Bound:
-        settings = cast(ChangedGradients, self.family)
+        settings = cast(ClippedChange, self.family)
         norm, earlier, moved = (
             float(np.linalg.norm(w, 2)) * _ROUNDED
             for w in (self.weights, self.before, self.weights - self.before)
@@ -122,7 +122,7 @@ class ChangedGradient(Gradient):
     def slack(self, layout: Layout) -> float:
         # Both residuals are rounded, and their raw predictions err.
         norm = float(np.linalg.norm(self.weights) + np.linalg.norm(self.before))
-        whole = Gradients(self.family.objective)
+        whole = ClippedGradient(self.family.objective)
         return 2 * whole.grid_slack(layout, whole.length(), norm)
 
     def whole_sums(self, reader: Any, rows: IntArray | None) -> Sums:
@@ -130,10 +130,10 @@ class ChangedGradient(Gradient):
         return sums
 
 
-class ChangedGradientSum(ExactGradientSum):
+class ChangeSum(ExactGradientSum):
     """Exact sums over a source, at weights and those before; rows are kept."""
 
-    def __init__(self, source: Source, gradients: ChangedGradients) -> None:
+    def __init__(self, source: Source, gradients: ClippedChange) -> None:
         super().__init__(source, gradients)
         self._changes, self._is_compiled = gradients, False
         self._clip = math.inf  # a change is that of unclipped residuals
@@ -283,11 +283,11 @@ class SRM(Solver):
     def _reads_all(self, objective: LinearObjective) -> bool:
         return self.batch_size >= objective.n_samples
 
-    def _first(self, objective: LinearObjective) -> Gradients:
-        return Gradients(objective, self.residual_clip)
+    def _first(self, objective: LinearObjective) -> ClippedGradient:
+        return ClippedGradient(objective, self.residual_clip)
 
-    def _later(self, objective: LinearObjective) -> ChangedGradients:
-        return ChangedGradients(
+    def _later(self, objective: LinearObjective) -> ClippedChange:
+        return ClippedChange(
             objective,
             self.residual_clip,
             change_clip=self.change_clip,
@@ -460,12 +460,12 @@ class DiffGD(Solver):
         return max(f.worst.under(objective.adjacency) for f in families)
 
     @staticmethod
-    def _gradients(objective: LinearObjective) -> Gradients:
-        return Gradients(objective)
+    def _gradients(objective: LinearObjective) -> ClippedGradient:
+        return ClippedGradient(objective)
 
     @staticmethod
-    def _changes(objective: LinearObjective) -> ChangedGradients:
-        return ChangedGradients(objective, change_clip=math.inf, refresh=0.0)
+    def _changes(objective: LinearObjective) -> ClippedChange:
+        return ClippedChange(objective, change_clip=math.inf, refresh=0.0)
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress

@@ -38,7 +38,7 @@ from skdp.sums._exact import (
     unit_for,
 )
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import gridded
 from skdp.tables._source import Block, Source
 
@@ -430,8 +430,8 @@ class LineSearchGD(Solver):
         )
         return max(bound.under(objective.adjacency) for bound in bounds)
 
-    def _gradients(self, objective: LinearObjective) -> Gradients:
-        return Gradients(objective, self.residual_clip)
+    def _gradients(self, objective: LinearObjective) -> ClippedGradient:
+        return ClippedGradient(objective, self.residual_clip)
 
     def _gains(
         self, objective: LinearObjective, weights: FloatArray, direction: FloatArray

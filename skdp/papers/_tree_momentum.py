@@ -37,7 +37,7 @@ from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
-from skdp.papers._momentum import ChangedGradients
+from skdp.papers._momentum import ClippedChange
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._correlated import BinaryTrees
 from skdp.privacy.release._answers import Answers
@@ -45,7 +45,7 @@ from skdp.privacy.release._plan import Correlated, Line, Plan
 from skdp.solvers._base import Progress, Solution, Solver, box_radius
 from skdp.solvers._descent import MARGIN_NOISE
 from skdp.solvers._steps import Steps, StepSchedule
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 
 _GRADIENTS, _BETWEEN, _WITHIN = range(3)  # lines of the plan
 
@@ -226,7 +226,7 @@ class TreeMomentum(Solver):
         self, answers: Answers, objective: LinearObjective, walk: Steps
     ) -> Iterator[FloatArray]:
         """The momentum of Algorithm 1, at weights that follow it."""
-        sums, kept = Gradients(objective), self.momentum
+        sums, kept = ClippedGradient(objective), self.momentum
         share = (1 - kept) / self.leaf_size(objective)
         momentum = np.zeros(objective.shape)
         for _ in range(walk.n_steps):
@@ -238,8 +238,8 @@ class TreeMomentum(Solver):
         self, answers: Answers, objective: LinearObjective, walk: Steps
     ) -> Iterator[FloatArray]:
         """The momentum of Algorithm 2, at weights that follow it."""
-        gradients = Gradients(objective)
-        changes = ChangedGradients(objective, change_clip=math.inf, refresh=0.0)
+        gradients = ClippedGradient(objective)
+        changes = ClippedChange(objective, change_clip=math.inf, refresh=0.0)
         n, kept, zero = self.n_leaves, self.momentum, np.zeros(objective.shape)
         share, faded = (1 - kept) / self.leaf_size(objective), kept**n
         # By leaf, from the previous epoch: both kinds of answers, and H and S.

@@ -41,7 +41,7 @@ from skdp.solvers._default_rules import favours_selection
 from skdp.solvers._registry import SOLVERS
 from skdp.solvers._sparse import keep_rows, largest_rows
 from skdp.sums._features import FeatureScore
-from skdp.sums._gradient import Gradient, Gradients
+from skdp.sums._gradient import ClippedGradient, LinearGradient
 from skdp.tables._memory import MemorySource, UserSource, held
 from skdp.tables._source import Block, Source, holds_users
 from skdp.tables._views import ColumnsOf, ConstantColumn
@@ -415,12 +415,12 @@ class TwoStage(Solver):
         if self.selection == "peeling":
             scores = FeatureScore.of(gradients, weights)
             return scores.features(answers.choose(scores, k, line=0)), 0.0
-        released = answers.ask(Gradient(gradients, weights, "features"))
+        released = answers.ask(LinearGradient(gradients, weights, "features"))
         return largest_rows(released.value, k), released.sigma
 
-    def _gradients(self, objective: LinearObjective) -> Gradients:
+    def _gradients(self, objective: LinearObjective) -> ClippedGradient:
         clip = self.residual_clip
-        return Gradients(objective, clip, uses_entry_bound=True)
+        return ClippedGradient(objective, clip, uses_entry_bound=True)
 
     def _refitted(
         self, answers: Answers, columns: IntArray, objective: LinearObjective

@@ -30,7 +30,7 @@ from skdp.solvers._base import (
 )
 from skdp.solvers._descent import FlowTime
 from skdp.solvers._steps import restarted
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 
 # ---------------------------------------- Division of the privacy budget over the steps
 # For an objective of smoothness L and strong convexity mu, Nesterov's method with step
@@ -480,7 +480,7 @@ class AcceleratedGD(ChosenLaw):
         batch_size = min(given.get("batch_size", n), n)
         n_steps = given.get("n_steps")
         if n_steps is None:
-            bound = Gradients(objective, clip, weight).worst
+            bound = ClippedGradient(objective, clip, weight).worst
             relation = _sample(batch_size, n).covering(objective.adjacency)
             n_steps = rules.n_steps(
                 step_size,
@@ -568,9 +568,9 @@ class AcceleratedGD(ChosenLaw):
         levels = self.levels(objective)
         return Plan(tuple(Line(k, r, law=law, sample=sample) for r, k in levels))
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
         """The queries for gradient sums."""
-        return Gradients(objective, self.residual_clip, self.intercept_weight)
+        return ClippedGradient(objective, self.residual_clip, self.intercept_weight)
 
     def sensitivity(self, objective: LinearObjective) -> float:
         relation = self.sample(objective).covering(objective.adjacency)

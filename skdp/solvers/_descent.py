@@ -24,7 +24,7 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution, Solver, box_radius
 from skdp.solvers._steps import MomentumSteps, Steps, StepSchedule, descend, sampled
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 
 # --------------------------------------------- Flow time at which noise stops a descent
 # In directions where the data have little curvature, the noise of a whole run grows
@@ -73,7 +73,7 @@ class FlowTime:
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
         """Flow time at which a unit row's prediction has the admitted noise."""
         objective = self.objective
-        sums = Gradients(objective, residual_clip, intercept_weight)
+        sums = ClippedGradient(objective, residual_clip, intercept_weight)
         bound = sums.real_bound(math.inf).with_user_bounds()
         sensitivity = bound.under(objective.adjacency)
         tolerated = MARGIN_NOISE * objective.loss.prediction_unit
@@ -229,9 +229,9 @@ class Descent(Solver):
             "keeps_path": given.get("keeps_path", False),
         }
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
         """The queries for gradient sums."""
-        return Gradients(objective, self.residual_clip, self.intercept_weight)
+        return ClippedGradient(objective, self.residual_clip, self.intercept_weight)
 
     def sensitivity(self, objective: LinearObjective) -> float:
         return self.gradients(objective).worst.under(objective.adjacency)
@@ -412,7 +412,7 @@ class NoisyGD(Descent):
                 f"{_MOST_NUMBERS:,}. Got {size:,}. Use user_clip=None."
             )
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
         """The queries for gradient sums."""
         sums = super().gradients(objective)
         return replace(sums, user_clip=self.user_clip)

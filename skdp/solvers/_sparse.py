@@ -30,7 +30,7 @@ from skdp.solvers._base import (
     projected_onto_box,
 )
 from skdp.sums._features import FeatureScore
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 
 # -------------------------------------------------------------------- Hard thresholding
 
@@ -215,7 +215,7 @@ class IHT(Solver):
         if is_dense:  # the selected features have their part of a row
             reached *= math.sqrt(objective.most_features / objective.n_features)
         mu = gaussian_mu(budget.epsilon, budget.delta)
-        bound = Gradients(objective, clip).bound(math.inf, "features")
+        bound = ClippedGradient(objective, clip).bound(math.inf, "features")
         noise = reached * bound.under(objective.adjacency) / mu
         return (
             _PREDICTION_NOISE
@@ -246,14 +246,14 @@ class IHT(Solver):
         return Plan((features, intercept))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        sums = Gradients(objective, self.residual_clip)
+        sums = ClippedGradient(objective, self.residual_clip)
         bound = sums.bound(math.inf, "features")
         return bound.under(objective.adjacency)
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        sums = Gradients(objective, self.residual_clip)
+        sums = ClippedGradient(objective, self.residual_clip)
         descent = _ThresholdedDescent(self, objective)
 
         def find_intercept(queries: int) -> None:
@@ -631,13 +631,15 @@ class Peeling(ChosenLaw):
 
     def values(
         self, objective: LinearObjective, columns: tuple[int, ...], clip: float
-    ) -> Gradients:
+    ) -> ClippedGradient:
         """Gradients of chosen features and of the intercept."""
-        return Gradients(objective, clip, columns=columns, shortening=self.shortening)
+        return ClippedGradient(
+            objective, clip, columns=columns, shortening=self.shortening
+        )
 
-    def scored(self, objective: LinearObjective, step: int) -> Gradients:
+    def scored(self, objective: LinearObjective, step: int) -> ClippedGradient:
         """Gradients whose rows are the scores by which a step selects features."""
-        return Gradients(
+        return ClippedGradient(
             objective,
             _SCORE_CLIP * self.clip(step),
             entry_clip=self.score_clip * objective.entry_bound,

@@ -10,7 +10,7 @@ import numpy as np
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.privacy.release._query import Bound, Layout
 from skdp.sums._exact import on_grid
-from skdp.sums._gradient import Gradient, Gradients
+from skdp.sums._gradient import ClippedGradient, LinearGradient
 
 # A feature's score is the norm of its row of the gradient sum, or of that row's
 # distance from a public place. Proofs: ``docs/proofs/peeling.md``.
@@ -22,7 +22,7 @@ _FARTHEST = 1e12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FeatureScore(Gradient):
+class FeatureScore(LinearGradient):
     """Scores of some features at `weights`, which are released.
 
     Public: `among`, of shape (n_candidates,), and `place`, of shape (n_candidates,
@@ -35,7 +35,7 @@ class FeatureScore(Gradient):
     @classmethod
     def of(
         cls,
-        gradients: Gradients,
+        gradients: ClippedGradient,
         weights: FloatArray,
         *,
         place: FloatArray | None = None,
@@ -83,7 +83,7 @@ class FeatureScore(Gradient):
         return np.sort(self.among[chosen])
 
 
-def _largest(gradients: Gradients) -> float:
+def _largest(gradients: ClippedGradient) -> float:
     """Bound on a score whose place is 0."""
     worst = gradients.objective.loss.zero_out_bound(np.inf)
     return gradients.objective.n_samples * gradients.entry_bound * worst

@@ -44,7 +44,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Gradients:
+class ClippedGradient:
     """Settings of a sum of gradients: rows times residuals.
 
     Parameters
@@ -80,7 +80,7 @@ class Gradients:
     user_clip: float | None = None
     uses_entry_bound: bool = False
 
-    def at(self, weights: FloatArray, part: Part = "all") -> Gradient:
+    def at(self, weights: FloatArray, part: Part = "all") -> LinearGradient:
         """The query at released weights of shape (n_columns, n_outputs).
 
         The query uses the nearest weights of the public grid: post-processing. `part`
@@ -88,7 +88,7 @@ class Gradients:
         """
         if self.columns is not None:
             weights = weights[self.rows_read] * self.scale
-        return Gradient(self, on_grid(weights), part)
+        return LinearGradient(self, on_grid(weights), part)
 
     def reader(self, source: Source) -> ExactGradientSum | GradientSum:
         """Exact sums of a source, or floating ones where nothing has a bound."""
@@ -318,13 +318,13 @@ def prediction_bound(objective: LinearObjective, weights: FloatArray) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Gradient(ReaderQuery):
+class LinearGradient(ReaderQuery):
     """A part of the gradient sum at `weights`, which are released.
 
     Weights are those of a reader, of shape (n_columns, n_outputs).
     """
 
-    family: Gradients
+    family: ClippedGradient
     part: Part = "all"
 
     @property

@@ -52,7 +52,7 @@ from skdp.tables._source import (
 from skdp.tables._views import ColumnsOf, Encoded
 
 if TYPE_CHECKING:
-    from skdp.sums._gradient import Gradients
+    from skdp.sums._gradient import ClippedGradient
 
 # ----------------------------------------------------- Rows on their grid, kept or read
 
@@ -277,7 +277,7 @@ class ExactGradientSum(ExactSum):
     Parameters
     ----------
     source : Source
-    gradients : Gradients
+    gradients : ClippedGradient
         Settings: what a record adds.
 
     Raises
@@ -286,7 +286,7 @@ class ExactGradientSum(ExactSum):
         If rows or residuals have no bound; `GradientSum` needs no bounds.
     """
 
-    def __init__(self, source: Source, gradients: Gradients) -> None:
+    def __init__(self, source: Source, gradients: ClippedGradient) -> None:
         if not gradients.is_exact:
             raise ValueError(
                 "Exact sums need a finite data_norm and a bound on residuals. Got "

@@ -230,7 +230,7 @@ class ExactNetworkSum(ExactSum):
     def _squares(self, rows: Any) -> FloatArray:
         """Squared norms of the first layer's inputs, with the biases' constant."""
         of_unit = (rows.unit * self._objective.input_factor) ** 2
-        return squares_of(rows.entries) * of_unit + 1.0
+        return np.asarray(squares_of(rows.entries) * of_unit + 1.0)
 
     def _factors(self, passed: Any, squares: FloatArray) -> FloatArray:
         """Factor that shortens each record's joint gradient, divided by the clip."""
@@ -442,7 +442,7 @@ _ROUNDED = 1 + 2.0**-40
 
 
 @dataclass(frozen=True)
-class NetworkGradients:
+class ClippedNetworkGradient:
     """Gradient sums of one network.
 
     Every record's gradient is clipped to the norm `gradient_clip`; inf: no clip, which
@@ -485,7 +485,7 @@ class NetworkGradients:
 class NetworkGradient(ReaderQuery):
     """The gradient sum at `weights`, which are released, of shape (n_weights,)."""
 
-    family: NetworkGradients
+    family: ClippedNetworkGradient
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from skdp.privacy.release._query import Bound, Layout
 from skdp.solvers import _descent
 from skdp.sums import _gradient_sum
 from skdp.sums._exact import RESIDUAL_BITS
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._gradient_sum import ExactGradientSum
 from skdp.sums._grid_rows import LONGEST
 from skdp.tables._centred import Centring
@@ -35,7 +35,7 @@ from tests.audit.users import (
 CLIPS = (1.0, 0.3)
 LOSSES = ("logistic", "softmax", "squared", "hinge", "sigmoid", "weighted")
 
-ASKED = Gradients(
+ASKED = ClippedGradient(
     Cell("noisy_gd", "logistic", "zero_out_user", n_users=40).objective,
     intercept_weight=0.7,
     user_clip=0.5,
@@ -81,13 +81,13 @@ def charged_as_records(self, *given):
     )
 
 
-honest_bound = Gradients.bound
+honest_bound = ClippedGradient.bound
 
 
 def test_twin_that_charges_exchanges_as_those_of_records_is_found(monkeypatch):
     """Far weights allow one record one direction, and many rows the other one too."""
     objective = replace(ASKED.objective, fit_intercept=False, adjacency="replace_user")
-    query = Gradients(objective, user_clip=0.5).at(np.array([[-4.0], [0.0]]))
+    query = ClippedGradient(objective, user_clip=0.5).at(np.array([[-4.0], [0.0]]))
     far, near = np.array([2.0, 0.0]), np.array([0.05, 0.0])
     sides = [
         UserSource(np.tile(x, (n, 1)), np.full(n, y), np.ones(n), 40, np.zeros(n, int))
@@ -96,7 +96,7 @@ def test_twin_that_charges_exchanges_as_those_of_records_is_found(monkeypatch):
     one, other = (query.total(query.open(side), None) for side in sides)
     moved = float(np.linalg.norm(one - other))
     assert 0.999 < moved / query.bound().replace_user <= 1
-    monkeypatch.setattr(Gradients, "bound", charged_as_records)
+    monkeypatch.setattr(ClippedGradient, "bound", charged_as_records)
     assert moved > 1.1 * query.bound().replace_user
 
 
@@ -208,7 +208,7 @@ def longest_part(k):
     objective = replace(ASKED.objective, fit_intercept=False, data_norm=1.0)
     rows = np.tile([1.0, 0.0], (7, 1))
     source = UserSource(rows, np.ones(7), np.ones(7), 1, np.zeros(7, dtype=int))
-    reader = ExactGradientSum(source, Gradients(objective, user_clip=1.0))
+    reader = ExactGradientSum(source, ClippedGradient(objective, user_clip=1.0))
     unit = Fraction(reader._largest) / Fraction(LONGEST) / 2**RESIDUAL_BITS
     most = float(k * unit)
     while Fraction(most) >= k * unit:

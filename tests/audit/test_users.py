@@ -23,7 +23,7 @@ from skdp.losses import CauchyLoss, HuberHingeLoss, SigmoidLoss, SoftmaxLoss
 from skdp.losses._weighted import weighted
 from skdp.privacy.release._query import Bound
 from skdp.sums import _gradient_sum
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import _PlainGrid
 from skdp.tables import _memory
 from tests.audit import centred_descent, tables
@@ -85,7 +85,7 @@ def test_with_several_outputs_the_diameter_is_that_of_a_ball(kind, n_outputs):
     for loss in (own, weighted(own, weights)):
         cell = Cell("noisy_gd", "softmax", "replace_user").objective
         for clip, share in itertools.product([math.inf, 0.3], [1.0, 0.3]):
-            asked = Gradients(replace(cell, loss=loss), clip, share)
+            asked = ClippedGradient(replace(cell, loss=loss), clip, share)
             for norm in (0.0, 0.1, 1.0, 20.0, math.inf):
                 bound = asked.bound(asked.radius(norm))
                 assert bound.replace_user >= 2 * bound.zero_out_user * (1 - 1e-14)

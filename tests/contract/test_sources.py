@@ -17,7 +17,7 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
 from skdp.sums import _floating as gradient
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, is_stable
 from skdp.tables._views import Bucket, ColumnsOf, ConstantColumn, EntriesClipped
@@ -199,7 +199,7 @@ def test_broken_twins_that_keep_factors_are_found(key, monkeypatch):
     """Floating sums keep what clips rows; exact ones keep the clipped rows."""
     case = Case(key, "logistic", "replace_one")
     assert farthest(case, Stable) <= 1
-    monkeypatch.setattr(Gradients, "is_exact", False)
+    monkeypatch.setattr(ClippedGradient, "is_exact", False)
     assert farthest(case, Stable) > 1.5
 
 

@@ -17,7 +17,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy.release._query import Bound
 from skdp.solvers import SOLVERS
-from skdp.sums._gradient import Gradient, Gradients
+from skdp.sums._gradient import ClippedGradient, LinearGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.door import planned, run
@@ -113,13 +113,13 @@ def of_zero_out(find):
     ("key", "least"), [("iht", 1.5), ("peeling", 1.5), ("two_stage", 1.0)]
 )
 def test_twins_that_forget_a_record_are_found_out(key, least, monkeypatch):
-    monkeypatch.setattr(Gradients, "bound", of_zero_out(Gradients.bound))
+    monkeypatch.setattr(ClippedGradient, "bound", of_zero_out(ClippedGradient.bound))
     assert farthest(key, LOSSES["logistic"], "replace_one") > least
 
 
 def test_a_twin_that_looks_at_what_it_should_not_is_found_out(monkeypatch):
     """Noise whose size follows the data, if only in one of the last digits."""
-    total, bound = Gradient.total, Gradient.bound
+    total, bound = LinearGradient.total, LinearGradient.bound
     seen = [False]  # bounds are taken before reading, so of the query before
 
     def peek(self, reader, rows):
@@ -137,8 +137,8 @@ def test_a_twin_that_looks_at_what_it_should_not_is_found_out(monkeypatch):
             replace_one=right.replace_one * (1 + 2.0**-50),
         )
 
-    monkeypatch.setattr(Gradient, "total", peek)
-    monkeypatch.setattr(Gradient, "bound", follow)
+    monkeypatch.setattr(LinearGradient, "total", peek)
+    monkeypatch.setattr(LinearGradient, "bound", follow)
     told = [
         transcripts("iht", LOSSES["squared"], "replace_one", s) for s in range(RUNS)
     ]

@@ -18,7 +18,7 @@ from skdp.losses import (
     SquaredLoss,
 )
 from skdp.losses._objective import LinearObjective
-from skdp.papers._momentum import SRM, ChangedGradients
+from skdp.papers._momentum import SRM, ClippedChange
 from skdp.privacy import Budget
 from skdp.privacy.release._plan import Line, Poisson
 from skdp.privacy.release._query import Layout
@@ -76,7 +76,7 @@ def part_of_record(sums, weights, before, row, target):
     return np.outer(x, (1 - sums.refresh) * change + sums.refresh * own)
 
 
-def changed(objective, residual_clip, change_clip, refresh, kind=ChangedGradients):
+def changed(objective, residual_clip, change_clip, refresh, kind=ClippedChange):
     return kind(objective, residual_clip, change_clip=change_clip, refresh=refresh)
 
 
@@ -173,14 +173,14 @@ def test_no_pair_of_neighbours_exceeds_the_bound(loss, clips, adjacency):
     assert 0.3 < found <= 1 + 1e-9
 
 
-class Forgetful(ChangedGradients):
+class Forgetful(ClippedChange):
     """Broken twin: the change of a gradient is taken for nothing."""
 
     def _part(self, radius, moved):
         return super()._part(radius, 0.0)
 
 
-class Swapped(ChangedGradients):
+class Swapped(ClippedChange):
     """Broken twin: the clips as the thesis prints them."""
 
     def _part(self, radius, moved):

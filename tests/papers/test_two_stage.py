@@ -23,7 +23,7 @@ from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._exact import solve
 from skdp.solvers._registry import named_solver
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor, event_of, planned, refusal, run
 from tests.gradients import query_sensitivity
@@ -269,7 +269,7 @@ def changes_of_features(objective, offset, seed=0):
 
 def of_gradient(objective, prediction):
     """What is charged for the features' rows, without clipped residuals."""
-    bound = Gradients(objective).bound(prediction, "features")
+    bound = ClippedGradient(objective).bound(prediction, "features")
     return bound.under(objective.adjacency)
 
 

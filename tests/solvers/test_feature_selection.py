@@ -18,7 +18,7 @@ from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._default_rules import favours_selection
 from skdp.sums._features import FeatureScore
-from skdp.sums._gradient import Gradients, prediction_bound
+from skdp.sums._gradient import ClippedGradient, prediction_bound
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.door import answers_for, event_of
@@ -40,7 +40,7 @@ def problem_of(adjacency, n_samples=1, **facts):
 
 def sums(objective, *clip, **facts):
     """Gradients whose rows are scores."""
-    return Gradients(objective, *clip, **facts, uses_entry_bound=True)
+    return ClippedGradient(objective, *clip, **facts, uses_entry_bound=True)
 
 
 def feature_bound(objective, *clip, radius=math.inf, **facts):

@@ -19,7 +19,7 @@ from skdp.solvers._base import Progress
 from skdp.solvers._registry import named_solver
 from skdp.solvers._sparse import IHT
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.door import event_of
@@ -191,7 +191,7 @@ def changes(objective, clip, count):
 
 def split_bound(objective, clip, weights_norm):
     """Of either query."""
-    sums = Gradients(objective, clip)
+    sums = ClippedGradient(objective, clip)
     radius = sums.radius(weights_norm)
     bound = sums.bound(radius, "features")
     assert bound == sums.bound(radius, "intercept")
@@ -269,7 +269,7 @@ def test_the_intercept_alone_is_a_row_of_the_whole_sum():
     present = np.arange(40) % 3 > 0
     for stored in (X, X.astype(np.float32), csr_array(X)):
         source = MemorySource(stored, np.arange(40.0) % 3, present)
-        sums = Gradients(objective, 0.3)
+        sums = ClippedGradient(objective, 0.3)
         row, whole = (total_of(sums.at(W, p), source) for p in ("intercept", "all"))
         assert np.array_equal(row, whole[-1:])
 
@@ -279,7 +279,7 @@ def test_large_dense_tables_are_summed_by_either_path():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(5000, 2000)), np.ones(5000)
     objective = replace(OBJECTIVE, n_samples=5000, n_features=2000)
-    sums, weights = Gradients(objective, 0.3), np.zeros((2001, 1))
+    sums, weights = ClippedGradient(objective, 0.3), np.zeros((2001, 1))
     intercept, features = (sums.at(weights, p) for p in ("intercept", "features"))
     assert intercept.family == features.family  # one reader serves both
     reader = intercept.open(MemorySource(X, y))

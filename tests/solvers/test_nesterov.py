@@ -33,7 +33,7 @@ from skdp.solvers._base import ChosenLaw, Progress
 from skdp.solvers._exact import solve
 from skdp.solvers._registry import named_solver
 from skdp.sums._exact import on_grid
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.gradients import exact_sum, query_sensitivity
@@ -525,7 +525,7 @@ def test_other_places_in_a_batch_do_not_move_a_sum():
     objective = replace(OBJECTIVE, n_samples=n, n_features=d, fit_intercept=False)
     source = MemorySource(X, y, present)
     for scale in (1.0, 1e6):
-        query = Gradients(objective).at(scale * rng.normal(size=(d, 1)))
+        query = ClippedGradient(objective).at(scale * rng.normal(size=(d, 1)))
         total = partial(query.total, query.open(source))
         assert np.array_equal(total(np.arange(5, n)), total(np.arange(n)))
 

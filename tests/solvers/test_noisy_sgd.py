@@ -31,7 +31,7 @@ from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.gradients import exact_sum
@@ -249,7 +249,7 @@ def test_what_stands_beside_a_record_in_a_sample_changes_nothing():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
     objective = replace(OBJECTIVE, loss=loss, n_samples=n, n_features=d)
-    query = Gradients(objective).at(30 * rng.normal(size=(d + 1, 1)))
+    query = ClippedGradient(objective).at(30 * rng.normal(size=(d + 1, 1)))
     total = partial(query.total, query.open(MemorySource(X, y)))
     slack = query.slack(Layout(n, moved_rows=n))
     assert slack == query.slack(Layout(n))
@@ -268,7 +268,7 @@ def test_no_query_is_charged_for_the_rows_beside():
     solver = resolved(objective, n_steps=3, batch_size=100, intercept_weight=1.0)
     noise, source = SpyNoise(), MemorySource(np.ones((2000, 5)), np.ones(2000))
     door.run(solver, source, objective, 3.0, noise)
-    query = Gradients(OBJECTIVE).at(np.zeros((6, 1)))
+    query = ClippedGradient(OBJECTIVE).at(np.zeros((6, 1)))
     wanted = query.bound().zero_out + query.slack(Layout(2000))
     assert noise.draws[0].sensitivity == wanted
 

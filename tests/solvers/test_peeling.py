@@ -22,7 +22,7 @@ from skdp.privacy import (
 )
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._sparse import Peeling, PeelingWalk
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests import door
@@ -123,7 +123,7 @@ def feature_bound(sums):
 
 def largest_entry_alone(objective, solver):
     """The scores' sensitivity for the values'."""
-    bound = feature_bound(Gradients(objective.with_loss(LogisticLoss()), 0.3))
+    bound = feature_bound(ClippedGradient(objective.with_loss(LogisticLoss()), 0.3))
     return bound.under(objective.adjacency)
 
 
@@ -218,7 +218,7 @@ def test_scores_are_charged_their_own_sensitivity():
     solver, _, spy, _ = run_with(objective, BUDGET)
     for step, choice in zip(solver.rounds(objective), spy.choices, strict=True):
         clip = solver.clip(step) / 3
-        bound = feature_bound(Gradients(objective, clip, entry_clip=0.25))
+        bound = feature_bound(ClippedGradient(objective, clip, entry_clip=0.25))
         wanted = bound.under(objective.adjacency)
         assert wanted <= choice.sensitivity <= wanted * (1 + 1e-9)
 

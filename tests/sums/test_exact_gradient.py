@@ -19,7 +19,7 @@ from skdp.sums import _gradient_sum as module
 from skdp.sums._exact import ExactTotal, norm_exponent, on_grid, units_of
 from skdp.sums._features import FeatureScore
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import grid_rows
 from skdp.sums._record_sums import ErrorSum, NoiseRatio, PredictionSum
 from skdp.tables._centred import CentredSource, Centring, StateRows
@@ -265,15 +265,15 @@ def test_the_same_bits_for_every_layout(loss, clip):
     bare = replace(objective, fit_intercept=False)
     moved = replace(objective, offset=(0.3,) * loss.n_outputs)
     W = np.random.default_rng(6).normal(size=objective.shape)
-    scored = Gradients(objective, clip, entry_clip=0.2, uses_entry_bound=True)
-    values = Gradients(objective, clip, columns=(0, 3), shortening=0.7)
+    scored = ClippedGradient(objective, clip, entry_clip=0.2, uses_entry_bound=True)
+    values = ClippedGradient(objective, clip, columns=(0, 3), shortening=0.7)
     queries = [
         *(
-            Gradients(objective, clip).at(W, p)
+            ClippedGradient(objective, clip).at(W, p)
             for p in ("all", "features", "intercept")
         ),
-        Gradients(bare, clip).at(W[:-1]),
-        Gradients(moved, clip, 0.25).at(W),
+        ClippedGradient(bare, clip).at(W[:-1]),
+        ClippedGradient(moved, clip, 0.25).at(W),
         FeatureScore.of(scored, W),
         values.at(W),
     ]
@@ -297,7 +297,9 @@ def test_broken_twin_of_floating_sums_is_found(n):
 @by_loss
 def test_compiled_and_interpreted_sums_are_the_same(loss, monkeypatch):
     X, y, present = table(loss)
-    query = Gradients(objective_of(loss), 0.4).at(np.ones((D + 1, loss.n_outputs)))
+    query = ClippedGradient(objective_of(loss), 0.4).at(
+        np.ones((D + 1, loss.n_outputs))
+    )
     with np.errstate(all="ignore"):
         plain = query.total(query.open(source_of(X, y, present)), None)
         monkeypatch.setattr(module, "_WORTH_COMPILING", 0)
@@ -311,7 +313,7 @@ def test_compiled_and_interpreted_sums_are_the_same(loss, monkeypatch):
 def test_sums_of_parts_add_up_and_samples_are_sums_of_their_rows(loss):
     X, y, present = table(loss)
     objective = objective_of(loss)
-    query = Gradients(objective).at(np.ones((D + 1, loss.n_outputs)))
+    query = ClippedGradient(objective).at(np.ones((D + 1, loss.n_outputs)))
 
     def total(rows):
         source = source_of(X[rows], y[rows], present[rows], 64)
@@ -391,7 +393,7 @@ def test_the_same_bits_of_made_rows(made):
                 n_samples=60, n_features=source.n_features, data_norm=1.0
             )
             W = np.random.default_rng(2).normal(size=shape)
-            query = Gradients(objective).at(W)
+            query = ClippedGradient(objective).at(W)
             answers.add(query.total(query.open(source), None).tobytes())
     assert len(answers) == 1
 
@@ -403,10 +405,10 @@ def test_sums_of_made_rows_err_by_less_than_is_charged(made):
     objective = objective_of(n_samples=1, n_features=whole.n_features, data_norm=1.0)
     for size in (0.1, 3.0, 100.0):
         W = np.random.default_rng(3).normal(size=(whole.n_features + 1, 1))
-        query = Gradients(objective).at(size * W)
+        query = ClippedGradient(objective).at(size * W)
         layout = Layout(1, 1, whole.amplification, whole.cells)
         charged = query.slack(layout) / 2
-        charged += Gradients(objective).grid_error()
+        charged += ClippedGradient(objective).grid_error()
         for i in range(60):
             source = MADE[made](np.array([i]), 1)
             exact = query.total(query.open(source), None)
@@ -468,7 +470,8 @@ def test_rows_that_a_view_has_put_on_the_grid_have_the_same_sums():
     view = module.grid_view(plain)
     coef = W[:D]
     queries = [
-        Gradients(objective_of(data_norm=1.0), clip).at(W) for clip in (math.inf, 0.3)
+        ClippedGradient(objective_of(data_norm=1.0), clip).at(W)
+        for clip in (math.inf, 0.3)
     ]
     queries += [
         ErrorSum(N, LogisticLoss(), coef, np.array([0.2]), 0.7),
@@ -527,7 +530,7 @@ class Search:
             shape = self.objective.shape
             W = np.exp(self.rng.uniform(-3, 5)) * self.rng.normal(size=shape)
             W *= self.rng.random() < 0.8
-            query = Gradients(self.objective, self.clip).at(W)
+            query = ClippedGradient(self.objective, self.clip).at(W)
             pair = self.pair()
             sums = [query.total(query.open(each), None) for each in pair]
             charged = query.bound().under(self.objective.adjacency)
@@ -568,13 +571,13 @@ def test_broken_twin_that_charges_for_clipped_residuals_alone_is_found(
         LOSSES[1], n_samples=3, n_features=2, adjacency=adjacency, fit_intercept=False
     )
     assert Search(objective).farthest() <= 1
-    monkeypatch.setattr(Gradients, "grid_error", lambda self: 0.0)
+    monkeypatch.setattr(ClippedGradient, "grid_error", lambda self: 0.0)
     assert Search(objective).farthest() > 1.02
 
 
 def test_what_rounding_adds_does_not_grow_with_the_records_beside():
     few, many = (
-        Gradients(objective_of(n_samples=n)).at(np.ones((D + 1, 1)))
+        ClippedGradient(objective_of(n_samples=n)).at(np.ones((D + 1, 1)))
         for n in (100, 1_000_000)
     )
     assert few.bound() == many.bound()
@@ -591,7 +594,7 @@ def test_what_has_no_bound_is_refused_or_summed_in_floating_point():
         source = source_of(*table())
         with pytest.raises(ValueError, match=r"finite data_norm.*GradientSum"):
             exact_sum(source, objective)
-        query = Gradients(objective).at(np.zeros((D + 1, 1)))
+        query = ClippedGradient(objective).at(np.zeros((D + 1, 1)))
         assert type(query.open(source)) is GradientSum
 
 

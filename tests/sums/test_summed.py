@@ -22,7 +22,7 @@ from skdp.sums._counts import (
 )
 from skdp.sums._exact import WholeSum, added
 from skdp.sums._features import FeatureScore
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._moments import MomentSums, MomentWeights
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, nothing
@@ -42,8 +42,8 @@ OBJECTIVE = LinearObjective(
     data_norm=1.0,
     adjacency="replace_one",
 )
-SUMS = Gradients(OBJECTIVE, 0.5)
-SCORED = Gradients(OBJECTIVE, 0.5, entry_clip=0.3, uses_entry_bound=True)
+SUMS = ClippedGradient(OBJECTIVE, 0.5)
+SCORED = ClippedGradient(OBJECTIVE, 0.5, entry_clip=0.3, uses_entry_bound=True)
 ASKED = {
     "gradient": (SUMS.at(WEIGHTS), X),
     "scores": (FeatureScore.of(SCORED, WEIGHTS), X),
@@ -123,7 +123,7 @@ def test_answers_are_added_up_where_records_are():
     assert there.asked == 1
     assert found.tobytes() == query.total(source_of(X), None).tobytes()
     # What is no whole sum needs rows.
-    unbounded = Gradients(
+    unbounded = ClippedGradient(
         LinearObjective(
             loss=LogisticLoss(),
             n_samples=N,
