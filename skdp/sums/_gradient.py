@@ -31,7 +31,7 @@ _ROUNDED = 1 + 1e-12
 _INTERCEPT_SHARE = 0.3
 
 
-class Rows(NamedTuple):
+class RowFacts(NamedTuple):
     """Public facts of the rows in a query.
 
     `norm` is the largest norm of a row's features in the sum, and `constant` the
@@ -115,13 +115,13 @@ class ClippedGradient:
     # ------------------------------------------------------------- chosen columns
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> RowFacts:
         """Public facts of the rows that are summed."""
         objective = self.objective
         if self.columns is None:
             constant = self.intercept_weight * objective.intercept_value
             constant *= objective.fit_intercept
-            return Rows(objective, objective.data_norm, constant)
+            return RowFacts(objective, objective.data_norm, constant)
         # A reader needs at least one column, even for the intercept alone.
         n = max(1, len(self.columns))
         norm = min(objective.data_norm, math.sqrt(n) * objective.entry_bound)
@@ -129,7 +129,7 @@ class ClippedGradient:
         shortened = min(norm, self.shortening * alike)
         part = replace(objective, n_features=n, n_nonzero=n, data_norm=norm)
         constant = _INTERCEPT_SHARE * shortened if objective.fit_intercept else 0.0
-        return Rows(part, shortened if self.columns else 0.0, constant)
+        return RowFacts(part, shortened if self.columns else 0.0, constant)
 
     @cached_property
     def columns_read(self) -> IntArray:
@@ -171,7 +171,8 @@ class ClippedGradient:
     def length(self, part: Part = "all") -> float:
         """Largest norm of a row in the query."""
         if part == "features":
-            return self.rows.norm
+            of_entries = math.sqrt(self.rows.objective.n_features) * self.entry_clip
+            return min(self.rows.norm, of_entries)
         if part == "intercept":
             return self.rows.constant
         if self.columns is not None:
@@ -210,8 +211,11 @@ class ClippedGradient:
 
     def radius_at(self, weights: FloatArray) -> float:
         """Bound on raw predictions at a reader's weights."""
-        if self.uses_entry_bound or self.columns is not None:
-            return prediction_bound(self.rows.objective, weights)
+        objective = self.rows.objective
+        by_entries = self.uses_entry_bound or self.columns is not None
+        if by_entries and objective.product_norm is None:
+            offset = math.hypot(*objective.offset)
+            return prediction_bound(objective, weights) + offset
         return self.radius(self.norm_of(weights, 2) * _ROUNDED)
 
     @property
