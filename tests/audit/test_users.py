@@ -24,7 +24,6 @@ from skdp.losses._weighted import weighted
 from skdp.privacy.release._query import Bound
 from skdp.sums import _gradient_sum
 from skdp.sums._gradient import ClippedGradient
-from skdp.sums._grid_rows import _PlainGrid
 from skdp.tables import _memory
 from tests.audit import centred_descent, tables
 from tests.audit.linear import ALL_LOSSES, BUDGETS
@@ -285,21 +284,3 @@ def test_rows_beyond_the_most_do_not_count(relation, monkeypatch):
         return 1 / np.minimum(np.bincount(codes, minlength=n_users), 3)[codes]
 
     assert cell.found(as_tables(pair, shares=but_all_of_them)).total > 2.2
-
-
-def test_twin_that_rounds_shares_to_the_nearest_is_found(monkeypatch):
-    """On a coarse grid; a thousand rows move a fine one by as much."""
-    relation = "zero_out_user"
-
-    def to_the_nearest(units, factor):
-        return np.rint(units * factor[:, None])
-
-    monkeypatch.setattr(_gradient_sum, "RESIDUAL_BITS", 6)
-    monkeypatch.setattr(_PlainGrid, "bits", 6)
-    cell = Cell("noisy_gd", "logistic", relation)
-    # 19 rows of 32 / 19 units each: 2 if they are rounded.
-    pair = in_one_direction(cell.objective.loss, relation, n_rows=19)
-    cut = cell.found(as_tables(pair)).largest
-    monkeypatch.setattr(_gradient_sum, "cut", to_the_nearest)
-    rounded = cell.found(as_tables(pair)).largest
-    assert cut <= 1 + ROUNDING < 1.1 < rounded

@@ -257,23 +257,6 @@ def test_both_queries_are_released_with_the_noise_that_they_say():
     assert quiet.draws[0].sigma == pytest.approx(noise.draws[2].sigma, rel=1e-3)
 
 
-def total_of(query, source):
-    return query.total(query.open(source), None)
-
-
-def test_the_intercept_alone_is_a_row_of_the_whole_sum():
-    rng = np.random.default_rng(0)
-    X, W = rng.normal(size=(40, 4)), rng.normal(size=(5, 3))
-    loss = SoftmaxLoss(3)
-    objective = replace(OBJECTIVE, loss=loss, n_samples=40, n_features=4, n_nonzero=4)
-    present = np.arange(40) % 3 > 0
-    for stored in (X, X.astype(np.float32), csr_array(X)):
-        source = MemorySource(stored, np.arange(40.0) % 3, present)
-        sums = ClippedGradient(objective, 0.3)
-        row, whole = (total_of(sums.at(W, p), source) for p in ("intercept", "all"))
-        assert np.array_equal(row, whole[-1:])
-
-
 def test_large_dense_tables_are_summed_by_either_path():
     """Found in a first run: the compiled path took the other's factors for its own."""
     rng = np.random.default_rng(0)

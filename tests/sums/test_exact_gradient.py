@@ -17,7 +17,6 @@ from skdp.privacy.release._query import Layout
 from skdp.sums import _exact, _gradient, _grid_rows
 from skdp.sums import _gradient_sum as module
 from skdp.sums._exact import ExactTotal, norm_exponent, on_grid, units_of
-from skdp.sums._features import FeatureScore
 from skdp.sums._floating import GradientSum
 from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import grid_rows
@@ -265,17 +264,10 @@ def test_the_same_bits_for_every_layout(loss, clip):
     bare = replace(objective, fit_intercept=False)
     moved = replace(objective, offset=(0.3,) * loss.n_outputs)
     W = np.random.default_rng(6).normal(size=objective.shape)
-    scored = ClippedGradient(objective, clip, entry_clip=0.2, uses_entry_bound=True)
-    values = ClippedGradient(objective, clip, columns=(0, 3), shortening=0.7)
     queries = [
-        *(
-            ClippedGradient(objective, clip).at(W, p)
-            for p in ("all", "features", "intercept")
-        ),
+        ClippedGradient(objective, clip).at(W),
         ClippedGradient(bare, clip).at(W[:-1]),
         ClippedGradient(moved, clip, 0.25).at(W),
-        FeatureScore.of(scored, W),
-        values.at(W),
     ]
     for n in (FEW, N):
         for answers in bits(queries, layouts(*table(loss, n))):
