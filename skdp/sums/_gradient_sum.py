@@ -102,6 +102,8 @@ class GridBlock:
         Rows that are multiplied with weights, and rows that are added up.
     y, present, users
         As in `Block`.
+    squares : ndarray of shape (n_rows,) or None
+        Squared norms of the inputs of a network's first layer.
     """
 
     products: Any
@@ -109,19 +111,23 @@ class GridBlock:
     y: FloatArray
     present: NDArray[Any] | None
     users: IntArray | None = None
+    squares: Any = None
 
     @property
     def n_bytes(self) -> int:
         grids = {id(own): own.n_bytes for own in (self.products, self.sums)}
-        beside = (self.y, self.present, self.users)
+        beside = (self.y, self.present, self.users, self.squares)
         others = sum(own.nbytes for own in beside if own is not None)
         return int(sum(grids.values()) + others)
 
     def part(self, chosen: Any) -> GridBlock:
         """The chosen records, in rising order, of rows that are equal in both."""
         rows = replace(self.products, entries=self.products.entries[chosen])
-        present = None if self.present is None else self.present[chosen]
-        return GridBlock(rows, rows, self.y[chosen], present)
+        others = (
+            None if own is None else own[chosen]
+            for own in (self.present, self.users, self.squares)
+        )
+        return GridBlock(rows, rows, self.y[chosen], *others)
 
 
 # -------------------------------------- What a record adds: weight, rounding, exact sum

@@ -201,7 +201,7 @@ class ExactNetworkSum(ExactSum):
                 run = block.part(chosen)
                 own = run.products.in_double()
                 passed = self._passed(own, run, layers)
-                factors = self._factors(passed, self._squares(own))
+                factors = self._factors(passed, run.squares)
                 totals.add(own, passed, counted(factors, run.present))
         found: Sums = totals.whole()
         return found
@@ -227,11 +227,6 @@ class ExactNetworkSum(ExactSum):
         residual = residual_of(loss, block, raw)
         return backwards(residual, inputs, layers, activation)
 
-    def _squares(self, rows: Any) -> FloatArray:
-        """Squared norms of the first layer's inputs, with the biases' constant."""
-        of_unit = (rows.unit * self._objective.input_factor) ** 2
-        return np.asarray(squares_of(rows.entries) * of_unit + 1.0)
-
     def _factors(self, passed: Any, squares: FloatArray) -> FloatArray:
         """Factor that shortens each record's joint gradient, divided by the clip."""
         norms = np.sqrt(passed.squares(squares))
@@ -254,9 +249,11 @@ class ExactNetworkSum(ExactSum):
 
     def _on_grid(self, block: Block) -> GridBlock:
         rows = gridded(block.X, self._objective.data_norm)
+        of_unit = (rows.unit * self._objective.input_factor) ** 2
+        squares = squares_of(rows.entries) * of_unit + 1.0
         if isinstance(rows, DenseGrid):  # single precision holds the integers
             rows = DenseGrid(rows.entries.astype(np.float32), rows.norm)
-        return GridBlock(rows, rows, block.y, block.present)
+        return GridBlock(rows, rows, block.y, block.present, squares=squares)
 
 
 class Totals:
@@ -370,7 +367,11 @@ def _joined(blocks: list[GridBlock], kind: type[np.floating[Any]]) -> GridBlock:
                 for own in blocks
             ]
         )
-    return GridBlock(rows, rows, np.concatenate([own.y for own in blocks]), present)
+    y, squares = (
+        np.concatenate(own)
+        for own in zip(*((block.y, block.squares) for block in blocks), strict=True)
+    )
+    return GridBlock(rows, rows, y, present, squares=squares)
 
 
 class NetworkSum:

@@ -121,7 +121,7 @@ def passed_of(objective, weights, X, y):
     block = reader._on_grid(next(reader._source.blocks()))
     own = block.products.in_double()
     first = own.entries * own.unit * objective.input_factor
-    return first, reader._squares(own), reader._passed(own, block, layers)
+    return first, block.squares, reader._passed(own, block, layers)
 
 
 def outer_products(first, passed):
