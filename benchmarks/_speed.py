@@ -44,7 +44,8 @@ from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
 from skdp.solvers._base import Progress, Solver
 from skdp.sums._exact import on_grid
-from skdp.sums._gradient import ExactGradientSum
+from skdp.sums._gradient import ClippedGradient
+from skdp.sums._gradient_sum import ExactGradientSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 
@@ -169,7 +170,7 @@ def _gradient(dtype: type, n: int, d: int) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32).astype(dtype)
     y = (rng.random(n) < 0.5).astype(float)
-    gradient = ExactGradientSum(MemorySource(X, y), _logistic(n, d))
+    gradient = ExactGradientSum(MemorySource(X, y), ClippedGradient(_logistic(n, d)))
     weights = on_grid(0.1 * rng.standard_normal((d + 1, 1)))
     gradient(weights)  # the first pass also puts the rows on their grid
     flat = X.ravel()

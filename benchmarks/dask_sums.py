@@ -27,8 +27,8 @@ from skdp.io._rows import StreamRows
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._answers import exact_answer
-from skdp.sums import _gradient
-from skdp.sums._gradient import Gradients
+from skdp.sums import _gradient_sum
+from skdp.sums._gradient import ClippedGradient
 
 _FEATURES, _WORKERS, _RUNS = 20, 2, 11
 
@@ -56,7 +56,7 @@ def stream(source: Any) -> Any:
 
 def keep(n_bytes: int) -> None:
     """How much may be kept of rows, in this process."""
-    _gradient._MOST_KEPT = n_bytes
+    _gradient_sum._MOST_KEPT = n_bytes
 
 
 def passes(source: Any, query: Any) -> Callable[[], Any]:
@@ -114,7 +114,7 @@ def main() -> None:
         adjacency="replace_one",
     )
     weights = np.random.default_rng(1).normal(size=(_FEATURES + 1, 1))
-    query = Gradients(objective, 0.5).at(weights)
+    query = ClippedGradient(objective, 0.5).at(weights)
     given = {
         "n_workers": _WORKERS,
         "threads_per_worker": 1,

@@ -21,7 +21,7 @@ from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ExactGradientSum
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 
 COLD, WARM = 3, 9
@@ -51,6 +51,11 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+def readers_of(source: MemorySource, objective: LinearObjective) -> tuple[Any, Any]:
+    """The floating sum and the exact one."""
+    return GradientSum(source, objective), ClippedGradient(objective).reader(source)
+
+
 def passes(
     X: Any, y: Any, objective: LinearObjective
 ) -> tuple[list[list[float]], list[list[float]]]:
@@ -61,10 +66,9 @@ def passes(
     cold: list[list[float]] = [[], []]
     warm: list[list[float]] = [[], []]
     for _ in range(COLD):
-        for times, kind in zip(cold, (GradientSum, ExactGradientSum), strict=True):
-            reader = kind(source, objective)
+        for times, reader in zip(cold, readers_of(source, objective), strict=True):
             times.append(seconds(lambda reader=reader: reader(weights)))
-    readers = [kind(source, objective) for kind in (GradientSum, ExactGradientSum)]
+    readers = readers_of(source, objective)
     for reader in readers:
         reader(weights)
     for _ in range(WARM):

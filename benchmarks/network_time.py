@@ -23,7 +23,7 @@ import numpy as np
 from benchmarks._commands import count
 from skdp.losses import SoftmaxLoss
 from skdp.losses._objective import NetworkObjective
-from skdp.sums._network import NetworkGradients
+from skdp.sums._network import ClippedNetworkGradient
 from skdp.tables._memory import MemorySource
 
 _BATCH = 1024
@@ -76,7 +76,7 @@ def epochs(n: int, batch_size: int) -> dict[str, Callable[[], object]]:
         adjacency="zero_out",
     )
     weights = rng.normal(size=objective.n_weights) / math.sqrt(_SIZES[0])
-    query = NetworkGradients(objective, 1.0).at(weights)
+    query = ClippedNetworkGradient(objective, 1.0).at(weights)
     source = MemorySource(X, labels.astype(np.float64))
     times = -(-n // batch_size)
     samples = [np.flatnonzero(rng.random(n) < batch_size / n) for _ in range(times)]

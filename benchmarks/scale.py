@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 
 from benchmarks._made_up import write_made_up
 from skdp import DPLogisticRegression, ParquetSource
-from skdp.sums import _gradient
+from skdp.sums import _gradient_sum
 
 _FEATURES = 20
 _FEW, _MANY = 2, 12
@@ -46,7 +46,7 @@ def _a_pass(source: Any, most_kept: int) -> tuple[float, float]:
             classes=[0, 1],
         ).fit(source)
 
-    with mock.patch.object(_gradient, "_MOST_KEPT", most_kept):
+    with mock.patch.object(_gradient_sum, "_MOST_KEPT", most_kept):
         fitted(1)  # compiles
         few, many = (_spent(lambda n=n: fitted(n)) for n in (_FEW, _MANY))
     later = (many - few) / (_MANY - _FEW)

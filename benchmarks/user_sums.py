@@ -44,7 +44,7 @@ from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Released
 from skdp.solvers._base import Progress
 from skdp.solvers._descent import NoisyGD
-from skdp.sums._gradient import Gradient
+from skdp.sums._gradient import LinearGradient
 
 ROOT = math.sqrt(MOST_ROWS)
 # By name: the most records that a person may add, None for means.
@@ -115,7 +115,7 @@ class PersonAnswers:
     rng: np.random.Generator
     noise_scale: float = 0.0
 
-    def ask(self, query: Gradient, line: int = 0) -> Released:
+    def ask(self, query: LinearGradient, line: int = 0) -> Released:
         """The sum over persons of what each adds, in records."""
         bound, rows = query.bound(), self.rows
         objective, d = query.family.objective, rows.X.shape[1]

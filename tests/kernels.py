@@ -20,8 +20,8 @@ from skdp import (
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ExactGradientSum
 from skdp.tables._memory import MemorySource
+from tests.gradients import exact_sum
 
 PRECISIONS = (np.float64, np.float32)
 
@@ -58,7 +58,7 @@ def add_up():
     )
     for dtype in PRECISIONS:
         source = MemorySource(np.eye(40, 3, dtype=dtype), np.zeros(40))
-        for kind in (GradientSum, ExactGradientSum):
+        for kind in (GradientSum, exact_sum):
             gradient = kind(source, objective)
             gradient._is_compiled = True  # larger tables are
             gradient(np.zeros((4, 1)))

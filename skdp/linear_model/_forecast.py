@@ -35,7 +35,7 @@ from skdp.solvers._default_rules import (
     signal_to_noise_of,
 )
 from skdp.solvers._registry import named_solver
-from skdp.sums._floating import sensitivity_for_rules
+from skdp.sums._gradient import ClippedGradient
 
 # ----------------------------------------------------------------- Noise against signal
 # The forecast assumes that rows spread evenly over all directions and that targets are
@@ -148,7 +148,8 @@ def _sensitivity(objective: LinearObjective) -> float:
     """
     loss = objective.loss
     clip = math.inf if isinstance(loss, SquaredLoss) else loss.noisy_clip
-    return sensitivity_for_rules(objective, clip)
+    bound = ClippedGradient(objective, clip).real_bound(math.inf).with_user_bounds()
+    return bound.under(objective.adjacency)
 
 
 # --------------------------------------------------------------- Forecasts without data

@@ -31,7 +31,7 @@ from skdp.solvers._steps import (
     PoissonSamples,
     ranges,
 )
-from skdp.sums._network import NetworkGradients
+from skdp.sums._network import ClippedNetworkGradient
 
 # ----------------------------------------------------------- Defaults from public facts
 # They are few, and accuracy is flat around their best values. They were chosen once, on
@@ -230,8 +230,8 @@ class NetworkDescent(
             **given,
         }
 
-    def gradients(self, objective: NetworkObjective) -> NetworkGradients:
-        return NetworkGradients(objective, self.gradient_clip)
+    def gradients(self, objective: NetworkObjective) -> ClippedNetworkGradient:
+        return ClippedNetworkGradient(objective, self.gradient_clip)
 
     def run(
         self, answers: Answers, objective: NetworkObjective, progress: Progress, /

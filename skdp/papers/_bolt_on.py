@@ -27,7 +27,8 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import ChosenLaw, Progress, Solution
 from skdp.solvers._descent import RELAXATIONS
-from skdp.sums._floating import GradientSum, query_sensitivity
+from skdp.sums._floating import GradientSum
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import Order, drawn_order, in_memory, in_order
 from skdp.tables._source import Block, Source, holds_rows
 
@@ -574,7 +575,7 @@ class BoltOn(ChosenLaw):
         farthest = farthest_iterate(updates, objective)
         return exact_sensitivity(
             updates,
-            query_sensitivity(objective, weights_norm=farthest),
+            _largest_change(objective, farthest),
             smoothness=objective.smoothness,
             strength=objective.alpha,
             reshuffle=self.reshuffle,
@@ -639,7 +640,7 @@ def _flow_time(objective: LinearObjective, budget: Budget, law: str) -> float:
     deviation = deviation_once(LAWS[law], budget, size) / objective.n_samples
     # In units of data_norm, whose powers could overflow.
     length = objective.row_norm / objective.data_norm
-    change = query_sensitivity(objective) / objective.data_norm
+    change = _largest_change(objective, math.inf) / objective.data_norm
     ratio = (
         _WEIGHTS_NORM * objective.loss.prediction_unit / (length * deviation * change)
     )
@@ -648,3 +649,10 @@ def _flow_time(objective: LinearObjective, budget: Budget, law: str) -> float:
     if objective.alpha > 0:
         flow = min(flow, RELAXATIONS / objective.alpha)
     return float(flow)
+
+
+def _largest_change(objective: LinearObjective, farthest: float) -> float:
+    """Change of a gradient by one record, at weights of norm at most `farthest`."""
+    sums = ClippedGradient(objective)
+    bound = sums.real_bound(sums.radius(farthest))
+    return bound.under(objective.adjacency)

@@ -20,17 +20,16 @@ from scipy.sparse import issparse
 from skdp._arrays import FloatArray, IntArray
 from skdp.losses._objective import Activation, NetworkObjective
 from skdp.sums._exact import ExactTotal, Sums, blocks_of
+from skdp.sums._gradient_sum import GridBlock, residual_of
 from skdp.sums._network import (
     UNIT_BITS,
     ExactNetworkSum,
-    Gridded,
     NetworkSum,
     OwnGrid,
     Passed,
     as_inputs,
     cut_units,
     own_grid,
-    residual_of,
 )
 from skdp.tables._source import Block, counted
 
@@ -156,7 +155,7 @@ class ExactConvolutionSum(ExactNetworkSum):
         return _Totals(self._objective.shapes, len(self._objective.convolutions))
 
     def _passed(
-        self, rows: Any, block: Gridded, layers: list[FloatArray]
+        self, rows: Any, block: GridBlock, layers: list[FloatArray]
     ) -> PassedFilters:
         objective = self._objective
         activation, n = objective.unit, len(objective.convolutions)

@@ -40,7 +40,8 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution, projected_onto_box
 from skdp.solvers._descent import NoisyGD, PlainFlowTime
-from skdp.sums._floating import GradientSum, query_sensitivity, rounding_slack
+from skdp.sums._floating import GradientSum, rounding_slack
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._source import Source
 
 # Hidden weights are kept in a box of this half side, in units of the loss's raw
@@ -79,7 +80,8 @@ class HiddenDescent:
     @property
     def sensitivity(self) -> float:
         """Largest change of the next iterate by one record, in exact arithmetic."""
-        worst = query_sensitivity(self.objective)
+        bound = ClippedGradient(self.objective).real_bound(math.inf)
+        worst = bound.under(self.objective.adjacency)
         return self.step_size * worst / self.objective.n_samples
 
     @property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -23,8 +23,9 @@ from skdp.privacy.release._query import Bound, Layout
 from skdp.solvers._base import Solver, box_radius
 from skdp.solvers._descent import LinearDescent, NoisySGD, PlainFlowTime
 from skdp.solvers._steps import PoissonSamples, Steps, ranges
-from skdp.sums._exact import RESIDUAL_BITS, on_grid
-from skdp.sums._gradient import ExactGradientSum, Gradients, Kept, clipped, grid_slack
+from skdp.sums._exact import Sums, on_grid
+from skdp.sums._gradient import ClippedGradient, LinearGradient
+from skdp.sums._gradient_sum import ExactGradientSum, GridBlock, clipped
 from skdp.sums._grid_rows import GridRows
 from skdp.tables._source import Source
 
@@ -40,39 +41,44 @@ _ROUNDED = 1 + 1e-12
 _RAW_ERROR = 2.0**-51
 
 
-@dataclass(frozen=True)
-class MovedGradients:
-    """Sums of one objective.
+@dataclass(frozen=True, kw_only=True)
+class ClippedChange(ClippedGradient):
+    """Settings of the sum of gradients and their changes.
+
+    The objective has a finite `data_norm` and a loss of bounded residuals.
 
     Parameters
     ----------
-    objective : LinearObjective
-        With a finite `data_norm` and a loss of bounded residuals.
-    residual_clip, change_clip : float in (0, inf]
-        Norms to which a record's residual, and its change, are clipped.
+    change_clip : float in (0, inf]
+        Norm to which the change of a record's residual is clipped.
     refresh : float in [0, 1]
         Weight of the gradient itself; 0: changes alone.
     """
 
-    objective: LinearObjective
-    residual_clip: float
     change_clip: float
     refresh: float
 
-    def at(self, weights: FloatArray, before: FloatArray) -> MovedGradient:
+    def since(self, before: FloatArray, weights: FloatArray) -> GradientChange:
         """The query at released weights, and at the weights before them.
 
         Both have shape (n_columns, n_outputs) and are moved to the public grid.
         """
-        return MovedGradient(self, on_grid(weights), on_grid(before))
+        return GradientChange(self, on_grid(weights), before=on_grid(before))
+
+    def reader(self, source: Source) -> ChangeSum:
+        return ChangeSum(source, self)
+
+    @property
+    def is_exact(self) -> bool:
+        return ClippedGradient(self.objective).is_exact
 
     @property
     def worst(self) -> Bound:
         """Bound at any weights."""
-        return self.bound(math.inf, math.inf)
+        return self.changed_bound(math.inf, math.inf)
 
     @property
-    def largest(self) -> float:
+    def largest_residual(self) -> float:
         """Largest norm of a record's part over its row's norm, at any weights."""
         return self._part(math.inf, math.inf)
 
@@ -85,79 +91,59 @@ class MovedGradients:
         kept = (1 - self.refresh) * change
         return kept + self.refresh * min(residual, self.residual_clip)
 
-    def bound(self, weights_norm: float, moved_norm: float) -> Bound:
-        """Bound at weights of this spectral norm, whose change has the second norm."""
-        objective, loss = self.objective, self.objective.loss
-        length = reach = objective.row_norm
-        if objective.product_norm is not None:
-            # Rows in products differ from rows in sums.
-            ahead = objective.data_norm if objective.fit_intercept else 0.0
-            reach = math.hypot(objective.product_norm, ahead)
-        radius = reach * weights_norm + math.hypot(*objective.offset)
-        part = self._part(radius, reach * moved_norm)
-        k = loss.n_outputs
-        rounded = math.sqrt(k) / 2 * 2.0**-RESIDUAL_BITS + (k + 16) * 2.0**-48
-        part += 2 * plain_error(loss) + self.largest * rounded
+    def changed_bound(self, radius: float, moved: float) -> Bound:
+        """Bound for raw predictions within `radius` that have moved by `moved`."""
+        part = self._part(radius, moved)
+        part += 2 * plain_error(self.objective.loss) + self.half_unit
+        length = self.length()
         return Bound(zero_out=length * part, replace_one=2 * length * part)
 
 
 @dataclass(frozen=True, eq=False)
-class MovedGradient:
+class GradientChange(LinearGradient):
     """The sum at `weights` and at those `before`, both of them released."""
 
-    family: MovedGradients
-    weights: FloatArray
-    before: FloatArray
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.weights.shape
+    before: FloatArray = field(kw_only=True)
 
     def bound(self) -> Bound:
+        settings = cast(ClippedChange, self.family)
         norm, earlier, moved = (
             float(np.linalg.norm(w, 2)) * _ROUNDED
             for w in (self.weights, self.before, self.weights - self.before)
         )
         # The difference of two close predictions also contains their rounding.
-        return self.family.bound(norm, moved + _RAW_ERROR * (norm + earlier))
+        moved += _RAW_ERROR * (norm + earlier)
+        return settings.changed_bound(settings.radius(norm), settings.reach * moved)
 
     def slack(self, layout: Layout) -> float:
         # Both residuals are rounded, and their raw predictions err.
         norm = float(np.linalg.norm(self.weights) + np.linalg.norm(self.before))
-        objective = self.family.objective
-        return 2 * grid_slack(objective, layout, objective.row_norm, norm)
+        whole = ClippedGradient(self.family.objective)
+        return 2 * whole.grid_slack(layout, whole.length(), norm)
 
-    def open(self, source: Source) -> MovedGradientSum:
-        return MovedGradientSum(source, self.family)
-
-    def total(self, reader: MovedGradientSum, rows: IntArray | None) -> FloatArray:
-        return reader.since(self.before)(self.weights, rows)
+    def whole_sums(self, reader: Any, rows: IntArray | None) -> Sums:
+        sums: Sums = reader.whole_sums((self.weights, self.before), rows)
+        return sums
 
 
-class MovedGradientSum(ExactGradientSum):
-    """Exact sums over a source, which is private; rows are kept as for gradients."""
+class ChangeSum(ExactGradientSum):
+    """Exact sums over a source, at weights and those before; rows are kept."""
 
-    def __init__(self, source: Source, family: MovedGradients) -> None:
-        super().__init__(source, family.objective)
-        self._family, self._largest = family, family.largest
-        self._is_compiled = False
-        self._before: FloatArray = np.zeros(family.objective.shape)
+    def __init__(self, source: Source, gradients: ClippedChange) -> None:
+        super().__init__(source, gradients)
+        self._changes, self._is_compiled = gradients, False
+        self._clip = math.inf  # a change is that of unclipped residuals
 
-    def since(self, before: FloatArray) -> MovedGradientSum:
-        """The sums of changes since these weights."""
-        self._before = before
-        return self
-
-    def _residual(self, rows: GridRows, block: Kept, weights: FloatArray) -> FloatArray:
+    def _residual(self, rows: GridRows, block: GridBlock, weights: Any) -> FloatArray:
         """Factor on each row, 0 for null records."""
-        family = self._family
-        own = super()._residual(rows, block, weights)
-        change = own - super()._residual(rows, block, self._before)
-        if math.isfinite(family.change_clip):
-            change = clipped(change, family.change_clip)
-        if math.isfinite(family.residual_clip):
-            own = clipped(own, family.residual_clip)
-        return np.asarray((1 - family.refresh) * change + family.refresh * own)
+        changes, (after, before) = self._changes, weights
+        own = super()._residual(rows, block, after)
+        change = own - super()._residual(rows, block, before)
+        if math.isfinite(changes.change_clip):
+            change = clipped(change, changes.change_clip)
+        if math.isfinite(changes.residual_clip):
+            own = clipped(own, changes.residual_clip)
+        return np.asarray((1 - changes.refresh) * change + changes.refresh * own)
 
 
 # ------------------------------------------------------------------- Recursive momentum
@@ -273,13 +259,16 @@ class SRM(PoissonSamples[LinearObjective], LinearDescent):
         relation = self.sample(objective).covering(objective.adjacency)
         return max(bound.under(relation) for bound in worst[: self.n_steps])
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
         """The first query; `_later` has the others."""
-        return Gradients(objective, self.residual_clip)
+        return ClippedGradient(objective, self.residual_clip)
 
-    def _later(self, objective: LinearObjective) -> MovedGradients:
-        return MovedGradients(
-            objective, self.residual_clip, self.change_clip, self.refresh
+    def _later(self, objective: LinearObjective) -> ClippedChange:
+        return ClippedChange(
+            objective,
+            self.residual_clip,
+            change_clip=self.change_clip,
+            refresh=self.refresh,
         )
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
@@ -294,7 +283,7 @@ class SRM(PoissonSamples[LinearObjective], LinearDescent):
         before, momentum = steps.weights, np.zeros(objective.shape)
         for t in range(self.n_steps):
             weights = steps.weights
-            query = later.at(weights, before) if t else first.at(weights)
+            query = later.since(before, weights) if t else first.at(weights)
             released = answers.ask(query).value / self.batch_size
             momentum = (1 - self.refresh) * momentum * (t > 0) + released
             before = weights
@@ -439,12 +428,12 @@ class DiffGD(LinearDescent):
         families = (self.gradients(objective), self._changes(objective))
         return max(f.worst.under(objective.adjacency) for f in families)
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
-        return Gradients(objective)
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
+        return ClippedGradient(objective)
 
     @staticmethod
-    def _changes(objective: LinearObjective) -> MovedGradients:
-        return MovedGradients(objective, math.inf, math.inf, 0.0)
+    def _changes(objective: LinearObjective) -> ClippedChange:
+        return ClippedChange(objective, change_clip=math.inf, refresh=0.0)
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         sizes, farthest = np.full(self.n_steps, self.step_size), box_radius(objective)
@@ -460,7 +449,7 @@ class DiffGD(LinearDescent):
         yield estimate / objective.n_samples
         for _ in range(1, self.n_steps):
             weights = steps.weights
-            moved = answers.ask(changes.at(weights, before), _CHANGES)
+            moved = answers.ask(changes.since(before, weights), _CHANGES)
             fresh = answers.ask(gradients.at(weights), _FRESH)
             estimate = estimate + moved.value
             variance = variance + moved.deviation**2

@@ -25,7 +25,7 @@ from skdp.solvers._steps import AdamSteps, Steps, ranges
 from skdp.sums._adder import ABOVE, BoundedSum, present_rows
 from skdp.sums._exact import blocks_of, on_grid, unit_for
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import gridded
 from skdp.tables._source import Block, Source
 
@@ -401,8 +401,8 @@ class LineSearchGD(LinearDescent):
         )
         return max(bound.under(objective.adjacency) for bound in bounds)
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
-        return Gradients(objective, self.residual_clip)
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
+        return ClippedGradient(objective, self.residual_clip)
 
     def _gains(
         self, objective: LinearObjective, weights: FloatArray, direction: FloatArray

@@ -36,7 +36,7 @@ from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
 from skdp.losses._objective import LinearObjective
-from skdp.papers._momentum import MovedGradients, check_shares
+from skdp.papers._momentum import ClippedChange, check_shares
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._correlated import BinaryTrees
 from skdp.privacy.release._answers import Answers
@@ -44,7 +44,7 @@ from skdp.privacy.release._plan import Correlated, Line, Plan
 from skdp.solvers._base import box_radius
 from skdp.solvers._descent import MARGIN_NOISE, LinearDescent
 from skdp.solvers._steps import Steps, ranges
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 
 _GRADIENTS, _BETWEEN, _WITHIN = range(3)  # lines of the plan
 
@@ -193,8 +193,8 @@ class TreeMomentum(LinearDescent):
         trees = BinaryTrees(self.n_leaves, self.n_epochs, self.momentum)
         return Correlated(self.leaf_size(objective), trees).joint
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
-        return Gradients(objective)
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
+        return ClippedGradient(objective)
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         sizes = np.full(self.n_leaves * self.n_epochs, self.step_length)
@@ -224,7 +224,7 @@ class TreeMomentum(LinearDescent):
     ) -> Iterator[FloatArray]:
         """The momentum of Algorithm 2, at weights that follow it."""
         gradients = self.gradients(objective)
-        changes = MovedGradients(objective, math.inf, math.inf, 0.0)
+        changes = ClippedChange(objective, change_clip=math.inf, refresh=0.0)
         n, kept, zero = self.n_leaves, self.momentum, np.zeros(objective.shape)
         share, faded = (1 - kept) / self.leaf_size(objective), kept**n
         # By leaf, from the previous epoch: both kinds of answers, and H and S.
@@ -238,7 +238,7 @@ class TreeMomentum(LinearDescent):
                 own = kept * own + answer - faded * told[leaf]
                 told[leaf], window = answer, own
                 if epoch:
-                    answer = answers.ask(changes.at(anchor, before), _BETWEEN).value
+                    answer = answers.ask(changes.since(before, anchor), _BETWEEN).value
                     between = kept * between + answer - faded * moved[leaf]
                     moved[leaf] = answer
                 if epoch > 1:
@@ -246,6 +246,8 @@ class TreeMomentum(LinearDescent):
                     window = window + self.refresh * own
                 windows[leaf] = window
                 sums[leaf] = window + faded * sums[leaf]
-                answer = answers.ask(changes.at(steps.weights, anchor), _WITHIN).value
+                answer = answers.ask(
+                    changes.since(anchor, steps.weights), _WITHIN
+                ).value
                 within = kept * within + answer
                 yield share * (sums[leaf] + within)

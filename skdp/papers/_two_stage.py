@@ -40,8 +40,8 @@ from skdp.solvers._base import (
 from skdp.solvers._default_rules import favours_selection
 from skdp.solvers._registry import SOLVERS
 from skdp.solvers._sparse import keep_rows, largest_rows
-from skdp.sums._features import BoundedFeatures, GradientScores, rows_bound
-from skdp.sums._gradient import SplitGradients
+from skdp.sums._features import FeatureScore
+from skdp.sums._gradient import ClippedGradient, LinearGradient
 from skdp.tables._memory import MemorySource, UserSource, held
 from skdp.tables._source import Block, Source, holds_users
 from skdp.tables._views import ColumnsOf, ConstantColumn
@@ -376,7 +376,7 @@ class TwoStage(Solver):
     def sensitivity(self, objective: LinearObjective) -> float:
         """The largest sensitivity of the stages."""
         found = [self.refit.sensitivity(_of_refit(objective))]
-        of_gradient = rows_bound(objective, self.residual_clip, math.inf)
+        of_gradient = self._gradients(objective).bound(math.inf, "features")
         found.append(of_gradient.under(objective.adjacency))
         if objective.fit_intercept:
             model = self._constant_model(objective)
@@ -411,13 +411,16 @@ class TwoStage(Solver):
         self, answers: Answers, objective: LinearObjective, weights: FloatArray
     ) -> tuple[IntArray, float]:
         """Features of large gradients at released weights; Gaussian noise, or 0."""
-        k, clip = objective.most_features, self.residual_clip
+        k, gradients = objective.most_features, self._gradients(objective)
         if self.selection == "peeling":
-            scores = GradientScores(objective, residual_clip=clip).at(weights)
-            return scores.read(answers.choose(scores, k, line=0)), 0.0
-        query = BoundedFeatures(SplitGradients(objective, clip), weights)
-        released = answers.ask(query)
+            scores = FeatureScore.of(gradients, weights)
+            return scores.features(answers.choose(scores, k, line=0)), 0.0
+        released = answers.ask(LinearGradient(gradients, weights, "features"))
         return largest_rows(released.value, k), released.sigma
+
+    def _gradients(self, objective: LinearObjective) -> ClippedGradient:
+        clip = self.residual_clip
+        return ClippedGradient(objective, clip, uses_entry_bound=True)
 
     def _refitted(
         self, answers: Answers, columns: IntArray, objective: LinearObjective

@@ -21,7 +21,7 @@ from skdp.privacy.release._plan import EVERYONE, Batch, Sample
 from skdp.solvers._base import ChosenLaw, box_radius
 from skdp.solvers._descent import FlowTime, LinearDescent
 from skdp.solvers._steps import LookAheadSteps, Steps, ranges
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 
 # ---------------------------------------- Division of the privacy budget over the steps
 # For an objective of smoothness L and strong convexity mu, Nesterov's method with step
@@ -426,7 +426,7 @@ class AcceleratedGD(ChosenLaw, LinearDescent):
         if convexity > objective.alpha or "n_steps" in found:
             return few
         clip, weight = found["residual_clip"], found["intercept_weight"]
-        bound = Gradients(objective, clip, weight).worst
+        bound = ClippedGradient(objective, clip, weight).worst
         sample = _sample(found["batch_size"], objective.n_samples)
         noise = once * bound.under(sample.covering(objective.adjacency))
         bounds = error_bounds(
@@ -505,8 +505,8 @@ class AcceleratedGD(ChosenLaw, LinearDescent):
     def sample_size(self, objective: LinearObjective) -> int:
         return self.batch_size
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
-        return Gradients(objective, self.residual_clip, self.intercept_weight)
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
+        return ClippedGradient(objective, self.residual_clip, self.intercept_weight)
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         sizes, momenta, stages = self.schedule(objective)

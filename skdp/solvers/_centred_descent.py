@@ -57,7 +57,7 @@ from skdp.solvers._target_base import (
     released_base,
     shift_to_rates,
 )
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._record_sums import ErrorSum, NoiseRatio, PredictionSum, ProbabilitySum
 from skdp.tables._centred import Centring
 
@@ -132,11 +132,11 @@ class GatedDescent:
 
     def gradients(
         self, objective: LinearObjective, offset: tuple[float, ...], clip: float
-    ) -> Gradients:
+    ) -> ClippedGradient:
         """The queries of the descent, with an offset added to raw predictions."""
         weight = self.pace.intercept_weight
         own = replace(objective, data_norm=1.0, offset=offset, fit_intercept=weight > 0)
-        return Gradients(own, clip, weight if weight > 0 else 1.0)
+        return ClippedGradient(own, clip, weight if weight > 0 else 1.0)
 
     def run(
         self,
@@ -215,7 +215,7 @@ class _Walk:
 
     def _means(
         self,
-        sums: Gradients,
+        sums: ClippedGradient,
         pace: Pace,
         steps: MomentumSteps,
         paces: list[Pace],

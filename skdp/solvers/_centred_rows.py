@@ -28,7 +28,7 @@ from skdp.solvers._target_base import (
     within,
 )
 from skdp.sums._counts import StateSums
-from skdp.sums._gradient import grid_view
+from skdp.sums._gradient_sum import grid_view
 from skdp.sums._record_sums import RowSum
 from skdp.tables._centred import SHARE_BITS, CentredSource, Centring, StateRows
 from skdp.tables._source import Source, nothing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
@@ -32,8 +32,7 @@ from skdp.solvers._steps import (
     Steps,
     ranges,
 )
-from skdp.sums._floating import sensitivity_for_rules
-from skdp.sums._gradient import Gradients, UserGradients
+from skdp.sums._gradient import ClippedGradient
 
 # --------------------------------------------- Flow time at which noise stops a descent
 # In directions where the data have little curvature, the noise of a whole run grows
@@ -82,9 +81,9 @@ class FlowTime:
     def flow(self, residual_clip: float, intercept_weight: float = 1.0) -> float:
         """Flow time at which a unit row's prediction has the admitted noise."""
         objective = self.objective
-        sensitivity = sensitivity_for_rules(
-            self.objective, residual_clip, intercept_weight=intercept_weight
-        )
+        sums = ClippedGradient(objective, residual_clip, intercept_weight)
+        bound = sums.real_bound(math.inf).with_user_bounds()
+        sensitivity = bound.under(objective.adjacency)
         tolerated = MARGIN_NOISE * objective.loss.prediction_unit
         flow = self._admitted(
             tolerated
@@ -259,8 +258,8 @@ class MomentumGD(LinearDescent):
             "intercept_weight": weight,
         }
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
-        return Gradients(objective, self.residual_clip, self.intercept_weight)
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
+        return ClippedGradient(objective, self.residual_clip, self.intercept_weight)
 
     def steps(self, objective: LinearObjective, start: FloatArray) -> Steps:
         return MomentumSteps(
@@ -436,13 +435,10 @@ class NoisyGD(MomentumGD):
                 f"{_MOST_NUMBERS:,}. Got {size:,}. Use user_clip=None."
             )
 
-    def gradients(self, objective: LinearObjective) -> Gradients:
+    def gradients(self, objective: LinearObjective) -> ClippedGradient:
         """The queries for gradient sums."""
-        if self.user_clip is None:
-            return super().gradients(objective)
-        return UserGradients(
-            objective, self.residual_clip, self.intercept_weight, self.user_clip
-        )
+        sums = super().gradients(objective)
+        return replace(sums, user_clip=self.user_clip)
 
 
 # -------------------------------------------------- Gradient descent on Poisson samples

@@ -30,8 +30,8 @@ from skdp.solvers._base import (
     projected_onto_box,
 )
 from skdp.solvers._steps import ranges
-from skdp.sums._features import GradientScores, ValueRows, Values
-from skdp.sums._gradient import SplitGradients, split_bound
+from skdp.sums._features import FeatureScore
+from skdp.sums._gradient import ClippedGradient
 
 # -------------------------------------------------------------------- Hard thresholding
 
@@ -214,8 +214,8 @@ class IHT(Solver):
         if is_dense:  # the selected features have their part of a row
             reached *= math.sqrt(objective.most_features / objective.n_features)
         mu = gaussian_mu(budget.epsilon, budget.delta)
-        bound = split_bound(objective, clip).under(objective.adjacency)
-        noise = reached * bound / mu
+        bound = ClippedGradient(objective, clip).bound(math.inf, "features")
+        noise = reached * bound.under(objective.adjacency) / mu
         return (
             _PREDICTION_NOISE
             * objective.loss.prediction_unit
@@ -245,23 +245,24 @@ class IHT(Solver):
         return Plan((features, intercept))
 
     def sensitivity(self, objective: LinearObjective) -> float:
-        bound = split_bound(objective, self.residual_clip)
+        sums = ClippedGradient(objective, self.residual_clip)
+        bound = sums.bound(math.inf, "features")
         return bound.under(objective.adjacency)
 
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress
     ) -> Solution:
-        sums = SplitGradients(objective, self.residual_clip)
+        sums = ClippedGradient(objective, self.residual_clip)
         descent = _ThresholdedDescent(self, objective)
 
         def find_intercept(queries: int) -> None:
             for _ in range(queries if objective.fit_intercept else 0):
-                query = sums.intercept(descent.weights)
+                query = sums.at(descent.weights, "intercept")
                 descent.move_intercept(answers.ask(query, line=1).value)
 
         find_intercept(_FIRST_QUERIES)
         for t in range(self.n_steps):
-            released = answers.ask(sums.features(descent.weights))
+            released = answers.ask(sums.at(descent.weights, "features"))
             descent.step(released.value, released.sigma)
             find_intercept(1)
             progress.step(t + 1, self.n_steps)
@@ -604,8 +605,9 @@ class Peeling(ChosenLaw):
 
     def sensitivity(self, objective: LinearObjective) -> float:
         """Sensitivity of the values of all chosen features, before rounding."""
-        rows = ValueRows.of(objective, objective.most_features, self.shortening)
-        return rows.bound(self.residual_clip).under(objective.adjacency)
+        columns = tuple(range(objective.most_features))
+        values = self.values(objective, columns, self.residual_clip)
+        return values.worst.under(objective.adjacency)
 
     def clip(self, step: int) -> float:
         """Norm to which residuals are clipped in the values of a step."""
@@ -624,12 +626,21 @@ class Peeling(ChosenLaw):
         ends = [more * t * (2 * n + 1 - t) // (n * (n + 1)) for t in range(n + 1)]
         return {first + t: 1 + ends[t + 1] - ends[t] for t in range(n)}
 
-    def scores(self, objective: LinearObjective, step: int) -> GradientScores:
-        """The scores by which a step selects features."""
-        return GradientScores(
+    def values(
+        self, objective: LinearObjective, columns: tuple[int, ...], clip: float
+    ) -> ClippedGradient:
+        """Gradients of chosen features and of the intercept."""
+        return ClippedGradient(
+            objective, clip, columns=columns, shortening=self.shortening
+        )
+
+    def scored(self, objective: LinearObjective, step: int) -> ClippedGradient:
+        """Gradients whose rows are the scores by which a step selects features."""
+        return ClippedGradient(
             objective,
-            residual_clip=_SCORE_CLIP * self.clip(step),
+            _SCORE_CLIP * self.clip(step),
             entry_clip=self.score_clip * objective.entry_bound,
+            uses_entry_bound=True,
         )
 
     def run(
@@ -641,12 +652,13 @@ class Peeling(ChosenLaw):
         for t in range(self.n_steps):
             if t in rounds:
                 left = np.delete(np.arange(d), chosen)
-                scores = self.scores(objective, t).at(walk.weights, among=left)
-                more = scores.read(answers.choose(scores, rounds[t], line=1))
+                scored = self.scored(objective, t)
+                scores = FeatureScore.of(scored, walk.weights, among=left)
+                more = scores.features(answers.choose(scores, rounds[t], line=1))
                 chosen = np.union1d(chosen, more)
             columns = tuple(chosen.tolist())
-            values = Values(objective, columns, self.clip(t), self.shortening)
-            query = values.at(walk.weights)
+            values = self.values(objective, columns, self.clip(t))
+            query = values.at(walk.weights, "all" if columns else "intercept")
             released = answers.ask(query)
             walk.step(query.read(released.value) / objective.n_samples)
             scale = max(scale, released.deviation)

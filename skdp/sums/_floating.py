@@ -17,76 +17,13 @@ from scipy.sparse import issparse
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, with_entries
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import clip_of, heaviest_pair
-from skdp.privacy.release._query import Bound
+from skdp.losses._weighted import clip_of
 from skdp.sums._exact import blocks_of
 from skdp.sums._grid_rows import RowClip
 from skdp.tables._source import Block, Source, counted, is_stable
 
 # From this many numbers in a table on, compiled code repays the time to load it.
 _WORTH_COMPILING = 10_000_000
-
-
-def gradient_bound(
-    objective: LinearObjective,
-    residual_clip: float = math.inf,
-    weights_norm: float = math.inf,
-    intercept_weight: float = 1.0,
-) -> Bound:
-    """L2 bound on the gradient sum at public weights, in exact arithmetic.
-
-    Both relations are derived on the proof page ``docs/proofs/noisy_gd.md``.
-
-    Residuals are clipped to the norm `residual_clip`. `weights_norm` is the spectral
-    norm of the released weights at which the gradient is taken; the bound may depend on
-    it because the weights are already public. `intercept_weight`, in (0, 1], is a
-    factor on the intercept's row of the query; the intercept's weights are divided by
-    it.
-    """
-    loss = objective.loss
-    norm = rho = objective.data_norm
-    if objective.fit_intercept:
-        rho *= math.sqrt(1 + intercept_weight**2)
-    radius = rho * weights_norm
-    if objective.product_norm is not None:
-        # Rows in products differ from rows in sums (docs/proofs/linear_start.md).
-        ahead = objective.data_norm * intercept_weight * objective.fit_intercept
-        radius = math.hypot(objective.product_norm, ahead) * weights_norm
-    radius += math.hypot(*objective.offset)
-    one_record = min(loss.zero_out_bound(radius), residual_clip)
-    two_records = 2 * one_record
-    # Diameters hold if raw predictions are products of the rows that are in the sum.
-    is_of_rows = objective.product_norm is None and not objective.offset
-    # Clipping does not reduce every diameter.
-    if math.isinf(residual_clip) and is_of_rows:
-        two_records = min(two_records, loss.replace_one_bound(radius))
-    replaced = rho * two_records
-    # With equal signs the intercept's parts cancel each other (Lemma 3f).
-    by_signs = one_record * max(2 * norm, heaviest_pair(loss, residual_clip) * rho)
-    replaced = min(replaced, by_signs)
-    return Bound(zero_out=rho * one_record, replace_one=replaced)
-
-
-def query_sensitivity(
-    objective: LinearObjective,
-    residual_clip: float = math.inf,
-    weights_norm: float = math.inf,
-    intercept_weight: float = 1.0,
-) -> float:
-    """`gradient_bound` under the objective's adjacency, of records only."""
-    bound = gradient_bound(objective, residual_clip, weights_norm, intercept_weight)
-    return bound.under(objective.adjacency)
-
-
-def sensitivity_for_rules(
-    objective: LinearObjective,
-    residual_clip: float = math.inf,
-    weights_norm: float = math.inf,
-    intercept_weight: float = 1.0,
-) -> float:
-    """`gradient_bound` of records or users, for rules of defaults and no query."""
-    bound = gradient_bound(objective, residual_clip, weights_norm, intercept_weight)
-    return bound.with_user_bounds().under(objective.adjacency)
 
 
 def rounding_slack(
@@ -162,14 +99,6 @@ class GradientSum:
         for X, clip, block in blocks:
             raw = self._raw(X, clip, weights)
             self._add_gradients(total, X, clip, raw, block)
-        return total
-
-    def of_intercept(self, weights: FloatArray) -> FloatArray:
-        """The intercept's row of the sum at `weights`, of shape (1, n_outputs)."""
-        total = np.zeros((1, weights.shape[1]))
-        for X, clip, block in self._blocks():
-            residual = self._residual(self._raw(X, clip, weights), block)
-            total += self._objective.intercept_value * residual.sum(axis=0)
         return total
 
     def with_value(self, weights: FloatArray) -> tuple[float, FloatArray]:

@@ -8,26 +8,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.losses._base import Loss
 from skdp.losses._objective import Activation, NetworkObjective
-from skdp.losses._plain import plain_residual
 from skdp.privacy.release._query import Bound, Layout
-from skdp.sums._exact import (
-    ExactTotal,
-    KeptRows,
-    Summed,
-    Sums,
-    WholeSum,
-    blocks_of,
-    on_grid,
+from skdp.sums._exact import ExactTotal, Sums, WholeSum, blocks_of, on_grid
+from skdp.sums._gradient_sum import (
+    ExactSum,
+    GridBlock,
+    ReaderQuery,
+    cut,
+    residual_of,
 )
-from skdp.sums._gradient import keeps_grid, most_kept
 from skdp.sums._grid_rows import DenseGrid, GridRows, gridded, squares_of
-from skdp.tables._source import Block, Source, counted, has_shares, nothing
+from skdp.tables._source import Block, Source, counted, has_shares
 
 # ----------------------------------------------- Layers forwards and backwards on grids
 # Inputs of hidden layers and back-propagated derivatives are integers times a power of
@@ -178,12 +173,11 @@ _ROWS = 1024
 _KEPT_ROWS = 8192
 
 
-class ExactNetworkSum:
-    """Exact sums of clipped gradients over a source: the same bits for any layout.
+class ExactNetworkSum(ExactSum):
+    """Exact sums of clipped gradients of a network.
 
-    The source is private. A record's gradient follows from the record and the weights
-    alone, to the last bit, and sums are of integers. Rows on their grid are kept if the
-    source shows the same ones at every reading, or if they are few.
+    A record's gradient follows from the record and the weights alone, to the last bit,
+    and sums are of integers.
 
     Parameters
     ----------
@@ -196,18 +190,8 @@ class ExactNetworkSum:
     def __init__(
         self, source: Source, objective: NetworkObjective, gradient_clip: float
     ) -> None:
-        self._source, self._objective = source, objective
+        super().__init__(source, objective)
         self._clip = gradient_clip
-        self._kept: KeptRows[Gridded] = KeptRows(most_kept(source))
-        self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
-
-    def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
-        """Sum over the records of the clipped gradients at `weights`, same shape.
-
-        `weights` are released and on their grids. With rising `rows`, over these
-        records only.
-        """
-        return self.value(self.whole_sums(weights, rows))
 
     def whole_sums(self, weights: FloatArray, rows: IntArray | None = None) -> Sums:
         layers = self._objective.layers(weights)
@@ -215,10 +199,10 @@ class ExactNetworkSum:
         for block in self._blocks(rows):
             for chosen in _runs(len(block.y), at_once):
                 run = block.part(chosen)
-                own = run.rows.in_double()
+                own = run.products.in_double()
                 passed = self._passed(own, run, layers)
-                factors = counted(self._factors(passed, run.squares), run.present)
-                totals.add(own, passed, factors)
+                factors = self._factors(passed, run.squares)
+                totals.add(own, passed, counted(factors, run.present))
         found: Sums = totals.whole()
         return found
 
@@ -229,13 +213,12 @@ class ExactNetworkSum:
 
     def _totals(self) -> Any:
         """The sums to which records are added."""
-        of_none = self._on_grid(nothing(self._source)).rows
-        return Totals(self._objective.shapes, of_none)
+        return Totals(self._objective.shapes, self._of_none())
 
     def _rows_at_once(self) -> int:
         return _ROWS
 
-    def _passed(self, rows: Any, block: Gridded, layers: list[FloatArray]) -> Any:
+    def _passed(self, rows: Any, block: GridBlock, layers: list[FloatArray]) -> Any:
         raw = rows.raw(layers[0][:-1])
         raw *= self._objective.input_factor
         raw += layers[0][-1]
@@ -251,69 +234,26 @@ class ExactNetworkSum:
 
     # ------------------------------------------------------------------ rows
 
-    def _blocks(self, rows: IntArray | None) -> Iterator[Gridded]:
-        if not self._keeps:
-            blocks = blocks_of(self._source, rows)
-            return _gathered(self._on_grid(block) for block in blocks if len(block.y))
-        kept = self._kept.passed(self._read)
-        return kept if rows is None else _gathered(_drawn(kept, rows))
+    def _read(self) -> Iterator[GridBlock]:
+        # In single precision, which holds the integers.
+        return _together(super()._read(), _KEPT_ROWS, np.float32)
 
-    def _read(self) -> Iterator[Gridded]:
-        # Kept in single precision, which holds the integers.
-        read = map(self._on_grid, self._source.blocks())
-        return _together(read, _KEPT_ROWS, np.float32)
+    def _drawn(self, rows: IntArray) -> Iterator[GridBlock]:
+        """Present records of several blocks together: a sample has few of each."""
+        if self._keeps:
+            drawn = _present(_chosen(self._kept.passed(self._read), rows))
+        else:
+            drawn = super()._drawn(rows)
+        # Copied once, into the double precision in which they are multiplied.
+        return _together(drawn, _ROWS, np.float64)
 
-    def _on_grid(self, block: Block) -> Gridded:
+    def _on_grid(self, block: Block) -> GridBlock:
         rows = gridded(block.X, self._objective.data_norm)
         of_unit = (rows.unit * self._objective.input_factor) ** 2
         squares = squares_of(rows.entries) * of_unit + 1.0
         if isinstance(rows, DenseGrid):  # single precision holds the integers
             rows = DenseGrid(rows.entries.astype(np.float32), rows.norm)
-        return Gridded(rows, squares, block.y, block.present)
-
-
-@dataclass(frozen=True, eq=False)
-class Gridded:
-    """A block's gridded rows, with norms, targets and presence. Private.
-
-    Parameters
-    ----------
-    rows : DenseGrid or SparseGrid
-    squares : ndarray of shape (n_rows,)
-        Squared norms of the first layer's inputs.
-    y : ndarray of shape (n_rows,)
-    present : ndarray of bool or of float64 of shape (n_rows,), or None
-        As in `Block`.
-    """
-
-    rows: Any
-    squares: FloatArray
-    y: FloatArray
-    present: NDArray[Any] | None
-
-    @property
-    def n_bytes(self) -> int:
-        present = 0 if self.present is None else self.present.nbytes
-        return int(self.rows.n_bytes + self.squares.nbytes + self.y.nbytes + present)
-
-    def part(self, chosen: Any) -> Gridded:
-        """The chosen records, in rising order."""
-        present = None if self.present is None else self.present[chosen]
-        rows = replace(self.rows, entries=self.rows.entries[chosen])
-        return Gridded(rows, self.squares[chosen], self.y[chosen], present)
-
-    def those_present(self) -> NDArray[Any]:
-        """Presence of the records, or shares of rows, of shape (n_rows,)."""
-        if self.present is None:
-            return np.ones(len(self.y), dtype=bool)
-        return self.present
-
-    def alone(self) -> Gridded:
-        """The records without null records: a sampled one leaves no trace."""
-        if self.present is None:
-            return self
-        there = self.part(np.flatnonzero(self.present))
-        return there if has_shares(self.present) else replace(there, present=None)
+        return GridBlock(rows, rows, block.y, block.present, squares=squares)
 
 
 class Totals:
@@ -374,21 +314,12 @@ def _runs(n_rows: int, at_once: int) -> Iterator[slice]:
         yield slice(i * n_rows // n_runs, (i + 1) * n_rows // n_runs)
 
 
-def residual_of(loss: Loss, block: Gridded, raw: FloatArray) -> FloatArray:
-    """Derivatives of the loss by the last layer's raw values, 0 for null records."""
-    residual = plain_residual(loss, block.y, raw)
-    if block.present is not None:
-        residual[block.present == 0] = 0.0
-    return residual
-
-
 def cut_units(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
     """Rows times factors, cut towards 0 to whole numbers of 2^-bits."""
-    own = units * (factors * 2.0**bits)[:, None]
-    return np.trunc(own, out=own)
+    return cut(units, factors * 2.0**bits)
 
 
-def _drawn(blocks: Iterator[Gridded], rows: IntArray) -> Iterator[Gridded]:
+def _chosen(blocks: Iterator[GridBlock], rows: IntArray) -> Iterator[GridBlock]:
     start = 0
     for block in blocks:
         end = start + len(block.y)
@@ -398,18 +329,21 @@ def _drawn(blocks: Iterator[Gridded], rows: IntArray) -> Iterator[Gridded]:
         start = end
 
 
-def _gathered(blocks: Iterator[Gridded]) -> Iterator[Gridded]:
-    """Present records of several blocks together: a sample has few of each block."""
-    alone = (block.alone() for block in blocks)
-    # Copied once, into the double precision in which they are multiplied.
-    return _together(alone, _ROWS, np.float64)
+def _present(blocks: Iterator[GridBlock]) -> Iterator[GridBlock]:
+    """Records without null records: a sampled one leaves no trace."""
+    for block in blocks:
+        if block.present is None:
+            yield block
+            continue
+        there = block.part(np.flatnonzero(block.present))
+        yield there if has_shares(block.present) else replace(there, present=None)
 
 
 def _together(
-    blocks: Iterable[Gridded], least: int, kind: type[np.floating[Any]]
-) -> Iterator[Gridded]:
+    blocks: Iterable[GridBlock], least: int, kind: type[np.floating[Any]]
+) -> Iterator[GridBlock]:
     """Blocks of one kind joined to at least `least` records, except the last."""
-    waiting: list[Gridded] = []
+    waiting: list[GridBlock] = []
     for block in blocks:
         waiting.append(block)
         if sum(len(own.y) for own in waiting) >= least:
@@ -419,22 +353,25 @@ def _together(
         yield _joined(waiting, kind)
 
 
-def _joined(blocks: list[Gridded], kind: type[np.floating[Any]]) -> Gridded:
-    first = blocks[0]
-    entries = [own.rows.entries for own in blocks]
+def _joined(blocks: list[GridBlock], kind: type[np.floating[Any]]) -> GridBlock:
+    entries = [own.products.entries for own in blocks]
     if issparse(entries[0]):
-        rows = vstack(entries, format="csr")
+        joined = vstack(entries, format="csr")
     else:
-        rows = np.concatenate(entries, dtype=kind)
-    present = None
+        joined = np.concatenate(entries, dtype=kind)
+    rows, present = replace(blocks[0].products, entries=joined), None
     if any(own.present is not None for own in blocks):
-        present = np.concatenate([own.those_present() for own in blocks])
-    return Gridded(
-        replace(first.rows, entries=rows),
-        np.concatenate([own.squares for own in blocks]),
-        np.concatenate([own.y for own in blocks]),
-        present,
+        present = np.concatenate(
+            [
+                np.ones(len(own.y), dtype=bool) if own.present is None else own.present
+                for own in blocks
+            ]
+        )
+    y, squares = (
+        np.concatenate(own)
+        for own in zip(*((block.y, block.squares) for block in blocks), strict=True)
     )
+    return GridBlock(rows, rows, y, present, squares=squares)
 
 
 class NetworkSum:
@@ -506,7 +443,7 @@ _ROUNDED = 1 + 2.0**-40
 
 
 @dataclass(frozen=True)
-class NetworkGradients:
+class ClippedNetworkGradient:
     """Gradient sums of one network.
 
     Every record's gradient is clipped to the norm `gradient_clip`; inf: no clip, which
@@ -525,6 +462,14 @@ class NetworkGradients:
         layers = [on_grid(first), *(on_grid(own, HIDDEN_WEIGHT_BITS) for own in rest)]
         return NetworkGradient(self, np.concatenate([own.ravel() for own in layers]))
 
+    def reader(self, source: Source) -> ExactNetworkSum | NetworkSum:
+        """Exact sums of a source, or floating ones where nothing has a bound."""
+        kind: type[ExactNetworkSum | NetworkSum]
+        kind = ExactNetworkSum if self.is_exact else NetworkSum
+        if self.objective.convolved:
+            kind = self.objective.convolved[0].sums(is_exact=self.is_exact)
+        return kind(source, self.objective, self.gradient_clip)
+
     @property
     def is_exact(self) -> bool:
         """Whether sums are of integers, since rows and gradients are bounded."""
@@ -538,11 +483,10 @@ class NetworkGradients:
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkGradient(Summed):
+class NetworkGradient(ReaderQuery):
     """The gradient sum at `weights`, which are released, of shape (n_weights,)."""
 
-    family: NetworkGradients
-    weights: FloatArray
+    family: ClippedNetworkGradient
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -555,37 +499,6 @@ class NetworkGradient(Summed):
         # Exact totals become doubles: two constants, twice for neighbours.
         n_samples = self.family.objective.n_samples
         return 8 * n_samples * UNIT_ROUNDOFF * self.family.gradient_clip
-
-    @property
-    def is_whole(self) -> bool:
-        return self.family.is_exact
-
-    def open(self, source: Source) -> NetworkSum | ExactNetworkSum:
-        objective, clip = self.family.objective, self.family.gradient_clip
-        if self.family.is_exact:
-            return self._exact(source)
-        floating = NetworkSum
-        if objective.convolved:
-            floating = objective.convolved[0].sums(is_exact=False)
-        return floating(source, objective, clip)
-
-    def _exact(self, source: Source) -> ExactNetworkSum:
-        objective, clip = self.family.objective, self.family.gradient_clip
-        kind = ExactNetworkSum
-        if objective.convolved:
-            kind = objective.convolved[0].sums(is_exact=True)
-        return kind(source, objective, clip)
-
-    def whole_sums(self, reader: ExactNetworkSum, rows: IntArray | None) -> Sums:
-        return reader.whole_sums(self.weights, rows)
-
-    def from_whole(self, source: Source, sums: Sums) -> FloatArray:
-        return self._exact(source).value(sums)
-
-    def total(
-        self, reader: NetworkSum | ExactNetworkSum, rows: IntArray | None
-    ) -> FloatArray:
-        return reader(self.weights, rows)
 
     def read(self, released: FloatArray) -> FloatArray:
         """The gradient sum, which is the released vector."""

@@ -27,7 +27,7 @@ from skdp.model_selection._methods import Composition, strength
 from skdp.privacy import epsilon_of
 from skdp.privacy.accounting._events import GaussianEvent
 from skdp.privacy.noise._noise import NoiseSource, share_ratio
-from skdp.sums._gradient import Gradient
+from skdp.sums._gradient import LinearGradient
 from tests.federated.owned import divided, model
 from tests.io.places import FEATURES, numbers
 from tests.wide import covering
@@ -260,14 +260,14 @@ def test_an_owner_that_lies_about_n_learns_no_more_of_others(name, said, monkeyp
 
 def test_broken_twin_whose_noise_is_that_of_a_mean_believes_a_lie_about_n(monkeypatch):
     """Sums that are divided by n at home, with noise for the n that was said."""
-    bound = Gradient.bound
+    bound = LinearGradient.bound
 
     def of_mean(self):
         right = bound(self)
         share = 160 / self.family.objective.n_samples
         return replace(right, replace_one=right.replace_one * share)
 
-    monkeypatch.setattr(Gradient, "bound", of_mean)
+    monkeypatch.setattr(LinearGradient, "bound", of_mean)
     assert worst(monkeypatch, "one step", said=(59,), rows=(0,)) <= CLAIM
     assert worst(monkeypatch, "one step", said=(10_000,), rows=(0,)) > 10 * CLAIM
 
@@ -278,13 +278,13 @@ def test_broken_twin_whose_bound_is_that_of_small_weights_is_caught(monkeypatch)
     This one takes raw predictions to be near 0, where a residual is 1/2 at most: true
     at the first step, and for long if nobody lies.
     """
-    bound = Gradient.bound
+    bound = LinearGradient.bound
 
     def near_zero(self):
         right = bound(self)
         return replace(right, replace_one=right.replace_one / 2)
 
-    monkeypatch.setattr(Gradient, "bound", near_zero)
+    monkeypatch.setattr(LinearGradient, "bound", near_zero)
     assert worst(monkeypatch, "descent", lie=LIES["far away"], rows=(0,)) > CLAIM
 
 
@@ -308,11 +308,11 @@ def test_broken_twin_in_which_all_owners_are_trusted_shows_a_reader_more(monkeyp
 
 
 def test_broken_twin_whose_bound_forgets_a_record_is_caught(monkeypatch):
-    bound = Gradient.bound
+    bound = LinearGradient.bound
 
     def halved(self):
         right = bound(self)
         return replace(right, replace_one=right.replace_one / 2)
 
-    monkeypatch.setattr(Gradient, "bound", halved)
+    monkeypatch.setattr(LinearGradient, "bound", halved)
     assert worst(monkeypatch, "one step") > 1.9

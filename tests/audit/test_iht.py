@@ -47,7 +47,8 @@ def scores(truth, sources, objective, solver, shrink, seeds):
     means = []  # of the intercept's query and of the features'
     for source in sources:
         total = GradientSum(source, objective, solver.residual_clip)
-        means.append((total.of_intercept(zero), total(zero)[: objective.n_features]))
+        whole = total(zero)
+        means.append((whole[-1:], whole[: objective.n_features]))
     z = calibrate(lambda z: event_of(solver, z, objective), BUDGET)
     result = []
     for seed in seeds:

@@ -13,9 +13,10 @@ from scipy.sparse import csr_array
 from skdp import DPLogisticRegression, DPSparseLogisticRegression
 from skdp.privacy.release._query import Bound, Layout
 from skdp.solvers import _descent
-from skdp.sums import _gradient
+from skdp.sums import _gradient_sum
 from skdp.sums._exact import RESIDUAL_BITS
-from skdp.sums._gradient import Gradients, UserGradients, UserSum
+from skdp.sums._gradient import ClippedGradient
+from skdp.sums._gradient_sum import ExactGradientSum
 from skdp.sums._grid_rows import LONGEST
 from skdp.tables._centred import Centring
 from skdp.tables._memory import UserSource
@@ -34,7 +35,7 @@ from tests.audit.users import (
 CLIPS = (1.0, 0.3)
 LOSSES = ("logistic", "softmax", "squared", "hinge", "sigmoid", "weighted")
 
-ASKED = UserGradients(
+ASKED = ClippedGradient(
     Cell("noisy_gd", "logistic", "zero_out_user", n_users=40).objective,
     intercept_weight=0.7,
     user_clip=0.5,
@@ -71,19 +72,22 @@ def test_no_pair_of_users_is_told_apart_by_more(loss, relation):
                 assert found.largest <= 1 + ROUNDING
 
 
-def charged_as_records(self, weights_norm):
+def charged_as_records(self, *given):
     """Planted bug: two users are as far apart as two records are."""
-    bound = Gradients.bound(self, weights_norm)
+    bound = honest_bound(replace(self, user_clip=None), *given)
     return Bound(
         zero_out_user=bound.zero_out * self.user_clip,
         replace_user=bound.replace_one * self.user_clip,
     )
 
 
+honest_bound = ClippedGradient.bound
+
+
 def test_twin_that_charges_exchanges_as_those_of_records_is_found(monkeypatch):
     """Far weights allow one record one direction, and many rows the other one too."""
     objective = replace(ASKED.objective, fit_intercept=False, adjacency="replace_user")
-    query = UserGradients(objective, user_clip=0.5).at(np.array([[-4.0], [0.0]]))
+    query = ClippedGradient(objective, user_clip=0.5).at(np.array([[-4.0], [0.0]]))
     far, near = np.array([2.0, 0.0]), np.array([0.05, 0.0])
     sides = [
         UserSource(np.tile(x, (n, 1)), np.full(n, y), np.ones(n), 40, np.zeros(n, int))
@@ -92,7 +96,7 @@ def test_twin_that_charges_exchanges_as_those_of_records_is_found(monkeypatch):
     one, other = (query.total(query.open(side), None) for side in sides)
     moved = float(np.linalg.norm(one - other))
     assert 0.999 < moved / query.bound().replace_user <= 1
-    monkeypatch.setattr(UserGradients, "bound", charged_as_records)
+    monkeypatch.setattr(ClippedGradient, "bound", charged_as_records)
     assert moved > 1.1 * query.bound().replace_user
 
 
@@ -100,11 +104,9 @@ def test_twin_that_charges_exchanges_as_those_of_records_is_found(monkeypatch):
 def test_twins_that_clip_less_are_found(relation, monkeypatch):
     cell = cell_of(relation)
     pair = in_one_direction(cell.objective.loss, relation, n_rows=4, instead=4)
-    honest = UserSum.clipped_sums
+    honest = ExactGradientSum._most
     with monkeypatch.context() as patch:
-        patch.setattr(
-            UserSum, "clipped_sums", lambda self, w, most: honest(self, w, 9 * most)
-        )
+        patch.setattr(ExactGradientSum, "_most", lambda self, w: 9 * honest(self, w))
         assert cell.found(as_tables(pair)).total > 3.9
     # Every row of a user is a user of its own.
     loose = []
@@ -122,16 +124,9 @@ def test_twins_that_clip_less_are_found(relation, monkeypatch):
 def test_twin_that_clips_features_and_constant_apart_is_found(relation, monkeypatch):
     cell = cell_of(relation)
     pair = in_one_direction(cell.objective.loss, relation, n_rows=9, instead=9)
-    parts = UserSum._parts
-
-    def apart(self, weights):
-        """Planted bug: the constant is clipped by what is left, which is all."""
-        of_features, of_constant = parts(self, weights)
-        self._weight = 0.0
-        return of_features, of_constant
-
+    # Planted bug: the constant is clipped by what is left, which is all.
     assert cell.found(as_tables(pair)).largest <= 1 + ROUNDING
-    monkeypatch.setattr(UserSum, "_parts", apart)
+    monkeypatch.setattr(ExactGradientSum, "_constant", 0.0)
     assert cell.found(as_tables(pair)).largest > 1.2
 
 
@@ -177,7 +172,7 @@ def test_no_order_block_or_storage_changes_a_bit(monkeypatch):
             source = source_of(stored, y[order], codes[order])
             source.largest_block = size
             assert np.array_equal(query.total(query.open(source), None), found)
-    monkeypatch.setattr(_gradient, "_MOST_USERS", 3)
+    monkeypatch.setattr(_gradient_sum, "_MOST_USERS", 3)
     assert np.array_equal(query.total(query.open(source_of(X, y, codes)), None), found)
 
 
@@ -213,12 +208,13 @@ def longest_part(k):
     objective = replace(ASKED.objective, fit_intercept=False, data_norm=1.0)
     rows = np.tile([1.0, 0.0], (7, 1))
     source = UserSource(rows, np.ones(7), np.ones(7), 1, np.zeros(7, dtype=int))
-    reader = UserSum(source, UserGradients(objective))
+    reader = ExactGradientSum(source, ClippedGradient(objective, user_clip=1.0))
     unit = Fraction(reader._largest) / Fraction(LONGEST) / 2**RESIDUAL_BITS
     most = float(k * unit)
     while Fraction(most) >= k * unit:
         most = math.nextafter(most, 0)
-    total, _ = reader.clipped_sums(np.zeros((2, 1)), most)
+    reader._most = lambda weights: most
+    total, _ = reader.whole_sums(np.zeros((2, 1)))
     return Fraction(abs(total.value()[0, 0])) * unit / Fraction(most)
 
 

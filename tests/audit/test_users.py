@@ -22,9 +22,8 @@ from skdp.exceptions import UnboundedQueryError
 from skdp.losses import CauchyLoss, HuberHingeLoss, SigmoidLoss, SoftmaxLoss
 from skdp.losses._weighted import weighted
 from skdp.privacy.release._query import Bound
-from skdp.sums import _gradient
-from skdp.sums._gradient import ExactGradientSum, Gradients
-from skdp.sums._grid_rows import _PlainGrid
+from skdp.sums import _gradient_sum
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables import _memory
 from tests.audit import centred_descent, tables
 from tests.audit.linear import ALL_LOSSES, BUDGETS
@@ -65,11 +64,10 @@ def test_these_queries_state_bounds_of_users():
     stated = {
         x.stem for x in folder.glob("*.py") if ".with_user_bounds()" in x.read_text()
     }
-    # The last one has rules, which no query is asked by.
-    known = {"_gradient", "_counts", "_moments", "_features"}
+    known = {"_gradient", "_counts", "_moments"}
     known |= {"_record_sums"}  # audited in test_centred_descent.py
     known |= {"_leaves", "_network"}  # in test_users_of_models.py
-    assert stated == known | {"_floating"}
+    assert stated == known
     assert Bound(zero_out=2.0, replace_one=1.0).with_user_bounds().replace_user == 2.0
     for bound in (Bound(zero_out=2.0, replace_one=1.0), Bound(zero_out=1.0)):
         for relation in RELATIONS:
@@ -86,9 +84,9 @@ def test_with_several_outputs_the_diameter_is_that_of_a_ball(kind, n_outputs):
     for loss in (own, weighted(own, weights)):
         cell = Cell("noisy_gd", "softmax", "replace_user").objective
         for clip, share in itertools.product([math.inf, 0.3], [1.0, 0.3]):
-            asked = Gradients(replace(cell, loss=loss), clip, share)
+            asked = ClippedGradient(replace(cell, loss=loss), clip, share)
             for norm in (0.0, 0.1, 1.0, 20.0, math.inf):
-                bound = asked.bound(norm)
+                bound = asked.bound(asked.radius(norm))
                 assert bound.replace_user >= 2 * bound.zero_out_user * (1 - 1e-14)
 
 
@@ -269,7 +267,7 @@ def test_twins_whose_shares_are_too_large_are_found(shares, relation):
 def test_twin_that_forgets_shares_is_found(relation, monkeypatch):
     cell = Cell("noisy_gd", "logistic", relation)
     pair = in_one_direction(cell.objective.loss, relation)
-    monkeypatch.setattr(_gradient, "has_shares", lambda present: False)
+    monkeypatch.setattr(_gradient_sum, "has_shares", lambda present: False)
     assert cell.found(as_tables(pair)).total > 2.4
 
 
@@ -286,22 +284,3 @@ def test_rows_beyond_the_most_do_not_count(relation, monkeypatch):
         return 1 / np.minimum(np.bincount(codes, minlength=n_users), 3)[codes]
 
     assert cell.found(as_tables(pair, shares=but_all_of_them)).total > 2.2
-
-
-def test_twin_that_rounds_shares_to_the_nearest_is_found(monkeypatch):
-    """On a coarse grid; a thousand rows move a fine one by as much."""
-    relation = "zero_out_user"
-
-    def to_the_nearest(self, residual, block):
-        units = self._units(residual, None, _gradient.RESIDUAL_BITS)
-        return np.rint(units * block.present[:, None])
-
-    monkeypatch.setattr(_gradient, "RESIDUAL_BITS", 6)
-    monkeypatch.setattr(_PlainGrid, "bits", 6)
-    cell = Cell("noisy_gd", "logistic", relation)
-    # 19 rows of 32 / 19 units each: 2 if they are rounded.
-    pair = in_one_direction(cell.objective.loss, relation, n_rows=19)
-    cut = cell.found(as_tables(pair)).largest
-    monkeypatch.setattr(ExactGradientSum, "_whole", to_the_nearest)
-    rounded = cell.found(as_tables(pair)).largest
-    assert cut <= 1 + ROUNDING < 1.1 < rounded

@@ -20,7 +20,7 @@ from skdp.sums import _leaves, _network
 from skdp.sums._counts import CodeCounts
 from skdp.sums._exact import WholeSum
 from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms, ModelGains
-from skdp.sums._network import ExactNetworkSum, Gridded
+from skdp.sums._network import ExactNetworkSum
 from skdp.tables import _memory
 from skdp.tables._memory import (
     CachedSource,
@@ -475,13 +475,13 @@ def test_filters_of_users(relation):
 
 
 def test_rows_that_are_not_kept_keep_their_shares():
-    """Of a source that shows its rows anew each time, several blocks are joined."""
+    """Of a source that shows its rows anew each time, sampled blocks are joined."""
     shares = np.array([0.5, 0.0, 0.25])
-    rows = networks.X[:3]
-    gridded = ExactNetworkSum(
-        UserSource(rows, np.ones(3), shares, 2),
+    reader = ExactNetworkSum(
+        UserSource(networks.X[:3], np.ones(3), shares, 2),
         networks.objective_of("zero_out_user", n_samples=2),
         1.0,
-    )._on_grid(Block(rows, np.ones(3), shares))
-    assert isinstance(gridded, Gridded)
-    assert gridded.alone().present.tolist() == [0.5, 0.25]
+    )
+    for reader._keeps in (True, False):
+        (drawn,) = reader._drawn(np.arange(3))
+        assert drawn.present.tolist() == [0.5, 0.25]

@@ -17,11 +17,12 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
 from skdp.sums import _floating as gradient
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, is_stable
 from skdp.tables._views import Bucket, ColumnsOf, ConstantColumn, EntriesClipped
 from tests.door import run
+from tests.gradients import query_sensitivity
 from tests.problems import CASES, Case, case_id
 from tests.spies import Transcript
 
@@ -96,14 +97,14 @@ def way(request, monkeypatch):
 @pytest.mark.parametrize("huge", [1e6, 1e30])
 @pytest.mark.parametrize("store", STORES.values(), ids=STORES)
 def test_a_row_that_moves_is_clipped_at_every_reading(store, huge):
-    most = gradient.query_sensitivity(OBJECTIVE)
+    most = query_sensitivity(OBJECTIVE)
     assert max(contributions(Rolling, store, huge)) <= most
 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("store", STORES.values(), ids=STORES)
 def test_broken_twin_that_says_it_is_stable_is_found(store):
-    most = gradient.query_sensitivity(OBJECTIVE)
+    most = query_sensitivity(OBJECTIVE)
     assert max(contributions(Stable, store)) > 1e4 * most
 
 
@@ -199,7 +200,7 @@ def test_broken_twins_that_keep_factors_are_found(key, monkeypatch):
     """Floating sums keep what clips rows; exact ones keep the clipped rows."""
     case = Case(key, "logistic", "replace_one")
     assert farthest(case, Stable) <= 1
-    monkeypatch.setattr(Gradients, "is_exact", False)
+    monkeypatch.setattr(ClippedGradient, "is_exact", False)
     assert farthest(case, Stable) > 1.5
 
 

@@ -17,7 +17,7 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import weighted
 from skdp.solvers import _centred_descent
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._coded import CodeBasis, CodeSource
 from skdp.tables._memory import MemorySource
 from tests.ensemble.boosted import fitted, quietly, table, unfitted
@@ -206,7 +206,7 @@ def test_rows_are_centred_and_of_one_length():
 
 def gradients_of(rows, weights, objective, basis):
     """Each record's gradient by itself, of codes with a label."""
-    asked = Gradients(replace(objective, n_samples=1)).at(weights)
+    asked = ClippedGradient(replace(objective, n_samples=1)).at(weights)
     found = []
     for *codes, label in rows:
         source = MemorySource(np.array([codes], dtype=np.uint8), np.array([label]))
@@ -234,7 +234,7 @@ def test_two_records_are_no_farther_apart_than_is_charged(label_weights):
             offset=(float(size),),
         )
         weights = size * rng.normal(size=(basis.n_features + 1, 1))
-        bound = Gradients(objective).at(weights).bound()
+        bound = ClippedGradient(objective).at(weights).bound()
         each = gradients_of(rows, weights, objective, basis)
         apart = np.linalg.norm(each[:, None] - each[None], axis=2).max()
         assert np.linalg.norm(each, axis=1).max() <= bound.zero_out

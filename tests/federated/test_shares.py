@@ -23,7 +23,7 @@ from skdp.privacy.noise._noise import (
 )
 from skdp.privacy.release._plan import Line, Part, Plan
 from skdp.privacy.release._shared import check_shared, statement_of
-from skdp.sums._gradient import Gradient
+from skdp.sums._gradient import LinearGradient
 from tests.federated.owned import federation, model
 
 ALARM = 1e-9
@@ -187,10 +187,10 @@ def test_a_fit_states_its_weights(monkeypatch):
 
 def test_a_gradient_at_other_weights_is_another_statement():
     family = "of one objective"
-    one = Gradient(family, np.zeros((3, 1)))
-    other = Gradient(family, np.full((3, 1), 1e-300))
+    one = LinearGradient(family, np.zeros((3, 1)))
+    other = LinearGradient(family, np.full((3, 1), 1e-300))
     assert statement_of(one) != statement_of(other)
-    assert statement_of(one) == statement_of(Gradient(family, np.zeros((3, 1))))
+    assert statement_of(one) == statement_of(LinearGradient(family, np.zeros((3, 1))))
 
 
 def test_statements_tell_partial_functions_apart():

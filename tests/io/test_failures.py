@@ -13,7 +13,7 @@ from skdp import BudgetLedger, DPGradientBoostingClassifier, DPLogisticRegressio
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._session import _INTERRUPTED, Session
-from skdp.sums import _gradient
+from skdp.sums import _gradient_sum
 from tests.io.places import (
     COLUMNS,
     DATABASES,
@@ -35,7 +35,7 @@ def ledger(tmp_path):
 
 @pytest.fixture(autouse=True)
 def is_too_large_to_keep(monkeypatch):
-    monkeypatch.setattr(_gradient, "_MOST_KEPT", 0)
+    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 0)
 
 
 def model(**given):

@@ -22,9 +22,9 @@ from skdp import (
     TableEncoder,
 )
 from skdp.exceptions import SourceError
-from skdp.sums import _gradient, _network
+from skdp.sums import _gradient_sum
 from skdp.sums._exact import KeptRows
-from skdp.sums._gradient import ExactGradientSum
+from skdp.sums._gradient_sum import ExactGradientSum
 from skdp.sums._grid_rows import SparseGrid, StateGrid
 from skdp.sums._network import ExactNetworkSum
 from tests.io import places
@@ -88,7 +88,7 @@ def test_kept_or_not_at_the_declared_figure_bits_are_those_of_memory(
     n_kept, own = len(passes), [one for one in readers if not one._source.is_stable]
     most = max(declared_bytes(one) for one in own)
     for n_bytes, is_more in ((most, False), (most - 1, True)):
-        monkeypatch.setattr(_gradient, "_MOST_KEPT", n_bytes)
+        monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", n_bytes)
         passes.clear()
         assert weights_of(clone(model).fit(source)) == here
         assert (len(passes) > n_kept) == is_more
@@ -132,15 +132,15 @@ def readings(tmp_path, passes):
 @quiet
 def test_how_often_records_are_read_follows_from_no_cell(tmp_path, monkeypatch, passes):
     for n_bytes in (0, BETWEEN, 2**30):
-        monkeypatch.setattr(_gradient, "_MOST_KEPT", n_bytes)
+        monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", n_bytes)
         of_many, of_few = readings(tmp_path, passes)
         assert of_many == of_few
 
 
 @quiet
 def test_twin_that_weighs_records_is_found(tmp_path, monkeypatch, passes):
-    monkeypatch.setattr(_gradient, "keeps_grid", lambda *given: True)
-    monkeypatch.setattr(_gradient, "most_kept", lambda source: BETWEEN)
+    monkeypatch.setattr(_gradient_sum, "keeps_grid", lambda *given: True)
+    monkeypatch.setattr(_gradient_sum, "most_kept", lambda source: BETWEEN)
     of_many, of_few = readings(tmp_path, passes)
     assert of_many > of_few
 
@@ -162,8 +162,7 @@ class Watched(KeptRows):
 def alive(monkeypatch):
     """All that are kept and not let go."""
     Watched.made.clear()
-    for room in (_gradient, _network):
-        monkeypatch.setattr(room, "KeptRows", Watched)
+    monkeypatch.setattr(_gradient_sum, "KeptRows", Watched)
     return Watched.made
 
 

@@ -18,9 +18,9 @@ from skdp import (
     DPMLPClassifier,
     DPSparseLogisticRegression,
 )
-from skdp.sums import _gradient
+from skdp.sums import _gradient_sum
 from skdp.sums._exact import KeptRows
-from skdp.sums._gradient import Kept
+from skdp.sums._gradient_sum import GridBlock
 from skdp.sums._grid_rows import DenseGrid
 from tests.io.places import COLUMNS
 from tests.io.test_users import (
@@ -61,7 +61,7 @@ WORST = (np.array([0.7, -0.7, 0.7]) * 1e6, 0)
 
 
 def limited(monkeypatch, n_bytes):
-    monkeypatch.setattr(_gradient, "_MOST_KEPT", n_bytes)
+    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", n_bytes)
 
 
 def weights_of(model):
@@ -98,7 +98,7 @@ def test_all_that_is_kept_is_counted():
     rows = DenseGrid(np.zeros((7, 3), dtype=np.float32), 1.0)
     own = np.zeros(7), np.ones(7), np.zeros(7, dtype=np.int64)
     for kept in (own, own[:2]):
-        whole = Kept(rows, rows, *kept)
+        whole = GridBlock(rows, rows, *kept)
         assert whole.n_bytes == rows.entries.nbytes + sum(each.nbytes for each in kept)
 
 

@@ -23,8 +23,8 @@ from skdp.sums._counts import (
     StateSums,
     even_knots,
 )
-from skdp.sums._floating import gradient_bound
 from skdp.sums._moments import MomentWeights
+from tests.gradients import gradient_bound
 
 LOSSES = [
     LogisticLoss(),

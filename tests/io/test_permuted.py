@@ -20,10 +20,10 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import PermutedDescent, State, Updates, exact_sensitivity
 from skdp.solvers._base import Progress
-from skdp.sums._floating import query_sensitivity
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block
 from tests import door
+from tests.gradients import query_sensitivity
 from tests.io.places import FEATURES, numbers, with_holes
 from tests.papers.permutation import resolved
 from tests.spies import NoNoise, SpyNoise

@@ -32,7 +32,7 @@ from skdp import (
     private_score,
 )
 from skdp.neural_network import Convolution
-from skdp.sums import _gradient
+from skdp.sums import _gradient_sum
 from tests.io.places import COLUMNS, FEATURES, LAYOUTS, in_files, kept, numbers
 from tests.wide import covering
 
@@ -180,7 +180,7 @@ def test_fits_are_equal_bit_for_bit(name, layout, source_in):
 def test_rows_that_are_read_at_every_pass_have_the_same_bits(
     layout, name, source_in, monkeypatch
 ):
-    monkeypatch.setattr(_gradient, "_MOST_KEPT", 0)
+    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 0)
     model, target = MODELS[name]
     source, readings = source_in(layout, target), []
     scan = source._scan

@@ -22,7 +22,7 @@ from skdp.exceptions import Refused
 from skdp.losses import GammaLoss, PoissonLoss, QuantileLoss
 from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import heaviest_pair
-from skdp.sums._floating import gradient_bound
+from tests.gradients import gradient_bound
 
 N = 4000
 BOUNDS = {

@@ -160,7 +160,7 @@ def test_dense_sparse_and_compiled_rows_are_the_same(columns, monkeypatch):
     X, y, ids = table_of(users_of(np.random.default_rng(0)))
     model = model_of("logistic", epsilon=10.0, random_state=0, columns=columns)
     plain = numbers(model.fit(X, y, groups=ids))
-    monkeypatch.setattr("skdp.sums._gradient._WORTH_COMPILING", 1)
+    monkeypatch.setattr("skdp.sums._gradient_sum._WORTH_COMPILING", 1)
     assert np.array_equal(numbers(model.fit(X, y, groups=ids)), plain)
     if columns is None:
         # Sparse rows are on a coarser grid before they are centred.

@@ -24,9 +24,9 @@ from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Progress
 from skdp.solvers._registry import named_solver
-from skdp.sums._floating import query_sensitivity
 from skdp.tables._memory import MemorySource
 from tests import door
+from tests.gradients import query_sensitivity
 from tests.papers.permutation import (
     BUDGET,
     OBJECTIVE,

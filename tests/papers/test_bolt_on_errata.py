@@ -20,8 +20,8 @@ from skdp.papers._bolt_on import BoltOn, exact_sensitivity
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.sums._floating import query_sensitivity
 from tests import door
+from tests.gradients import query_sensitivity
 
 OBJECTIVE = LinearObjective(
     loss=HuberHingeLoss(),

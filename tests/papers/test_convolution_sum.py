@@ -32,7 +32,7 @@ from skdp.papers._convolution_sum import (
     _Seen,
 )
 from skdp.privacy.release._query import Layout
-from skdp.sums._network import NetworkGradients
+from skdp.sums._network import ClippedNetworkGradient
 from skdp.tables._memory import MemorySource
 
 LOSSES = [
@@ -202,7 +202,7 @@ def explicit(passed):
 @by_hidden
 def test_norms_are_those_of_explicit_gradients(loss, name, hidden):
     objective = objective_of(loss, name, hidden=hidden)
-    query = NetworkGradients(objective, 1.0).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, 1.0).at(weights_of(objective))
     X, y, _ = table(loss)
     passed = passed_of(objective, query.weights, X, y)
     found = np.sqrt(passed.squares(np.zeros(N)))
@@ -219,7 +219,7 @@ def test_norms_are_those_of_explicit_gradients(loss, name, hidden):
 @pytest.mark.parametrize("clip", [0.05, 1.0])
 def test_sums_are_those_of_clipped_gradients(activation, clip):
     objective = objective_of(SoftmaxLoss(4), activation=activation)
-    query = NetworkGradients(objective, clip).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, clip).at(weights_of(objective))
     X, y, _ = table(SoftmaxLoss(4))
     X = within(objective, X)
     each = each_gradient(objective, query.weights, X, y)
@@ -259,7 +259,7 @@ def layouts(X, y, present):
 @by_activation
 def test_the_same_bits_for_every_layout(loss, activation, monkeypatch):
     objective = objective_of(loss, activation=activation)
-    query = NetworkGradients(objective, 0.3).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
     found = {total_of(query, source).tobytes() for source in layouts(*table(loss))}
     monkeypatch.setattr(_convolution_sum, "_NUMBERS", 1)
     found |= {total_of(query, source).tobytes() for source in layouts(*table(loss))}
@@ -277,7 +277,7 @@ def test_broken_twin_of_floating_sums_is_found():
 
 def test_samples_are_sums_of_their_rows_and_nobody_is_nothing():
     objective = objective_of()
-    query = NetworkGradients(objective, 0.3).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
     X, y, present = table()
     source = MemorySource(X, y, present)
     source.largest_block = 5
@@ -305,7 +305,7 @@ def hostile(objective, seed):
 
 def excess_in_exact_arithmetic(objective, clip, seed=0):
     """Largest squared norm of a record's term over the clip's, less 1, exactly."""
-    query = NetworkGradients(objective, clip).at(weights_of(objective, 1.0, seed))
+    query = ClippedNetworkGradient(objective, clip).at(weights_of(objective, 1.0, seed))
     X, y = hostile(objective, seed)
     found = Fraction(0)
     for i in range(len(y)):
@@ -330,7 +330,7 @@ def test_no_neighbours_exceed_what_is_charged(loss, activation):
     clip, most = 1e-3, {"zero_out": 0.0, "replace_one": 0.0}
     for seed, size in [(0, 0.05), (1, 0.3), (1, 1.0), (0, 10.0)]:
         weights = weights_of(objective, size, seed)
-        query = NetworkGradients(objective, clip).at(weights)
+        query = ClippedNetworkGradient(objective, clip).at(weights)
         X, y = hostile(objective, seed)
         y = [-1.0, 1.0] if isinstance(loss, SquaredLoss) else y
         terms = [
@@ -439,7 +439,9 @@ def test_the_farthest_weights_of_the_deepest_network_stay_finite(activation):
     rng = np.random.default_rng(0)
     w = 1e6 * rng.choice([-1.0, 1.0], objective.n_weights)
     X, y = hostile(objective, 0)
-    found = total_of(NetworkGradients(objective, 1.0).at(w), MemorySource(X, y % 3))
+    found = total_of(
+        ClippedNetworkGradient(objective, 1.0).at(w), MemorySource(X, y % 3)
+    )
     assert np.isfinite(found).all()
     assert np.linalg.norm(found) <= len(y) * (1 + 1e-9)
 

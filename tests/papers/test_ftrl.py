@@ -31,7 +31,7 @@ from skdp.privacy.release import _plan as plan_module
 from skdp.privacy.release._plan import Correlated, Line, Plan
 from skdp.privacy.release._query import Bound
 from skdp.solvers._base import Progress
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import ChunkSource
 from tests import door
@@ -146,7 +146,7 @@ def test_more_answers_than_a_matrix_has_rows_are_refused():
 
 def test_two_lines_do_not_mix_their_weights():
     """Each has sums, and readings of the parts, of its own."""
-    data, query = source(0), Gradients(OBJECTIVE).at(np.ones(OBJECTIVE.shape))
+    data, query = source(0), ClippedGradient(OBJECTIVE).at(np.ones(OBJECTIVE.shape))
     lines = [Line(6, sample=parts_of(4, 3, 2, band)) for band in (500, 3)]
     plan = Plan((*lines, plan_module.Part(Plan((lines[0],)))))
     answers = door.answers_for(plan, data, 1.0, "replace_one", NoNoise())
@@ -193,7 +193,7 @@ def asked(parts, noise, data, multiplier=1.0):
 
 @pytest.mark.parametrize("band", [1, 2, 500])
 def test_without_noise_an_answer_is_the_sum_over_its_part(band):
-    data, sums = source(0), Gradients(OBJECTIVE)
+    data, sums = source(0), ClippedGradient(OBJECTIVE)
     answers = asked(parts_of(4, 3, 2, band), NoNoise(), data)
     rng = np.random.default_rng(1)
     for t in range(6):
@@ -312,7 +312,7 @@ def test_the_grid_is_charged_for_each_sum_a_record_is_in(
 def test_records_are_forgotten_when_a_part_has_been_answered_about():
     arriving = ChunkSource(source(0, n=4), 3)
     answers = asked(parts_of(4, 3, 2, 500), NoiseSource(0), arriving)
-    query = Gradients(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
+    query = ClippedGradient(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
     arriving.give(part := source(1, n=4))
     held = weakref.ref(part)
     del part
@@ -339,7 +339,7 @@ def test_broken_twins_of_the_joint_bound_are_caught(name, monkeypatch):
 def test_a_stream_gives_parts_of_any_smaller_size():
     arriving = ChunkSource(source(0, n=4), 3)
     answers = asked(parts_of(4, 3, 1, 500), NoiseSource(0), arriving)
-    query = Gradients(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
+    query = ClippedGradient(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
     for n in (4, 1, 3):
         arriving.give(source(n, n=n))
         assert answers.ask(query).value.shape == OBJECTIVE.shape

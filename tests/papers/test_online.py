@@ -19,10 +19,10 @@ from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ExactGradientSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import buckets
 from tests import door
+from tests.gradients import exact_sum
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
 from tests.spies import NoNoise, SpyNoise, SpySource
@@ -198,7 +198,7 @@ def test_the_divisor_is_the_same_for_a_short_bucket():
     solver = resolved(objective, **params)
     source = MemorySource(X, y)
     found = door.run(solver, source, objective, 1.0, NoNoise())
-    total = ExactGradientSum(source, objective)
+    total = exact_sum(source, objective)
     weights, velocity, path = np.zeros((6, 1)), np.zeros((6, 1)), []
     for rows in (np.arange(10), np.arange(10, 20), np.arange(20, 25)):
         mean = total(on_grid(weights), rows) / 10 + 0.3 * weights

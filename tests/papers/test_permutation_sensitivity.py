@@ -22,9 +22,9 @@ from skdp.papers._bolt_on import (
 )
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Progress
-from skdp.sums._floating import query_sensitivity
 from skdp.tables._memory import MemorySource
 from tests import door
+from tests.gradients import query_sensitivity
 from tests.papers.permutation import (
     BUDGET,
     LOSS,

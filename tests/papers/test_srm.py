@@ -18,7 +18,7 @@ from skdp.losses import (
     SquaredLoss,
 )
 from skdp.losses._objective import LinearObjective
-from skdp.papers._momentum import SRM, MovedGradients
+from skdp.papers._momentum import SRM, ClippedChange
 from skdp.privacy import Budget
 from skdp.privacy.release._plan import Line, Poisson
 from skdp.privacy.release._query import Layout
@@ -76,15 +76,19 @@ def part_of_record(sums, weights, before, row, target):
     return np.outer(x, (1 - sums.refresh) * change + sums.refresh * own)
 
 
+def changed(objective, residual_clip, change_clip, refresh, kind=ClippedChange):
+    return kind(objective, residual_clip, change_clip=change_clip, refresh=refresh)
+
+
 @by_loss
 @pytest.mark.parametrize("clips", [(math.inf, math.inf), (0.3, 0.05)])
 def test_the_query_is_the_sum_of_what_records_add(loss, clips):
     objective = replace(OBJECTIVE, loss=loss)
-    sums = MovedGradients(objective, *clips, 0.3)
+    sums = changed(objective, *clips, 0.3)
     rng = np.random.default_rng(1)
     weights, before = (on_grid(rng.normal(size=objective.shape)) for _ in range(2))
     X, y = table(objective)
-    query = sums.at(weights, before)
+    query = sums.since(before, weights)
     source = MemorySource(X, y)
     found = query.total(query.open(source), None)
     wanted = sum(
@@ -92,21 +96,21 @@ def test_the_query_is_the_sum_of_what_records_add(loss, clips):
         for record in zip(X, y, strict=True)
     )
     # Rows are on a grid of 2^-22, residuals on one of 2^-18.
-    assert np.abs(found - wanted).max() < 60 * 2 * sums.largest * 2.0**-17
+    assert np.abs(found - wanted).max() < 60 * 2 * sums.largest_residual * 2.0**-17
     some = np.array([1, 5, 40])
     part = query.total(query.open(source), some)
     chosen = sum(
         part_of_record(sums, query.weights, query.before, X[i], y[i]) for i in some
     )
-    assert np.abs(part - chosen).max() < 3 * 2 * sums.largest * 2.0**-17
+    assert np.abs(part - chosen).max() < 3 * 2 * sums.largest_residual * 2.0**-17
 
 
 def test_null_records_add_nothing():
     X, y = table(OBJECTIVE)
     there = np.arange(60) > 10
-    sums = MovedGradients(OBJECTIVE, 0.5, 0.1, 0.3)
+    sums = changed(OBJECTIVE, 0.5, 0.1, 0.3)
     rng = np.random.default_rng(1)
-    query = sums.at(*rng.normal(size=(2, *OBJECTIVE.shape)))
+    query = sums.since(*rng.normal(size=(2, *OBJECTIVE.shape))[::-1])
     other = X.copy()
     other[:11] = 1e300
     totals = [
@@ -119,17 +123,18 @@ def test_null_records_add_nothing():
 @by_adjacency
 def test_rounded_predictions_of_far_weights_are_in_the_bound(adjacency):
     """Broken twin: a bound by the way alone, where weights are far and ways short."""
-    sums = MovedGradients(OBJECTIVE, math.inf, math.inf, 0.0)
+    sums = changed(OBJECTIVE, math.inf, math.inf, 0.0)
     before = on_grid(np.full(OBJECTIVE.shape, 2.0**40))
-    query = sums.at(before, before)
-    still = sums.bound(float(np.linalg.norm(before)), 0.0).under(adjacency)
+    query = sums.since(before, before)
+    radius = sums.radius(float(np.linalg.norm(before)))
+    still = sums.changed_bound(radius, 0.0).under(adjacency)
     added = query.bound().under(adjacency) - still
     twice = 2 if adjacency == "replace_one" else 1
     reach = OBJECTIVE.row_norm
     wanted = reach**2 * 0.25 * 2**-51 * 2 * float(np.linalg.norm(before))
     assert added == pytest.approx(twice * wanted, rel=1e-6)
     # And nothing beyond what residuals can be, however far.
-    far = sums.at(before * 2.0**30, before).bound().under(adjacency)
+    far = sums.since(before, before * 2.0**30).bound().under(adjacency)
     assert far <= sums.worst.under(adjacency)
 
 
@@ -143,7 +148,7 @@ def search(sums, adjacency, seed=0, count=3000):
         size, step = 10.0 ** rng.uniform(-2, 2), 10.0 ** rng.uniform(-3, 1)
         weights = size * axis * (trial % 3 > 0)
         before = weights - step * axis
-        query = sums.at(weights, before)
+        query = sums.since(before, weights)
         row = axis[: objective.n_features].sum(axis=1) * rng.choice([-1.0, 1.0])
         row = row + rng.normal(size=len(row)) * rng.choice([0.0, 0.3])
         row /= max(np.linalg.norm(row), 1e-300)
@@ -163,19 +168,19 @@ def search(sums, adjacency, seed=0, count=3000):
 @pytest.mark.parametrize("clips", [(math.inf, math.inf), (0.3, 0.05)])
 def test_no_pair_of_neighbours_exceeds_the_bound(loss, clips, adjacency):
     objective = replace(OBJECTIVE, loss=loss, adjacency=adjacency, fit_intercept=False)
-    sums = MovedGradients(objective, *clips, 0.3)
+    sums = changed(objective, *clips, 0.3)
     found = search(sums, adjacency, count=400)
     assert 0.3 < found <= 1 + 1e-9
 
 
-class Forgetful(MovedGradients):
+class Forgetful(ClippedChange):
     """Broken twin: the change of a gradient is taken for nothing."""
 
     def _part(self, radius, moved):
         return super()._part(radius, 0.0)
 
 
-class Swapped(MovedGradients):
+class Swapped(ClippedChange):
     """Broken twin: the clips as the thesis prints them."""
 
     def _part(self, radius, moved):
@@ -188,22 +193,23 @@ class Swapped(MovedGradients):
 def test_broken_bounds_are_exceeded(twin, refresh):
     objective = replace(OBJECTIVE, fit_intercept=False)
     clips = (1.0, 0.2) if twin is Swapped else (math.inf, math.inf)
-    assert search(twin(objective, *clips, refresh), "zero_out") > 1.2
-    assert search(MovedGradients(objective, *clips, refresh), "zero_out") <= 1 + 1e-9
+    assert search(changed(objective, *clips, refresh, twin), "zero_out") > 1.2
+    assert search(changed(objective, *clips, refresh), "zero_out") <= 1 + 1e-9
 
 
 @by_adjacency
 def test_short_steps_need_little_noise(adjacency):
     """As in the theory: the change is bounded by the way, without a clip."""
     objective = replace(OBJECTIVE, adjacency=adjacency)
-    sums = MovedGradients(objective, math.inf, math.inf, 0.01)
+    sums = changed(objective, math.inf, math.inf, 0.01)
     weights = np.full(objective.shape, 0.3)
     far, near = (
-        sums.at(weights, weights - way).bound().under(adjacency) for way in (1.0, 1e-3)
+        sums.since(weights - way, weights).bound().under(adjacency)
+        for way in (1.0, 1e-3)
     )
     assert near < 0.05 * far
     layout = Layout(60)
-    assert 0 < sums.at(weights, weights).slack(layout) < 1e-6
+    assert 0 < sums.since(weights, weights).slack(layout) < 1e-6
 
 
 def test_without_noise_and_clips_the_momentum_is_the_gradient():

@@ -15,7 +15,7 @@ from skdp.exceptions import Refused
 from skdp.io import ParquetSource
 from skdp.losses import LogisticLoss, SigmoidLoss
 from skdp.losses._objective import LinearObjective
-from skdp.papers._momentum import MovedGradients
+from skdp.papers._momentum import ClippedChange
 from skdp.papers._tree_momentum import TreeMomentum
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy.noise import _correlated
@@ -312,12 +312,12 @@ def test_epochs_that_are_counted_once_are_caught(
 @by_adjacency
 def test_changes_without_the_smoothness_are_caught(adjacency, monkeypatch):
     """[P] Algorithm 2 has the way of the weights alone, whatever the loss."""
-    honest = MovedGradients.bound
+    honest = ClippedChange.changed_bound
 
-    def forgets(self, weights_norm, moved_norm):
-        return honest(self, weights_norm, 0.02 * moved_norm)
+    def forgets(self, radius, moved):
+        return honest(self, radius, 0.02 * moved)
 
-    monkeypatch.setattr(MovedGradients, "bound", forgets)
+    monkeypatch.setattr(ClippedChange, "changed_bound", forgets)
     assert audited(adjacency, True) > 1.1
 
 

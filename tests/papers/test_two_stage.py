@@ -23,11 +23,11 @@ from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution
 from skdp.solvers._registry import named_solver
-from skdp.sums._features import rows_bound
-from skdp.sums._floating import query_sensitivity
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.door import OpenDoor, event_of, planned, refusal, run
+from tests.gradients import query_sensitivity
 from tests.problems import Outcome
 from tests.solvers.deaf import DeafNoise
 from tests.solvers.neighbours import random_targets
@@ -270,7 +270,8 @@ def changes_of_features(objective, offset, seed=0):
 
 def of_gradient(objective, prediction):
     """What is charged for the features' rows, without clipped residuals."""
-    return rows_bound(objective, math.inf, prediction).under(objective.adjacency)
+    bound = ClippedGradient(objective).bound(prediction, "features")
+    return bound.under(objective.adjacency)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1.0, -5.0])

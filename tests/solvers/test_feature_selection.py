@@ -17,7 +17,8 @@ from skdp.privacy.noise._laws import Choices
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._auto import choose_solver
 from skdp.solvers._default_rules import favours_selection
-from skdp.sums._features import GradientScores, feature_bound, prediction_bound
+from skdp.sums._features import FeatureScore
+from skdp.sums._gradient import ClippedGradient, prediction_bound
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.door import answers_for, event_of
@@ -37,19 +38,32 @@ def problem_of(adjacency, n_samples=1, **facts):
     )
 
 
+def sums(objective, *clip, **facts):
+    """Gradients whose rows are scores."""
+    return ClippedGradient(objective, *clip, **facts, uses_entry_bound=True)
+
+
+def feature_bound(objective, *clip, radius=math.inf, **facts):
+    """Of any score, before rounding of norms."""
+    scored = sums(objective, *clip, **facts)
+    return scored.bound(radius, "features", scored.entry_bound)
+
+
 def select(source, query, k, noise, epsilon=1.0):
     """Features chosen through the door, each with the same epsilon."""
     plan = Plan((Line(k, law=Choices(epsilon)),))
     relation = query.family.objective.adjacency
     answers = answers_for(plan, source, 1.0, relation, noise)
-    return query.read(answers.choose(query, k, line=0))
+    return query.features(answers.choose(query, k, line=0))
 
 
 def scores_of(X, y, present, objective, weights, place, **clips):
     """Scores and the sensitivity they were charged."""
     spy = SpyNoise(seed=0)
     source = EntriesClipped(MemorySource(X, y, present), objective.feature_bound)
-    select(source, GradientScores(objective, **clips).at(weights, place=place), 1, spy)
+    select(
+        source, FeatureScore.of(sums(objective, **clips), weights, place=place), 1, spy
+    )
     (choice,) = spy.choices
     return choice.scores, choice.sensitivity
 
@@ -125,7 +139,7 @@ def test_both_adjacencies_and_clips_in_numbers():
     ):
         # And half a unit of a residual's grid, for each record.
         assert exact < found == pytest.approx(exact, rel=3e-6)
-    assert feature_bound(one, prediction=0.0).zero_out == pytest.approx(0.5, rel=5e-6)
+    assert feature_bound(one, radius=0.0).zero_out == pytest.approx(0.5, rel=5e-6)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -157,8 +171,8 @@ def test_a_record_of_huge_entries_stays_within_the_charge(storage):
         spy = SpyNoise(seed=0)
         with np.errstate(all="ignore"):  # as `solve` does
             source = MemorySource(storage(rows), np.ones(3))
-            scores = GradientScores(objective, entry_clip=0.3)
-            select(source, scores.at(np.full((D + 1, 1), 0.1)), 1, spy)
+            scored, weights = sums(objective, entry_clip=0.3), np.full((D + 1, 1), 0.1)
+            select(source, FeatureScore.of(scored, weights), 1, spy)
         found.append(spy.choices[0])
     change = np.abs(found[0].scores - found[1].scores).max()
     assert change <= found[0].sensitivity < 0.61
@@ -223,14 +237,10 @@ def test_selection_is_among_the_candidates_and_in_order():
     y = np.clip(2 * X[:, 4] + X[:, 1] - X[:, 0], -1, 1)
     loss = SquaredLoss(residual_bound=2.0, target_bound=1.0)
     objective = problem_of("zero_out", loss=loss, n_samples=4000)
-    source, noise, scores = (
-        MemorySource(X, y),
-        SpyNoise(seed=1),
-        GradientScores(objective),
-    )
+    source, noise = MemorySource(X, y), SpyNoise(seed=1)
 
     def chosen(k, **facts):
-        query = scores.at(np.zeros((D + 1, 1)), **facts)
+        query = FeatureScore.of(sums(objective), np.zeros((D + 1, 1)), **facts)
         return select(source, query, k, noise, epsilon=5.0).tolist()
 
     assert chosen(3) == [0, 1, 4]

@@ -12,8 +12,9 @@ from scipy.sparse import csr_array, csr_matrix
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import WeightedLoss
-from skdp.sums._floating import GradientSum, query_sensitivity, rounding_slack
+from skdp.sums._floating import GradientSum, rounding_slack
 from skdp.tables._memory import MemorySource
+from tests.gradients import query_sensitivity
 
 LOSSES = [
     LogisticLoss(),

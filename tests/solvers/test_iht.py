@@ -19,7 +19,7 @@ from skdp.solvers._base import Progress
 from skdp.solvers._registry import named_solver
 from skdp.solvers._sparse import IHT
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import SplitGradients, split_bound
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.door import event_of
@@ -178,7 +178,8 @@ def changes(objective, clip, count):
             total = GradientSum(
                 MemorySource(row[None], np.array([y])), one(objective), clip
             )
-            parts.append((total(weights)[:d], total.of_intercept(weights)))
+            whole = total(weights)
+            parts.append((whole[:d], whole[d:]))
         bound = split_bound(objective, clip, np.linalg.norm(weights, 2))
         bound = bound.under(objective.adjacency)
         for of_first, of_second in zip(*parts, strict=True):
@@ -186,6 +187,15 @@ def changes(objective, clip, count):
             change = of_first if gone else of_first - of_second
             found.append(np.linalg.norm(change) / bound)
     return np.array(found).reshape(-1, 2).max(axis=0)
+
+
+def split_bound(objective, clip, weights_norm):
+    """Of either query."""
+    sums = ClippedGradient(objective, clip)
+    radius = sums.radius(weights_norm)
+    bound = sums.bound(radius, "features")
+    assert bound == sums.bound(radius, "intercept")
+    return bound
 
 
 def one(objective):
@@ -247,25 +257,13 @@ def test_both_queries_are_released_with_the_noise_that_they_say():
     assert quiet.draws[0].sigma == pytest.approx(noise.draws[2].sigma, rel=1e-3)
 
 
-def test_the_intercept_alone_is_a_row_of_the_whole_sum():
-    rng = np.random.default_rng(0)
-    X, W = rng.normal(size=(40, 4)), rng.normal(size=(5, 3))
-    loss = SoftmaxLoss(3)
-    objective = replace(OBJECTIVE, loss=loss, n_samples=40, n_features=4, n_nonzero=4)
-    present = np.arange(40) % 3 > 0
-    for stored in (X, X.astype(np.float32), csr_array(X)):
-        source = MemorySource(stored, np.arange(40.0) % 3, present)
-        total = GradientSum(source, objective, 0.3)
-        assert np.allclose(total.of_intercept(W), total(W)[-1:], rtol=1e-12)
-
-
 def test_large_dense_tables_are_summed_by_either_path():
     """Found in a first run: the compiled path took the other's factors for its own."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(5000, 2000)), np.ones(5000)
     objective = replace(OBJECTIVE, n_samples=5000, n_features=2000)
-    sums, weights = SplitGradients(objective, 0.3), np.zeros((2001, 1))
-    intercept, features = sums.intercept(weights), sums.features(weights)
+    sums, weights = ClippedGradient(objective, 0.3), np.zeros((2001, 1))
+    intercept, features = (sums.at(weights, p) for p in ("intercept", "features"))
     assert intercept.family == features.family  # one reader serves both
     reader = intercept.open(MemorySource(X, y))
     row, released = intercept.total(reader, None), features.total(reader, None)

@@ -33,10 +33,10 @@ from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import ChosenLaw, Progress
 from skdp.solvers._registry import named_solver
 from skdp.sums._exact import on_grid
-from skdp.sums._floating import query_sensitivity
-from skdp.sums._gradient import ExactGradientSum, Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
+from tests.gradients import exact_sum, query_sensitivity
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import largest_change
 from tests.spies import NoNoise, SpyNoise
@@ -251,7 +251,7 @@ def test_numpy_scalars_become_plain_numbers(key, kind):
 
 def reference(solver, source, objective):
     """The definition, in the papers' letters, without noise."""
-    exact = ExactGradientSum(source, objective, solver.residual_clip)
+    exact = exact_sum(source, objective, solver.residual_clip)
 
     def gradient(weights):
         return exact(on_grid(weights))
@@ -491,7 +491,7 @@ def test_every_step_sees_a_fresh_secret_batch(key):
     assert len({tuple(rows) for *_, rows in noise.batches}) == 5
     rows = noise.batches[0][2]
     zero = np.zeros((6, 1))
-    expected = ExactGradientSum(MemorySource(X[rows], y[rows]), objective)(zero)
+    expected = exact_sum(MemorySource(X[rows], y[rows]), objective)(zero)
     expected[-1] *= solver.intercept_weight
     assert np.allclose(noise.draws[0].query, expected)
 
@@ -525,7 +525,7 @@ def test_other_places_in_a_batch_do_not_move_a_sum():
     objective = replace(OBJECTIVE, n_samples=n, n_features=d, fit_intercept=False)
     source = MemorySource(X, y, present)
     for scale in (1.0, 1e6):
-        query = Gradients(objective).at(scale * rng.normal(size=(d, 1)))
+        query = ClippedGradient(objective).at(scale * rng.normal(size=(d, 1)))
         total = partial(query.total, query.open(source))
         assert np.array_equal(total(np.arange(5, n)), total(np.arange(n)))
 

@@ -31,9 +31,10 @@ from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ExactGradientSum, Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
+from tests.gradients import exact_sum
 from tests.solvers.neighbours import largest_change
 from tests.solvers.test_noisy_gd import Flat
 from tests.spies import NoNoise, SpyNoise
@@ -199,7 +200,7 @@ def test_the_divisor_is_the_public_batch_size():
     samples = [np.arange(17), np.array([], dtype=np.int64), np.array([3, 21])]
     source = MemorySource(X, y)
     found = door.run(solver, source, objective, 1.0, Chosen(samples))
-    total = ExactGradientSum(source, objective)
+    total = exact_sum(source, objective)
     weights, velocity, path = np.zeros((6, 1)), np.zeros((6, 1)), []
     for rows in samples:
         mean = total(on_grid(weights), rows) / 10 + 0.3 * weights
@@ -248,7 +249,7 @@ def test_what_stands_beside_a_record_in_a_sample_changes_nothing():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
     objective = replace(OBJECTIVE, loss=loss, n_samples=n, n_features=d)
-    query = Gradients(objective).at(30 * rng.normal(size=(d + 1, 1)))
+    query = ClippedGradient(objective).at(30 * rng.normal(size=(d + 1, 1)))
     total = partial(query.total, query.open(MemorySource(X, y)))
     slack = query.slack(Layout(n, moved_rows=n))
     assert slack == query.slack(Layout(n))
@@ -267,7 +268,7 @@ def test_no_query_is_charged_for_the_rows_beside():
     solver = resolved(objective, n_steps=3, batch_size=100, intercept_weight=1.0)
     noise, source = SpyNoise(), MemorySource(np.ones((2000, 5)), np.ones(2000))
     door.run(solver, source, objective, 3.0, noise)
-    query = Gradients(OBJECTIVE).at(np.zeros((6, 1)))
+    query = ClippedGradient(OBJECTIVE).at(np.zeros((6, 1)))
     wanted = query.bound().zero_out + query.slack(Layout(2000))
     assert noise.draws[0].sensitivity == wanted
 

@@ -22,7 +22,7 @@ from skdp.privacy import (
 )
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._sparse import Peeling, PeelingWalk
-from skdp.sums._features import Values, feature_bound
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests import door
@@ -53,10 +53,11 @@ def query_of(row, y, there, objective, weights, chosen, solver):
     spy = SpyNoise(seed=0)
     source = MemorySource(row[None], np.array([y]), np.array([there]))
     source = EntriesClipped(source, objective.feature_bound)
-    values = Values(objective, tuple(chosen), solver.clip(0), solver.shortening)
-    ask(source, values.at(weights), spy)
+    values = solver.values(objective, tuple(chosen), solver.clip(0))
+    query = values.at(weights, "all" if len(chosen) else "intercept")
+    ask(source, query, spy)
     (draw,) = spy.draws
-    assert draw.query.shape == values.at(weights).shape
+    assert draw.query.shape == query.shape
     return draw.query, draw.sensitivity
 
 
@@ -115,9 +116,14 @@ def zero_out_for_both(objective, solver):
     return 0.3 * math.hypot(*[math.sqrt(3) * BOUND] * 2)
 
 
+def feature_bound(sums):
+    """Of the score of any feature."""
+    return sums.bound(math.inf, "features", sums.entry_bound)
+
+
 def largest_entry_alone(objective, solver):
     """The scores' sensitivity for the values'."""
-    bound = feature_bound(objective.with_loss(LogisticLoss()), 0.3)
+    bound = feature_bound(ClippedGradient(objective.with_loss(LogisticLoss()), 0.3))
     return bound.under(objective.adjacency)
 
 
@@ -160,7 +166,7 @@ def test_a_record_of_huge_entries_stays_within_the_charge(value):
         spy = SpyNoise(seed=0)
         with np.errstate(all="ignore"):  # as `solve` does
             source = MemorySource(rows, np.ones(3))
-            values = Values(objective, chosen, 0.5, solver.shortening)
+            values = solver.values(objective, chosen, 0.5)
             ask(source, values.at(np.zeros((D + 1, 1))), spy)
         draws += spy.draws
     change = np.linalg.norm(draws[0].query - draws[1].query)
@@ -212,7 +218,7 @@ def test_scores_are_charged_their_own_sensitivity():
     solver, _, spy, _ = run_with(objective, BUDGET)
     for step, choice in zip(solver.rounds(objective), spy.choices, strict=True):
         clip = solver.clip(step) / 3
-        bound = feature_bound(objective, clip, entry_clip=0.25)
+        bound = feature_bound(ClippedGradient(objective, clip, entry_clip=0.25))
         wanted = bound.under(objective.adjacency)
         assert wanted <= choice.sensitivity <= wanted * (1 + 1e-9)
 

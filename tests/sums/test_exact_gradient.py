@@ -14,12 +14,11 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import WeightedLoss
 from skdp.privacy.release._query import Layout
-from skdp.sums import _exact, _grid_rows
-from skdp.sums import _gradient as module
+from skdp.sums import _exact, _gradient, _grid_rows
+from skdp.sums import _gradient_sum as module
 from skdp.sums._exact import ExactTotal, norm_exponent, on_grid, units_of
-from skdp.sums._features import GradientScores, Values
 from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ExactGradientSum, Gradients, SplitGradients, grid_bound
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import grid_rows
 from skdp.sums._record_sums import ErrorSum, NoiseRatio, PredictionSum
 from skdp.tables._centred import CentredSource, Centring, StateRows
@@ -27,6 +26,7 @@ from skdp.tables._coded import CodeBasis, CodeSource
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block
 from skdp.tables._views import CentredDense
+from tests.gradients import exact_sum
 
 LOSSES = [
     LogisticLoss(),
@@ -206,7 +206,7 @@ def test_blocks_are_as_long_as_double_precision_allows():
     X[-1] = 2.0**-22
     source = source_of(X, np.zeros(len(X)), size=len(X))
     W = on_grid(np.full((2, 1), 1e6))
-    found = ExactGradientSum(source, objective)(W)[0, 0]
+    found = exact_sum(source, objective)(W)[0, 0]
     # The bound of a logistic residual is 1 and 1e-12 of it.
     assert found == pytest.approx(2**13 + 1 + 2.0**-22, rel=2e-12, abs=0)
 
@@ -264,18 +264,10 @@ def test_the_same_bits_for_every_layout(loss, clip):
     bare = replace(objective, fit_intercept=False)
     moved = replace(objective, offset=(0.3,) * loss.n_outputs)
     W = np.random.default_rng(6).normal(size=objective.shape)
-    split = SplitGradients(objective, clip)
-    values = Values(objective, (0, 3), clip, 0.7)
-    chosen = np.zeros_like(W)
-    chosen[[0, 3, -1]] = W[[0, 3, -1]]
     queries = [
-        Gradients(objective, clip).at(W),
-        Gradients(bare, clip).at(W[:-1]),
-        Gradients(moved, clip, 0.25).at(W),
-        split.features(W),
-        split.intercept(W),
-        GradientScores(objective, clip, 0.2).at(W),
-        values.at(chosen),
+        ClippedGradient(objective, clip).at(W),
+        ClippedGradient(bare, clip).at(W[:-1]),
+        ClippedGradient(moved, clip, 0.25).at(W),
     ]
     for n in (FEW, N):
         for answers in bits(queries, layouts(*table(loss, n))):
@@ -297,7 +289,9 @@ def test_broken_twin_of_floating_sums_is_found(n):
 @by_loss
 def test_compiled_and_interpreted_sums_are_the_same(loss, monkeypatch):
     X, y, present = table(loss)
-    query = Gradients(objective_of(loss), 0.4).at(np.ones((D + 1, loss.n_outputs)))
+    query = ClippedGradient(objective_of(loss), 0.4).at(
+        np.ones((D + 1, loss.n_outputs))
+    )
     with np.errstate(all="ignore"):
         plain = query.total(query.open(source_of(X, y, present)), None)
         monkeypatch.setattr(module, "_WORTH_COMPILING", 0)
@@ -311,7 +305,7 @@ def test_compiled_and_interpreted_sums_are_the_same(loss, monkeypatch):
 def test_sums_of_parts_add_up_and_samples_are_sums_of_their_rows(loss):
     X, y, present = table(loss)
     objective = objective_of(loss)
-    query = Gradients(objective).at(np.ones((D + 1, loss.n_outputs)))
+    query = ClippedGradient(objective).at(np.ones((D + 1, loss.n_outputs)))
 
     def total(rows):
         source = source_of(X[rows], y[rows], present[rows], 64)
@@ -333,7 +327,7 @@ def test_they_are_the_floating_sums_but_for_their_grids(loss):
     objective = objective_of(loss)
     W = on_grid(np.random.default_rng(6).normal(size=objective.shape))
     with np.errstate(all="ignore"):
-        exact = ExactGradientSum(source_of(X, y, present), objective)(W)
+        exact = exact_sum(source_of(X, y, present), objective)(W)
         floating = GradientSum(source_of(X, y, present), objective)(W)
     k, worst = loss.n_outputs, loss.zero_out_bound(math.inf)
     grids = math.sqrt(k) * 2.0**-19 * worst + 2.0**-21 * math.sqrt(D) * worst
@@ -391,7 +385,7 @@ def test_the_same_bits_of_made_rows(made):
                 n_samples=60, n_features=source.n_features, data_norm=1.0
             )
             W = np.random.default_rng(2).normal(size=shape)
-            query = Gradients(objective).at(W)
+            query = ClippedGradient(objective).at(W)
             answers.add(query.total(query.open(source), None).tobytes())
     assert len(answers) == 1
 
@@ -403,10 +397,10 @@ def test_sums_of_made_rows_err_by_less_than_is_charged(made):
     objective = objective_of(n_samples=1, n_features=whole.n_features, data_norm=1.0)
     for size in (0.1, 3.0, 100.0):
         W = np.random.default_rng(3).normal(size=(whole.n_features + 1, 1))
-        query = Gradients(objective).at(size * W)
+        query = ClippedGradient(objective).at(size * W)
         layout = Layout(1, 1, whole.amplification, whole.cells)
         charged = query.slack(layout) / 2
-        charged += grid_bound(bound_of_nothing(), 1.0, objective).zero_out
+        charged += ClippedGradient(objective).grid_error()
         for i in range(60):
             source = MADE[made](np.array([i]), 1)
             exact = query.total(query.open(source), None)
@@ -446,15 +440,6 @@ def test_raw_predictions_of_made_rows_err_by_less_than_is_charged(made, monkeypa
     assert raw_errors(made) > 1
 
 
-def bound_of_nothing():
-    return (
-        Gradients(objective_of())
-        .at(np.zeros((D + 1, 1)))
-        .bound()
-        .__class__(zero_out=0.0, replace_one=0.0)
-    )
-
-
 def test_rows_centred_one_by_one_are_put_on_the_grid_of_their_norm():
     source = dense_source(np.arange(60), 60)
     rows = next(source.blocks()).X
@@ -477,7 +462,8 @@ def test_rows_that_a_view_has_put_on_the_grid_have_the_same_sums():
     view = module.grid_view(plain)
     coef = W[:D]
     queries = [
-        Gradients(objective_of(data_norm=1.0), clip).at(W) for clip in (math.inf, 0.3)
+        ClippedGradient(objective_of(data_norm=1.0), clip).at(W)
+        for clip in (math.inf, 0.3)
     ]
     queries += [
         ErrorSum(N, LogisticLoss(), coef, np.array([0.2]), 0.7),
@@ -536,7 +522,7 @@ class Search:
             shape = self.objective.shape
             W = np.exp(self.rng.uniform(-3, 5)) * self.rng.normal(size=shape)
             W *= self.rng.random() < 0.8
-            query = Gradients(self.objective, self.clip).at(W)
+            query = ClippedGradient(self.objective, self.clip).at(W)
             pair = self.pair()
             sums = [query.total(query.open(each), None) for each in pair]
             charged = query.bound().under(self.objective.adjacency)
@@ -563,13 +549,9 @@ def test_no_neighbours_exceed_what_is_charged(loss, adjacency, clip, fit_interce
 @pytest.fixture
 def coarse(monkeypatch):
     """So coarse that at W = 0 residuals of three classes are rounded away from 0."""
-    monkeypatch.setattr(module, "RESIDUAL_BITS", 4)
+    for room in (_gradient, module):
+        monkeypatch.setattr(room, "RESIDUAL_BITS", 4)
     monkeypatch.setattr(_grid_rows._PlainGrid, "bits", 4)
-
-
-def forgotten(bound, length, objective, clip=math.inf):
-    """The broken twin: residuals are clipped, then rounded, and that is not charged."""
-    return bound
 
 
 @pytest.mark.usefixtures("coarse")
@@ -581,13 +563,13 @@ def test_broken_twin_that_charges_for_clipped_residuals_alone_is_found(
         LOSSES[1], n_samples=3, n_features=2, adjacency=adjacency, fit_intercept=False
     )
     assert Search(objective).farthest() <= 1
-    monkeypatch.setattr("skdp.sums._gradient.grid_bound", forgotten)
+    monkeypatch.setattr(ClippedGradient, "grid_error", lambda self: 0.0)
     assert Search(objective).farthest() > 1.02
 
 
 def test_what_rounding_adds_does_not_grow_with_the_records_beside():
     few, many = (
-        Gradients(objective_of(n_samples=n)).at(np.ones((D + 1, 1)))
+        ClippedGradient(objective_of(n_samples=n)).at(np.ones((D + 1, 1)))
         for n in (100, 1_000_000)
     )
     assert few.bound() == many.bound()
@@ -603,8 +585,8 @@ def test_what_has_no_bound_is_refused_or_summed_in_floating_point():
     ):
         source = source_of(*table())
         with pytest.raises(ValueError, match=r"finite data_norm.*GradientSum"):
-            ExactGradientSum(source, objective)
-        query = Gradients(objective).at(np.zeros((D + 1, 1)))
+            exact_sum(source, objective)
+        query = ClippedGradient(objective).at(np.zeros((D + 1, 1)))
         assert type(query.open(source)) is GradientSum
 
 
@@ -625,7 +607,7 @@ def test_rows_of_stable_sources_are_put_on_the_grid_once(monkeypatch):
                 yield Block(block.X, block.y, block.present)
 
     for kind, times in ((MemorySource, 1), (Moving, 3)):
-        reader = ExactGradientSum(kind(np.eye(N, D), np.zeros(N)), objective_of())
+        reader = exact_sum(kind(np.eye(N, D), np.zeros(N)), objective_of())
         for _ in range(3):
             reader(np.zeros((D + 1, 1)))
         assert found == [N] * times

@@ -10,10 +10,10 @@ import pytest
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._plan import EVERYONE, Line, Plan, Poisson
-from skdp.sums._floating import query_sensitivity
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
+from tests.gradients import query_sensitivity
 from tests.spies import SpyNoise
 
 N, SHARE = 50, 0.05
@@ -35,7 +35,7 @@ def charged(weights, sample, objective):
     source = MemorySource(np.ones((N, 1)), np.zeros(N))
     plan = Plan((Line(sample=sample),))
     answers = door.answers_for(plan, source, 1.0, objective.adjacency, spy)
-    answers.ask(Gradients(objective, intercept_weight=SHARE).at(weights))
+    answers.ask(ClippedGradient(objective, intercept_weight=SHARE).at(weights))
     return spy.draws[0].sensitivity
 
 

@@ -19,8 +19,8 @@ from skdp.losses._objective import ACTIVATIONS, NetworkObjective
 from skdp.privacy.release._query import Layout
 from skdp.sums import _network
 from skdp.sums._network import (
+    ClippedNetworkGradient,
     ExactNetworkSum,
-    NetworkGradients,
     NetworkSum,
     OwnGrid,
     Passed,
@@ -119,7 +119,7 @@ def passed_of(objective, weights, X, y):
     reader = ExactNetworkSum(MemorySource(X, y), objective, 1.0)
     layers = objective.layers(weights)
     block = reader._on_grid(next(reader._source.blocks()))
-    own = block.rows.in_double()
+    own = block.products.in_double()
     first = own.entries * own.unit * objective.input_factor
     return first, block.squares, reader._passed(own, block, layers)
 
@@ -141,7 +141,7 @@ def outer_products(first, passed):
 @by_hidden
 def test_norms_are_those_of_explicit_gradients(loss, activation, hidden):
     objective = objective_of(loss, activation=activation, hidden=hidden)
-    query = NetworkGradients(objective, 1.0).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, 1.0).at(weights_of(objective))
     X, y, _ = table(loss)
     X = X.clip(-1e6, 1e6)
     first, squares, passed = passed_of(objective, query.weights, X, y)
@@ -157,7 +157,7 @@ def test_norms_are_those_of_explicit_gradients(loss, activation, hidden):
 
 def test_broken_twin_of_norms_without_biases_is_found():
     objective = objective_of()
-    w = NetworkGradients(objective, 1.0).at(weights_of(objective)).weights
+    w = ClippedNetworkGradient(objective, 1.0).at(weights_of(objective)).weights
     X, y, _ = table()
     first, squares, passed = passed_of(objective, w, X.clip(-1e6, 1e6), y)
     bare = [OwnGrid(given.units[:, :-1], given.unit) for given in passed.inputs]
@@ -171,7 +171,7 @@ def test_broken_twin_of_norms_without_biases_is_found():
 @pytest.mark.parametrize("clip", [0.05, 1.0])
 def test_sums_are_those_of_clipped_gradients(loss, activation, clip):
     objective = objective_of(loss, activation=activation)
-    query = NetworkGradients(objective, clip).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, clip).at(weights_of(objective))
     X, y, _ = table(loss)
     X = within(objective, np.clip(X.astype(float), -1e6, 1e6))
     wanted = shortened(each_gradient(objective, query.weights, X, y), clip).sum(axis=0)
@@ -212,7 +212,7 @@ def layouts(X, y, present):
 @by_activation
 def test_the_same_bits_for_every_layout(loss, activation, monkeypatch):
     objective = objective_of(loss, activation=activation)
-    query = NetworkGradients(objective, 0.3).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
     found = {total_of(query, source).tobytes() for source in layouts(*table(loss))}
     monkeypatch.setattr(_network, "_ROWS", 3)
     found |= {total_of(query, source).tobytes() for source in layouts(*table(loss))}
@@ -230,7 +230,7 @@ class _SaysWhere(MemorySource):
 
 def test_blocks_may_say_or_not_which_records_are_present():
     objective = objective_of()
-    query = NetworkGradients(objective, 0.3).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
     X, y, present = table()
     source = _SaysWhere(X, y, present)
     source.largest_block = 3
@@ -253,7 +253,7 @@ def test_broken_twin_of_floating_sums_is_found():
 
 def test_samples_are_sums_of_their_rows():
     objective = objective_of()
-    query = NetworkGradients(objective, 0.3).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
     X, y, present = table()
     source = MemorySource(X, y, present)
     source.largest_block = 16
@@ -273,7 +273,7 @@ def test_a_record_is_the_same_beside_any_others(loss, activation):
     facts = {"data_norm": 1.0, "input_factor": 4.0, "activation": activation}
     facts |= {"input_norm": 4.0}
     objective = objective_of(loss, **facts)
-    query = NetworkGradients(objective, 0.25).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, 0.25).at(weights_of(objective))
     X, y, _ = table(loss)
     alone = total_of(query, MemorySource(X[:1], y[:1]))
     for n in (2, 3, 17):
@@ -299,7 +299,7 @@ def largest(objective, clip, adjacency="zero_out", sizes=(1.0, 30.0)):
     """Most that an exchange moves a sum by over all that is tried, over the clip."""
     found = 0.0
     for seed, size in itertools.product(range(2), sizes):
-        query = NetworkGradients(objective, clip).at(
+        query = ClippedNetworkGradient(objective, clip).at(
             np.clip(weights_of(objective, size, seed), -1e6, 1e6)
         )
         X, y = hostile(objective, seed)
@@ -323,7 +323,7 @@ def largest(objective, clip, adjacency="zero_out", sizes=(1.0, 30.0)):
 @pytest.mark.parametrize("clip", [1e-3, 4.0])
 def test_no_neighbours_exceed_what_is_charged(loss, activation, hidden, clip):
     objective = objective_of(loss, activation=activation, hidden=hidden)
-    query = NetworkGradients(objective, clip).at(weights_of(objective))
+    query = ClippedNetworkGradient(objective, clip).at(weights_of(objective))
     bound, slack = query.bound(), query.slack(Layout(N)) / clip
     one = largest(objective, clip)
     assert one <= bound.zero_out / clip + slack
@@ -335,7 +335,7 @@ def test_no_neighbours_exceed_what_is_charged(loss, activation, hidden, clip):
 
 def longest_in_exact_arithmetic(objective, clip, seed=0):
     """Largest squared norm of a record's summed gradient over the clip's, exactly."""
-    query = NetworkGradients(objective, clip).at(weights_of(objective, 1.0, seed))
+    query = ClippedNetworkGradient(objective, clip).at(weights_of(objective, 1.0, seed))
     X, y = hostile(objective, seed)
     found = Fraction(0)
     for i in range(len(y)):
@@ -453,7 +453,7 @@ def _on_hidden_grid(W):
     objective = objective_of(hidden=(len(W),), loss=SoftmaxLoss(W.shape[1]))
     weights = np.zeros(objective.n_weights)
     objective.layers(weights)[1][:-1] = W
-    moved = NetworkGradients(objective, 1.0).at(weights).weights
+    moved = ClippedNetworkGradient(objective, 1.0).at(weights).weights
     return objective.layers(moved)[1][:-1]
 
 
@@ -470,7 +470,7 @@ def test_the_farthest_weights_of_the_deepest_network_stay_finite(activation):
     objective = objective_of(SoftmaxLoss(3), hidden=(40,) * 8, activation=activation)
     rng = np.random.default_rng(0)
     w = 1e6 * rng.choice([-1.0, 1.0], objective.n_weights)
-    query = NetworkGradients(objective, 1.0).at(w)
+    query = ClippedNetworkGradient(objective, 1.0).at(w)
     X, y = hostile(objective, 0)
     found = total_of(query, MemorySource(X, y % 3))
     assert np.isfinite(found).all()

@@ -21,8 +21,8 @@ from skdp.sums._counts import (
     even_knots,
 )
 from skdp.sums._exact import WholeSum, added
-from skdp.sums._features import GradientScores, Values
-from skdp.sums._gradient import Gradients, SplitGradients
+from skdp.sums._features import FeatureScore
+from skdp.sums._gradient import ClippedGradient
 from skdp.sums._moments import MomentSums, MomentWeights
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, nothing
@@ -42,16 +42,11 @@ OBJECTIVE = LinearObjective(
     data_norm=1.0,
     adjacency="replace_one",
 )
-SPLIT = SplitGradients(OBJECTIVE, 0.5)
+SUMS = ClippedGradient(OBJECTIVE, 0.5)
+SCORED = ClippedGradient(OBJECTIVE, 0.5, entry_clip=0.3, uses_entry_bound=True)
 ASKED = {
-    "gradient": (Gradients(OBJECTIVE, 0.5).at(WEIGHTS), X),
-    "features": (SPLIT.features(WEIGHTS), X),
-    "intercept": (SPLIT.intercept(WEIGHTS), X),
-    "scores": (GradientScores(OBJECTIVE, 0.5, 0.3).at(WEIGHTS), X),
-    "values": (
-        Values(OBJECTIVE, (1, 2), 0.5, 1.0).at(WEIGHTS * [[0], [1], [1], [0], [1]]),
-        X,
-    ),
+    "gradient": (SUMS.at(WEIGHTS), X),
+    "scores": (FeatureScore.of(SCORED, WEIGHTS), X),
     "moments": (MomentSums(MomentWeights(0.5, 1.0), N, D, 1.0), X),
     "pairs": (PairSums(SQUARES, np.zeros(D), np.full(D, 3.0), N), X),
     "counts": (Counts(np.array([[0.2] * D, [0.7] * D])), X),
@@ -128,7 +123,7 @@ def test_answers_are_added_up_where_records_are():
     assert there.asked == 1
     assert found.tobytes() == query.total(source_of(X), None).tobytes()
     # What is no whole sum needs rows.
-    unbounded = Gradients(
+    unbounded = ClippedGradient(
         LinearObjective(
             loss=LogisticLoss(),
             n_samples=N,

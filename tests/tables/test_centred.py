@@ -16,7 +16,7 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._query import Layout
 from skdp.sums._exact import blocks_of
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._centred import CentredMatrix, CentredSource, Centring, StateRows
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import ColumnsOf, EntriesClipped, buckets
@@ -175,7 +175,7 @@ def slack_of(amplification):
         alpha=0.0,
         fit_intercept=True,
     )
-    query = Gradients(objective).at(np.ones((4, 1)))
+    query = ClippedGradient(objective).at(np.ones((4, 1)))
     return query.slack(Layout(10_000, 1, amplification, 5))
 
 

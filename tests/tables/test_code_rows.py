@@ -12,11 +12,11 @@ import pytest
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._query import Layout
-from skdp.sums._floating import gradient_bound
-from skdp.sums._gradient import Gradients
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables import _coded as module
 from skdp.tables._coded import CodeBasis, CodeRows, CodeSource, added_up
 from skdp.tables._memory import MemorySource
+from tests.gradients import gradient_bound
 
 SIZES = (3, 40, 2)
 
@@ -135,7 +135,7 @@ def objective_of(basis, n, adjacency="zero_out"):
 
 def gradient(basis, codes, y, weights, present=None):
     source = CodeSource(MemorySource(codes, y, present), basis)
-    query = Gradients(objective_of(basis, len(y))).at(weights)
+    query = ClippedGradient(objective_of(basis, len(y))).at(weights)
     return query.total(query.open(source), None)
 
 
@@ -155,7 +155,7 @@ def test_bounds_hold_at_any_weights_and_are_attained(adjacency):
                 weights[:-1] = along
             weights *= size / np.linalg.norm(weights)
             objective = objective_of(basis, 30, adjacency)
-            bound = Gradients(objective).at(weights).bound().under(adjacency)
+            bound = ClippedGradient(objective).at(weights).bound().under(adjacency)
             moved = moves(basis, codes, weights, adjacency, rng)
             assert moved <= bound * (1 + 1e-9)
             largest = max(largest, moved / bound)
@@ -202,7 +202,7 @@ def test_broken_twin_that_takes_the_diameter_of_rows_is_found():
     """Opposite rows of one label, at a constant that is far from it."""
     basis = CodeBasis((np.array([[1.0], [-1.0]]),))
     objective = replace(objective_of(basis, 4, "replace_one"), offset=(3.0,))
-    sums = Gradients(objective, intercept_weight=0.2)
+    sums = ClippedGradient(objective, intercept_weight=0.2)
     query, found = sums.at(np.zeros((2, 1))), []
     for code in (0, 1):
         codes = np.array([[code], [0], [1], [0]], dtype=np.uint8)
@@ -252,7 +252,7 @@ def test_rounding_is_within_what_is_charged():
         pairs = zip(computed[:, 0], exact, strict=True)
         error = math.sqrt(sum(float(Fraction(float(c)) - e) ** 2 for c, e in pairs))
         source = CodeSource(MemorySource(codes, np.zeros(300)), basis)
-        query = Gradients(objective_of(basis, 300)).at(
+        query = ClippedGradient(objective_of(basis, 300)).at(
             np.zeros((basis.n_features + 1, 1))
         )
         charged = query.slack(Layout(source.largest_block, 1, source.amplification))

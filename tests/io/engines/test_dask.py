@@ -36,9 +36,9 @@ from skdp.io.engines import _dask
 from skdp.io.engines._dask import DaskParts, _divided
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.sums import _gradient
-from skdp.sums._gradient import ExactGradientSum
+from skdp.sums import _gradient_sum
 from skdp.tables._memory import MemorySource
+from tests.gradients import exact_sum
 from tests.io.cluster import client, heal, kill
 from tests.io.places import (
     COLUMNS,
@@ -80,9 +80,9 @@ def keeps_nothing():
     """Workers read at every pass."""
 
     def keep(n_bytes):
-        from skdp.sums import _gradient
+        from skdp.sums import _gradient_sum
 
-        _gradient._MOST_KEPT = n_bytes
+        _gradient_sum._MOST_KEPT = n_bytes
 
     client().run(keep, 0)
     yield
@@ -149,13 +149,13 @@ def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):
         stream = rows.with_targets(None)
         facts = received(sent(source), lambda *told: told)
         assert facts[-1] == stream.n_partitions
-        return ExactGradientSum(stream, objective)._keeps
+        return exact_sum(stream, objective)._keeps
 
-    monkeypatch.setattr(_gradient, "_MOST_KEPT", 4 * 3 * N // 2)
+    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 4 * 3 * N // 2)
     assert source.during(keeps)
-    monkeypatch.setattr(_gradient, "_MOST_KEPT", 4 * 3 * N // 2 - 1)
+    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 4 * 3 * N // 2 - 1)
     assert not source.during(keeps)
-    monkeypatch.setattr(_gradient, "_MOST_KEPT", 4 * 3 * N // 2)
+    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 4 * 3 * N // 2)
     monkeypatch.setattr(DaskParts, "n_workers", 1)
     assert not source.during(keeps)
 

@@ -16,7 +16,7 @@ from skdp.io import SqlSource
 from skdp.io._engine import Cell
 from skdp.io.engines import _postgres
 from skdp.io.engines._conditions import condition_of
-from skdp.sums import _gradient
+from skdp.sums import _gradient_sum
 from tests.io import postgres_cluster
 from tests.io.places import (
     FEATURES,
@@ -34,7 +34,7 @@ FACTS = {"target": "y", "n_samples": N}
 
 @pytest.fixture
 def is_too_large_to_keep(monkeypatch):
-    monkeypatch.setattr(_gradient, "_MOST_KEPT", 0)
+    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 0)
 
 
 def run(connection, *statements):

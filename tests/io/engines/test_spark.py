@@ -13,7 +13,7 @@ from skdp import BudgetLedger, DPLogisticRegression
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
 from skdp.io.engines._spark import Spark, _spelled
-from skdp.sums import _gradient
+from skdp.sums import _gradient_sum
 from tests.io import spark
 from tests.io.places import FEATURES, N, numbers, read, with_holes
 from tests.io.spark import in_spark, stored
@@ -35,7 +35,7 @@ def _sockets_end():
 
 @pytest.fixture
 def is_too_large_to_keep(monkeypatch):
-    monkeypatch.setattr(_gradient, "_MOST_KEPT", 0)
+    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 0)
 
 
 @pytest.fixture(scope="module")

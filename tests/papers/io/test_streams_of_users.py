@@ -17,7 +17,7 @@ from skdp.privacy.noise._correlated import SquareRoot
 from skdp.privacy.release._answers import PartSums
 from skdp.privacy.release._door import audited_by
 from skdp.privacy.release._plan import Correlated
-from skdp.sums._gradient import Gradient
+from skdp.sums._gradient import LinearGradient
 from skdp.tables._memory import UserSource, equal_shares
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
@@ -318,7 +318,7 @@ def test_a_part_of_a_source_is_charged_for_as_many_users_as_may_be_in_it(
         return weighted(self, query, bound)
 
     monkeypatch.setattr(PartSums, "weighted", spied)
-    monkeypatch.setattr(Gradient, "slack", lambda self, layout: 1e9)
+    monkeypatch.setattr(LinearGradient, "slack", lambda self, layout: 1e9)
     model, users = clone(MODEL), users_of(np.random.default_rng(0), 20)
     facts = {"groups": "id", "n_samples": 20}
     source = places.in_files(table_of(users), tmp_path / "t", **facts)

@@ -1,0 +1,578 @@
+"""Readers that add up gradients exactly: one base for linear models and networks."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from skdp._arrays import FloatArray, IntArray, row_norms
+from skdp.losses._base import Loss
+from skdp.losses._plain import plain_residual
+from skdp.losses._weighted import clip_of
+from skdp.sums._exact import (
+    MOST_ROWS,
+    RESIDUAL_BITS,
+    KeptRows,
+    Summed,
+    Sums,
+    WholeSum,
+    blocks_of,
+)
+from skdp.sums._grid_rows import (
+    LONGEST,
+    MOST_SQUARES,
+    SHORTENED,
+    DenseGrid,
+    GridRows,
+    finish_rows,
+    gridded,
+    scale_of,
+)
+from skdp.tables._centred import CentredMatrix
+from skdp.tables._source import (
+    Block,
+    Source,
+    has_shares,
+    holds_rows,
+    holds_users,
+    is_stable,
+    max_overcount,
+    most_entries,
+    n_partitions,
+    nothing,
+)
+from skdp.tables._views import ColumnsOf, Encoded
+
+if TYPE_CHECKING:
+    from skdp.sums._gradient import ClippedGradient
+
+# ----------------------------------------------------- Rows on their grid, kept or read
+
+
+# From this many numbers in a table on, compiled code repays the time to load it, in a
+# hundred passes.
+_WORTH_COMPILING = 5_000_000
+# From this size on kept rows are in single precision, which holds their integers.
+_WORTH_NARROWING = 1_000_000
+# Largest number of bytes of kept rows of a source that is not in memory; and the most
+# bytes of a number: in dense rows, and of a stored number in other rows.
+_MOST_KEPT, _DENSE_BYTES, _STORED_BYTES = 2**30, 4, 24
+
+
+def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
+    """Whether rows on their grid are kept from one pass to the next; public.
+
+    Kept rows come from one reading, so later readings need not repeat them. With rows
+    of users, rows are kept as long as they take at most `most_kept`.
+    """
+    if _are_uncounted(source):
+        return _MOST_KEPT > 0
+    of_row = n_features * _DENSE_BYTES
+    if not source.is_row_major:
+        of_row = most_entries(source) * _STORED_BYTES
+    is_little = n_samples * of_row <= _MOST_KEPT * n_partitions(source)
+    return is_stable(source) or (not holds_rows(source) and is_little)
+
+
+def most_kept(source: Source) -> float:
+    """Bytes of gridded rows beyond which none is kept after all."""
+    return _MOST_KEPT if _are_uncounted(source) else math.inf
+
+
+def _are_uncounted(source: Source) -> bool:
+    """Whether no public fact bounds the number of rows: users outside memory."""
+    return holds_users(source) and not holds_rows(source)
+
+
+@dataclass(frozen=True, eq=False)
+class GridBlock:
+    """A block's gridded rows, in products and in sums, with targets. Private.
+
+    Parameters
+    ----------
+    products, sums : GridRows
+        Rows that are multiplied with weights, and rows that are added up.
+    y, present, users
+        As in `Block`.
+    squares : ndarray of shape (n_rows,) or None
+        Squared norms of the inputs of a network's first layer.
+    """
+
+    products: Any
+    sums: Any
+    y: FloatArray
+    present: NDArray[Any] | None
+    users: IntArray | None = None
+    squares: Any = None
+
+    @property
+    def n_bytes(self) -> int:
+        grids = {id(own): own.n_bytes for own in (self.products, self.sums)}
+        beside = (self.y, self.present, self.users, self.squares)
+        others = sum(own.nbytes for own in beside if own is not None)
+        return int(sum(grids.values()) + others)
+
+    def part(self, chosen: Any) -> GridBlock:
+        """The chosen records, in rising order, of rows that are equal in both."""
+        rows = replace(self.products, entries=self.products.entries[chosen])
+        others = (
+            None if own is None else own[chosen]
+            for own in (self.present, self.users, self.squares)
+        )
+        return GridBlock(rows, rows, self.y[chosen], *others)
+
+
+# -------------------------------------- What a record adds: weight, rounding, exact sum
+# Lemma 4 of ``docs/proofs/noisy_gd.md`` and Lemma 1 of ``docs/proofs/users.md``. A null
+# record's residual is 0. A row of a user is multiplied by its weight and cut towards 0,
+# so that no rounding makes a contribution longer.
+
+
+def residual_of(
+    loss: Loss, block: GridBlock, raw: FloatArray, clip: float = math.inf
+) -> FloatArray:
+    """Residuals of norm at most `clip`, from raw predictions; 0 for null records."""
+    residual = plain_residual(loss, block.y, raw)
+    if math.isfinite(clip):
+        residual = clipped(residual, clip_of(loss, block.y, clip))
+    if block.present is not None:
+        residual[block.present == 0] = 0.0
+    return residual
+
+
+def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
+    """Residuals of norm at most `limit`, up to rounding; each row in a fixed order.
+
+    `limit` is one number, or of shape (n_rows, 1).
+    """
+    if residual.shape[1] == 1:
+        return np.minimum(np.maximum(residual, -limit), limit)
+    squares = np.zeros(len(residual))
+    for own in residual.T:
+        squares += own * own
+    norms = np.sqrt(squares)[:, None]
+    return residual * (limit / np.maximum(norms, limit))
+
+
+def cut(units: FloatArray, factor: FloatArray) -> FloatArray:
+    """Rows times their factors, cut towards 0 to whole numbers."""
+    whole = units * factor[:, None]
+    return np.trunc(whole, out=whole)
+
+
+class ExactSum(ABC):
+    """Exact sums of gradients over a source: the same bits for any layout.
+
+    The source is private. Rows on their grid are kept if the source shows the same
+    ones at every reading, or if they are few.
+
+    Parameters
+    ----------
+    source : Source
+    objective : LinearObjective or NetworkObjective
+    """
+
+    def __init__(self, source: Source, objective: Any) -> None:
+        self._source, self._objective = source, objective
+        self._kept: KeptRows[GridBlock] = KeptRows(most_kept(source))
+        self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
+
+    @abstractmethod
+    def whole_sums(self, weights: Any, rows: IntArray | None = None) -> Sums:
+        """Whole sums over all records, or over rising `rows`.
+
+        `weights` are released and on their grid.
+        """
+
+    @abstractmethod
+    def value(self, sums: Sums) -> FloatArray:
+        """The sum of gradients from whole sums."""
+
+    def __call__(self, weights: Any, rows: IntArray | None = None) -> FloatArray:
+        """Sum over the records of the gradients at `weights`, same shape."""
+        return self.value(self.whole_sums(weights, rows))
+
+    @abstractmethod
+    def _on_grid(self, block: Block) -> GridBlock: ...
+
+    def _blocks(self, rows: IntArray | None) -> Iterator[GridBlock]:
+        if rows is not None:
+            return self._drawn(rows)
+        return self._kept.passed(self._read) if self._keeps else self._read()
+
+    def _read(self) -> Iterator[GridBlock]:
+        return map(self._on_grid, self._source.blocks())
+
+    def _drawn(self, rows: IntArray) -> Iterator[GridBlock]:
+        for block in blocks_of(self._source, rows):
+            weight = block.present
+            if weight is not None:  # a sampled null record leaves no trace
+                there = np.flatnonzero(weight)
+                weight = weight[there] if has_shares(weight) else None
+                block = Block(block.X[there], block.y[there], weight)
+            if len(block.y):
+                yield self._on_grid(block)
+
+    def _of_none(self) -> GridRows:
+        """Gridded rows of no records; public."""
+        rows: GridRows = self._on_grid(nothing(self._source)).sums
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class ReaderQuery(Summed):
+    """A query at `weights`, which are released, whose family opens a reader.
+
+    A reader is an `ExactSum`, or a class that adds up in floating point.
+    """
+
+    family: Any
+    weights: FloatArray
+
+    def open(self, source: Source) -> Any:
+        """A reader of the source; opening reads nothing."""
+        return self.family.reader(source)
+
+    @property
+    def is_whole(self) -> bool:
+        is_exact: bool = self.family.is_exact
+        return is_exact
+
+    def answer(self, gradient: FloatArray) -> FloatArray:
+        """The query's part of a reader's sum. Private."""
+        return gradient
+
+    def whole_sums(self, reader: Any, rows: IntArray | None) -> Sums:
+        sums: Sums = reader.whole_sums(self.weights, rows)
+        return sums
+
+    def from_whole(self, source: Any, sums: Sums) -> FloatArray:
+        return self.answer(self.open(source).value(sums))
+
+    def total(self, reader: Any, rows: IntArray | None) -> FloatArray:
+        if self.is_whole:
+            return self.answer(reader.value(self.whole_sums(reader, rows)))
+        return self.answer(reader(self.weights, rows))
+
+
+# --------------------------------------------------- Exact sums of rows times residuals
+# Rows are integers, raw predictions are exact, residuals follow from them by plain
+# arithmetic and are rounded to integers, and sums of their products are exact: the same
+# bits for any layout.
+
+
+# The rows of the gradient that a query asks.
+Part = Literal["all", "features", "intercept"]
+# Number of users whose clipped contributions, below 2^41, add up in 64 bits.
+_MOST_USERS = 1 << 20
+# The mask of blocks in which every record is present.
+_ALL = np.empty(0, dtype=bool)
+
+
+class ExactGradientSum(ExactSum):
+    """Exact sums of gradients of a linear model.
+
+    Parameters
+    ----------
+    source : Source
+    gradients : ClippedGradient
+        Settings: what a record adds.
+
+    Raises
+    ------
+    ValueError
+        If rows or residuals have no bound; `GradientSum` needs no bounds.
+    """
+
+    def __init__(self, source: Source, gradients: ClippedGradient) -> None:
+        if not gradients.is_exact:
+            raise ValueError(
+                "Exact sums need a finite data_norm and a bound on residuals. Got "
+                f"data_norm={gradients.objective.data_norm:g} and residual_clip="
+                f"{gradients.residual_clip:g}. Use GradientSum."
+            )
+        if gradients.columns is not None:
+            source = ColumnsOf(source, gradients.columns_read)
+        objective = gradients.rows.objective
+        super().__init__(source, objective)
+        self._gradients, self._clip = gradients, gradients.residual_clip
+        self._largest = gradients.largest_residual
+        # The kind of rows that were read, or of none: it gives the sums their meaning.
+        self._kind: GridRows | None = None
+        n_numbers = objective.n_samples * objective.n_features
+        self._is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
+        self._is_compiled = (
+            objective.loss.n_outputs == 1 and n_numbers >= _WORTH_COMPILING
+        )
+
+    def whole_sums(
+        self, weights: Any, rows: IntArray | None = None, part: Part = "all"
+    ) -> Sums:
+        """Whole sums of products, unless of the intercept alone, and of residuals."""
+        if self._gradients.user_clip is not None:
+            return self._clipped_sums(weights)
+        k = self._objective.loss.n_outputs
+        total: Any = None
+        of_intercept = WholeSum((1, k))
+        units = np.zeros(k, dtype=np.int64)  # room for 2^44 records at the bound
+        for block in self._blocks(rows):
+            if part == "intercept":
+                residual = self._residual(block.products.in_double(), block, weights)
+                own = self._weighted(residual, block)
+                units += own.sum(axis=0).astype(np.int64)
+                continue
+            self._kind = block.sums
+            if total is None:
+                total = block.sums.total(k)
+            units += self._add(total, block, weights).astype(np.int64)
+        of_intercept.add(units[None, :])
+        if part == "intercept":
+            return (of_intercept,)
+        if total is None:
+            total = self._of_none().total(k)
+        return total.whole(), of_intercept
+
+    def value(self, sums: Sums) -> FloatArray:
+        """The sum of gradients, or the intercept's row, from whole sums."""
+        *products, units = sums
+        unit = self._largest * 2.0**-RESIDUAL_BITS
+        of_intercept: FloatArray = units.value() * unit
+        of_intercept *= self._objective.intercept_value
+        if not products:
+            return of_intercept
+        kind = self._of_none() if self._kind is None else self._kind
+        unit = self._largest * 2.0**-kind.bits
+        of_features = kind.features(products[0].value()) * unit
+        if not self._objective.fit_intercept:
+            return of_features
+        return np.concatenate([of_features, of_intercept])
+
+    # ------------------------------------------------------------------ rows
+
+    def _on_grid(self, block: Block) -> GridBlock:
+        products = self._gridded(block.X)
+        sums = self._in_sums(products)
+        return GridBlock(products, sums, block.y, block.present, block.users)
+
+    def _gridded(self, X: Any) -> Any:
+        if self._gradients.user_clip is not None and isinstance(X, CentredMatrix):
+            # The clip applies to a vector of features, not to parts of rows.
+            X = X.made()
+        norm, entries = self._objective.data_norm, self._objective.entry_bound
+        rows = _held(X, norm, self._is_narrow, self._is_compiled)
+        return rows.clipped(entries) if entries < norm else rows
+
+    def _in_sums(self, products: Any) -> Any:
+        """Rows in sums: those in products, with further clips."""
+        entries, norm = self._gradients.entry_bound, self._gradients.rows.norm
+        if entries < self._objective.entry_bound:
+            # Of rows already clipped to `data_norm`: in rows far beyond it an entry
+            # would keep almost no part of a sum.
+            products = products.clipped(entries)
+        if 0 < norm < self._objective.data_norm:
+            products = products.shortened(norm)
+        return products
+
+    # ------------------------------------------------------------- residuals
+
+    def _add(self, total: Any, block: GridBlock, weights: Any) -> FloatArray:
+        """Add the gradients of a block; return the sums of its residuals, in units."""
+        is_same = block.sums is block.products
+        if self._is_compiled and is_same and isinstance(block.sums, DenseGrid):
+            return self._add_compiled(total, block, weights)
+        products = block.products.in_double()
+        sums = products if is_same else block.sums.in_double()
+        residual = self._residual(products, block, weights)
+        units = self._weighted(residual, block)
+        if sums.factor is None:
+            sums.add(total, units)
+        else:
+            if has_shares(block.present):
+                # Features and intercept move a user's gradient along one ray.
+                residual = units * (self._largest * 2.0**-RESIDUAL_BITS)
+            sums.add(total, self._rounded(residual * sums.factor[:, None], sums.bits))
+        return np.asarray(units.sum(axis=0))
+
+    def _residual(self, rows: GridRows, block: GridBlock, weights: Any) -> FloatArray:
+        """Clipped residuals, 0 for null records."""
+        raw = rows.raw(weights)
+        if self._objective.offset:
+            raw += self._objective.offset
+        return residual_of(self._objective.loss, block, raw, self._clip)
+
+    def _weighted(self, residual: FloatArray, block: GridBlock) -> FloatArray:
+        """Residuals in whole units, times the rows' weights and cut towards 0."""
+        units = self._rounded(residual, RESIDUAL_BITS)
+        if block.present is not None and has_shares(block.present):
+            units = cut(units, block.present)
+        return units
+
+    def _rounded(self, residual: FloatArray, bits: int) -> FloatArray:
+        """Residuals as whole numbers of 2^-bits of their bound."""
+        units = residual * (2.0**bits / self._largest)
+        units += 0.5
+        return np.floor(units, out=units)
+
+    def _add_compiled(
+        self, total: Any, block: GridBlock, weights: FloatArray
+    ) -> FloatArray:
+        from skdp.sums._gradient_kernel import add_gradients
+
+        objective, rows = self._objective, block.sums.entries
+        d, form = objective.n_features, int(objective.loss.form)
+        facts = (
+            LONGEST * weights[d, 0] if objective.fit_intercept else 0.0,
+            block.sums.unit,
+            objective.offset[0] if objective.offset else 0.0,
+            self._clip,
+            2.0**RESIDUAL_BITS / self._largest,
+        )
+        present = _ALL if block.present is None else block.present
+        own, units = np.ascontiguousarray(weights[:d, 0]), 0.0
+        for start in range(0, len(rows), MOST_ROWS):
+            run, part = slice(start, start + MOST_ROWS), np.zeros(d)
+            units += add_gradients(
+                rows[run],
+                block.y[run],
+                present[run],
+                own,
+                facts,
+                form,
+                objective.loss.form_constants,
+                part,
+            )
+            total.add(part.astype(np.int64)[:, None], len(rows[run]))
+        return np.array([units])
+
+    # ----------------------------------------- users, each clipped as one vector
+
+    def _clipped_sums(self, weights: FloatArray) -> Sums:
+        """Whole sums of users' contributions of norm at most the bound.
+
+        A user adds the sum over the user's rows, shortened and cut towards 0: Lemma 4
+        of ``docs/proofs/users.md``.
+        """
+        of_features, of_constant = self._by_user(weights)
+        n_users, size = len(of_features), of_features[0].size + of_constant[0].size
+        squares = np.zeros(n_users)
+        # Squares are added in a fixed order: a user's norm depends on no other user.
+        for own in of_constant.T:
+            squares += (self._constant * own) ** 2
+        for column in of_features.reshape(n_users, -1).T:
+            squares += column * column
+        unit = self._objective.data_norm / LONGEST * self._largest
+        # Shorter, for the rounding of squares, of their sum, of roots and products.
+        shorter = 1 - (size + 16) * 2.0**-51
+        limit = self._most(weights) * shorter / (unit * 2.0**-RESIDUAL_BITS)
+        factor = limit / np.maximum(np.sqrt(squares), limit)
+        return _added_users(of_features, factor), _added_users(
+            of_constant[:, None, :], factor
+        )
+
+    def _most(self, weights: FloatArray) -> float:
+        """Largest norm of a user's contribution; public."""
+        most: float = self._gradients.bound_at(weights).under("zero_out_user")
+        return most
+
+    @property
+    def _constant(self) -> float:
+        """The intercept's entry of a row in a user's norm, in units of the rows."""
+        if not self._objective.fit_intercept:
+            return 0.0
+        return self._gradients.intercept_weight * LONGEST
+
+    def _by_user(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Whole sums over each user's rows: rows times residuals, and residuals."""
+        # In a part of a source, users keep their numbers in the whole source.
+        n = round(self._objective.n_samples * max_overcount(self._source))
+        k = weights.shape[1]
+        of_features = np.zeros((n, self._objective.n_features, k))
+        of_constant = np.zeros((n, k))
+        for block in self._blocks(None):
+            rows = block.products.in_double()
+            units = self._rounded(self._residual(rows, block, weights), RESIDUAL_BITS)
+            users, whose = _users_of(block)
+            of_constant[users] += whose @ units
+            for j, own in enumerate(units.T):
+                if issparse(rows.entries):
+                    moved = rows.entries.multiply(own[:, None])
+                    of_features[users, :, j] += (whose @ csr_array(moved)).toarray()
+                else:
+                    of_features[users, :, j] += whose @ (rows.entries * own[:, None])
+        return of_features, of_constant
+
+
+def _users_of(block: GridBlock) -> tuple[IntArray, csr_array]:
+    """Users of a block's present rows, and a matrix that adds up each user's rows.
+
+    Only users in the block, so that time does not grow with blocks times users.
+    """
+    if block.users is None or block.present is None:
+        raise TypeError(
+            "Users' parts must be of rows whose users are known. Got others."
+        )
+    rows = np.flatnonzero(block.present)
+    users, codes = np.unique(block.users[rows], return_inverse=True)
+    shape = len(users), len(block.present)
+    return users, csr_array((np.ones(len(rows)), (codes, rows)), shape)
+
+
+def _added_users(parts: FloatArray, factor: FloatArray) -> WholeSum:
+    """The sum of all users' contributions times their factors, cut towards 0."""
+    total = WholeSum(parts.shape[1:])
+    for first in range(0, len(parts), _MOST_USERS):
+        run = slice(first, first + _MOST_USERS)
+        whole = cut(parts[run].reshape(len(parts[run]), -1), factor[run])
+        total.add(whole.astype(np.int64).sum(axis=0).reshape(parts.shape[1:]))
+    return total
+
+
+# ----------------------------------------------------- Dense rows on their grid, faster
+
+
+def grid_view(source: Source) -> Encoded:
+    """Gridded rows of norm at most 1, with their norms."""
+    n_numbers = source.n_samples * source.n_features
+    is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
+    is_compiled = n_numbers >= _WORTH_COMPILING
+    encode = partial(_with_norms, is_narrow=is_narrow, is_compiled=is_compiled)
+    return Encoded(source, encode)
+
+
+def _with_norms(X: Any, is_narrow: bool, is_compiled: bool) -> Any:
+    return replace(_held(X, 1.0, is_narrow, is_compiled), norms=row_norms(X))
+
+
+def _held(X: Any, norm: float, is_narrow: bool, is_compiled: bool) -> Any:
+    """`gridded`, in single precision and by compiled code where this pays."""
+    if is_compiled and _is_row_major(X):
+        return _compiled_grid(X, norm)
+    found = gridded(X, norm)
+    if isinstance(found, DenseGrid) and is_narrow:
+        return replace(found, entries=found.entries.astype(np.float32, copy=False))
+    return found
+
+
+def _is_row_major(X: Any) -> bool:
+    is_dense = isinstance(X, np.ndarray) and not issparse(X)
+    return is_dense and X.flags.c_contiguous and X.dtype.isnative
+
+
+def _compiled_grid(X: Any, norm: float) -> DenseGrid:
+    """`gridded` for large dense blocks."""
+    from skdp.sums._gradient_kernel import grid_block
+
+    grid, squares = np.empty(X.shape, dtype=np.float32), np.empty(len(X))
+    grid_block(
+        X, scale_of(norm), LONGEST, SHORTENED, MOST_SQUARES, grid, squares
+    )  # fmt: skip
+    finish_rows(X, grid, squares, norm)
+    return DenseGrid(grid, norm)
