@@ -22,7 +22,7 @@ from skdp._arrays import FloatArray, IntArray
 from skdp._show import Display, Shown, axes_or_new
 from skdp._version import __version__
 from skdp.audit._exact import NullRecord
-from skdp.audit._models import as_table, fitted, fresh, stacked, taken
+from skdp.audit._models import as_table, fitted, fresh, named, stacked, taken
 from skdp.audit._risk import MembershipRisk, membership_risk
 from skdp.pipeline._walk import steps_of_users
 from skdp.privacy.release._record import PrivacyRecord
@@ -191,13 +191,9 @@ def _seen(shadow: Any, X: Any, y: Any, chosen: Any) -> FloatArray:
 def _shadow(model: Any, draws: Any) -> Any:
     """A clone without a ledger, with a separate seed if the model has one."""
     shadow = fresh(model)
-    changed: dict[str, Any] = {}
-    for name, value in shadow.get_params().items():
-        kind = name.rpartition("__")[2]
-        if kind == "ledger" and value is not None:
-            changed[name] = None
-        if kind == "random_state" and value is not None:
-            changed[name] = int(draws.randint(2**31))
+    changed: dict[str, Any] = dict.fromkeys(named(shadow, "ledger"))
+    for name in named(shadow, "random_state"):
+        changed[name] = int(draws.randint(2**31))
     return shadow.set_params(**changed)
 
 

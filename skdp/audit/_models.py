@@ -17,12 +17,18 @@ from skdp.privacy.release._door import Auditor, audited
 # --------------------------------------------- Parameters inside pipelines and searches
 
 
+def named(estimator: Any, name: str) -> dict[str, Any]:
+    """A parameter where it is set, of the estimator and its steps, by full name."""
+    return {
+        key: value
+        for key, value in estimator.get_params(deep=True).items()
+        if key.rpartition("__")[2] == name and value is not None
+    }
+
+
 def deep_value(estimator: Any, name: str) -> Any:
     """The first value of a parameter that is set; None if there is none."""
-    for key, value in estimator.get_params(deep=True).items():
-        if key.rpartition("__")[2] == name and value is not None:
-            return value
-    return None
+    return next(iter(named(estimator, name).values()), None)
 
 
 def refuse_ledgers(estimator: Any) -> None:
@@ -49,8 +55,7 @@ def fresh(estimator: Any) -> Any:
     hide from a pipeline that a record is null.
     """
     copy = clone(estimator)
-    params = copy.get_params(deep=True)
-    caches = [name for name in params if name.rpartition("__")[2] == "memory"]
+    caches = named(copy, "memory")
     return copy.set_params(**dict.fromkeys(caches)) if caches else copy
 
 
@@ -118,12 +123,19 @@ def _of_steps(estimator: Any, name: str) -> list[str]:
 
 
 def taken(table: Any, places: IntArray) -> Any:
-    """Rows of a data frame, series, CSR matrix or array, in the order of `places`."""
+    """Rows of a data frame, series, CSR matrix or array, in the order of `places`.
+
+    Of no table, None.
+    """
+    if table is None:
+        return None
     return table.iloc[places] if hasattr(table, "iloc") else table[places]
 
 
 def stacked(tables: list[Any]) -> Any:
-    """Tables of the same kind, one below another."""
+    """Tables of the same kind, one below another; None if there are none."""
+    if any(table is None for table in tables):
+        return None
     if all(hasattr(table, "iloc") for table in tables):
         return pd.concat(tables, ignore_index=True)
     if any(sparse.issparse(table) for table in tables):

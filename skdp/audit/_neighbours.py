@@ -310,7 +310,7 @@ def _of_rows(
         order[_FIRST] = at
         other = X.iloc[order] if hasattr(X, "iloc") else X[order]
         what = f"the first record is exchanged for a copy of record {at}"
-        yield Neighbours(X, y, other, _taken(y, order), what)
+        yield Neighbours(X, y, other, _targets_at(y, order), what)
     targets = None if y is None else _targets(estimator, y)
     if targets is not None:
         first, second = np.array(y), np.array(y)
@@ -318,8 +318,8 @@ def _of_rows(
         yield Neighbours(X, first, X, second, "the first record's target changes")
 
 
-def _taken(y: Any, order: Any) -> Any:
-    return None if y is None else np.asarray(y)[order]
+def _targets_at(y: Any, places: Any) -> Any:
+    return None if y is None else np.asarray(y)[places]
 
 
 # ----------------------------------------- Neighbours: the user that an audit exchanges
@@ -444,7 +444,7 @@ class _Table:
                 "Got one. Pass more users, or neighbour=(X, y, ids)."
             )
         places = np.append(0, beside)
-        labels = None if y is None else taken(np.asarray(y), places)
+        labels = _targets_at(y, places)
         return cls(taken(X, places), labels, codes[places], ids.categories)
 
     def pairs(self, estimator: Any, adjacency: Adjacency) -> list[Neighbours]:
@@ -490,11 +490,11 @@ class _Table:
         codes = np.append(self.codes, more)
         again = np.zeros(len(codes) - len(self.codes), dtype=np.int64)
         rows = stacked([pair.X, taken(pair.other_X, again)])
-        y = None if pair.y is None else stacked([pair.y, taken(pair.other_y, again)])
+        y = stacked([pair.y, taken(pair.other_y, again)])
         first, second = (
             (
                 taken(rows, places),
-                None if y is None else taken(y, places),
+                taken(y, places),
                 pd.Categorical.from_codes(codes[places], categories=self.users),
             )
             for places in (before, after)

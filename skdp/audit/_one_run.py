@@ -20,7 +20,7 @@ from skdp._checks import check_count
 from skdp._show import Shown
 from skdp.audit._exact import NullRecord
 from skdp.audit._inference import leaning
-from skdp.audit._models import as_table, fitted, fresh, stacked, taken
+from skdp.audit._models import as_table, fitted, fresh, named, stacked, taken
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy.noise._entropy import SystemEntropy
 
@@ -116,10 +116,9 @@ def column_canaries(
     X : ndarray of shape (n_samples, n_features + n)
     pairs : CanaryPairs
     """
-    rows = facts.norm * np.eye(n)
-    return _beside(X, n), _versions(
-        np.hstack([np.zeros((n, X.shape[1])), rows]), facts, draws
-    )
+    rows = np.hstack([np.zeros((n, X.shape[1])), facts.norm * np.eye(n)])
+    beside = np.hstack([X, np.zeros((len(X), n))])
+    return beside, _versions(rows, facts, draws)
 
 
 def row_canaries(
@@ -141,38 +140,21 @@ def row_canaries(
 BUILDERS: dict[str, Builder] = {"columns": column_canaries, "rows": row_canaries}
 
 
-def _beside(X: FloatArray, n: int) -> FloatArray:
-    return np.hstack([X, np.zeros((len(X), n))])
-
-
 def _versions(rows: FloatArray, facts: Facts, draws: Any) -> CanaryPairs:
     n = len(rows)
     if facts.is_exchanged:
         # The same row with the opposite label.
-        return CanaryPairs(rows, _labels(facts.high, n), rows, _labels(facts.low, n))
+        high, low = np.full(n, facts.high), np.full(n, facts.low)
+        return CanaryPairs(rows, high, rows, low)
     labels = np.where(draws.randint(2, size=n), facts.high, facts.low)
-    return CanaryPairs(rows, labels, np.zeros_like(rows), _labels(facts.null, n))
-
-
-def _labels(label: Any, n: int) -> Any:
-    return np.full(n, label)
+    return CanaryPairs(rows, labels, np.zeros_like(rows), np.full(n, facts.null))
 
 
 # ------------------------------------------------- Public facts of an audited estimator
 
 
-def of_name(estimator: Any, name: str) -> list[Any]:
-    """Values of a parameter of the estimator and of all its steps, without None."""
-    given = estimator.get_params()
-    return [
-        value
-        for key, value in given.items()
-        if key.rpartition("__")[2] == name and value is not None
-    ]
-
-
-def only(values: list[Any], default: Any) -> Any:
-    return values[0] if len(values) == 1 else default
+def only(values: dict[str, Any], default: Any) -> Any:
+    return next(iter(values.values())) if len(values) == 1 else default
 
 
 def claim_of(
@@ -182,7 +164,7 @@ def claim_of(
 
     An epsilon of None is unknown.
     """
-    deltas = of_name(estimator, "delta")
+    deltas = named(estimator, "delta")
     if delta is None and len(deltas) > 1:
         raise ValueError(
             "The 'delta' parameter must be given for an estimator of several private "
@@ -190,7 +172,7 @@ def claim_of(
             "(privacy_report)."
         )
     if epsilon is None:
-        epsilon = only(of_name(estimator, "epsilon"), None)
+        epsilon = only(named(estimator, "epsilon"), None)
     if epsilon is not None:
         epsilon = check.check_epsilon(epsilon)
     return epsilon, check.check_delta(only(deltas, 0.0) if delta is None else delta)
@@ -198,12 +180,12 @@ def claim_of(
 
 def check_auditable(estimator: Any) -> None:
     """Refuse ledgers, and units other than the record."""
-    if of_name(estimator, "ledger"):
+    if named(estimator, "ledger"):
         raise ValueError(
             "audit_one_run needs an estimator without a ledger. Got one. An audit is a "
             "fit of made-up data and on no books: use set_params(ledger=None)."
         )
-    if any(unit != "record" for unit in of_name(estimator, "privacy_unit")):
+    if any(unit != "record" for unit in named(estimator, "privacy_unit").values()):
         raise ValueError(
             "audit_one_run needs privacy_unit='record': its coins turn one record at a "
             "time. Got another unit. Use audit_estimator, with groups=ids."
@@ -212,7 +194,7 @@ def check_auditable(estimator: Any) -> None:
 
 def relation_of(estimator: Any, adjacency: str | None) -> str:
     """The adjacency of which turning a coin is one step."""
-    own = {*of_name(estimator, "adjacency")}
+    own = {*named(estimator, "adjacency").values()}
     if adjacency is not None:
         own.add(adjacency)
     if len(own) != 1:
@@ -222,7 +204,7 @@ def relation_of(estimator: Any, adjacency: str | None) -> str:
             "record exchanged, or 'zero_out' for one replaced by the null record."
         )
     relation = check.check_choice("adjacency", own.pop(), ("replace_one", "zero_out"))
-    if relation == "zero_out" and any(of_name(estimator, "fit_intercept")):
+    if relation == "zero_out" and any(named(estimator, "fit_intercept").values()):
         raise ValueError(
             "Under zero_out a canary's other version is the null record, which can be "
             "written as a row of zeros only where no intercept is fitted. Got "
@@ -235,14 +217,14 @@ def relation_of(estimator: Any, adjacency: str | None) -> str:
 def facts_of(estimator: Any, y: Any, relation: str) -> Facts:
     """Norm and labels of canaries."""
     name = "classes" if is_classifier(estimator) else "target_bounds"
-    known = only(of_name(estimator, name), None)
+    known = only(named(estimator, name), None)
     labels = np.unique(np.asarray(y) if known is None else np.asarray(known))
     if len(labels) < 2:
         raise ValueError(
             "Canaries need two labels or targets that differ. Got one in y. Pass a y "
             "that has both, or declare classes or target_bounds."
         )
-    norm = check.check_data_norm(only(of_name(estimator, "data_norm"), 1.0))
+    norm = check.check_data_norm(only(named(estimator, "data_norm"), 1.0))
     low, high = labels[0], labels[-1]
     # Any label is right for a row of zeros, but some solvers add up targets.
     null = low if is_classifier(estimator) else min(max(low, 0.0), high)
