@@ -28,7 +28,7 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._sparse import keep_rows, largest_rows
-from skdp.tables._source import Source, nothing
+from skdp.tables._source import Source
 
 # ------------------------------------------------------- Moving combination of vertices
 # It is public, since it follows from the chosen vertices.
@@ -100,7 +100,7 @@ class IntegerRows:
         blocks = source.blocks()
         # A source of users may have no rows.
         first = next(blocks, None)
-        for block in chain([nothing(source) if first is None else first], blocks):
+        for block in chain([source.nothing() if first is None else first], blocks):
             rows = _rounded(block.X, objective)
             values.append(rows.data)
             columns.append(rows.indices)

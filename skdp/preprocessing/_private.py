@@ -33,7 +33,7 @@ from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Query
 from skdp.privacy.release._record import FREE, StepPrivacy
 from skdp.sums._counts import PRESENCE, SQUARES, Counts, PairSums, shrunken_mean
-from skdp.tables._source import Source, holds_users
+from skdp.tables._source import Source
 
 # ---------------------------------------- PrivateTransformer: one commit, fixed queries
 
@@ -440,7 +440,7 @@ class DPQuantileClipper(
             params={"quantiles": quantiles, "n_steps": n_steps},
             times=n_steps,
         )
-        if answers.is_exact and not holds_users(source):
+        if answers.is_exact and not source.facts.is_of_users:
             with np.errstate(all="ignore"):
                 found = np.quantile(X.astype(np.float64), quantiles, axis=0)
         else:

@@ -27,7 +27,7 @@ from skdp.sums._exact import (
 )
 from skdp.sums._gradient import keeps_grid, most_kept
 from skdp.sums._grid_rows import DenseGrid, GridRows, gridded, squares_of
-from skdp.tables._source import Block, Source, counted, has_shares, nothing
+from skdp.tables._source import Block, Source, counted, has_shares
 
 # ----------------------------------------------- Layers forwards and backwards on grids
 # Inputs of hidden layers and back-propagated derivatives are integers times a power of
@@ -229,7 +229,7 @@ class ExactNetworkSum:
 
     def _totals(self) -> Any:
         """The sums to which records are added."""
-        of_none = self._on_grid(nothing(self._source)).rows
+        of_none = self._on_grid(self._source.nothing()).rows
         return Totals(self._objective.shapes, of_none)
 
     def _rows_at_once(self) -> int:

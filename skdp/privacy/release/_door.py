@@ -34,7 +34,7 @@ from skdp.privacy.release._shared import (
     is_rehearsing,
     owners_now,
 )
-from skdp.tables._source import LEAST_PART, has_room, holds_users, max_overcount
+from skdp.tables._source import LEAST_PART, Records, has_room
 
 # ----------------------------------------------------------------- The auditor of a fit
 # Within an audit nothing is released: the auditor, who has the table anyway, records
@@ -270,7 +270,7 @@ class Door:
             # The search of this trial has paid for it.
             if not isinstance(self._ledger, Allowance):
                 owners.books(event, self._budget.delta, self._ledger)
-            grant = Grant(event, multiplier, self.relation, max_overcount(source))
+            grant = Grant(event, multiplier, self.relation, source.facts.max_overcount)
             return RehearsedShares(plan, source, grant, owners)
         if not notes_only:
             _check_room(source)
@@ -279,7 +279,7 @@ class Door:
                 event, adjacency=self.relation, budget=self._budget, label=label
             )
         self._is_open = False
-        grant = Grant(event, multiplier, self.relation, max_overcount(source))
+        grant = Grant(event, multiplier, self.relation, source.facts.max_overcount)
         if notes_only:
             if plan is None or not is_finite:
                 return NoiselessRehearsal(plan or _NOTHING, source, grant)
@@ -299,9 +299,9 @@ class Door:
         return self._ledger is not None and bool(self._ledger.path)
 
 
-def _check_unit(relation: Relation, source: Any) -> None:
+def _check_unit(relation: Relation, source: Records) -> None:
     """Refuse if the relation is of users and the source has none, or the reverse."""
-    if is_of_users(relation) != holds_users(source):
+    if is_of_users(relation) != source.facts.is_of_users:
         raise ValueError(
             f"A release under {relation!r} must be of records, or of users whose rows "
             "are known to be theirs, as the relation says. Got the other. Nothing was "
@@ -309,9 +309,9 @@ def _check_unit(relation: Relation, source: Any) -> None:
         )
 
 
-def _check_room(source: Any) -> None:
+def _check_room(source: Records) -> None:
     """Refuse a part of users so small that sums over it might not be exact."""
-    times = max_overcount(source)
+    times = source.facts.max_overcount
     if times == 1.0:
         return
     n_declared = round(source.n_samples * times)
