@@ -17,7 +17,6 @@ from skdp.tables._source import (
     Facts,
     Remote,
     Source,
-    counted,
     has_shares,
 )
 
@@ -175,7 +174,7 @@ class UserSource(MemorySource):
         rows = [block.X for block in blocks]
         X = vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
         y = np.concatenate([block.y for block in blocks])
-        shares = np.concatenate([block.present for block in blocks])
+        shares = np.concatenate([block.weight for block in blocks])
         whose = [block.users for block in blocks if block.users is not None]
         users = np.concatenate(whose) if whose else None
         return cls(X, y, shares, source.n_samples, users)
@@ -367,27 +366,22 @@ def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:
         end = min(start + len(block.y), n_samples)
         rows = slice(0, end - start)
         X[start:end], y[start:end] = block.X[rows], block.y[rows]
-        is_present[start:end] = True if block.present is None else block.present[rows]
+        is_present[start:end] = block.weight[rows]
         start = end
     return Block(X, y, None if is_present.all() else is_present)
 
 
 def _joined(blocks: list[Block]) -> Block:
     """Dense rows of users, of any number, with their shares."""
-    shares = [counted(np.ones(len(block.y)), block.present) for block in blocks]
     return Block(
         np.concatenate([block.X for block in blocks]),
         np.concatenate([block.y for block in blocks]),
-        np.concatenate(shares),
+        np.concatenate([block.weight for block in blocks]),
     )
 
 
 def _stacked(blocks: list[Block]) -> Block:
-    present = [
-        np.ones(len(block.y), dtype=bool) if block.present is None else block.present
-        for block in blocks
-    ]
-    is_present = np.concatenate(present)
+    is_present = np.concatenate([block.weight for block in blocks]) > 0
     return Block(
         vstack([block.X for block in blocks], format="csr"),
         np.concatenate([block.y for block in blocks]),

@@ -38,6 +38,22 @@ class Block:
     present: NDArray[Any] | None = None
     users: IntArray | None = None
 
+    @property
+    def weight(self) -> FloatArray:
+        """By how much each row counts: 1, the share of a user's row, or 0; read-only.
+
+        If all rows count in full, the array takes no memory.
+        """
+        if self.present is None:
+            return np.broadcast_to(1.0, len(self.y))
+        return self.present.astype(np.float64, copy=False)
+
+    def part(self, rows: slice) -> Block:
+        """Some of the rows."""
+        present = None if self.present is None else self.present[rows]
+        users = None if self.users is None else self.users[rows]
+        return Block(self.X[rows], self.y[rows], present, users)
+
 
 class Remote(Protocol):
     """A place where records are stored and can be added up."""

@@ -214,7 +214,7 @@ def buckets(source: Source, size: int) -> Iterator[Bucket]:
         start = 0
         while start < len(block.y):
             end = min(start + size - held, len(block.y))
-            pieces.append(_piece(block, slice(start, end)))
+            pieces.append(block.part(slice(start, end)))
             held += end - start
             start = end
             if held == size:
@@ -222,11 +222,6 @@ def buckets(source: Source, size: int) -> Iterator[Bucket]:
                 pieces, held = [], 0
     if pieces:
         yield Bucket(source.facts, pieces)
-
-
-def _piece(block: Block, rows: slice) -> Block:
-    present = None if block.present is None else block.present[rows]
-    return Block(block.X[rows], block.y[rows], present)
 
 
 # -------------------------------------------------------------------- A stream of parts
