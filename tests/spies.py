@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,16 +13,15 @@ from skdp.privacy.noise._noise import (
     laplace_scale,
     spherical_scale,
 )
+from skdp.tables._source import Source
 
 
-class SpySource:
+class SpySource(Source):
     """A source that notes every read."""
 
     def __init__(self, source, diary):
         self._source, self._diary = source, diary
-        self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.largest_block = source.largest_block
-        self.is_row_major = source.is_row_major
+        self.facts = replace(source.facts, is_stable=False)
 
     def blocks(self):
         self._diary.append("read")

@@ -28,6 +28,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Plan
+from skdp.tables._source import Facts, Records
 
 # ---------------------------------------- Pattern and Ratings: codes of ids, and values
 # They are apart because with ``privacy_unit="rating_value"`` the pattern is public and
@@ -409,21 +410,17 @@ def pairs_from_sparse(R: Any) -> tuple[np.ndarray, np.ndarray]:
 # ------------------------------------------------ RatingSource: ratings behind the door
 
 
-@dataclass(frozen=True, eq=False)
-class RatingSource:
+class RatingSource(Records):
     """Ratings, and the public facts that answers need.
 
     `ratings` are private. `n_samples`, the number of ratings or users (the units of
     privacy), is public.
     """
 
-    ratings: Ratings
-    n_samples: int
-
-    @property
-    def largest_block(self) -> int:
-        """Sums are not taken in blocks."""
-        return self.n_samples
+    def __init__(self, ratings: Ratings, n_samples: int) -> None:
+        self.ratings = ratings
+        # Sums are not taken in blocks.
+        self.facts = Facts(n_samples=n_samples, largest_block=n_samples)
 
 
 # --------------------------------------------- Limited numbers of ratings for each user

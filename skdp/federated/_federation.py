@@ -507,8 +507,8 @@ class Federation(TableSource):
         self.owners.session = session
 
     @property
-    def facts(self) -> tuple[Any, ...]:
-        return self._places, *super().facts, self._schema, self._names
+    def handed_over(self) -> tuple[Any, ...]:
+        return self._places, *super().handed_over, self._schema, self._names
 
     @property
     def remote(self) -> Remote | None:

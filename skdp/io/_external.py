@@ -163,9 +163,6 @@ class TableSource(ABC):
         What a guarantee takes as public or as given, in addition to a table's facts.
     """
 
-    # Whether rows stay where they are: solvers that need rows in memory refuse the
-    # source.
-    holds_rows = False
     is_permutable = False
     # Whether several owners have the records; they answer only sums with Gaussian
     # noise.
@@ -463,7 +460,7 @@ class TableSource(ABC):
         return None
 
     @property
-    def facts(self) -> tuple[Any, ...]:
+    def handed_over(self) -> tuple[Any, ...]:
         """Facts that a part in the source's place needs; public."""
         return self.target, self.batch_size, self._steps, self.n_partitions
 

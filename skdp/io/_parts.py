@@ -51,7 +51,7 @@ def sent(value: Any) -> bytes:
     class Pickler(cloudpickle.Pickler):
         def persistent_id(self, value: Any) -> Any:
             if isinstance(value, TableSource):
-                return value.facts
+                return value.handed_over
             return () if isinstance(value, _BOOKS) else None
 
     file = io.BytesIO()
@@ -265,6 +265,7 @@ class PartTable:
     remote: ClassVar[Remote | None] = None
     # Rows of users are never added up on workers.
     groups: ClassVar[None] = None
+    max_overcount: ClassVar[float] = 1.0
 
     @property
     def n_samples(self) -> int:

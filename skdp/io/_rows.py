@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +20,7 @@ from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._reading import Labels, Reading, Targets
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Block, Remote, Source, max_overcount, remote
+from skdp.tables._source import Block, Facts, Remote, Source
 
 # Converts rows of a table without surprises to a solver's rows.
 Encode = Callable[[Any], Any]
@@ -42,8 +43,8 @@ class StreamRows:
         The encoded sample row; None if `encode` refuses no row.
     is_as_read : bool, default=False
         Whether `encode` changes nothing.
-    most_entries : int or None, default=None
-        Most numbers that are stored for a row; None if unknown.
+    most_entries : float, default=inf
+        Largest number of stored entries of a row, if it is below `n_features`.
     """
 
     table: TableSource
@@ -54,7 +55,7 @@ class StreamRows:
     is_sparse: bool = False
     shown: Any = None
     is_as_read: bool = False
-    most_entries: int | None = None
+    most_entries: float = math.inf
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -94,7 +95,7 @@ def check_kind(table: TableSource, kind: str, what: str) -> None:
         )
 
 
-class StreamSource:
+class StreamSource(Source):
     """A source whose rows are read anew at every pass.
 
     Parameters
@@ -104,22 +105,29 @@ class StreamSource:
         None: zeros.
     """
 
-    # Another reading may have other blocks: nothing that is kept of one may be reused.
-    is_stable = False
-    holds_rows = False
-
     def __init__(self, rows: StreamRows, targets: Targets | None) -> None:
         self.rows, self.targets = rows, targets
-        self.n_samples, self.n_features = rows.shape
-        self.is_of_users = rows.table.groups is not None
-        self.max_overcount = max_overcount(rows.table)
+        n_samples, n_features = rows.shape
+        is_of_users = rows.table.groups is not None
         # Even for a part without records; how many rows users have is private.
         most = rows.table.batch_size
-        if not self.is_of_users:
-            most = max(min(most, self.n_samples), 1)
-        self.largest_block = most
+        if not is_of_users:
+            most = max(min(most, n_samples), 1)
+        self.facts = Facts(
+            n_samples=n_samples,
+            n_features=n_features,
+            largest_block=most,
+            is_row_major=not rows.is_sparse,
+            # Another reading may have other blocks: nothing that is kept of one may be
+            # reused.
+            is_stable=False,
+            holds_rows=False,
+            is_of_users=is_of_users,
+            max_overcount=rows.table.max_overcount,
+            n_partitions=1 if is_of_users else rows.table.n_partitions,
+            most_entries=rows.most_entries,
+        )
         self._shares: SharesOfPasses | None = None
-        self.is_row_major = not rows.is_sparse
 
     def __reduce__(self) -> tuple[Any, ...]:
         # On arrival, the number of records is that of the local table.
@@ -131,21 +139,9 @@ class StreamSource:
 
         Rows of users are read here, since only here the rows' weights are known.
         """
-        return None if self.is_of_users else self.rows.table.remote
-
-    @property
-    def n_partitions(self) -> int:
-        """Number of places that hold what is kept of the rows."""
-        return 1 if self.is_of_users else self.rows.table.n_partitions
-
-    @property
-    def most_entries(self) -> int:
-        """Most numbers that are stored for a row."""
-        known = self.rows.most_entries
-        return self.n_features if known is None else known
+        return None if self.facts.is_of_users else self.rows.table.remote
 
     def nothing(self) -> Block:
-        """A block of no records."""
         shape, dtype = (0, self.n_features), self.rows.dtype
         kind = csr_array if self.rows.is_sparse else np.empty
         return Block(kind(shape, dtype=dtype), np.empty(0))
@@ -219,7 +215,7 @@ def _nulled(X: Any, y: Any, is_present: Any) -> tuple[Any, Any]:
     return X, y
 
 
-class PresentOnly:
+class PresentOnly(Source):
     """The records of a source that are not null records; for ``epsilon=inf`` only.
 
     Parameters
@@ -227,20 +223,16 @@ class PresentOnly:
     source : Source
     """
 
-    is_stable = False
-    holds_rows = False
-
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.largest_block = source.largest_block
-        self.is_row_major = source.is_row_major
-        self.is_of_users = getattr(source, "is_of_users", False)
+        self.facts = replace(source.facts, is_stable=False, holds_rows=False)
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if they are read here."""
-        return remote(self._source)
+        return self._source.remote
+
+    def nothing(self) -> Block:
+        return self._source.nothing()
 
     def blocks(self) -> Iterator[Block]:
         """Blocks without null records."""

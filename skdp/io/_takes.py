@@ -23,7 +23,7 @@ from skdp.io._reading import Labels, NumberTargets
 from skdp.io._rows import check_kind
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, statistic_of_users
 from skdp.tables._columns import as_declared
-from skdp.tables._source import Remote
+from skdp.tables._source import Facts, Records, Remote
 
 # ----------------------------------------------------------------- Scores over a source
 # They are scikit-learn's scores, not private, or statistics for private scores.
@@ -96,7 +96,7 @@ def _d2(model: Any, X: TableSource, power: int) -> float:
     return float(1 - wrong / (about_one - count * of_mean))
 
 
-class SourceScores:
+class SourceScores(Records):
     """Records of a source on which one model, or several, are scored.
 
     Parameters
@@ -104,11 +104,11 @@ class SourceScores:
     X : TableSource
     """
 
-    is_of_users = False
-
     def __init__(self, X: TableSource) -> None:
-        self.X, self.n_samples = X, X.n_samples
-        self.largest_block = min(X.batch_size, X.n_samples)
+        self.X = X
+        self.facts = Facts(
+            n_samples=X.n_samples, largest_block=min(X.batch_size, X.n_samples)
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # On arrival, the number of records is that of the local table.
@@ -146,11 +146,10 @@ class SourceUsers(SourceScores):
         With `groups`.
     """
 
-    is_of_users = True
-
     def __init__(self, X: TableSource) -> None:
         super().__init__(X)
-        self.largest_block = X.batch_size  # how many rows there are is private
+        # How many rows there are is private.
+        self.facts = replace(self.facts, largest_block=X.batch_size, is_of_users=True)
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
         """The exact statistic on these users. Private."""

@@ -40,18 +40,17 @@ from skdp.solvers._base import Progress
 from skdp.sums._record_sums import places_of_users, statistic_of_users
 from skdp.tables._source import (
     LEAST_PART,
+    Facts,
     RawTable,
+    Records,
     Remote,
     has_room,
-    max_overcount,
-    remote,
 )
 
 # ----------------------------------------- UserTable: scored users of a table in memory
 
 
-@dataclass(frozen=True, eq=False)
-class UserTable:
+class UserTable(Records):
     """A raw table whose records are users.
 
     Parameters
@@ -64,21 +63,11 @@ class UserTable:
         The users of these rows. Private, except their number.
     """
 
-    is_of_users = True
-
-    X: Any
-    y: Any
-    users: Users
-
-    @property
-    def n_samples(self) -> int:
-        """Public."""
-        return self.users.n_users
-
-    @property
-    def largest_block(self) -> int:
-        """Public."""
-        return self.n_samples
+    def __init__(self, X: Any, y: Any, users: Users) -> None:
+        self.X, self.y, self.users = X, y, users
+        self.facts = Facts(
+            n_samples=users.n_users, largest_block=users.n_users, is_of_users=True
+        )
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
         """The exact statistic of a fitted model on these users. Private."""
@@ -167,8 +156,10 @@ class SearchRecords:
                 "are divided. Got too many users without rows. Declare fewer of them, "
                 "or use fewer candidates."
             )
-        n_declared = round(self.n_samples * max_overcount(self.X))
-        if isinstance(users, RemoteUsers) and not has_room(smallest, n_declared):
+        if not isinstance(users, RemoteUsers):
+            return
+        n_declared = round(self.n_samples * self.X.max_overcount)
+        if not has_room(smallest, n_declared):
             raise ValueError(
                 "The fits of a search of a source of users must be to at least "
                 f"{LEAST_PART:.0%} of the declared users each. Got {smallest} of "
@@ -616,8 +607,8 @@ class _ParallelFits(Parallel):
             self._progress.step(self._n_shown, self._total)
 
 
-@dataclass(frozen=True, eq=False)
-class SearchJob:
+@dataclass(eq=False)
+class SearchJob(Records):
     """The records of one search and the work on them; the source of its answers.
 
     Exact scores of its trials stay here; answers release them with noise.
@@ -637,6 +628,15 @@ class SearchJob:
     order_seed: int | None = None
     _exact: list[FloatArray] = field(default_factory=list)
     _validated: list[Any] = field(default_factory=list)
+    facts: Facts = field(init=False)
+
+    def __post_init__(self) -> None:
+        n_samples = self.records.n_samples
+        self.facts = Facts(
+            n_samples=n_samples,
+            largest_block=n_samples,
+            is_of_users=self.records.users is not None,
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # For an owner: the records on which trials were scored last.
@@ -645,12 +645,7 @@ class SearchJob:
     @property
     def remote(self) -> Remote | None:
         """Where records of several owners are scored."""
-        return remote(self.records.X) if _is_shared(self.records.X) else None
-
-    @property
-    def is_of_users(self) -> bool:
-        """Whether rows are known to belong to users."""
-        return self.records.users is not None
+        return self.records.X.remote if _is_shared(self.records.X) else None
 
     def order(self) -> IntArray:
         """A uniform random order of all records, which no record changes."""
@@ -664,16 +659,6 @@ class SearchJob:
         if _is_shared(self.records.X):
             return [trial.model for trial in trials]
         return [trial.number for trial in trials]
-
-    @property
-    def n_samples(self) -> int:
-        """Public."""
-        return self.records.n_samples
-
-    @property
-    def largest_block(self) -> int:
-        """Public."""
-        return self.n_samples
 
     def statistic(self, scorer: Any, number: int) -> FloatArray:
         """The exact statistic of one trial. Private."""

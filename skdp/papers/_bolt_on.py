@@ -30,7 +30,7 @@ from skdp.solvers._descent import RELAXATIONS
 from skdp.sums._floating import GradientSum
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import Order, drawn_order, in_memory, in_order
-from skdp.tables._source import Block, Source, holds_rows
+from skdp.tables._source import Block, Source
 
 # ------------------------------------ Sensitivity of permutation-based gradient descent
 # The sensitivity comes from the exact recursion over the updates, not from a closed
@@ -209,7 +209,7 @@ class PermutedDescent:
         """Batches in a random order. Private."""
         n_passes = len(self.updates.steps)
         orders: Iterable[Order] = self._orders(source, draws)
-        if holds_rows(source):
+        if source.facts.holds_rows:
             source = in_memory(source)
         else:
             orders = keys = tuple(map(str, orders))

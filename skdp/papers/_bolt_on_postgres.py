@@ -422,7 +422,7 @@ def descended(source: Any, asked: PlainDescent) -> FloatArray | None:
     if not isinstance(source, StreamSource) or source.targets is None:
         return None
     rows = source.rows
-    if source.is_of_users or not rows.is_as_read:
+    if source.facts.is_of_users or not rows.is_as_read:
         return None
     if not isinstance(rows.table, TrainingSource):
         return None

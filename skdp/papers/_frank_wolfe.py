@@ -28,7 +28,7 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._sparse import keep_rows, largest_rows
-from skdp.tables._source import Source, nothing
+from skdp.tables._source import Source
 
 # ------------------------------------------------------- Moving combination of vertices
 # It is public, since it follows from the chosen vertices.
@@ -100,14 +100,13 @@ class IntegerRows:
         blocks = source.blocks()
         # A source of users may have no rows.
         first = next(blocks, None)
-        for block in chain([nothing(source) if first is None else first], blocks):
+        for block in chain([source.nothing() if first is None else first], blocks):
             rows = _rounded(block.X, objective)
             values.append(rows.data)
             columns.append(rows.indices)
             lengths.append(np.diff(rows.indptr))
             targets.append(block.y)
-            everyone = np.ones(len(block.y))
-            shares.append(everyone if block.present is None else block.present)
+            shares.append(block.weight)
         starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
         shape = (len(starts) - 1, objective.n_features)
         by_row = csr_array(shape, dtype=np.int32)

@@ -43,7 +43,7 @@ from skdp.solvers._sparse import keep_rows, largest_rows
 from skdp.sums._features import FeatureScore
 from skdp.sums._gradient import ClippedGradient, LinearGradient
 from skdp.tables._memory import MemorySource, UserSource, held
-from skdp.tables._source import Block, Source, holds_users
+from skdp.tables._source import Block, Source
 from skdp.tables._views import ColumnsOf, ConstantColumn
 
 # --------------------------------------------------- A registered solver inside another
@@ -486,7 +486,7 @@ def _columns_alone(source: Source, columns: IntArray) -> MemorySource:
 
 def _in_memory(view: Source) -> MemorySource:
     """A copy of a view's rows, so that passes need not compute them again."""
-    if holds_users(view):
+    if view.facts.is_of_users:
         return UserSource.copied(view)
     block: Block = held(view)
     X = block.X if issparse(block.X) else np.ascontiguousarray(block.X)

@@ -34,7 +34,7 @@ from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._query import Query
 from skdp.privacy.release._record import FREE, StepPrivacy
 from skdp.sums._counts import PRESENCE, SQUARES, Counts, PairSums, shrunken_mean
-from skdp.tables._source import Source, holds_users
+from skdp.tables._source import Source
 
 # --------------------------------------- PrivateTransformer: one release, fixed queries
 
@@ -435,7 +435,7 @@ class DPQuantileClipper(
         bisection = Bisection(low, high, quantiles, n_steps, source.n_samples)
 
         def read(answers: Answers) -> FloatArray:
-            if answers.is_exact and not holds_users(source):
+            if answers.is_exact and not source.facts.is_of_users:
                 exact = np.quantile(X.astype(np.float64), quantiles, axis=0)
                 return np.asarray(exact)
             return bisection.run(answers)

@@ -31,7 +31,7 @@ from skdp.sums._counts import StateSums
 from skdp.sums._gradient_sum import grid_view
 from skdp.sums._record_sums import RowSum
 from skdp.tables._centred import SHARE_BITS, CentredSource, Centring, StateRows
-from skdp.tables._source import Source, nothing
+from skdp.tables._source import Source
 from skdp.tables._views import CentredDense
 
 # --------------------------- Noise of a run, and the gate that compares weights with it
@@ -423,7 +423,7 @@ class CentredNumbers:
 
     def view(self, source: Source) -> Source:
         length = self.numbers.data_norm
-        if not issparse(nothing(source).X):
+        if not issparse(source.nothing().X):
             return grid_view(
                 CentredDense(source, length, length * self.mean, length * self.norm)
             )

@@ -24,7 +24,7 @@ from skdp.solvers._descent import convex_start
 from skdp.solvers._sparse import largest_rows
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import held
-from skdp.tables._source import Block, Source, has_shares, holds_users
+from skdp.tables._source import Block, Source, has_shares
 from skdp.tables._views import ColumnsOf
 
 # ------------------------------------------------ Least squares and ridge without noise
@@ -57,7 +57,7 @@ def least_squares(source: Source, objective: LinearObjective) -> FloatArray | No
     """
     first = next(iter(source.blocks()))
     if issparse(first.X):
-        if holds_users(source):
+        if source.facts.is_of_users:
             return None
         return _by_steps(_present(held(source)), objective)
     if objective.n_columns > _MOST_COLUMNS:

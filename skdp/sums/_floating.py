@@ -20,7 +20,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import clip_of
 from skdp.sums._exact import blocks_of
 from skdp.sums._grid_rows import RowClip
-from skdp.tables._source import Block, Source, counted, is_stable
+from skdp.tables._source import Block, Source, counted
 
 # From this many numbers in a table on, compiled code repays the time to load it.
 _WORTH_COMPILING = 10_000_000
@@ -72,14 +72,14 @@ class GradientSum:
         self._source, self._objective = source, objective
         self._residual_clip = residual_clip
         # Clips of the blocks' rows, kept if the source repeats the same blocks.
-        self._is_stable = is_stable(source)
+        self._is_stable = source.facts.is_stable
         self._clips: dict[int, RowClip] = {}
         self._factors: dict[int, FloatArray] = {}
         self._is_compiled = (
             objective.loss.n_outputs == 1
             and math.isfinite(objective.data_norm)
             and objective.n_samples * objective.n_features >= _WORTH_COMPILING
-            and source.is_row_major
+            and source.facts.is_row_major
             and not objective.offset
         )
         self._double = np.empty((0, 0))

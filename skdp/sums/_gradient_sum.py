@@ -41,13 +41,6 @@ from skdp.tables._source import (
     Block,
     Source,
     has_shares,
-    holds_rows,
-    holds_users,
-    is_stable,
-    max_overcount,
-    most_entries,
-    n_partitions,
-    nothing,
 )
 from skdp.tables._views import ColumnsOf, Encoded
 
@@ -75,11 +68,11 @@ def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
     """
     if _are_uncounted(source):
         return _MOST_KEPT > 0
-    of_row = n_features * _DENSE_BYTES
-    if not source.is_row_major:
-        of_row = most_entries(source) * _STORED_BYTES
-    is_little = n_samples * of_row <= _MOST_KEPT * n_partitions(source)
-    return is_stable(source) or (not holds_rows(source) and is_little)
+    facts, of_row = source.facts, float(n_features * _DENSE_BYTES)
+    if not facts.is_row_major:
+        of_row = min(facts.most_entries, facts.n_features) * _STORED_BYTES
+    is_little = n_samples * of_row <= _MOST_KEPT * facts.n_partitions
+    return facts.is_stable or (not facts.holds_rows and is_little)
 
 
 def most_kept(source: Source) -> float:
@@ -89,7 +82,7 @@ def most_kept(source: Source) -> float:
 
 def _are_uncounted(source: Source) -> bool:
     """Whether no public fact bounds the number of rows: users outside memory."""
-    return holds_users(source) and not holds_rows(source)
+    return source.facts.is_of_users and not source.facts.holds_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +216,7 @@ class ExactSum(ABC):
 
     def _of_none(self) -> GridRows:
         """Gridded rows of no records; public."""
-        rows: GridRows = self._on_grid(nothing(self._source)).sums
+        rows: GridRows = self._on_grid(self._source.nothing()).sums
         return rows
 
 
@@ -492,7 +485,7 @@ class ExactGradientSum(ExactSum):
     def _by_user(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Whole sums over each user's rows: rows times residuals, and residuals."""
         # In a part of a source, users keep their numbers in the whole source.
-        n = round(self._objective.n_samples * max_overcount(self._source))
+        n = round(self._objective.n_samples * self._source.facts.max_overcount)
         k = weights.shape[1]
         of_features = np.zeros((n, self._objective.n_features, k))
         of_constant = np.zeros((n, k))

@@ -11,17 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, row_norms, with_entries
-from skdp.tables._source import (
-    Block,
-    Remote,
-    Source,
-    holds_rows,
-    holds_users,
-    max_overcount,
-    most_entries,
-    n_partitions,
-    remote,
-)
+from skdp.tables._source import Block, Remote, Source
 
 # Shares in states are multiples of 2 to minus this power, so that sums are exact.
 SHARE_BITS = 20
@@ -217,7 +207,7 @@ class _Transposed:
         return np.asarray(self.rows.X.T @ weighted) - centred
 
 
-class CentredSource:
+class CentredSource(Source):
     """A source's rows, centred; computed once and kept, if the source holds its rows.
 
     Parameters
@@ -228,44 +218,32 @@ class CentredSource:
     centring : Centring
     """
 
-    is_row_major = False
-
     def __init__(self, source: Source, encode: Any, centring: Centring) -> None:
         self._source, self._encode, self._centring = source, encode, centring
-        self.holds_rows = holds_rows(source)
-        self._blocks = list(self._read()) if self.holds_rows else []
-        self.n_samples, self.n_features = source.n_samples, len(centring.centre)
-        self.largest_block, self.is_stable = source.largest_block, self.holds_rows
-        self.is_of_users, self.max_overcount = (
-            holds_users(source),
-            max_overcount(source),
-        )
+        facts = source.facts
+        self._blocks = list(self._read()) if facts.holds_rows else []
         rows = [block.X.X for block in self._blocks]
-        if not self.holds_rows:
+        if not facts.holds_rows:
             rows = [self.nothing().X.X]
         made = [each for each in rows if isinstance(each, StateRows)]
-        self.amplification = max(
-            [centring.amplification, *(centring.amplified(X.terms) for X in made)]
+        amplified = [centring.amplified(X.terms) for X in made]
+        self.facts = replace(
+            facts,
+            n_features=len(centring.centre),
+            is_row_major=False,
+            is_stable=facts.holds_rows,
+            # Of a row before it is centred.
+            most_entries=min(facts.most_entries, facts.n_features),
+            amplification=max([centring.amplification, *amplified]),
+            cells=max([X.states.shape[1] for X in made], default=0),
         )
-        self.cells = max([X.states.shape[1] for X in made], default=0)
 
     def blocks(self) -> Iterator[Block]:
-        return iter(self._blocks) if self.holds_rows else self._read()
+        return iter(self._blocks) if self.facts.holds_rows else self._read()
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if this process reads them."""
-        return remote(self._source)
-
-    @property
-    def n_partitions(self) -> int:
-        """Number of partitions of the kept rows."""
-        return n_partitions(self._source)
-
-    @property
-    def most_entries(self) -> int:
-        """Largest number of stored entries of a row, before it is centred."""
-        return most_entries(self._source)
+        return self._source.remote
 
     def nothing(self) -> Block:
         # The encoder of no rows gives their public layout.

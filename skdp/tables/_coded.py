@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp._row_threads import by_blocks
-from skdp.tables._source import Block, Remote, Source, is_stable, nothing, remote
+from skdp.tables._source import Block, Remote, Source
 
 # Factor on norms that exceeds their rounding.
 _ROUNDED = 1 + 1e-12
@@ -174,7 +174,7 @@ def added_up(
     return added
 
 
-class CodeSource:
+class CodeSource(Source):
     """A source of codes, shown as rows of the codes' features.
 
     Parameters
@@ -184,15 +184,15 @@ class CodeSource:
     basis : CodeBasis
     """
 
-    is_row_major = False
-
     def __init__(self, source: Source, basis: CodeBasis) -> None:
         self._source, self._basis = source, basis
-        self.n_samples, self.n_features = source.n_samples, basis.n_features
-        self.largest_block = source.largest_block
-        self.is_stable = is_stable(source)
-        self.cells = int(basis.starts[-1])
-        self.amplification = max(basis.terms, 1.0)
+        self.facts = replace(
+            source.facts,
+            n_features=basis.n_features,
+            is_row_major=False,
+            amplification=max(basis.terms, 1.0),
+            cells=int(basis.starts[-1]),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copy the arguments only: rows stay where they are.
@@ -200,8 +200,7 @@ class CodeSource:
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if this process reads them."""
-        return remote(self._source)
+        return self._source.remote
 
     @cached_property
     def _blocks(self) -> list[Block]:
@@ -212,7 +211,7 @@ class CodeSource:
         return iter(self._blocks)
 
     def nothing(self) -> Block:
-        return self._shown(nothing(self._source))
+        return self._shown(self._source.nothing())
 
     def _shown(self, block: Block) -> Block:
         return replace(block, X=CodeRows(block.X, self._basis))

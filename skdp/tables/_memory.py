@@ -14,16 +14,10 @@ from scipy.sparse import csr_array, issparse, vstack
 from skdp._arrays import FloatArray, IntArray
 from skdp.tables._source import (
     Block,
+    Facts,
     Remote,
     Source,
-    counted,
     has_shares,
-    holds_rows,
-    holds_users,
-    is_stable,
-    max_overcount,
-    nothing,
-    remote,
 )
 
 # ---------------------------------------- Records in memory: NumPy arrays and SciPy CSR
@@ -39,7 +33,7 @@ def _rows_of_a_block(row_bytes: int) -> int:
     return min(max(_BLOCK_BYTES // row_bytes, _MIN_ROWS), _MAX_ROWS)
 
 
-class MemorySource:
+class MemorySource(Source):
     """A source over arrays; it keeps references, and copies and reads nothing.
 
     Parameters
@@ -55,19 +49,23 @@ class MemorySource:
         self, X: Any, y: FloatArray, present: NDArray[Any] | None = None
     ) -> None:
         self._X, self._y, self._present = X, y, present
-        self.n_samples, self.n_features = (int(size) for size in X.shape)
+        n_samples, n_features = (int(size) for size in X.shape)
         self.is_sparse = issparse(X)
-        self.is_row_major = (
-            not issparse(X) and X.flags.c_contiguous and X.dtype.isnative
-        )
-        self.is_stable = type(self) is MemorySource  # as in `held`
         # Sparse rows have no public length: a fixed number of rows per block
         # keeps the layout a function of public facts.
         rows = _SPARSE_ROWS
-        if not issparse(X):
-            rows = _rows_of_a_block(max(1, self.n_features * X.dtype.itemsize))
+        if not self.is_sparse:
+            rows = _rows_of_a_block(max(1, n_features * X.dtype.itemsize))
         self.most_rows = rows
-        self.largest_block = min(rows, self.n_samples)
+        self.facts = Facts(
+            n_samples=n_samples,
+            n_features=n_features,
+            largest_block=min(rows, n_samples),
+            is_row_major=not self.is_sparse
+            and X.flags.c_contiguous
+            and X.dtype.isnative,
+            is_stable=type(self) is MemorySource,  # as in `held`
+        )
 
     def without(self, row: int) -> MemorySource:
         """The same records with one of them null."""
@@ -89,8 +87,9 @@ class MemorySource:
         yield from self._blocks_of(self.n_samples)
 
     def _blocks_of(self, n_rows: int) -> Iterator[Block]:
-        for start in range(0, n_rows, self.largest_block):
-            rows = slice(start, min(start + self.largest_block, n_rows))
+        size = self.facts.largest_block
+        for start in range(0, n_rows, size):
+            rows = slice(start, min(start + size, n_rows))
             present = None if self._present is None else self._present[rows]
             yield Block(self._rows(rows), self._y[rows], present)
 
@@ -167,17 +166,15 @@ class UserSource(MemorySource):
         Private.
     """
 
-    is_of_users = True
-
     @classmethod
     def copied(cls, source: Source) -> UserSource:
         """A copy in memory of a view of users."""
-        empty = replace(nothing(source), present=np.empty(0))
+        empty = replace(source.nothing(), present=np.empty(0))
         blocks = list(source.blocks()) or [empty]
         rows = [block.X for block in blocks]
         X = vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
         y = np.concatenate([block.y for block in blocks])
-        shares = np.concatenate([block.present for block in blocks])
+        shares = np.concatenate([block.weight for block in blocks])
         whose = [block.users for block in blocks if block.users is not None]
         users = np.concatenate(whose) if whose else None
         return cls(X, y, shares, source.n_samples, users)
@@ -191,11 +188,15 @@ class UserSource(MemorySource):
         users: IntArray | None = None,
     ) -> None:
         super().__init__(X, y, shares)
-        self.n_samples, self._n_rows = n_users, len(y)
-        self.shares, self.users = shares, users
-        # The size of blocks follows from the number of features alone.
-        self.largest_block = self.most_rows
-        self.is_stable = True
+        self._n_rows, self.shares, self.users = len(y), shares, users
+        self.facts = replace(
+            self.facts,
+            n_samples=n_users,
+            # The size of blocks follows from the number of features alone.
+            largest_block=self.most_rows,
+            is_stable=True,
+            is_of_users=True,
+        )
 
     def without(self, row: int) -> NoReturn:
         raise TypeError(
@@ -215,7 +216,7 @@ class UserSource(MemorySource):
 # -------------------------------------------------- Records with an offset before a fit
 
 
-class WithOffset:
+class WithOffset(Source):
     """A source whose records have raw predictions at which a fit starts.
 
     Parameters
@@ -228,10 +229,7 @@ class WithOffset:
 
     def __init__(self, source: Source, offset_of: Callable[[Any], FloatArray]) -> None:
         self.records, self.offset_of = source, offset_of
-        self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.largest_block = source.largest_block
-        self.is_row_major = source.is_row_major
-        self.is_stable = is_stable(source)
+        self.facts = source.facts
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy takes the number of records from the source at its destination.
@@ -239,14 +237,13 @@ class WithOffset:
 
     @property
     def remote(self) -> Remote | None:
-        """Where the records are added up; None if this process reads them."""
-        return remote(self.records)
+        return self.records.remote
 
     def blocks(self) -> Iterator[Block]:
         yield from self.records.blocks()
 
     def nothing(self) -> Block:
-        return nothing(self.records)
+        return self.records.nothing()
 
 
 # ---------------------------------------------------- All records of a source in memory
@@ -272,7 +269,7 @@ def held(source: Source, *, with_shares: bool = False) -> Block:
     """
     if type(source) is WithOffset:
         return held(source.records, with_shares=with_shares)
-    is_of_users = holds_users(source)
+    is_of_users = source.facts.is_of_users
     if is_of_users and not with_shares:
         raise _rows_for_records()
     # Exact types: a subclass may read its blocks from elsewhere.
@@ -283,11 +280,11 @@ def held(source: Source, *, with_shares: bool = False) -> Block:
     if type(source) is CachedSource:
         return source.whole()
     if is_of_users:
-        return _joined([*source.blocks()] or [nothing(source)])
+        return _joined([*source.blocks()] or [source.nothing()])
     blocks = map(_of_records, source.blocks())
     # A partition may have no records.
     first = next(blocks, None)
-    first = nothing(source) if first is None else first
+    first = source.nothing() if first is None else first
     if issparse(first.X):
         return _stacked([first, *blocks])
     return _filled(source.n_samples, first, blocks)
@@ -307,7 +304,7 @@ def _rows_for_records() -> TypeError:
     )
 
 
-class CachedSource:
+class CachedSource(Source):
     """A source that is read once, at its first use, and then kept.
 
     The order of that reading is the order from then on.
@@ -318,18 +315,10 @@ class CachedSource:
         May show another order at each reading.
     """
 
-    is_stable = True
-
     def __init__(self, source: Source) -> None:
         self._source = source
+        self.facts = replace(source.facts, is_stable=True, holds_rows=True)
         self._records: MemorySource | None = None
-        self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.largest_block = source.largest_block
-        self.is_row_major = source.is_row_major
-        self.is_of_users, self.max_overcount = (
-            holds_users(source),
-            max_overcount(source),
-        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copy the argument only: rows stay where they are.
@@ -338,10 +327,10 @@ class CachedSource:
     @property
     def remote(self) -> Remote | None:
         """Where the records are added up; None if this process reads or holds them."""
-        return remote(self._source) if self._records is None else None
+        return self._source.remote if self._records is None else None
 
     def nothing(self) -> Block:
-        return nothing(self._source)
+        return self._source.nothing()
 
     def whole(self) -> Block:
         """All records as one block, without a copy."""
@@ -353,9 +342,10 @@ class CachedSource:
 
     def _read(self) -> MemorySource:
         if self._records is None:
-            block = held(self._source, with_shares=self.is_of_users)
+            block = held(self._source, with_shares=self.facts.is_of_users)
             self._records = MemorySource(block.X, block.y, block.present)
-            self._records.largest_block = self.largest_block
+            kept = self._records.facts
+            self._records.facts = replace(kept, largest_block=self.facts.largest_block)
         return self._records
 
 
@@ -376,27 +366,22 @@ def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:
         end = min(start + len(block.y), n_samples)
         rows = slice(0, end - start)
         X[start:end], y[start:end] = block.X[rows], block.y[rows]
-        is_present[start:end] = True if block.present is None else block.present[rows]
+        is_present[start:end] = block.weight[rows]
         start = end
     return Block(X, y, None if is_present.all() else is_present)
 
 
 def _joined(blocks: list[Block]) -> Block:
     """Dense rows of users, of any number, with their shares."""
-    shares = [counted(np.ones(len(block.y)), block.present) for block in blocks]
     return Block(
         np.concatenate([block.X for block in blocks]),
         np.concatenate([block.y for block in blocks]),
-        np.concatenate(shares),
+        np.concatenate([block.weight for block in blocks]),
     )
 
 
 def _stacked(blocks: list[Block]) -> Block:
-    present = [
-        np.ones(len(block.y), dtype=bool) if block.present is None else block.present
-        for block in blocks
-    ]
-    is_present = np.concatenate(present)
+    is_present = np.concatenate([block.weight for block in blocks]) > 0
     return Block(
         vstack([block.X for block in blocks], format="csr"),
         np.concatenate([block.y for block in blocks]),
@@ -420,7 +405,7 @@ class _Draws(Protocol):
 
 def drawn_order(source: Source, draws: _Draws) -> Order:
     """A random order of the records of a source; reads nothing."""
-    if holds_rows(source):
+    if source.facts.holds_rows:
         return draws.permutation(source.n_samples)
     return "".join(f"{word:08x}" for word in draws.integers(1 << 32, 4))
 

@@ -1,7 +1,9 @@
-"""The protocol of a source: access of solvers to records, and public facts."""
+"""Sources: access of solvers to records, and public facts about them."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray, IntArray
 
-# ----------------------------------------------------------------- Protocol of a source
+# -------------------------------------------------------- Records, and facts about them
 
 
 @dataclass(frozen=True)
@@ -36,56 +38,127 @@ class Block:
     present: NDArray[Any] | None = None
     users: IntArray | None = None
 
+    @property
+    def weight(self) -> FloatArray:
+        """By how much each row counts: 1, the share of a user's row, or 0; read-only.
 
-class Source(Protocol):
-    """Records that can be read block by block, any number of times.
+        If all rows count in full, the array takes no memory.
+        """
+        if self.present is None:
+            return np.broadcast_to(1.0, len(self.y))
+        return self.present.astype(np.float64, copy=False)
 
-    The attributes are public facts; `blocks` is the only access to the data. Every
-    reading shows every record once. The order of the records and the size of the
-    blocks depend on public facts only, but another reading may show another order,
-    unless the source declares that it is stable. A solver may not assume that rows
-    can be indexed, nor, unless the source is stable, that a block holds the same rows
-    as before.
-    """
+    def part(self, rows: slice) -> Block:
+        """Some of the rows."""
+        present = None if self.present is None else self.present[rows]
+        users = None if self.users is None else self.users[rows]
+        return Block(self.X[rows], self.y[rows], present, users)
 
-    n_samples: int
-    n_features: int
-    largest_block: int  # rows of the largest block, for rounding-error bounds
-    is_row_major: bool  # whether blocks are dense, one row after the other in memory
-    is_stable: bool  # whether every reading shows the same rows in the same blocks
 
-    def blocks(self) -> Iterator[Block]:
-        """Read all records once, in blocks."""
+class Remote(Protocol):
+    """A place where records are stored and can be added up."""
+
+    def sums(self, query: Any, source: Any, rows: IntArray | None) -> Any:
+        """The whole sums of a query over all records there, or `rows`. Private.
+
+        The query is whole: its answer follows from sums that are exact in any order.
+        """
         ...
 
 
-def is_stable(source: Source) -> bool:
-    """Whether a source declares that every reading shows the same blocks."""
-    return getattr(source, "is_stable", False)  # without a declaration, not stable
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Public facts about records, which follow from no record.
+
+    A source that shows another source's records has its facts, with `replace` for
+    those that it changes, so that no fact is lost on the way.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of records, or of users.
+    largest_block : int
+        Rows of the largest block, for bounds of rounding errors.
+    n_features : int, default=0
+        0 for records that are not read in blocks.
+    is_row_major : bool, default=False
+        Whether blocks are dense, one row after the other in memory.
+    is_stable : bool, default=False
+        Whether every reading shows the same rows in the same blocks.
+    holds_rows : bool, default=True
+        Whether the rows are in memory.
+    is_of_users : bool, default=False
+        Whether the records are users, whose rows come with shares.
+    max_overcount : float, default=1.0
+        Largest ratio of the number of records to `n_samples`. It exceeds 1 for a part
+        of users with a declared size and an unknown number of users.
+    n_partitions : int, default=1
+        Number of places that hold what is kept of the rows.
+    most_entries : float, default=inf
+        Largest number of stored entries of a row, if it is below `n_features`.
+    amplification : float, default=1.0
+        Bound on the terms of a row's products, in units of the row.
+    cells : int, default=0
+        Numbers that are summed in place of features, if rows are made of parts; 0
+        otherwise.
+    """
+
+    n_samples: int
+    largest_block: int
+    n_features: int = 0
+    is_row_major: bool = False
+    is_stable: bool = False
+    holds_rows: bool = True
+    is_of_users: bool = False
+    max_overcount: float = 1.0
+    n_partitions: int = 1
+    most_entries: float = math.inf
+    amplification: float = 1.0
+    cells: int = 0
 
 
-def holds_rows(source: Source) -> bool:
-    """Whether the rows of a source are in memory."""
-    return getattr(source, "holds_rows", True)
+class Records:
+    """Records that answers are about."""
+
+    facts: Facts
+
+    @property
+    def n_samples(self) -> int:
+        """Number of records, or of users; public."""
+        return self.facts.n_samples
+
+    @property
+    def n_features(self) -> int:
+        """Public."""
+        return self.facts.n_features
+
+    @property
+    def remote(self) -> Remote | None:
+        """Where the records are added up; None if this process reads them."""
+        return None
 
 
-def holds_users(source: Any) -> bool:
-    """Whether the records of a source are users, whose rows come with shares."""
-    return getattr(source, "is_of_users", False)
+class Source(Records, ABC):
+    """Records that can be read block by block, any number of times.
+
+    `blocks` is the only access to the data. Every reading shows every record once. The
+    order of the records and the size of the blocks depend on public facts only, but
+    another reading may show another order, unless the source is stable. A solver may
+    not assume that rows can be indexed, nor, unless the source is stable, that a block
+    holds the same rows as before.
+    """
+
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Read all records once, in blocks."""
+
+    def nothing(self) -> Block:
+        """A block of no records in the form of this source's blocks; public."""
+        return Block(np.empty((0, self.n_features)), np.empty(0))
 
 
 # Least fraction of the declared users that a part for a fit must have.
 LEAST_PART = 0.6
-
-
-def max_overcount(source: Any) -> float:
-    """Largest ratio of the number of records to `n_samples`; public.
-
-    It exceeds 1 for a part of users with a declared size and an unknown number of
-    users.
-    """
-    found: float = getattr(source, "max_overcount", 1.0)
-    return found
 
 
 def has_room(n_at_hand: int, n_declared: int) -> bool:
@@ -112,48 +185,10 @@ def counted(values: FloatArray, present: NDArray[Any] | None) -> FloatArray:
     return values
 
 
-class Remote(Protocol):
-    """A place where records are stored and can be added up."""
-
-    def sums(self, query: Any, source: Any, rows: IntArray | None) -> Any:
-        """The whole sums of a query over all records there, or `rows`. Private.
-
-        The query is whole: its answer follows from sums that are exact in any order.
-        """
-        ...
-
-
-def remote(source: Any) -> Remote | None:
-    """Where the records of a source are added up; None if this process reads them."""
-    found: Remote | None = getattr(source, "remote", None)
-    return found
-
-
-def n_partitions(source: Any) -> int:
-    """Number of partitions of a source's kept rows; public."""
-    return getattr(source, "n_partitions", 1)
-
-
-def most_entries(source: Source) -> int:
-    """Known bound on the number of stored entries of a row; public."""
-    found: int = getattr(source, "most_entries", source.n_features)
-    return found
-
-
-def nothing(source: Source) -> Block:
-    """A block of no records in the form of a source's blocks; public."""
-    show = getattr(source, "nothing", None)
-    if show is None:
-        return Block(np.empty((0, source.n_features)), np.empty(0))
-    block: Block = show()
-    return block
-
-
 # ------------------------------------------------------ Raw records for scoring a model
 
 
-@dataclass(frozen=True, eq=False)
-class RawTable:
+class RawTable(Records):
     """A raw table, one block of rows of any kind.
 
     Parameters
@@ -164,18 +199,9 @@ class RawTable:
         Private.
     """
 
-    X: Any
-    y: Any
-
-    @property
-    def n_samples(self) -> int:
-        """Public."""
-        return len(self.y)
-
-    @property
-    def largest_block(self) -> int:
-        """Public."""
-        return self.n_samples
+    def __init__(self, X: Any, y: Any) -> None:
+        self.X, self.y = X, y
+        self.facts = Facts(n_samples=len(y), largest_block=len(y))
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
         """The exact statistic of a fitted model on these records. Private."""

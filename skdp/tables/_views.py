@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
@@ -12,39 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray, clip_entries, clip_rows, columns_at, row_norms
-from skdp.tables._source import (
-    Block,
-    Remote,
-    Source,
-    holds_rows,
-    holds_users,
-    is_stable,
-    max_overcount,
-    most_entries,
-    n_partitions,
-    nothing,
-    remote,
-)
+from skdp.tables._source import Block, Facts, Records, Remote, Source
 
 # ------------------------------------------------ Views that change each row separately
 # A view changes rows while they are read: it copies at most one block at a time.
 
 
-class _View(ABC):
+class _View(Source):
     """A source with the rows of another source, changed block by block."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.n_samples, self.n_features = source.n_samples, source.n_features
-        self.largest_block = source.largest_block
-        self.is_row_major = source.is_row_major
-        self.is_stable, self.holds_rows = is_stable(source), holds_rows(source)
-        self.is_of_users, self.max_overcount = (
-            holds_users(source),
-            max_overcount(source),
-        )
-        self.amplification = getattr(source, "amplification", 1.0)
-        self.cells = getattr(source, "cells", 0)
+        self.facts = source.facts
 
     def blocks(self) -> Iterator[Block]:
         for block in self._source.blocks():
@@ -53,20 +32,10 @@ class _View(ABC):
     @property
     def remote(self) -> Remote | None:
         """Where the records are added up; None if this process reads them."""
-        return remote(self._source)
-
-    @property
-    def n_partitions(self) -> int:
-        """Number of partitions of the kept rows."""
-        return n_partitions(self._source)
-
-    @property
-    def most_entries(self) -> int:
-        """Largest number of stored entries of a row."""
-        return min(most_entries(self._source), self.n_features)
+        return self._source.remote
 
     def nothing(self) -> Block:
-        return self._changed_block(nothing(self._source))
+        return self._changed_block(self._source.nothing())
 
     def permuted(self, key: str) -> Self:
         """The same view of the source in the order of a keyed permutation."""
@@ -120,7 +89,7 @@ class ColumnsOf(_View):
 
     def __init__(self, source: Source, columns: NDArray[np.int64]) -> None:
         super().__init__(source)
-        self.n_features = len(columns)
+        self.facts = replace(self.facts, n_features=len(columns))
         self._columns = columns
 
     def _changed(self, X: Any) -> Any:
@@ -146,7 +115,7 @@ class CentredDense(_View):
         self, source: Source, data_norm: float, centre: FloatArray, norm: float
     ) -> None:
         super().__init__(source)
-        self.is_row_major = True
+        self.facts = replace(self.facts, is_row_major=True)
         self._data_norm, self._centre, self._norm = data_norm, centre, norm
 
     def _changed(self, X: Any) -> Any:
@@ -172,7 +141,7 @@ class Encoded(_View):
         self._kept: list[Block] | None = None
 
     def blocks(self) -> Iterator[Block]:
-        if not self.is_stable:
+        if not self.facts.is_stable:
             return super().blocks()
         if self._kept is None:
             self._kept = list(super().blocks())
@@ -197,8 +166,7 @@ class ConstantColumn(_View):
 
     def __init__(self, source: Source, value: float) -> None:
         super().__init__(source)
-        self.n_features = 1
-        self.is_row_major = True
+        self.facts = replace(self.facts, n_features=1, is_row_major=True)
         self._value = value
 
     def _changed(self, X: Any) -> Any:
@@ -208,22 +176,26 @@ class ConstantColumn(_View):
 # ---------------------------------------------------------- Runs of consecutive records
 
 
-class Bucket:
+class Bucket(Source):
     """Some consecutive records as a source; too small for compiled code to pay.
 
     Parameters
     ----------
-    n_features : int
+    facts : Facts
+        Facts about all records.
     pieces : list of Block
     """
 
-    is_row_major = False
-    is_stable = True
-
-    def __init__(self, n_features: int, pieces: list[Block]) -> None:
+    def __init__(self, facts: Facts, pieces: list[Block]) -> None:
         sizes = [len(piece.y) for piece in pieces]
-        self.n_samples, self.n_features = sum(sizes), n_features
-        self.largest_block = max(sizes)
+        self.facts = replace(
+            facts,
+            n_samples=sum(sizes),
+            largest_block=max(sizes),
+            is_row_major=False,
+            is_stable=True,
+            holds_rows=True,
+        )
         self._pieces = pieces
 
     def blocks(self) -> Iterator[Block]:
@@ -242,25 +214,20 @@ def buckets(source: Source, size: int) -> Iterator[Bucket]:
         start = 0
         while start < len(block.y):
             end = min(start + size - held, len(block.y))
-            pieces.append(_piece(block, slice(start, end)))
+            pieces.append(block.part(slice(start, end)))
             held += end - start
             start = end
             if held == size:
-                yield Bucket(source.n_features, pieces)
+                yield Bucket(source.facts, pieces)
                 pieces, held = [], 0
     if pieces:
-        yield Bucket(source.n_features, pieces)
-
-
-def _piece(block: Block, rows: slice) -> Block:
-    present = None if block.present is None else block.present[rows]
-    return Block(block.X[rows], block.y[rows], present)
+        yield Bucket(source.facts, pieces)
 
 
 # -------------------------------------------------------------------- A stream of parts
 
 
-class ChunkSource:
+class ChunkSource(Records):
     """All records, or users, of a stream, most of whose parts are still to come.
 
     Parameters
@@ -276,10 +243,8 @@ class ChunkSource:
         Number of records of `n_parts` parts like the first one.
     """
 
-    def __init__(self, first: Any, n_parts: int) -> None:
-        self.n_samples = n_parts * first.n_samples
-        self.n_features, self.largest_block = first.n_features, first.largest_block
-        self.is_of_users = holds_users(first)
+    def __init__(self, first: Records, n_parts: int) -> None:
+        self.facts = replace(first.facts, n_samples=n_parts * first.n_samples)
         self._arrived: Any = None
 
     def give(self, part: Any) -> None:
@@ -300,7 +265,7 @@ def parts_of(source: Any, size: int) -> Iterator[Any]:
     """Parts of a stream as they arrive; for a table, runs of `size` records."""
     if isinstance(source, ChunkSource):
         return source.parts()
-    if holds_users(source):
+    if source.facts.is_of_users:
         raise TypeError(
             "Parts of users must arrive one by one. Got one table. A user's rows may "
             "stand anywhere in it."

@@ -52,6 +52,7 @@ from skdp.model_selection._candidates import ScoredFit, SearchRecords, Split
 from skdp.model_selection._methods import strength
 from skdp.privacy import Budget, GaussianEvent, LaplaceEvent, calibrate
 from skdp.privacy.noise._noise import NoiseSource
+from skdp.tables._source import Facts, Records
 from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import SENSITIVITY, NoisySum
 
@@ -119,7 +120,7 @@ class Loud(Stream):
     laplace = gaussian
 
 
-class Fits:
+class Fits(Records):
     """What `Job` does for candidates that are `NoisySum`; a model is its sum.
 
     `is_overlapping` plants a bug: fits that should have records of their own are made
@@ -129,7 +130,7 @@ class Fits:
     def __init__(self, plan, X, y, noise, *, is_overlapping=False):
         facts = plan.facts
         self.scorer, self.draws, self.adjacency = facts.scorer, noise, facts.adjacency
-        self.n_samples = self.largest_block = len(y)
+        self.facts = Facts(n_samples=len(y), largest_block=len(y))
         self._exact = []
         self._X, self._y, self._is_overlapping = X, y, is_overlapping
         self.is_pure, self._delta = facts.is_pure, facts.budget.delta

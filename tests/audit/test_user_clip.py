@@ -170,7 +170,7 @@ def test_no_order_block_or_storage_changes_a_bit(monkeypatch):
     for stored in (X[order], csr_array(X[order]), np.asfortranarray(X[order])):
         for size in (1, 7, 500):
             source = source_of(stored, y[order], codes[order])
-            source.largest_block = size
+            source.facts = replace(source.facts, largest_block=size)
             assert np.array_equal(query.total(query.open(source), None), found)
     monkeypatch.setattr(_gradient_sum, "_MOST_USERS", 3)
     assert np.array_equal(query.total(query.open(source_of(X, y, codes)), None), found)

@@ -141,7 +141,7 @@ def test_moments_are_means_in_any_order_and_storage(n_rows):
     for stored in (X[order], csr_array(X[order]), np.asfortranarray(X[order])):
         source = source_of(stored, y[order], codes[order])
         for size in (1, 7, 5000):
-            source.largest_block = size
+            source.facts = replace(source.facts, largest_block=size)
             assert np.array_equal(SUMS.total(source, None), found)
     expected = np.zeros(SUMS.shape)
     for u in range(3):

@@ -30,7 +30,7 @@ from skdp.tables._memory import (
     equal_shares,
     in_memory,
 )
-from skdp.tables._source import Block
+from skdp.tables._source import Block, Source
 from tests.audit import test_linear_start as linear_start
 from tests.audit import test_networks as networks
 from tests.audit import test_newton_boosting as boosting
@@ -329,10 +329,10 @@ def test_readers_of_records_do_not_take_users():
         with pytest.raises(TypeError, match="each row for a record"):
             _leaves.held(shown)
 
-    class Shown:
+    class Shown(Source):
         """A view that does not say that its rows are those of users."""
 
-        n_samples = source.n_samples
+        facts = replace(source.facts, is_of_users=False)
 
         def blocks(self):
             return (Block(b.X, b.y, b.present) for b in source.blocks())
@@ -341,14 +341,12 @@ def test_readers_of_records_do_not_take_users():
         _leaves.held(Shown(), with_shares=True)
 
 
-class Streamed:
+class Streamed(Source):
     """Users whose rows are read anew each time, in blocks that say nothing of them."""
 
-    is_of_users, is_row_major, n_features = True, True, 1
-
     def __init__(self, source):
-        self._source, self.n_samples = source, source.n_samples
-        self.largest_block = 7
+        self._source = source
+        self.facts = replace(source.facts, is_stable=False, largest_block=7)
 
     def blocks(self):
         whole = self._source.whole()
@@ -363,7 +361,7 @@ def test_users_who_are_read_once_and_kept_have_the_same_bits(relation):
     case = of_users(case, relation)
     source = dealt(case.source((0, 1.0, ())))
     kept = in_memory(Streamed(source))
-    assert (type(kept), kept.n_samples, kept.is_of_users) == (
+    assert (type(kept), kept.n_samples, kept.facts.is_of_users) == (
         CachedSource,
         N_USERS,
         True,

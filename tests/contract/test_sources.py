@@ -19,8 +19,8 @@ from skdp.solvers._objective_perturbation import CertifiedProblem, certified_min
 from skdp.sums import _floating as gradient
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Block, is_stable
-from skdp.tables._views import Bucket, ColumnsOf, ConstantColumn, EntriesClipped
+from skdp.tables._source import Block, Facts, Source
+from skdp.tables._views import Bucket
 from tests.door import run
 from tests.gradients import query_sensitivity
 from tests.problems import CASES, Case, case_id
@@ -29,7 +29,7 @@ from tests.spies import Transcript
 N = 40
 
 
-class Rolling:
+class Rolling(Source):
     """Rows in another place at every reading, the order known beforehand."""
 
     n_readings = 0
@@ -37,9 +37,10 @@ class Rolling:
     def __init__(self, X, y, present=None, size=8):
         self._X, self._y, self._size = X, y, size
         self._present = np.ones(len(y), dtype=bool) if present is None else present
-        self.n_samples, self.n_features = X.shape
-        self.largest_block = size
-        self.is_row_major = not issparse(X)
+        n, d = X.shape
+        self.facts = Facts(
+            n_samples=n, n_features=d, largest_block=size, is_row_major=not issparse(X)
+        )
 
     def blocks(self):
         order = np.roll(np.arange(self.n_samples), 3 * self.n_readings)
@@ -52,7 +53,9 @@ class Rolling:
 class Stable(Rolling):
     """The broken twin: says that it is stable, and rolls."""
 
-    is_stable = True
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.facts = replace(self.facts, is_stable=True)
 
 
 # Gradient sums -------------------------------------------------------------------
@@ -129,14 +132,10 @@ def test_who_is_stable():
         """May read its blocks from anywhere."""
 
     memory, rolling = MemorySource(X, y), Rolling(X, y)
-    assert is_stable(memory)
-    assert is_stable(Bucket(2, [Block(X, y)]))
-    assert not is_stable(Remote(X, y))
-    assert not is_stable(rolling)  # declares nothing
-    for source in (memory, rolling):
-        views = EntriesClipped(source, 1.0), ConstantColumn(source, 1.0)
-        for view in (*views, ColumnsOf(source, np.array([0]))):
-            assert is_stable(view) == is_stable(source)
+    assert memory.facts.is_stable
+    assert Bucket(rolling.facts, [Block(X, y)]).facts.is_stable
+    assert not Remote(X, y).facts.is_stable
+    assert not rolling.facts.is_stable  # declares nothing
 
 
 # Solvers -------------------------------------------------------------------------

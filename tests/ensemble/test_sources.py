@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from skdp.ensemble import _boosting
 from skdp.ensemble._trees import read_to_predict
 from skdp.tables._memory import CachedSource
-from skdp.tables._source import Block
+from skdp.tables._source import Block, Facts, Source
 from tests.ensemble.boosted import decision, labels_of, quietly, table, unfitted
 
 CASES = {
@@ -24,14 +25,13 @@ CASES = {
 every_case = pytest.mark.parametrize("case", CASES)
 
 
-class FrameBlocks:
+class FrameBlocks(Source):
     """A data frame in blocks, in another order at each reading after the first."""
-
-    largest_block, is_row_major = 130, False
 
     def __init__(self, X, targets, order):
         self._X, self._targets, self._order = X, targets, order
-        self.n_samples, self.n_features = X.shape
+        n, d = X.shape
+        self.facts = Facts(n_samples=n, n_features=d, largest_block=130)
         self.n_readings = 0
 
     def blocks(self):
@@ -41,15 +41,12 @@ class FrameBlocks:
             yield Block(self._X.iloc[rows], self._targets[rows])
 
 
-class RowsEncoded:
+class RowsEncoded(Source):
     """Rows of a source as a public rule encodes them, block by block."""
-
-    is_row_major, is_stable = True, False
 
     def __init__(self, source, encode, n_features):
         self._source, self._encode = source, encode
-        self.n_samples, self.n_features = source.n_samples, n_features
-        self.largest_block = source.largest_block
+        self.facts = replace(source.facts, n_features=n_features, is_row_major=True)
 
     def blocks(self):
         for block in self._source.blocks():

@@ -70,9 +70,8 @@ def readers(monkeypatch):
 
 def declared_bytes(reader):
     source = reader._source
-    assert not source.is_row_major
-    assert source.most_entries <= source.n_features
-    return N * source.most_entries * 24
+    assert not source.facts.is_row_major
+    return N * min(source.facts.most_entries, source.n_features) * 24
 
 
 @quiet
@@ -85,7 +84,10 @@ def test_kept_or_not_at_the_declared_figure_bits_are_those_of_memory(
     readers.clear()
     source = places.in_files(frame, tmp_path / "rows", batch_size=97)
     assert weights_of(clone(model).fit(source)) == here
-    n_kept, own = len(passes), [one for one in readers if not one._source.is_stable]
+    n_kept, own = (
+        len(passes),
+        [one for one in readers if not one._source.facts.is_stable],
+    )
     most = max(declared_bytes(one) for one in own)
     for n_bytes, is_more in ((most, False), (most - 1, True)):
         monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", n_bytes)

@@ -21,7 +21,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import PermutedDescent, State, Updates, exact_sensitivity
 from skdp.solvers._base import Progress
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Block
+from skdp.tables._source import Block, Source
 from tests import door
 from tests.gradients import query_sensitivity
 from tests.io.places import FEATURES, numbers, with_holes
@@ -243,14 +243,12 @@ def test_all_passes_ask_the_same(monkeypatch):
     assert "random" not in asked[0]
 
 
-class Redrawn:
+class Redrawn(Source):
     """The broken twin: another order whenever it is read."""
-
-    holds_rows = False
 
     def __init__(self, stream):
         self._stream, self._passes = stream, 0
-        self.n_samples = stream.n_samples
+        self.facts = stream.facts
 
     def permuted(self, key):
         self._key = key

@@ -239,7 +239,7 @@ def layouts(X, y, present):
 
     def of(X, y, present=None, size=N):
         source = MemorySource(X, y, present)
-        source.largest_block = size
+        source.facts = replace(source.facts, largest_block=size)
         return source
 
     order = np.random.default_rng(5).permutation(len(y))
@@ -280,7 +280,7 @@ def test_samples_are_sums_of_their_rows_and_nobody_is_nothing():
     query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
     X, y, present = table()
     source = MemorySource(X, y, present)
-    source.largest_block = 5
+    source.facts = replace(source.facts, largest_block=5)
     rows = np.array([0, 3, 4, 11, 20])
     alone = MemorySource(X[rows], y[rows], present[rows])
     assert np.array_equal(total_of(query, source, rows), total_of(query, alone))

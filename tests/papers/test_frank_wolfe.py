@@ -513,11 +513,9 @@ def test_units_storage_and_blocks_do_not_matter():
     assert np.array_equal(weights_of(csr_array(X), y), plain)
 
     class InParts(MemorySource):
-        largest_block = 7
-
         def __init__(self, *data):
             super().__init__(*data)
-            self.largest_block = 7
+            self.facts = replace(self.facts, largest_block=7)
 
     assert np.array_equal(weights_of(X, y, source=InParts(X, y)), plain)
     parts = InParts(csr_array(X), y)

@@ -15,7 +15,7 @@ from skdp.privacy.release._answers import Released
 from skdp.privacy.release._query import Layout
 from skdp.solvers._base import Progress
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Block
+from skdp.tables._source import Block, Source
 from tests import door
 from tests.spies import NoNoise
 
@@ -129,9 +129,8 @@ def test_null_records_add_nothing_and_layouts_agree():
     query = gains(LogisticLoss(), 0.3)
     (block,) = source().blocks()
 
-    class Few:
-        n_samples, n_features, largest_block = 200, 3, 7
-        is_stable, is_row_major, holds_rows = True, True, True
+    class Few(Source):
+        facts = replace(source().facts, largest_block=7)
 
         def blocks(self):
             for start in range(0, 200, 7):

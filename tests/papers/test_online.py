@@ -46,7 +46,7 @@ def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
 def positions(cut, n, size, largest_block):
     """Records of every bucket, each known by the single entry of its row."""
     source = MemorySource(np.arange(float(n))[:, None], np.arange(float(n)))
-    source.largest_block = largest_block
+    source.facts = replace(source.facts, largest_block=largest_block)
     return [
         np.concatenate([piece.y for piece in bucket.blocks()]).astype(int).tolist()
         for bucket in cut(source, size)
@@ -89,12 +89,12 @@ def test_sums_over_buckets_are_sums_over_their_records(storage):
     objective = replace(OBJECTIVE, n_samples=100)
     weights = rng.normal(size=(6, 1))
     source = MemorySource(storage(X), y, present)
-    source.largest_block = 8
+    source.facts = replace(source.facts, largest_block=8)
     total = GradientSum(source, objective)
     for t, bucket in enumerate(buckets(source, 30)):
         rows = np.arange(30 * t, min(100, 30 * t + 30))
         assert bucket.n_samples == len(rows)
-        assert bucket.largest_block <= 8
+        assert bucket.facts.largest_block <= 8
         found = GradientSum(bucket, objective)(weights)
         assert np.allclose(found, total(weights, rows), rtol=1e-12, atol=1e-12)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_counts_are_exact_and_null_records_count_for_nothing():
     expected = plain_counts(source_of(X), thresholds) - 2500
     for largest_block in (777, 5000):
         source = source_of(X)
-        source.largest_block = largest_block
+        source.facts = replace(source.facts, largest_block=largest_block)
         assert np.array_equal(centred_counts(source, thresholds), expected)
     kept = centred_counts(source_of(X[present]), thresholds)
     some = np.flatnonzero(present)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,7 +103,7 @@ def test_definition_blocks_and_null_records_agree():
     expected = np.concatenate([v.sum(0), math.sqrt(2) * (v**2 - 0.5).sum(0)])
     assert np.allclose(query_of(X, (-2, 2)), expected, rtol=1e-12)
     source = source_of(X)
-    source.largest_block = 7
+    source.facts = replace(source.facts, largest_block=7)
     sums = sums_of(X, (-2, 2))
     assert np.allclose(sums.total(source, None), expected, rtol=1e-12)
     some = np.flatnonzero(present)
@@ -129,7 +130,7 @@ def test_sums_depend_on_no_layout_and_little_is_charged(pairs):
         for stored in (X, np.asfortranarray(X), X.astype(np.float32)):
             for block in (7, 1000, n):
                 source = source_of(stored[order])
-                source.largest_block = block
+                source.facts = replace(source.facts, largest_block=block)
                 sums = sums_of(X, (-3, 3), pairs)
                 assert np.array_equal(sums.total(source, None), first)
     assert 0 < sums.slack(Layout(1)) == sums.slack(Layout(n)) < 1e-8

@@ -93,7 +93,7 @@ def test_blocks_storages_and_definition_agree(t, k):
         order = np.random.default_rng(1).permutation(n)
         for each, rows in product(stored, (slice(n), order)):
             source = MemorySource(each[rows], y[rows])
-            source.largest_block = block
+            source.facts = replace(source.facts, largest_block=block)
             assert np.array_equal(query_of(source, objective, t, k), first)
     assert np.array_equal(first, found)
 
@@ -106,7 +106,7 @@ def summed_up(source):
 def test_broken_twin_of_sums_in_doubles_depends_on_the_blocks():
     X, y = make_data()
     whole, single = MemorySource(X, y), MemorySource(X, y)
-    single.largest_block = 1
+    single.facts = replace(single.facts, largest_block=1)
     assert not np.array_equal(summed_up(whole), summed_up(single))
 
 
@@ -117,7 +117,7 @@ def test_more_rows_than_a_product_holds_add_up_exactly():
     X[::2, 1] = 0.123
     objective = replace(OBJECTIVE, n_samples=n, n_features=2)
     source = MemorySource(X, y)
-    source.largest_block = n
+    source.facts = replace(source.facts, largest_block=n)
     query = sums_of(objective, 0.5, 1.0)
     q = whole_rows(X, 1.0).astype(int).astype(object)
     exact = np.dot(q.T, q)

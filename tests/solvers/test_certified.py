@@ -55,7 +55,7 @@ def check(source, certified, linear=None, tolerance=None, **options):
     if linear is None:
         linear = linear_of(certified)
     if tolerance is None:
-        tolerance = max(1e-9, certified.rounding_error(source.largest_block))
+        tolerance = max(1e-9, certified.rounding_error(source.facts.largest_block))
     with np.errstate(all="ignore"):
         weights = certified_minimum(source, certified, linear, tolerance, **options)
         assert weights is not None
@@ -232,7 +232,7 @@ def test_rounding_error_bounds_the_error_of_a_gradient(size, data_norm):
     found = found + certified.strength * weights + linear
     with mpmath.workdps(60):
         exact = precise_gradient(X, y, weights, certified, linear)
-        bound = certified.rounding_error(source.largest_block)
+        bound = certified.rounding_error(source.facts.largest_block)
         assert 0 < distance(found, exact) <= bound
         # Broken twin: in single precision.
         assert distance(found.astype(np.float32), exact) > bound

@@ -75,7 +75,7 @@ def test_blocks_storages_and_definition_agree(loss, fit_intercept, clip):
     for stored in (X, np.asfortranarray(X), csr_array(X), csr_matrix(X)):
         for block in (7, 64, 300):
             source = MemorySource(stored, y)
-            source.largest_block = block
+            source.facts = replace(source.facts, largest_block=block)
             found = GradientSum(source, objective, clip)
             assert np.allclose(found(W), expected, rtol=1e-12, atol=1e-12)
             assert np.array_equal(found(W), found(W))  # kept factors change nothing
@@ -95,7 +95,7 @@ def test_sums_over_chosen_rows_are_sums_of_these_rows(loss, clip):
     expected = plain_sum(objective, X[kept], y[kept], W, clip)
     for stored in (X, csr_array(X)):
         source = MemorySource(stored, y, present)
-        source.largest_block = 64
+        source.facts = replace(source.facts, largest_block=64)
         found = GradientSum(source, objective, clip)
         with np.errstate(all="ignore"):  # as `solve` does
             assert np.allclose(found(W, rows), expected, rtol=1e-12, atol=1e-12)
@@ -294,7 +294,7 @@ def test_summation_error_stays_below_what_is_charged():
     source = MemorySource(X, y)
     W = weights(objective)
     norm = float(np.linalg.norm(W, 2))
-    slack = rounding_slack(objective, source.largest_block, norm)
+    slack = rounding_slack(objective, source.facts.largest_block, norm)
     sums = [
         GradientSum(MemorySource(X[order], y[order]), objective)(W)
         for order in (np.arange(n), np.arange(n)[::-1], np.argsort(X[:, 0]))

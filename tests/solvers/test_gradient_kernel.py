@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def make(X, y, loss, clip=math.inf, present=None, block=64, fit_intercept=True):
         fit_intercept=fit_intercept,
     )
     source = MemorySource(X, y, present)
-    source.largest_block = block
+    source.facts = replace(source.facts, largest_block=block)
     return GradientSum(source, objective, clip)
 
 

@@ -90,7 +90,7 @@ def test_blocks_storages_and_definition_agree(name, parts):
     for each in (X, np.asfortranarray(X), X.astype(np.float32), csr_array(X)):
         for block in (1, 64, 100):
             source = MemorySource(each[order], y[order])
-            source.largest_block = block
+            source.facts = replace(source.facts, largest_block=block)
             assert np.array_equal(asked(sums, source, weights), found)
     nobody = MemorySource(X, y, present=np.zeros(100, dtype=bool))
     assert not asked(sums, nobody, weights).any()

@@ -236,7 +236,7 @@ def test_a_sampled_null_record_leaves_no_trace():
     weights = rng.normal(size=(8, 1))
     for stored in (X, csr_array(X), np.asfortranarray(X)):
         source = MemorySource(stored, y, present)
-        source.largest_block = 64
+        source.facts = replace(source.facts, largest_block=64)
         total = GradientSum(source, objective)
         rows = np.arange(3, 400, 7)
         with_null = np.union1d(rows, [100, 101])

@@ -625,7 +625,7 @@ def test_output_noise_covers_the_certificate(loss, adjacency, budget, monkeypatc
     shape = np.ones((4, 1))
     shape[-1] = solver.intercept_weight
     assert np.allclose(linear * shape, tilt.released, rtol=1e-14)
-    rounding = certified.rounding_error(source.largest_block)
+    rounding = certified.rounding_error(source.facts.largest_block)
     least = 2 * (tolerance + rounding) / solver.strength
     assert output.sensitivity > least > 0
     factor = 10 if budget.delta else 100

@@ -62,7 +62,7 @@ def table(loss=LOSSES[0], n=N, seed=0):
 
 def source_of(X, y, present=None, size=N):
     source = MemorySource(X, y, present)
-    source.largest_block = size
+    source.facts = replace(source.facts, largest_block=size)
     return source
 
 
@@ -398,7 +398,7 @@ def test_sums_of_made_rows_err_by_less_than_is_charged(made):
     for size in (0.1, 3.0, 100.0):
         W = np.random.default_rng(3).normal(size=(whole.n_features + 1, 1))
         query = ClippedGradient(objective).at(size * W)
-        layout = Layout(1, 1, whole.amplification, whole.cells)
+        layout = Layout(1, 1, whole.facts.amplification, whole.facts.cells)
         charged = query.slack(layout) / 2
         charged += ClippedGradient(objective).grid_error()
         for i in range(60):
@@ -417,7 +417,7 @@ def raw_errors(made):
         W = on_grid(np.random.default_rng(seed).normal(size=(d, 1)))
         found = _grid_rows.gridded(block.X, 1.0).raw(W)
         exact = exact_products(block.X, W.astype(np.longdouble))
-        charged = (d + 64) * 2.0**-39 * source.amplification * np.linalg.norm(W)
+        charged = (d + 64) * 2.0**-39 * source.facts.amplification * np.linalg.norm(W)
         worst = max(worst, float(np.abs(found - exact).max()) / charged)
     return worst
 
@@ -483,7 +483,7 @@ def test_a_view_puts_rows_on_the_grid_once_and_another_one_anew():
     other = list(view.without(3).blocks())
     assert not other[0].present[3]
     assert first[0].present[3]
-    plain.is_stable = False
+    plain.facts = replace(plain.facts, is_stable=False)
     moving = module.grid_view(plain)
     assert next(moving.blocks()).X is not next(moving.blocks()).X
 

@@ -190,7 +190,7 @@ def layouts(X, y, present):
 
     def of(X, y, present=None, size=N):
         source = MemorySource(X, y, present)
-        source.largest_block = size
+        source.facts = replace(source.facts, largest_block=size)
         return source
 
     n, wide = len(y), X.astype(np.float64)
@@ -233,7 +233,7 @@ def test_blocks_may_say_or_not_which_records_are_present():
     query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
     X, y, present = table()
     source = _SaysWhere(X, y, present)
-    source.largest_block = 3
+    source.facts = replace(source.facts, largest_block=3)
     said = [block.present is None for block in source.blocks()]
     assert any(said)
     assert not all(said)
@@ -256,7 +256,7 @@ def test_samples_are_sums_of_their_rows():
     query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
     X, y, present = table()
     source = MemorySource(X, y, present)
-    source.largest_block = 16
+    source.facts = replace(source.facts, largest_block=16)
     rows = np.sort(np.random.default_rng(7).choice(N, 40, replace=False))
     alone = MemorySource(X[rows], y[rows], present[rows])
     assert np.array_equal(total_of(query, source, rows), total_of(query, alone))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -194,7 +195,7 @@ def layouts(X, y):
     for rows in (slice(None), order):
         for block in (1, 7, 1000, len(y)):
             source = MemorySource(csr_array(X[rows]), y[rows])
-            source.largest_block = block
+            source.facts = replace(source.facts, largest_block=block)
             yield source
 
 

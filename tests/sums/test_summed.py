@@ -25,7 +25,7 @@ from skdp.sums._features import FeatureScore
 from skdp.sums._gradient import ClippedGradient
 from skdp.sums._moments import MomentSums, MomentWeights
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Block, nothing
+from skdp.tables._source import Facts, Source
 
 N, D = 20_000, 4
 RNG = np.random.default_rng(0)
@@ -100,21 +100,24 @@ def test_sums_of_any_size():
     assert words.value().tolist() == [5 * 2**32 + 2**40, -5 * 2**32 - 1]
 
 
-class There:
+class There(Source):
     """A source whose records are elsewhere, in two parts."""
 
-    n_samples, n_features = N, D
+    facts = Facts(n_samples=N, n_features=D, largest_block=N)
 
     def __init__(self):
-        self.remote = self
         self.asked = 0
+
+    @property
+    def remote(self):
+        return self
+
+    def blocks(self):
+        pytest.fail("read")
 
     def sums(self, query, source, rows):
         self.asked += 1
         return added(sums_of(query, X, [0, 5000, N]))
-
-    def nothing(self):
-        return Block(np.empty((0, D)), np.empty(0))
 
 
 def test_answers_are_added_up_where_records_are():
@@ -138,5 +141,5 @@ def test_answers_are_added_up_where_records_are():
 
 
 def test_nothing_looks_like_a_source():
-    assert nothing(source_of(X)).X.shape == (0, D)
-    assert nothing(There()).y.shape == (0,)
+    assert source_of(X).nothing().X.shape == (0, D)
+    assert There().nothing().y.shape == (0,)

@@ -205,7 +205,7 @@ def test_a_source_states_its_amplification_and_reads_once():
 
     X = unit_rows(np.random.default_rng(0), 20, 3)
     source = CentredSource(MemorySource(X, np.zeros(20)), encode, centring)
-    assert source.amplification == centring.amplification > 100
+    assert source.facts.amplification == centring.amplification > 100
     assert [block.X for block in source.blocks()] == [b.X for b in source.blocks()]
     assert reads == [20]
     assert isinstance(next(source.blocks()).X, CentredMatrix)
@@ -294,5 +294,5 @@ def test_a_source_of_states_charges_their_terms():
         lambda states: StateRows(states, rows.basis, rows.parts),
         centring,
     )
-    assert source.amplification == centring.amplified(rows.terms)
-    assert source.amplification >= centring.amplification
+    assert source.facts.amplification == centring.amplified(rows.terms)
+    assert source.facts.amplification >= centring.amplification

@@ -255,7 +255,9 @@ def test_rounding_is_within_what_is_charged():
         query = ClippedGradient(objective_of(basis, 300)).at(
             np.zeros((basis.n_features + 1, 1))
         )
-        charged = query.slack(Layout(source.largest_block, 1, source.amplification))
+        charged = query.slack(
+            Layout(source.facts.largest_block, 1, source.facts.amplification)
+        )
         assert 2 * error <= charged
 
 
@@ -263,11 +265,11 @@ def test_a_source_shows_the_same_blocks():
     rng = np.random.default_rng(9)
     basis, codes = basis_of(rng), codes_of(rng, 20)
     source = CodeSource(MemorySource(codes, np.zeros(20)), basis)
-    assert source.is_stable
+    assert source.facts.is_stable
     assert source.n_features == basis.n_features
     first, second = ([b.X for b in source.blocks()] for _ in range(2))
     assert first[0] is second[0]
-    assert source.amplification >= basis.terms
+    assert source.facts.amplification >= basis.terms
 
 
 def test_any_number_of_threads_gives_the_same_bits(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from scipy.sparse import csr_array, vstack
 
 from skdp.tables._memory import CachedSource, MemorySource, WithOffset, held, in_memory
-from skdp.tables._source import Block
+from skdp.tables._source import Block, Facts, Source
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
@@ -26,7 +26,7 @@ def test_blocks_are_the_data_in_order(storage, n):
     assert np.array_equal(stacked, X)
     assert np.array_equal(np.concatenate([block.y for block in blocks]), y)
     assert np.array_equal(np.concatenate([block.present for block in blocks]), present)
-    assert max(len(block.y) for block in blocks) == source.largest_block
+    assert max(len(block.y) for block in blocks) == source.facts.largest_block
 
 
 def test_nothing_is_copied():
@@ -40,20 +40,26 @@ def test_nothing_is_copied():
 def test_layout_depends_on_public_facts_only():
     ones, zeros = csr_array(np.ones((500, 9))), csr_array((500, 9))
     y = np.zeros(500)
-    assert MemorySource(ones, y).largest_block == MemorySource(zeros, y).largest_block
+    assert (
+        MemorySource(ones, y).facts.largest_block
+        == MemorySource(zeros, y).facts.largest_block
+    )
 
 
-class Remote:
+class Remote(Source):
     """A source that is not in memory: blocks of few rows, some without null records.
 
     Every reading shows the blocks in another order.
     """
 
-    largest_block, is_row_major = 9, True
-
     def __init__(self, source, cuts, n_samples=9):
         self._source, self._cuts, self.n_readings = source, cuts, 0
-        self.n_samples, self.n_features = n_samples, source.n_features
+        self.facts = Facts(
+            n_samples=n_samples,
+            n_features=source.n_features,
+            largest_block=9,
+            is_row_major=True,
+        )
 
     def blocks(self):
         (block,) = self._source.blocks()
@@ -92,7 +98,7 @@ def test_a_held_source_is_read_once_and_keeps_its_order():
     codes, y = records()
     remote = Remote(MemorySource(codes, y), [2, 5])
     source = in_memory(remote)
-    assert source.is_stable
+    assert source.facts.is_stable
     assert remote.n_readings == 0
     for _ in range(2):
         shown = np.concatenate([block.X for block in source.blocks()])
@@ -125,13 +131,14 @@ class Watched(CachedSource):
     """Blocks that are made when they are asked for."""
 
     def __init__(self, n_blocks, rows, columns):
-        self.n_samples, self.n_features = n_blocks * rows, columns
-        self.largest_block, self.is_row_major = rows, True
+        self.facts = Facts(
+            n_samples=n_blocks * rows, n_features=columns, largest_block=rows
+        )
         self._n_blocks = n_blocks
 
     def blocks(self):
         for i in range(self._n_blocks):
-            shape = (self.largest_block, self.n_features)
+            shape = (self.facts.largest_block, self.n_features)
             yield Block(np.full(shape, i, dtype=np.uint8), np.zeros(shape[0]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
@@ -27,7 +29,7 @@ def table(seed=0):
 
 def source_of(X, storage, present=None):
     source = MemorySource(STORAGES[storage](X), np.arange(150.0), present)
-    source.largest_block = 40
+    source.facts = replace(source.facts, largest_block=40)
     return source
 
 
@@ -41,9 +43,9 @@ def rows_of(source):
 def test_what_a_view_says_of_its_blocks_is_true(view, storage):
     source = VIEWS[view](source_of(table(), storage))
     for block in source.blocks():
-        assert block.X.shape[0] <= source.largest_block
+        assert block.X.shape[0] <= source.facts.largest_block
         assert block.X.shape[1] == source.n_features
-        if source.is_row_major:
+        if source.facts.is_row_major:
             assert block.X.flags.c_contiguous
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from skdp.privacy.release._plan import (
 )
 from skdp.privacy.release._query import Inside, Layout, Query
 from skdp.tables._memory import MOST_ROWS_OF_A_USER
-from skdp.tables._source import max_overcount, remote
+from skdp.tables._source import Records
 from skdp.tables._views import buckets, parts_of
 
 # -------------------------------------------- Exact answers of local and remote records
@@ -53,7 +53,7 @@ def exact_answer(
     rows : ndarray of int64 or None
         In rising order; None for all records.
     """
-    place, whole = remote(source), whole_of(query)
+    place, whole = source.remote, whole_of(query)
     if place is None or whole is None:
         return query.total(opened(query), rows)
     answer: FloatArray = whole.from_whole(source, place.sums(whole, source, rows))
@@ -150,13 +150,6 @@ View = Callable[[Any], Any]
 T = TypeVar("T")
 # Exceptions with a public reason, or by the user's wish.
 _PASSED_ON = (PlanUsedUpError, KeyboardInterrupt, SystemExit, GeneratorExit)
-
-
-class Records(Protocol):
-    """The public facts of a source's layout that answers need."""
-
-    n_samples: int
-    largest_block: int
 
 
 @dataclass(frozen=True)
@@ -438,12 +431,13 @@ class Answers(ABC):
         )
 
 
-def _layout_of(source: Any, relation: Relation, moved_rows: int = 1) -> Layout:
+def _layout_of(source: Records, relation: Relation, moved_rows: int = 1) -> Layout:
+    facts = source.facts
     return Layout(
-        source.largest_block,
+        facts.largest_block,
         moved_rows,
-        getattr(source, "amplification", 1.0),
-        getattr(source, "cells", 0),
+        facts.amplification,
+        facts.cells,
         MOST_ROWS_OF_A_USER if is_of_users(relation) else 1,
     )
 
@@ -487,7 +481,8 @@ class LocalAnswers(Answers):
         part = sums.part()
         layout = _layout_of(part, self.relation)
         # Each part may have a different overcount.
-        bound = self._bound(query, line) + max_overcount(part) * query.slack(layout)
+        slack = part.facts.max_overcount * query.slack(layout)
+        bound = self._bound(query, line) + slack
         exact = sums.weighted(query, bound)
         multiplier = line.multiplier(self.noise_multiplier)
         joint = sums.sample.on_grid(law, multiplier, exact.size)
@@ -573,7 +568,7 @@ class LocalAnswers(Answers):
         bound, rows, n = self._bound(query, line), None, self._source.n_samples
         if isinstance(line.sample, Buckets):
             bucket = self._next_bucket(line.sample)
-            bound += self._slack(query, Layout(bucket.largest_block))
+            bound += self._slack(query, Layout(bucket.facts.largest_block))
             return query.total(query.open(bucket), None), bound
         bound += self._slack(query, self._layout(line))
         if isinstance(line.sample, Poisson):

@@ -34,7 +34,7 @@ from skdp.privacy.release._shared import (
     is_rehearsing,
     owners_now,
 )
-from skdp.tables._source import LEAST_PART, has_room, holds_users, max_overcount
+from skdp.tables._source import LEAST_PART, Records, has_room
 
 # ----------------------------------------------------------------- The auditor of a fit
 # Within an audit nothing is released: the auditor, who has the table anyway, records
@@ -237,7 +237,7 @@ class Door:
         event, multiplier = self._calibrated(plan)
         self._book(event, source, owners, label)
         self._is_open = False
-        grant = Grant(event, multiplier, self.relation, max_overcount(source))
+        grant = Grant(event, multiplier, self.relation, source.facts.max_overcount)
         return self._answers(plan, source, owners, grant)
 
     def _check(self, plan: Plan | None, source: Any, owners: Owners | None) -> None:
@@ -317,9 +317,9 @@ class Door:
         return self._ledger is not None and bool(self._ledger.path)
 
 
-def _check_unit(relation: Relation, source: Any) -> None:
+def _check_unit(relation: Relation, source: Records) -> None:
     """Refuse if the relation is of users and the source has none, or the reverse."""
-    if is_of_users(relation) != holds_users(source):
+    if is_of_users(relation) != source.facts.is_of_users:
         raise ValueError(
             f"A release under {relation!r} must be of records, or of users whose rows "
             "are known to be theirs, as the relation says. Got the other. Nothing was "
@@ -327,9 +327,9 @@ def _check_unit(relation: Relation, source: Any) -> None:
         )
 
 
-def _check_room(source: Any) -> None:
+def _check_room(source: Records) -> None:
     """Refuse a part of users so small that sums over it might not be exact."""
-    times = max_overcount(source)
+    times = source.facts.max_overcount
     if times == 1.0:
         return
     n_declared = round(source.n_samples * times)

@@ -28,7 +28,7 @@ from skdp.privacy.release._answers import (
 )
 from skdp.privacy.release._plan import Everyone, Line, Part, Plan
 from skdp.privacy.release._query import Inside, Query
-from skdp.tables._source import remote
+from skdp.tables._source import Records
 
 # ---------------------------------------------------- Owners who show nobody their sums
 # While owners are asked, every release of this context uses their records: a query that
@@ -110,9 +110,9 @@ def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
         _OWNERS.reset(token)
 
 
-def is_theirs(owners: Owners, source: Any) -> bool:
+def is_theirs(owners: Owners, source: Records) -> bool:
     """Whether a source's records are added up among these owners."""
-    return getattr(remote(source), "owners", None) is owners
+    return getattr(source.remote, "owners", None) is owners
 
 
 # -------------------------------------------------------------------- Digest of a query

@@ -148,7 +148,7 @@ def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):
     def keeps():
         stream = rows.with_targets(None)
         facts = received(sent(source), lambda *told: told)
-        assert facts[-1] == stream.n_partitions
+        assert facts[-1] == stream.facts.n_partitions
         return exact_sum(stream, objective)._keeps
 
     monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 4 * 3 * N // 2)
