@@ -103,7 +103,7 @@ def sources(X, y, present):
     for rows in (X, csr_array(X), np.asfortranarray(wild)):
         for size in (1, 7, len(y)):
             source = MemorySource(rows, targets, present)
-            source.largest_block = size
+            source.facts = replace(source.facts, largest_block=size)
             yield source
     yield MemorySource(X[order], y[order], present[order])
     yield MemorySource(X[present], y[present])
