@@ -81,6 +81,10 @@ GAIN = Addend(
 LOSS = replace(GAIN, worst=-1.0)
 
 
+def _mean_of(highest: float) -> Addend:
+    return LOSS if highest <= 0 else GAIN
+
+
 @dataclass(frozen=True, eq=False)
 class PrivateScoring:
     """A user-defined score: the mean over the records of one bounded number each.
@@ -165,7 +169,11 @@ class PrivateScoring:
         check_choice("response_method", self.response_method, RESPONSE_METHODS)
         ends = {"lowest": self.lowest, "highest": self.highest}
         object.__setattr__(self, "params", ends)
-        object.__setattr__(self, "added", LOSS if self.highest <= 0 else GAIN)
+        object.__setattr__(self, "added", _mean_of(self.highest))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Version 1.0.0 stored no `added`.
+        self.__dict__.update({"added": _mean_of(state["highest"])} | state)
 
     @property
     def is_single(self) -> bool:

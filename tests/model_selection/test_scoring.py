@@ -901,3 +901,15 @@ def test_a_score_of_ones_own_is_of_estimators_that_it_suits():
     needs = PrivateScoring("p", is_near, 0, 1, "regression", "predict_proba")
     with pytest.raises(ValueError, match="needs an estimator with predict_proba"):
         resolve_scoring(needs, Near())
+
+
+@pytest.mark.parametrize("name", ["own", "own_loss"])
+def test_a_score_of_ones_own_that_1_0_stored_is_the_same(name):
+    scorer, again = SCORERS[name], object.__new__(PrivateScoring)
+    fields = ("name", "per_record", "lowest", "highest", "task", "response_method")
+    again.__setstate__({key: vars(scorer)[key] for key in (*fields, "params")})
+    assert vars(again) == vars(scorer)
+    X, y = pool(scorer, np.random.default_rng(0))
+    stored, now = (each.statistic(Says(), X, y) for each in (again, scorer))
+    assert np.array_equal(stored, now)
+    assert again.score(stored, len(y)) == scorer.score(now, len(y))
