@@ -560,9 +560,11 @@ class StreamStart(FTRL):
     def run(
         self, answers: Answers, objective: LinearObjective, progress: Progress, /
     ) -> Solution:
-        walking = self.walking(answers, objective)
+        # A stream must hold neither its model nor its first part.
+        solver = FTRL(**self.params)
+        walking = solver.walking(answers, objective)
         stream = Stream(
-            answers, self.arriving, walking, objective, self, self.begun_with
+            answers, self.arriving, walking, objective, solver, self.begun_with
         )
         solution = after(self.part.model, stream, self.first, self.part.budget)
         self.part.begun.append(stream)
