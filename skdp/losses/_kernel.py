@@ -1,7 +1,7 @@
 """Residuals for compiled loops; importing this imports numba.
 
 Each loss has one formula, which takes the exponential that it needs as a number: the
-machine's, or the plain one of `skdp.losses._plain`.
+machine's, or the plain one of `skdp.losses._base`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import math
 import numpy as np
 
 from skdp._compiled import compiled, compiled_exactly
-from skdp.losses._base import LossId
-from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
+from skdp.losses._base import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS, LossId
 
 # Plain integers, which compiled code treats as constants. Loops take a loss by number,
 # since the type of a function differs between processes. With a function as argument,
@@ -146,7 +145,7 @@ def residual(form, constants, y, raw):
 
 @compiled_exactly
 def falling_exponential(t):
-    """`skdp.losses._plain.falling_exponential`, to the last bit."""
+    """`skdp.losses._base.falling_exponential`, to the last bit."""
     u = min(t, FARTHEST) * SHRINK
     power = COEFFICIENTS[0] * u + COEFFICIENTS[1]
     for k in range(2, len(COEFFICIENTS)):

@@ -12,29 +12,11 @@ import math
 import numpy as np
 
 from skdp._arrays import FloatArray
-from skdp.losses._base import Loss, LossId
+from skdp.losses._base import SHRINK, Loss, LossId
 from skdp.losses._regression import ShiftedPoissonLoss
 
-# Taylor's coefficients of exp, the highest power first.
-COEFFICIENTS = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
-# exp(-t) is computed at t / 64 and squared six times; t is at most 64.
-FARTHEST, SHRINK, SQUARINGS = 64.0, -1 / 64, 6
-# Bound on the error of this exponential, 2.4e-12, and of a sigmoid computed from it.
+# Bound on the error of `falling_exponential`, 2.4e-12, and of a sigmoid made of it.
 _EXPONENTIAL_ERROR = 2.0**-38
-
-
-def falling_exponential(t: FloatArray) -> FloatArray:
-    """``exp(-t)`` of nonnegative numbers t, within 2.4e-12; exactly 1 at 0."""
-    u = np.minimum(t, FARTHEST)
-    u *= SHRINK
-    power = COEFFICIENTS[0] * u
-    power += COEFFICIENTS[1]
-    for coefficient in COEFFICIENTS[2:]:
-        power *= u
-        power += coefficient
-    for _ in range(SQUARINGS):
-        power *= power
-    return power
 
 
 def _relative_error(farthest: float) -> float:

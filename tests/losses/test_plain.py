@@ -19,11 +19,10 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.losses import _plain as module
-from skdp.losses._base import LossId
+from skdp.losses import _base as module
+from skdp.losses._base import LossId, falling_exponential
 from skdp.losses._kernel import plain_residual_of_one
 from skdp.losses._plain import (
-    falling_exponential,
     plain_error,
     plain_residual,
     softmax_units,
