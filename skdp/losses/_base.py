@@ -1,4 +1,4 @@
-"""The protocol of a loss, labels as signs, and an exponential with known bits."""
+"""The protocol of a loss, and labels as signs."""
 
 from __future__ import annotations
 
@@ -147,26 +147,3 @@ def signs_of(y: FloatArray, n_outputs: int) -> FloatArray:
     if n_outputs == 1:
         return np.asarray(2 * y[:, None] - 1)
     return np.where(y[:, None] == np.arange(n_outputs), 1.0, -1.0)
-
-
-# ------------------------------------------- An exponential that is the same everywhere
-
-
-# Taylor's coefficients of exp, the highest power first.
-COEFFICIENTS = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
-# exp(-t) is computed at t / 64 and squared six times; t is at most 64.
-FARTHEST, SHRINK, SQUARINGS = 64.0, -1 / 64, 6
-
-
-def falling_exponential(t: FloatArray) -> FloatArray:
-    """``exp(-t)`` of nonnegative numbers t, within 2.4e-12; exactly 1 at 0."""
-    u = np.minimum(t, FARTHEST)
-    u *= SHRINK
-    power = COEFFICIENTS[0] * u
-    power += COEFFICIENTS[1]
-    for coefficient in COEFFICIENTS[2:]:
-        power *= u
-        power += coefficient
-    for _ in range(SQUARINGS):
-        power *= power
-    return power
