@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from skdp._compiled import compiled, compiled_exactly
 from skdp.losses._base import LossId
 from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
@@ -168,33 +166,3 @@ def _plain_unweighted_of_one(form, constants, y, raw):
 def plain_residual_of_one(form, constants, y, raw):
     """`skdp.losses._plain.plain_residual` of one output, to the last bit."""
     return _plain_unweighted_of_one(form, constants, y, raw) * weight_of(constants, y)
-
-
-@compiled_exactly
-def plain_residuals(form, constants, units, y, raw, found):
-    """`skdp.losses._plain.plain_residual` of all records, into `found`.
-
-    A softmax rounds its exponentials to whole `units`, so that their sum is exact in
-    any order.
-    """
-    n_outputs = raw.shape[1]
-    for i in range(len(raw)):
-        weight, own = weight_of(constants, y[i]), int(y[i])
-        if form == _SOFTMAX:
-            largest, total = raw[i, 0], 0.0
-            for k in range(1, n_outputs):
-                largest = max(largest, raw[i, k])
-            for k in range(n_outputs):
-                power = falling_exponential(largest - raw[i, k])
-                found[i, k] = np.floor(power * units)
-                total += found[i, k]
-            for k in range(n_outputs):
-                part = found[i, k] / total - (1.0 if k == own else 0.0)
-                found[i, k] = part * weight
-        elif n_outputs == 1:
-            found[i, 0] = plain_residual_of_one(form, constants, y[i], raw[i, 0])
-        else:  # one against the rest
-            for k in range(n_outputs):
-                of_class = 1.0 if k == own else 0.0
-                plain = _plain_unweighted_of_one(form, constants, of_class, raw[i, k])
-                found[i, k] = plain * weight

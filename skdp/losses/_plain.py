@@ -1,8 +1,8 @@
-"""Residuals by plain arithmetic: the same bits wherever they are computed.
+"""Residuals by plain arithmetic: the same bits in NumPy and compiled code.
 
 The code uses + - * / floor, comparisons and roots only, each rounded once, in the order
-in which they are written, and no library's exponential. `_kernel.py` has the formulas.
-Proof page: ``docs/proofs/noisy_gd.md``, Lemma 4.
+in which they are written, and no library's exponential. `_kernel.py` has the same
+formulas for one record at a time. Proof page: ``docs/proofs/noisy_gd.md``, Lemma 4.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import ShiftedPoissonLoss
+from skdp.losses._weighted import record_weights
 
 # Taylor's coefficients of exp, the highest power first.
 COEFFICIENTS = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
@@ -68,12 +69,10 @@ def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
     -------
     ndarray of shape (n_rows, n_outputs)
     """
-    from skdp.losses._kernel import plain_residuals
-
-    found, units = np.empty(raw.shape), softmax_units(loss.n_outputs)
-    targets, raw = (np.ascontiguousarray(each, dtype=np.float64) for each in (y, raw))
-    plain_residuals(int(loss.form), loss.form_constants, units, targets, raw, found)
-    return found
+    residual = _unweighted(loss, y, raw)
+    if loss.label_weights:
+        residual *= record_weights(loss, y)[:, None]
+    return residual
 
 
 def plain_curvature(loss: Loss, residual: FloatArray) -> FloatArray:
@@ -86,6 +85,62 @@ def plain_curvature(loss: Loss, residual: FloatArray) -> FloatArray:
         size = np.minimum(np.abs(residual), 1.0)
         return np.asarray(size * (1.0 - size))
     return np.where(np.abs(residual) < loss.form_constants[0], 1.0, 0.0)
+
+
+def _unweighted(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
+    if loss.form == LossId.SOFTMAX:
+        return _softmax(y, raw)
+    own = y[:, None]
+    if loss.n_outputs > 1:  # one against the rest
+        own = np.where(own == np.arange(loss.n_outputs), 1.0, 0.0)
+    if loss.form == LossId.SIGMOID:
+        tail = falling_exponential(np.abs(raw))
+        return np.asarray(np.where(raw >= 0, 1.0, tail) / (1.0 + tail) - own)
+    first, second = loss.form_constants[:2]
+    if loss.form == LossId.POISSON:
+        mean = falling_exponential(np.maximum(first - raw, 0.0))
+        return np.asarray(
+            np.maximum(mean, second) - np.minimum(np.maximum(own, second), 1.0)
+        )
+    if loss.form == LossId.GAMMA:
+        below = np.minimum(np.maximum(raw + first, 0.0), 2.0 * first)
+        ratio = np.maximum(own, 1.0) * falling_exponential(below)
+        return np.asarray(1.0 - np.minimum(ratio, second))
+    if loss.form == LossId.SHIFTED_POISSON:
+        exponent = np.maximum(-raw, -math.log(first + 1.0) - 1.0)
+        mean = np.minimum(falling_exponential(exponent), first + 1.0)
+        targets = first + np.minimum(np.maximum(own, -1.0), 1.0)
+        return np.asarray(mean - np.maximum(targets, 0.0))
+    if loss.form == LossId.QUANTILE:
+        error = raw - np.minimum(np.maximum(own, -1.0), 1.0)
+        if second == 0.0:
+            return np.where(error > 0.0, 1.0, 0.0) - first
+        rising = error * (0.5 / second) + 0.5
+        return np.asarray(np.minimum(np.maximum(rising, 0.0), 1.0) - first)
+    if loss.form == LossId.ERROR:
+        error = raw - np.minimum(np.maximum(own, -second), second)
+        return np.asarray(np.minimum(np.maximum(error, -first), first))
+    signs = np.where(own > 0.5, 1.0, -1.0)
+    if loss.form == LossId.STEP:
+        tail = falling_exponential(np.abs(raw))
+        whole = 1.0 + tail
+        return np.asarray(-signs * (tail / (whole * whole)))
+    if loss.form == LossId.CAUCHY:
+        error = raw - signs
+        share = error / first
+        return np.asarray(error / (1.0 + share * share))
+    slope = (1.0 + first - signs * raw) / (2.0 * first)
+    return np.asarray(-signs * np.minimum(np.maximum(slope, 0.0), 1.0))
+
+
+def _softmax(y: FloatArray, raw: FloatArray) -> FloatArray:
+    units = softmax_units(raw.shape[1])
+    parts = falling_exponential(raw.max(axis=1, keepdims=True) - raw)
+    parts *= units
+    np.floor(parts, out=parts)
+    parts /= parts.sum(axis=1, keepdims=True)
+    parts[np.arange(len(raw)), y.astype(np.intp)] -= 1.0
+    return parts
 
 
 def plain_error(loss: Loss, clip: float = math.inf) -> float:

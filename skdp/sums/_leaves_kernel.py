@@ -19,7 +19,7 @@ from skdp.losses._kernel import (
 # Plain integers, which compiled code treats as constants.
 _SIGMOID, _SOFTMAX = int(LossId.SIGMOID), int(LossId.SOFTMAX)
 _ERROR, _QUANTILE = int(LossId.ERROR), int(LossId.QUANTILE)
-_SHIFTED_POISSON = int(LossId.SHIFTED_POISSON)
+_SHIFTED = int(LossId.SHIFTED_POISSON)
 
 # ---------------------------------------------------------- Compiled loops of leaf sums
 # Records are processed one by one, with every operation as written, so a record's
@@ -73,7 +73,7 @@ def _derivatives(form, constants, y, raw, cap):
     if form == _SIGMOID:
         p = sigmoid(raw, falling_exponential(abs(raw)))
         return p - y, p * (1.0 - p)
-    if form == _SHIFTED_POISSON:
+    if form == _SHIFTED:
         residual, mean = shifted_poisson(constants, y, math.exp(raw))
         return residual, min(mean / cap, 1.0)
     return without_power(form, constants, y, raw), 1.0
@@ -84,24 +84,23 @@ def add_leaf_sums(
     form, constants, leaves, raw, y, counts, clip, weight, cap, unit, sums, first, last
 ):
     """Add clipped residuals and weighted curvatures, in whole units."""
-    records, limits = (leaves, raw, y, counts), (clip, weight, cap, unit)
+    records, limits = (raw, y, counts), (clip, weight, cap, unit)
     # The loop is fast only if the form is a constant, without branches.
     if form == _SIGMOID:
-        _add_of_one(_SIGMOID, constants, records, limits, sums, first, last)
+        _add_of_one(_SIGMOID, constants, leaves, records, limits, sums, first, last)
     elif form == _SOFTMAX:
-        _add_softmax(constants, records, limits, sums, first, last)
+        _add_softmax(constants, leaves, records, limits, sums, first, last)
     elif form == _ERROR:
-        _add_of_one(_ERROR, constants, records, limits, sums, first, last)
+        _add_of_one(_ERROR, constants, leaves, records, limits, sums, first, last)
     elif form == _QUANTILE:
-        _add_of_one(_QUANTILE, constants, records, limits, sums, first, last)
+        _add_of_one(_QUANTILE, constants, leaves, records, limits, sums, first, last)
     else:
-        _add_of_one(_SHIFTED_POISSON, constants, records, limits, sums, first, last)
+        _add_of_one(_SHIFTED, constants, leaves, records, limits, sums, first, last)
 
 
 @compiled_exactly
-def _add_of_one(form, constants, records, limits, sums, first, last):
-    leaves, raw, y, counts = records
-    clip, weight, cap, unit = limits
+def _add_of_one(form, constants, leaves, records, limits, sums, first, last):
+    (raw, y, counts), (clip, weight, cap, unit) = records, limits
     for i in range(first, last):
         if not counts[i]:
             continue
@@ -112,10 +111,9 @@ def _add_of_one(form, constants, records, limits, sums, first, last):
 
 
 @compiled_exactly
-def _add_softmax(constants, records, limits, sums, first, last):
+def _add_softmax(constants, leaves, records, limits, sums, first, last):
     """Residuals are clipped as one vector; probabilities stand for curvatures."""
-    leaves, raw, y, counts = records
-    clip, weight, _, unit = limits
+    (raw, y, counts), (clip, weight, _, unit) = records, limits
     n_outputs = raw.shape[1]
     p = np.empty(n_outputs)
     for i in range(first, last):
@@ -162,7 +160,7 @@ def _lost_of_one(form, constants, y, raw):
     if form == _SIGMOID:
         wrong = -raw if y > 0.5 else raw
         return max(wrong, 0.0) + math.log1p(math.exp(-abs(wrong)))
-    if form == _SHIFTED_POISSON:
+    if form == _SHIFTED:
         highest = constants[0] + 1.0
         mean, log = min(math.exp(raw), highest), min(raw, math.log(highest))
         return mean - max(constants[0] + min(max(y, -1.0), 1.0), 0.0) * log
