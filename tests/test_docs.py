@@ -16,6 +16,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from tests.imports import graph, sources
 from tests.prose import misplaced, reflowed, sentences
+from tests.sums import contributions, test_adder
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(skdp.__file__).parent
@@ -187,14 +188,24 @@ def run_blocks(page, monkeypatch):
         yield module
 
 
-def test_the_solver_and_the_query_of_the_page_are_what_it_says(monkeypatch):
+def test_the_solver_of_the_page_is_what_it_says(monkeypatch):
     page = (ROOT / "docs" / "adding_a_solver.md").read_text(encoding="utf-8")
-    solver, query = run_blocks(page, monkeypatch)
+    (solver,) = run_blocks(page, monkeypatch)
     facts = {"n_samples": 9, "n_features": 2, "data_norm": 1.0}
     objective = LinearObjective(loss=LogisticLoss(), adjacency="zero_out", **facts)
     planned = solver.PlainGD.planned({"n_steps": 3}, objective, Budget(1.0, 1e-6))
     assert [line.times for line in planned.plan(objective).lines] == [3]
-    assert query.HalfDifference().bound().replace_one == 1.0
+
+
+def test_the_query_of_the_page_keeps_the_lemmas_of_the_adder():
+    page = (ROOT / "docs" / "adding_a_query.md").read_text(encoding="utf-8")
+    space = {**vars(contributions), "EXAMPLES": {}}
+    for code in blocks_of_code(page):
+        exec(compile(code, "adding_a_query", "exec", dont_inherit=True), space)
+    example = space["EXAMPLES"]["cubes"]
+    assert test_adder.adds_up_in_any_order(example)
+    assert test_adder.nulls_add_nothing(example)
+    assert 0.9 < max(test_adder.largest_moves(example)) <= 1
 
 
 def test_broken_twin_of_a_page_with_a_module_that_left_is_found(monkeypatch):
