@@ -132,6 +132,7 @@ EXAMPLES = {
         StepGains(Trial(_OBJECTIVE), _WEIGHTS, _STEP, np.array([0.5, 1.0]), 0.3),
         _BALL,
         _LABELS,
+        1e300,
     ),
     "leaves": Example(query_of(TERMS[2], _TREES, N, _VALUES), _TREE_CODES, _LABELS, 0),
     "tree gains": Example(grown("logistic", 1, N, 9.0), _TREE_CODES, _LABELS, 0),

@@ -63,7 +63,8 @@ def adds_up_in_any_order(example):
 
     shuffled = np.random.default_rng(0).permutation(N)
     wanted = summed(np.arange(N), [0, N])
-    return wanted == summed(shuffled, [0, N]) == summed(shuffled, [0, 1, 170, 401, N])
+    ends = [0, 1, *range(7, N, 7), N]
+    return wanted == summed(shuffled, [0, N]) == summed(shuffled, ends)
 
 
 @every_example
@@ -74,17 +75,16 @@ def test_any_order_and_any_parts_give_the_same_bits(name):
 # ------------------------------------------------------------ null rows add exactly 0
 
 
-def nulls_add_nothing(example):
-    """Whether null rows, whatever they hold, leave no trace."""
+def nulls_add_nothing(example, *, holds_junk=True):
+    """Whether null rows leave no trace, whatever they hold."""
     is_there = np.arange(N) % 3 > 0
     X, y = example.X.copy(), example.y.copy()
-    if issparse(X):
-        X = X.toarray()
-    if X.dtype.kind == "f":
+    if holds_junk:
+        X = X.toarray() if issparse(X) else X
         X[~is_there] = example.junk
-    if np.isnan(example.junk):
-        y[~is_there] = np.nan
-    X = type(example.X)(X) if issparse(example.X) else X
+        X = type(example.X)(X) if issparse(example.X) else X
+        if np.isnan(example.junk):
+            y[~is_there] = np.nan
     found = total(example.query, MemorySource(X, y, is_there))
     kept = total(example.query, records(example, is_there))
     return found.tobytes() == kept.tobytes()
@@ -222,11 +222,7 @@ def test_planted_bug_of_null_rows_that_count_is_rejected(name, monkeypatch):
         "whole",
         lambda self: _adder.replace(honest(self), present=None),
     )
-    with np.errstate(all="ignore"):
-        try:
-            assert not nulls_add_nothing(EXAMPLES[name])
-        except (ValueError, IndexError):
-            return  # what a null row holds is no place
+    assert not nulls_add_nothing(EXAMPLES[name], holds_junk=False)
 
 
 @pytest.mark.parametrize("name", ROUNDED)
