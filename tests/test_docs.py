@@ -16,6 +16,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from tests.imports import graph, sources
 from tests.prose import misplaced, reflowed, sentences
+from tests.sums import contributions, test_adder
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(skdp.__file__).parent
@@ -187,21 +188,30 @@ def run_blocks(page, monkeypatch):
         yield module
 
 
-def test_the_solver_and_the_query_of_the_page_are_what_it_says(monkeypatch):
+def test_the_solver_of_the_page_is_what_it_says(monkeypatch):
     page = (ROOT / "docs" / "adding_a_solver.md").read_text(encoding="utf-8")
     blocks = run_blocks(page, monkeypatch)
     solver = next(blocks)
     place = "skdp.solvers._descent.PlainGD"
     monkeypatch.setattr(place, solver.PlainGD, raising=False)
-    test, query = blocks
-    test.test_without_noise_a_run_is_gradient_descent()
+    next(blocks).test_without_noise_a_run_is_gradient_descent()
     facts = {"n_samples": 9, "n_features": 2, "data_norm": 1.0}
     objective = LinearObjective(loss=LogisticLoss(), adjacency="zero_out", **facts)
     planned = solver.PlainGD.planned({"n_steps": 3}, objective, Budget(1.0, 1e-6))
     assert [line.times for line in planned.plan(objective).lines] == [3]
     # A row of norm 1 and its intercept, times a residual of at most 1.
     assert 1.4142 < planned.sensitivity(objective) < 1.4143
-    assert query.HalfDifference().bound().replace_one == 1.0
+
+
+def test_the_query_of_the_page_keeps_the_lemmas_of_the_adder():
+    page = (ROOT / "docs" / "adding_a_query.md").read_text(encoding="utf-8")
+    space = {**vars(contributions), "EXAMPLES": {}}
+    for code in blocks_of_code(page):
+        exec(compile(code, "adding_a_query", "exec", dont_inherit=True), space)
+    example = space["EXAMPLES"]["cubes"]
+    assert test_adder.adds_up_in_any_order(example)
+    assert test_adder.nulls_add_nothing(example)
+    assert 0.9 < max(test_adder.largest_moves(example)) <= 1
 
 
 def test_broken_twin_of_a_solver_that_steps_too_far_fails_its_test(monkeypatch):

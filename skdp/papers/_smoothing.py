@@ -191,23 +191,6 @@ class Trial:
         """Unit of the sums of numbers up to `clip`, exact in double precision."""
         return 2.0 ** math.ceil(math.log2(clip)) * unit_for(self.objective.n_samples)
 
-    def slack(self, layout: Layout, clip: float, size: int) -> float:
-        """Bound on the rounding of a sum of vectors of `size` numbers up to `clip`.
-
-        Lemma 3 of the proof page.
-
-        Raises
-        ------
-        UnboundedQueryError
-            For samples: the rounding of losses in a block with other rows has no bound.
-        """
-        if layout.moved_rows > 1:
-            raise UnboundedQueryError(
-                "What weights are worth must be asked of all records. Got a line of "
-                "samples. Declare one of all records."
-            )
-        return layout.rows_of_unit * math.sqrt(size) * self.unit(clip)
-
 
 @dataclass(frozen=True, eq=False)
 class StepGains(BoundedSum):
@@ -255,7 +238,19 @@ class StepGains(BoundedSum):
         return Bound(zero_out=self.norm, replace_one=2 * self.norm)
 
     def slack(self, layout: Layout) -> float:
-        return self.trial.slack(layout, self._largest, len(self.lengths))
+        """As of every bounded sum.
+
+        Raises
+        ------
+        UnboundedQueryError
+            For samples: the rounding of losses in a block with other rows has no bound.
+        """
+        if layout.moved_rows > 1:
+            raise UnboundedQueryError(
+                "What weights are worth must be asked of all records. Got a line of "
+                "samples. Declare one of all records."
+            )
+        return super().slack(layout)
 
     def pieces(self, reader: Source, rows: IntArray | None) -> Iterator[Block]:
         """Blocks of raw predictions at the weights, and of their changes."""

@@ -8,6 +8,7 @@ the same bits. ``docs/proofs/adder.md`` has the lemma.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -19,12 +20,14 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._arrays import FloatArray, IntArray, with_entries
-from skdp.privacy.release._query import Bound
-from skdp.sums._exact import Summed, Sums, WholeSum, blocks_of
+from skdp.privacy.release._query import Bound, Layout
+from skdp.sums._exact import Summed, Sums, WholeSum, blocks_of, total_rounding
 from skdp.tables._source import Block, has_shares
 
 # Factor on a bound, for the rounding of the bound and of the sum of a user's weights.
 ABOVE = 1 + 1e-12
+# Operations on a total: it becomes a double, and public factors multiply it.
+_TOTAL_STEPS = 3
 # A weight, or None where every row counts 1.
 Weights = FloatArray | None
 
@@ -120,6 +123,27 @@ class BoundedSum(Summed):
         return 1.0
 
     @property
+    def n_rounded(self) -> int:
+        """Largest number of a row's entries that rounding may move."""
+        return math.prod(self.shape)
+
+    @property
+    def arithmetic(self) -> float:
+        """Norm of the floating-point error of what one row adds, with the scale.
+
+        0.0 where the bound holds for the numbers as they are computed.
+        """
+        return 0.0
+
+    @property
+    def total_norm(self) -> float:
+        """Largest norm of the totals; 0.0 where they are exact in double precision.
+
+        Totals are exact up to 2^53 units, if scales are powers of two.
+        """
+        return 0.0
+
+    @property
     def family(self) -> Hashable:
         """Queries of equal families may share a reader."""
         return type(self)
@@ -138,6 +162,18 @@ class BoundedSum(Summed):
     def bound(self) -> Bound:
         """Bound of a record or of a user: Lemma 1 of the adder's page."""
         return self.row_bound().with_user_bounds()
+
+    def slack(self, layout: Layout) -> float:
+        """Bound on what floating point adds: Lemma 2 of the adder's page."""
+        rows = float(layout.rows_of_unit)
+        if self.rounding is not np.rint or (rows == 1 and self.is_gridded):
+            rows = 0.0
+        elif rows > 1:
+            rows *= 1 + 2.0**-20  # weights, and their products, are rounded once
+        norm = float(self.n_rounded ** (1 / self.row_bound().norm))
+        rounded = rows * self.unit * float(np.max(np.abs(self.scale))) * norm
+        totals = total_rounding(1, self.total_norm, _TOTAL_STEPS)
+        return rounded + 2 * self.arithmetic + totals
 
     def open(self, source: Any) -> Any:
         return source

@@ -14,9 +14,9 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._input import to_unit
 from skdp.privacy.accounting._relations import Adjacency
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._query import Bound
 from skdp.sums._adder import ABOVE, BoundedSum, Entries, Form
-from skdp.sums._exact import nearest, total_rounding, unit_for
+from skdp.sums._exact import nearest, unit_for
 from skdp.tables._source import Block
 
 # --------------------------------------------------------- Centred counts at thresholds
@@ -46,11 +46,6 @@ class Counts(BoundedSum):
             zero_out=math.sqrt(n_features / 2) * ABOVE,
             replace_one=math.sqrt(2 * n_features) * ABOVE,
         )
-
-    def slack(self, layout: Layout) -> float:
-        # Halves are whole units; a user's shares of halves are rounded to units.
-        rows = layout.rows_of_unit
-        return 2 * rows * math.sqrt(self.thresholds.size) * self.unit / 2 * (rows > 1)
 
     def added(self, block: Block) -> tuple[Form, ...]:
         return tuple(np.where(each >= block.X, 0.5, -0.5) for each in self.thresholds)
@@ -93,10 +88,6 @@ class CodeCounts(BoundedSum):
             zero_out=math.sqrt(n_columns) * ABOVE,
             replace_one=math.sqrt(2 * n_columns) * ABOVE,
         )
-
-    def slack(self, layout: Layout) -> float:
-        # Counts are whole units. Shares, rounded down, still add up to at most 1.
-        return 0.0
 
     def added(self, block: Block) -> tuple[Form, ...]:
         return tuple(
@@ -174,14 +165,15 @@ class PairSums(BoundedSum):
         """Unit of the whole numbers; all sums are exact in double precision."""
         return unit_for(self.n_samples)
 
-    def slack(self, layout: Layout) -> float:
-        # Lemma 7: each b is rounded to units, and the total is multiplied by k.
-        root, half = math.sqrt(len(self.low)), self.unit / 2
-        # For users, a and b of each row are rounded again after multiplying by shares.
-        again = layout.rows_of_unit * half if layout.rows_of_unit > 1 else 0.0
-        rounded = self.pairs.weight * root * (half + again + 2.0**-52) + root * again
-        halves = self.pairs.weight * root / 2
-        return 2 * rounded + total_rounding(self.n_samples, halves)
+    @property
+    def arithmetic(self) -> float:
+        # Each b is rounded to units.
+        root = math.sqrt(len(self.low))
+        return self.pairs.weight * root * (self.unit / 2 + 2.0**-52)
+
+    @property
+    def total_norm(self) -> float:
+        return self.n_samples * self.pairs.record_norm(len(self.low))
 
     def added(self, block: Block) -> tuple[Form, ...]:
         values = nearest(to_unit(block.X, self.low, self.high), self.unit)
@@ -284,10 +276,6 @@ class StateSums(BoundedSum):
         """Unit of the whole numbers; all sums are exact in double precision."""
         return unit_for(self.n_samples)
 
-    def slack(self, layout: Layout) -> float:
-        # Shares, rounded down, still add up to at most 1, and their sums are exact.
-        return 0.0
-
     def added(self, block: Block) -> tuple[Form, ...]:
         forms = list[Form]()
         if self.n_states:
@@ -323,10 +311,16 @@ class TablePart(ABC):
     zero_out, replace_one : float
         Largest norm of one record's contribution, and largest distance of two
         contributions.
+    rounding : float
+        Norm of the rounding of a record's contribution, in units.
+    n_rounded : int
+        Number of entries that the weight of a user's row may move off the grid.
     """
 
     zero_out: ClassVar[float]
     replace_one: ClassVar[float]
+    rounding: ClassVar[float] = 0.0
+    n_rounded: ClassVar[int] = 0
 
     @property
     @abstractmethod
@@ -336,10 +330,6 @@ class TablePart(ABC):
     @property
     def size(self) -> int:
         return math.prod(self.shape)
-
-    def rounded(self, rows_of_unit: int) -> float:
-        """L2 bound on the rounding of a record's or a user's contribution, in units."""
-        return 0.0
 
     def moved(self, adjacency: Adjacency) -> float:
         """Largest change of the sums by one record."""
@@ -400,18 +390,14 @@ class CellMoments(TablePart):
     k: ClassVar[float] = math.sqrt(2)
     zero_out = math.sqrt(1.5)
     replace_one = 2.0
+    rounding = math.sqrt(2) / 2
+    n_rounded = 2
 
     column: int
 
     @property
     def shape(self) -> tuple[int, ...]:
         return (2,)
-
-    def rounded(self, rows_of_unit: int) -> float:
-        # Squares are rounded. For users each row's pair is rounded again, after its
-        # share.
-        again = rows_of_unit * math.hypot(1.0, self.k) / 2 if rows_of_unit > 1 else 0.0
-        return self.k / 2 + again
 
     @property
     def factors(self) -> FloatArray:
@@ -465,16 +451,23 @@ class TableSums(BoundedSum):
         """Unit to which values are rounded; sums are exact in double precision."""
         return unit_for(self.n_samples)
 
-    def slack(self, layout: Layout) -> float:
-        # Squares are rounded to units for both neighbours; totals are scaled.
-        rounded = math.hypot(
-            *(
-                w * part.rounded(layout.rows_of_unit)
-                for part, w in zip(self.parts, self.weights, strict=True)
-            )
-        )
-        each = 2 * rounded * (self.unit + 2.0**-51)
-        return each + total_rounding(self.n_samples, self._moved("zero_out"), 2)
+    @property
+    def n_rounded(self) -> int:
+        # Weights of counts are rounded down.
+        return sum(part.n_rounded for part in self.parts)
+
+    @property
+    def arithmetic(self) -> float:
+        # Squares are rounded to units.
+        roundings = [
+            weight * part.rounding
+            for part, weight in zip(self.parts, self.weights, strict=True)
+        ]
+        return math.hypot(*roundings) * (self.unit + 2.0**-51)
+
+    @property
+    def total_norm(self) -> float:
+        return self.n_samples * self._moved("zero_out")
 
     def added(self, block: Block) -> tuple[Form, ...]:
         return tuple(f for part in self.parts for f in part.added(block.X, self.unit))

@@ -16,7 +16,7 @@ from skdp._row_threads import by_runs, n_threads_for
 from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import QuantileLoss
 from skdp.losses._weighted import heaviest
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._query import Bound
 from skdp.sums._adder import ABOVE, BoundedSum, Compiled
 from skdp.sums._exact import unit_for
 from skdp.tables._memory import held
@@ -176,12 +176,16 @@ class LeafSums(BoundedSum):
     def row_bound(self) -> Bound:
         return self.terms.bound()
 
-    def slack(self, layout: Layout) -> float:
-        # Lemma 3: each number of a record, or of each row of a user, is rounded to
-        # units, for both neighbours.
+    @property
+    def n_rounded(self) -> int:
+        # A row adds to one leaf.
+        return self.terms.width
+
+    @property
+    def arithmetic(self) -> float:
+        # Lemma 3.
         width = self.terms.width
-        computed = 4 * (width + 64) * UNIT_ROUNDOFF * 4
-        return 2 * math.sqrt(width) * (layout.rows_of_unit * self.unit / 2 + computed)
+        return math.sqrt(width) * 4 * (width + 64) * UNIT_ROUNDOFF * 4
 
     def open(self, source: Source) -> LeafReader:
         return LeafReader(source, self.trees, self.terms.n_outputs)
@@ -403,11 +407,9 @@ class ModelGains(BoundedSum):
     def row_bound(self) -> Bound:
         return Bound(zero_out=self.norm, replace_one=2 * self.norm)
 
-    def slack(self, layout: Layout) -> float:
-        # Each gain of a record, or of each row of a user, is rounded to units, for both
-        # neighbours.
-        one = layout.rows_of_unit * (self.unit / 2 + self.clip * UNIT_ROUNDOFF)
-        return 2 * math.sqrt(len(self.shares)) * one
+    @property
+    def arithmetic(self) -> float:
+        return math.sqrt(len(self.shares)) * self.clip * UNIT_ROUNDOFF
 
     def open(self, source: Source) -> LeafReader:
         return LeafReader(source, self.trees, len(self.start))

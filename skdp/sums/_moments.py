@@ -13,9 +13,9 @@ from scipy.sparse import issparse
 from skdp._arrays import FloatArray, IntArray, with_entries
 from skdp.losses._objective import LinearObjective
 from skdp.losses._plain import plain_curvature, plain_error, plain_residual
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._query import Bound
 from skdp.sums._adder import ABOVE, ROOT_UNIT, BoundedSum, Products, exact_runs
-from skdp.sums._exact import Sums, on_grid, total_rounding
+from skdp.sums._exact import Sums, on_grid
 from skdp.sums._grid_rows import LONGEST, gridded
 from skdp.tables._source import Block
 
@@ -131,9 +131,9 @@ class MomentSums(BoundedSum):
     def row_bound(self) -> Bound:
         return self.weights.bound()
 
-    def slack(self, layout: Layout) -> float:
-        # Lemma 3: sums are exact until they become floats times two weights.
-        return total_rounding(self.n_samples, self.weights.record_norm(), n_steps=3)
+    @property
+    def total_norm(self) -> float:
+        return self.n_samples * self.weights.record_norm()
 
     def pieces(self, reader: Any, rows: IntArray | None) -> Iterator[Block]:
         return exact_runs(super().pieces(reader, rows))
@@ -424,11 +424,9 @@ class NewtonSum(BoundedSum):
             reach += abs(float(self.weights[-1, 0]))
         return self.of.bound(objective.data_norm * reach * ABOVE)
 
-    def slack(self, layout: Layout) -> float:
-        # Sums are exact until they become floats times a weight and a unit.
-        worst = self.of.worst.zero_out
-        assert worst is not None
-        return total_rounding(self.of.objective.n_samples, worst, n_steps=3)
+    @property
+    def total_norm(self) -> float:
+        return self.of.objective.n_samples * self.of.worst.under("zero_out")
 
     def pieces(self, reader: Any, rows: IntArray | None) -> Iterator[Block]:
         return exact_runs(super().pieces(reader, rows))

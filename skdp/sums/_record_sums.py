@@ -14,7 +14,7 @@ from skdp._arrays import FloatArray, IntArray, row_norms, rows_repeated
 from skdp._users import number_of
 from skdp.losses._base import Loss
 from skdp.privacy.accounting._relations import Adjacency, table_relation
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._query import Bound
 from skdp.sums._adder import ABOVE, BoundedSum, Compiled, Form
 from skdp.sums._exact import on_grid, unit_for
 from skdp.sums._grid_rows import LONGEST, grid_rows, gridded, squares_of
@@ -80,10 +80,6 @@ class RecordSum(BoundedSum):
         """Unit of the whole numbers that are summed."""
         largest = 2.0 ** math.ceil(math.log2(self._largest))
         return largest * unit_for(self.n_samples)
-
-    def slack(self, layout: Layout) -> float:
-        # Two records, or the rows of two users; each row is rounded by half a unit.
-        return layout.rows_of_unit * math.sqrt(math.prod(self.shape)) * self.unit
 
     def added(self, block: Block) -> FloatArray:
         low, high = self.interval
@@ -274,10 +270,6 @@ class RowSum(BoundedSum):
         one = math.hypot(1.0, self.weight) * ABOVE
         return Bound(zero_out=one, replace_one=2 * one)
 
-    def slack(self, layout: Layout) -> float:
-        # Rows are cut towards 0, and sums of whole numbers are exact.
-        return 0.0
-
     def added(self, block: Block) -> tuple[Form, ...]:
         entries = grid_rows(block.X, self.data_norm)
         return entries, np.minimum(squares_of(entries) / LONGEST, LONGEST)
@@ -361,15 +353,9 @@ class Scores(BoundedSum):
         norm = 1 if math.isinf(self.norm) else int(self.norm)
         return self.scorer.sensitivity(adjacency, norm) * several
 
-    def slack(self, layout: Layout) -> float:
-        # Contributions are rounded to a grid on which sums are exact. Rows of a user
-        # are rounded again, each with its share, for both neighbours.
-        if layout.rows_of_unit == 1:
-            return 0.0
-        numbers = len(self.models) * self.scorer.n_nonzero
-        # A share, and the number that it multiplies, are also rounded once.
-        unit = QUANTUM * (1 + 2**-20)
-        return float(layout.rows_of_unit * unit * numbers ** (1 / self.norm))
+    @property
+    def n_rounded(self) -> int:
+        return len(self.models) * self.scorer.n_nonzero
 
     def pieces(self, reader: Scored, rows: IntArray | None) -> Iterator[Block]:
         # Models predict all rows at once; the reader knows the weights.

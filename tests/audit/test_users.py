@@ -61,13 +61,12 @@ def test_these_solvers_take_users():
 def test_these_queries_state_bounds_of_users():
     """Each of them is audited below, and its reader on the proof page."""
     folder = Path(skdp.__file__).parent / "sums"
-    stated = {
-        x.stem for x in folder.glob("*.py") if ".with_user_bounds()" in x.read_text()
-    }
-    known = {"_gradient", "_counts", "_moments"}
-    known |= {"_record_sums"}  # audited in test_centred_descent.py
-    known |= {"_leaves", "_network"}  # in test_users_of_models.py
-    assert stated == known
+    texts = {x.stem: x.read_text() for x in folder.glob("*.py")}
+    stated = {name for name, text in texts.items() if ".with_user_bounds()" in text}
+    assert stated == {"_gradient", "_leaves", "_network"} | {"_adder"}
+    bounded = {name for name, text in texts.items() if "(BoundedSum)" in text}
+    known = {"_counts", "_moments", "_leaves"}  # some in test_users_of_models.py
+    assert bounded == known | {"_record_sums"}  # in test_centred_descent.py
     assert Bound(zero_out=2.0, replace_one=1.0).with_user_bounds().replace_user == 2.0
     for bound in (Bound(zero_out=2.0, replace_one=1.0), Bound(zero_out=1.0)):
         for relation in RELATIONS:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -178,44 +177,6 @@ def test_random_records_of_the_mixed_table():
     apart = np.linalg.norm(states[pairs[:, 0]] - states[pairs[:, 1]], axis=1)
     assert apart.max() <= bound.replace_one
     assert np.linalg.norm(states, axis=1).max() <= bound.zero_out
-
-
-def test_the_null_record_is_left_out_whatever_stands_in_its_row():
-    states, parts = states_of("several")
-    query, there = query_of(states, parts), np.arange(len(states)) != 3
-    other = states.copy()
-    other[3] = states[5]
-    assert np.array_equal(total(query, states, there), total(query, other, there))
-    assert not np.array_equal(total(query, states), total(query, other))
-
-
-def layouts(X, y):
-    """The same records in other blocks and another order."""
-    order = np.random.default_rng(0).permutation(len(y))
-    for rows in (slice(None), order):
-        for block in (1, 7, 1000, len(y)):
-            source = MemorySource(csr_array(X[rows]), y[rows])
-            source.facts = replace(source.facts, largest_block=block)
-            yield source
-
-
-def mixed(n=3000):
-    rng = np.random.default_rng(0)
-    shares = rng.random((n, 1))
-    return np.hstack([shares, 1 - shares]), rng.uniform(-1.5, 1.5, size=n)
-
-
-def test_any_blocks_and_any_order_give_the_same_bits():
-    states, targets = mixed()
-    query = StateSums(2, len(targets), 1, knots=even_knots(32))
-    first, *others = (query.total(each, None) for each in layouts(states, targets))
-    assert all(np.array_equal(first, other) for other in others)
-    # Broken twin: shares as they are, added up in doubles.
-    sums = [
-        sum(block.X.sum(axis=0) for block in each.blocks())
-        for each in layouts(states, targets)
-    ]
-    assert any(not np.array_equal(sums[0], other) for other in sums[1:])
 
 
 def test_shares_are_rounded_down_and_nothing_is_charged():

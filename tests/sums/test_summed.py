@@ -1,4 +1,7 @@
-"""Parts of the records, added up apart, give the bits of all of them together."""
+"""Parts of the records, added up apart, give the bits of all of them together.
+
+Of bounded sums: ``test_adder.py``.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.papers._smoothing import StepGains, Trial
 from skdp.privacy.release._answers import exact_answer
-from skdp.sums._counts import (
-    SQUARES,
-    CodeCounts,
-    Counts,
-    PairSums,
-    StateSums,
-    even_knots,
-)
 from skdp.sums._exact import WholeSum, added
 from skdp.sums._features import FeatureScore
 from skdp.sums._gradient import ClippedGradient
@@ -32,8 +25,6 @@ RNG = np.random.default_rng(0)
 X = np.abs(RNG.normal(size=(N, D)))
 Y = (RNG.random(N) < 0.4).astype(float)
 PRESENT = RNG.random(N) < 0.99
-CODES = RNG.integers(0, 5, size=(N, D)).astype(np.uint8)
-SHARES = csr_array(RNG.random((N, D)) / D)
 WEIGHTS = 0.3 * RNG.normal(size=(D + 1, 1))
 OBJECTIVE = LinearObjective(
     loss=LogisticLoss(),
@@ -48,14 +39,6 @@ ASKED = {
     "gradient": (SUMS.at(WEIGHTS), X),
     "scores": (FeatureScore.of(SCORED, WEIGHTS), X),
     "moments": (MomentSums(MomentWeights(0.5, 1.0), N, D, 1.0), X),
-    "pairs": (PairSums(SQUARES, np.zeros(D), np.full(D, 3.0), N), X),
-    "counts": (Counts(np.array([[0.2] * D, [0.7] * D])), X),
-    "codes": (CodeCounts((0, 2), (5, 5)), CODES),
-    "states": (StateSums(D, N, 1, even_knots(3)), SHARES),
-    "gains": (
-        StepGains(Trial(OBJECTIVE), WEIGHTS, -WEIGHTS, np.array([0.5, 1.0]), 0.5),
-        X,
-    ),
 }
 
 

@@ -1,0 +1,264 @@
+"""The adder's lemmas, over all contributions, and four planted bugs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.sparse import issparse
+
+from skdp.privacy.release._query import Bound, Layout
+from skdp.sums import _adder
+from skdp.sums._adder import BoundedSum, Compiled, Entries, Products, whole_roots
+from skdp.sums._exact import added
+from skdp.tables._memory import MemorySource, UserSource, equal_shares
+from tests.sums.contributions import EXAMPLES, N
+
+every_example = pytest.mark.parametrize("name", EXAMPLES)
+OF_USERS = [name for name, example in EXAMPLES.items() if example.takes_users]
+# Their forms have numbers before they are rounded to the nearest units.
+ROUNDED = [name for name in OF_USERS if EXAMPLES[name].query.rounding is np.rint]
+ROUNDED = [name for name in ROUNDED if name not in ("leaves", "tree gains")]
+
+
+def total(query, source):
+    return query.total(query.open(source), None)
+
+
+def records(example, rows):
+    return MemorySource(example.X[rows], example.y[rows])
+
+
+def users(example, rows, codes, n_users=None):
+    """A source of users; `codes` is the user of each row."""
+    n_users = n_users or int(codes.max()) + 1
+    shares = equal_shares(codes, n_users)
+    return UserSource(example.X[rows], example.y[rows], shares, n_users, codes)
+
+
+# ------------------------------------------------------- Lemma 3: any order, any parts
+
+
+def parts_of(example, order, ends):
+    """Sources of parts of the rows, as records or, if there are users, with shares."""
+    if not example.takes_users:
+        return [records(example, order[slice(*run)]) for run in pairwise(ends)]
+    # Users have rows in several parts, and shares of all of them.
+    shares = equal_shares(np.arange(N) % 97, 97)
+    return [
+        UserSource(example.X[own], example.y[own], shares[own], 97)
+        for own in (order[slice(*run)] for run in pairwise(ends))
+    ]
+
+
+def adds_up_in_any_order(example):
+    """Whether parts of the rows, in another order, have the bits of all together."""
+    query = example.query
+
+    def summed(order, ends):
+        parts = parts_of(example, order, ends)
+        sums = added([query.whole_sums(query.open(part), None) for part in parts])
+        return query.from_whole(parts[0], sums).tobytes()
+
+    shuffled = np.random.default_rng(0).permutation(N)
+    wanted = summed(np.arange(N), [0, N])
+    ends = [0, 1, *range(7, N, 7), N]
+    return wanted == summed(shuffled, [0, N]) == summed(shuffled, ends)
+
+
+@every_example
+def test_any_order_and_any_parts_give_the_same_bits(name):
+    assert adds_up_in_any_order(EXAMPLES[name])
+
+
+# ------------------------------------------------------------ null rows add exactly 0
+
+
+def nulls_add_nothing(example, *, holds_junk=True):
+    """Whether null rows leave no trace, whatever they hold."""
+    is_there = np.arange(N) % 3 > 0
+    X, y = example.X.copy(), example.y.copy()
+    if holds_junk:
+        X = X.toarray() if issparse(X) else X
+        X[~is_there] = example.junk
+        X = type(example.X)(X) if issparse(example.X) else X
+        if np.isnan(example.junk):
+            y[~is_there] = np.nan
+    found = total(example.query, MemorySource(X, y, is_there))
+    kept = total(example.query, records(example, is_there))
+    return found.tobytes() == kept.tobytes()
+
+
+@every_example
+def test_null_rows_add_exactly_nothing(name):
+    with np.errstate(invalid="ignore"):
+        assert nulls_add_nothing(EXAMPLES[name])
+    example = EXAMPLES[name]
+    nobody = MemorySource(example.X, example.y, np.zeros(N, dtype=bool))
+    assert not total(example.query, nobody).any()
+
+
+# ----------------------------------------------------- Lemma 1: weights keep the bound
+
+
+def largest_moves(example, n_rows=8, n_tries=40):
+    """Largest norm of one user's part, and distance of two, among rows that add most.
+
+    In units of what is charged.
+    """
+    query, rng = example.query, np.random.default_rng(0)
+    layout = Layout(N, rows_of_unit=n_rows)
+    norm = query.bound().norm
+    charged = [
+        query.bound().under(relation) + query.slack(layout)
+        for relation in ("zero_out_user", "replace_user")
+    ]
+    parts = []
+    for _ in range(n_tries):
+        # One row, again and again: what a user adds most, and several.
+        alike = np.full(n_rows, rng.integers(60))
+        rows = alike if rng.random() < 0.7 else rng.integers(N, size=n_rows)
+        codes = np.zeros(n_rows, dtype=int)
+        parts.append(total(query, users(example, rows, codes)).ravel())
+    one = max(np.linalg.norm(part, norm) for part in parts)
+    two = max(np.linalg.norm(a - b, norm) for a in parts for b in parts)
+    return one / charged[0], two / charged[1]
+
+
+@pytest.mark.parametrize("name", OF_USERS)
+def test_a_user_moves_a_sum_by_no_more_than_is_charged(name):
+    assert max(largest_moves(EXAMPLES[name])) <= 1
+    # As one record of the user does.
+    bound = EXAMPLES[name].query.row_bound()
+    assert EXAMPLES[name].query.bound() == bound.with_user_bounds()
+
+
+def test_a_query_without_a_bound_of_users_has_none():
+    assert [name for name in EXAMPLES if name not in OF_USERS] == ["newton"]
+
+
+# ---------------------------------------------- Lemma 2: what rounding moves is charged
+
+
+def dense(query, form, n_rows):
+    """Vectors of a form, before weights and rounding."""
+    if issparse(form):
+        return form.toarray()
+    if isinstance(form, Entries):
+        found = np.zeros((n_rows, form.size))
+        values = form.values or (np.ones(n_rows),) * len(form.places)
+        for places, each in zip(form.places, values, strict=True):
+            np.add.at(found, (np.arange(n_rows), places), each)
+        return found
+    assert not isinstance(form, Compiled | Products)
+    return form.reshape(n_rows, -1)
+
+
+def vectors(query, source):
+    """What the rows of a source add, one block after another, with weights."""
+    for block in query.pieces(query.open(source), None):
+        forms = query.added(block)
+        forms = forms if isinstance(forms, tuple) else (forms,)
+        n = len(block.y)
+        rows = np.hstack([dense(query, form, n) for form in forms])
+        yield rows * (np.ones(n) if block.present is None else block.present)[:, None]
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 500])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_rounding_moves_a_user_by_no_more_than_half_the_slack(name, n_rows):
+    """Slack is of two neighbours; of one of them half."""
+    example, rng = EXAMPLES[name], np.random.default_rng(n_rows)
+    query = example.query
+    for _ in range(20):
+        rows = rng.integers(N, size=n_rows)
+        source = users(example, rows, np.zeros(n_rows, dtype=int))
+        exact = sum(part.sum(axis=0) for part in vectors(query, source)) * query.scale
+        moved = np.linalg.norm(total(query, source).ravel() - exact)
+        allowed = query.slack(Layout(N, rows_of_unit=n_rows)) / 2
+        # The sum above is one of doubles.
+        assert moved <= allowed + 1e-13 * n_rows**0.5
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 7, 64, 999, 1024])
+def test_squares_of_roots_of_weights_add_up_to_at_most_one(n_rows):
+    roots = [int(root) for root in whole_roots(np.full(n_rows, 1 / n_rows))]
+    assert (1 - 2.0**-14) * 4**21 < sum(root**2 for root in roots) <= 4**21
+
+
+# ----------------------------------------------------------------------- planted bugs
+
+
+@pytest.mark.parametrize("name", OF_USERS)
+def test_planted_bug_of_weights_that_are_ignored_is_rejected(name, monkeypatch):
+    honest = UserSource.blocks
+
+    def blocks(self):
+        for block in honest(self):
+            yield _adder.replace(block, present=np.ones(len(block.y)))
+
+    monkeypatch.setattr(UserSource, "blocks", blocks)
+    monkeypatch.setattr(
+        UserSource,
+        "whole",
+        lambda self: _adder.Block(self._X, self._y, np.ones(len(self._y))),
+    )
+    assert max(largest_moves(EXAMPLES[name])) > 1.5
+
+
+@every_example
+def test_planted_bug_of_null_rows_that_count_is_rejected(name, monkeypatch):
+    honest = MemorySource.whole
+    monkeypatch.setattr(
+        _adder, "present_rows", lambda block: _adder.replace(block, present=None)
+    )
+    monkeypatch.setattr(
+        "skdp.papers._smoothing.present_rows",
+        lambda block: _adder.replace(block, present=None),
+    )
+    monkeypatch.setattr(
+        MemorySource,
+        "whole",
+        lambda self: _adder.replace(honest(self), present=None),
+    )
+    assert not nulls_add_nothing(EXAMPLES[name], holds_junk=False)
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_planted_bug_of_sums_that_are_rounded_once_is_rejected(name, monkeypatch):
+    """Totals of parts, rounded when they are added up."""
+
+    def units_of(self, block):
+        forms = self.added(block)
+        forms = forms if isinstance(forms, tuple) else (forms,)
+        n = len(block.y)
+        rows = np.hstack([dense(self, form, n) for form in forms])
+        weights = np.ones(n) if block.present is None else block.present
+        return np.rint(weights @ rows / self.unit).reshape(self.shape)
+
+    monkeypatch.setattr(BoundedSum, "_units_of", units_of)
+    assert not adds_up_in_any_order(EXAMPLES[name])
+
+
+@pytest.mark.parametrize("name", OF_USERS)
+def test_planted_bug_of_half_the_bound_is_rejected(name, monkeypatch):
+    def halved(self):
+        of_records = self.row_bound()
+        return Bound(
+            zero_out_user=of_records.zero_out / 2,
+            replace_user=of_records.replace_one / 2,
+            norm=of_records.norm,
+        )
+
+    monkeypatch.setattr(BoundedSum, "bound", halved)
+    assert max(largest_moves(EXAMPLES[name])) > 1
+
+
+@pytest.mark.parametrize("name", OF_USERS)
+def test_planted_bug_of_rounding_charged_for_one_row_is_seen(name):
+    """A user's rows are rounded one by one; slack grows with them."""
+    query = EXAMPLES[name].query
+    if query.rounding is np.rint and query.n_rounded:
+        many = query.slack(Layout(N, rows_of_unit=1000))
+        assert many > 100 * query.slack(Layout(N)) / 3
