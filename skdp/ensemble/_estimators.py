@@ -58,7 +58,7 @@ from skdp.ensemble._losses import (
 from skdp.ensemble._shapes import constrained, directions_of, groups_of
 from skdp.ensemble._trees import MIX, Bins, TableReader, bins_of, read_to_fit, reader_of
 from skdp.io._rows import records
-from skdp.io._takes import fit_through, targets_of
+from skdp.io._takes import ScoresSources, fit_through, targets_of
 from skdp.preprocessing._cells import declared_of
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._relations import is_of_users, relation_for
@@ -364,7 +364,7 @@ class GradientBoosting(FittedTrees):
 # --------------------------------------------------------- DPGradientBoostingClassifier
 
 
-class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
+class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoosting):
     """Gradient boosting of trees with differential privacy.
 
     Trees are drawn from public randomness, the declared `columns` and, for a small part
@@ -651,7 +651,7 @@ def _probabilities(raw: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------- DPGradientBoostingRegressor
 
 
-class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
+class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoosting):
     """Gradient boosting of trees with differential privacy, for regression.
 
     Trees are drawn from public randomness, the declared `columns` and, for a small part
