@@ -10,10 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._base import PrivateEstimator
 from skdp._input import check_rows, check_targets
+from skdp.model_selection._candidates import ScoredTable
 from skdp.privacy.noise._laws import Gaussian, Laplace
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound
-from skdp.tables._source import RawTable
 
 # How far one record can move the sum of entries in [-1, 1].
 SENSITIVITY = {"replace_one": 2.0, "zero_out": 1.0}
@@ -82,7 +82,7 @@ class NoisySum(ClassifierMixin, PrivateEstimator):
             law = Gaussian() if budget.delta else Laplace()
             door = self._door(budget)
             plan = Plan((Line(law=law),))
-            answers = door.commit(plan, RawTable(X, y), label=type(self).__name__)
+            answers = door.commit(plan, ScoredTable(X, y), label=type(self).__name__)
             released = answers.ask(ClippedSum(law.norm, self._before_reading))
             self.classes_ = np.array(self.classes)
             (self.total_,) = released.value
