@@ -75,7 +75,7 @@ class CanaryPairs:
 
 
 @dataclass(frozen=True)
-class Facts:
+class CanaryFacts:
     """Public facts of a fit that canaries depend on.
 
     Parameters
@@ -101,11 +101,11 @@ class Facts:
         return (float(self.low) + float(self.high)) / 2
 
 
-Builder = Callable[[FloatArray, int, Facts, Any], tuple[FloatArray, CanaryPairs]]
+Builder = Callable[[FloatArray, int, CanaryFacts, Any], tuple[FloatArray, CanaryPairs]]
 
 
 def column_canaries(
-    X: FloatArray, n: int, facts: Facts, draws: Any
+    X: FloatArray, n: int, facts: CanaryFacts, draws: Any
 ) -> tuple[FloatArray, CanaryPairs]:
     """A new column for each canary, in which all other rows have 0.
 
@@ -122,7 +122,7 @@ def column_canaries(
 
 
 def row_canaries(
-    X: FloatArray, n: int, facts: Facts, draws: Any
+    X: FloatArray, n: int, facts: CanaryFacts, draws: Any
 ) -> tuple[FloatArray, CanaryPairs]:
     """Rows in random directions of the existing features.
 
@@ -140,7 +140,7 @@ def row_canaries(
 BUILDERS: dict[str, Builder] = {"columns": column_canaries, "rows": row_canaries}
 
 
-def _versions(rows: FloatArray, facts: Facts, draws: Any) -> CanaryPairs:
+def _versions(rows: FloatArray, facts: CanaryFacts, draws: Any) -> CanaryPairs:
     n = len(rows)
     if facts.is_exchanged:
         # The same row with the opposite label.
@@ -214,7 +214,7 @@ def relation_of(estimator: Any, adjacency: str | None) -> str:
     return relation
 
 
-def facts_of(estimator: Any, y: Any, relation: str) -> Facts:
+def facts_of(estimator: Any, y: Any, relation: str) -> CanaryFacts:
     """Norm and labels of canaries."""
     name = "classes" if is_classifier(estimator) else "target_bounds"
     known = only(named(estimator, name), None)
@@ -228,7 +228,7 @@ def facts_of(estimator: Any, y: Any, relation: str) -> Facts:
     low, high = labels[0], labels[-1]
     # Any label is right for a row of zeros, but some solvers add up targets.
     null = low if is_classifier(estimator) else min(max(low, 0.0), high)
-    return Facts(norm, low, high, null, relation == "replace_one")
+    return CanaryFacts(norm, low, high, null, relation == "replace_one")
 
 
 # ------------------------------------------------- Guesses: what correct guesses refute
@@ -742,7 +742,7 @@ def _planted(
     canaries: str | CanaryPairs,
     X: Any,
     n_canaries: int,
-    facts: Facts,
+    facts: CanaryFacts,
     draws: Any,
     estimator: Any,
 ) -> tuple[Any, CanaryPairs]:
@@ -764,7 +764,7 @@ def _planted(
     return BUILDERS[kind](np.asarray(X, dtype=np.float64), n, facts, draws)
 
 
-def _leaning(facts: Facts, model: Any, pairs: CanaryPairs) -> FloatArray:
+def _leaning(facts: CanaryFacts, model: Any, pairs: CanaryPairs) -> FloatArray:
     """How far a model leans to the first version's label."""
     centre = 0.0 if is_classifier(model) else facts.centre()
     towards = leaning(model, pairs.X, pairs.y, centre)

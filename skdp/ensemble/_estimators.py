@@ -54,7 +54,7 @@ from skdp.ensemble._losses import (
 from skdp.ensemble._shapes import constrained, directions_of, groups_of
 from skdp.ensemble._trees import MIX, Bins, TableReader, bins_of, read_to_fit, reader_of
 from skdp.io._rows import records
-from skdp.io._takes import fit_through, targets_of
+from skdp.io._takes import ScoresSources, fit_through, targets_of
 from skdp.losses._base import Loss
 from skdp.losses._classification import LogisticLoss, SoftmaxLoss
 from skdp.losses._regression import ShiftedPoissonLoss
@@ -289,7 +289,7 @@ class GradientBoosting(FittedTrees, PrivateModel):
 # --------------------------------------------------------- DPGradientBoostingClassifier
 
 
-class DPGradientBoostingClassifier(ClassifierMixin, GradientBoosting):
+class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoosting):
     """Gradient boosting of trees with differential privacy.
 
     Trees are drawn from public randomness, the declared `columns` and, for a small part
@@ -571,7 +571,7 @@ def _probabilities(raw: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------- DPGradientBoostingRegressor
 
 
-class DPGradientBoostingRegressor(RegressorMixin, GradientBoosting):
+class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoosting):
     """Gradient boosting of trees with differential privacy, for regression.
 
     Trees are drawn from public randomness, the declared `columns` and, for a small part

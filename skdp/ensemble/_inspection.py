@@ -266,7 +266,7 @@ class FittedTrees(TakesSources, PrivateEstimator):
     def _units(self) -> tuple[float, float]:
         """Factor of raw predictions, and the constant that is added after it."""
 
-    def _raw(self, X: Any) -> FloatArray:
+    def _raw_rows(self, X: Any) -> FloatArray:
         """Raw predictions in units of the predictions: (n_samples, n_outputs)."""
         check_is_fitted(self)
         factor, shift = self._units

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -231,7 +232,6 @@ def _targets_of(scorer: Any, model: Any) -> Labels | NumberTargets:
 
 
 Model = TypeVar("Model")
-_BY_ROW = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
 def shown(X: Any) -> Any:
@@ -307,43 +307,19 @@ def _check_same(own: Any, X: TableSource) -> None:
     )
 
 
-class TakesSources:
-    """A model whose predictions for a source are made block by block.
+class TakesSources(ABC):
+    """A model whose raw predictions of a source are made block by block."""
 
-    Methods that predict row by row, and `score`, take a source as X.
-    """
+    @abstractmethod
+    def _raw_rows(self, X: Any) -> FloatArray:
+        """Raw predictions of rows in memory, each from its row alone."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name in _BY_ROW:
-            if name in vars(cls):
-                setattr(cls, name, _by_blocks(vars(cls)[name]))
-        if "fit" in vars(cls):
-            setattr(cls, "fit", _with_targets(vars(cls)["fit"]))  # noqa: B010 - mypy knows no fit
-        if hasattr(cls, "score"):
-            setattr(cls, "score", _scored(cls.score))  # noqa: B010 - mypy knows no score
-
-
-def _with_targets(fit: Any) -> Any:
-    @functools.wraps(fit)
-    def method(self: Any, *args: Any, **named: Any) -> Any:
-        given = [*args[:1], *([named["X"]] if "X" in named else [])]
-        is_alone = len(args) < 2 and "y" not in named
-        if given and is_alone and not isinstance(given[0], TableSource):
-            name = type(self).__name__
-            raise TypeError(f"{name}.fit(): missing a required argument: 'y'.")
-        return fit(self, *args, **named)
-
-    return method
-
-
-def _by_blocks(predict: Any) -> Any:
-    @functools.wraps(predict)
-    def method(self: Any, X: Any) -> Any:
+    def _raw(self, X: Any) -> FloatArray:
+        """Raw predictions of rows, in memory or of a source."""
         if not isinstance(X, TableSource):
-            return predict(self, X)
+            return self._raw_rows(X)
         _check_ordered(X)
-        predicted = X.during(lambda: _predicted(self, X, predict))
+        predicted: FloatArray | None = X.during(lambda: self._raw_blocks(X))
         if predicted is None:
             raise ValueError(
                 "The rows must be readable for predictions that are an array. Got "
@@ -352,7 +328,38 @@ def _by_blocks(predict: Any) -> Any:
             )
         return predicted
 
-    return method
+    def _raw_blocks(self, X: TableSource) -> FloatArray | None:
+        """Raw predictions of all rows; None if some of them cannot be read."""
+        parts = []
+        for rows, is_present, _ in rows_of(self, X):
+            if not is_present.all():
+                return None
+            parts.append(self._raw_rows(rows))
+        return np.concatenate(parts)
+
+
+class ScoresSources:
+    """A classifier or regressor of scikit-learn's whose `score` takes a source."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier, R² of a regressor; reads raw data, not private.
+
+        Parameters
+        ----------
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Left out with a source, which has its target.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+
+        Returns
+        -------
+        float
+        """
+        if isinstance(X, TableSource):
+            refuse_targets(y)
+            return float(X.during(lambda: score_of(self, X)))
+        # scikit-learn's mixin is the next class.
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
 
 
 def _check_ordered(X: TableSource) -> None:
@@ -362,27 +369,6 @@ def _check_ordered(X: TableSource) -> None:
             "without. Use source.predict_to(model, path, keys=[...]), which writes the "
             "keys beside them, or declare order_by."
         )
-
-
-def _predicted(model: Any, X: TableSource, predict: Any) -> Any:
-    """Predictions of all rows; None if some of them cannot be read."""
-    parts = []
-    for rows, is_present, _ in rows_of(model, X):
-        if not is_present.all():
-            return None
-        parts.append(predict(model, rows))
-    return np.concatenate(parts)
-
-
-def _scored(score: Any) -> Any:
-    @functools.wraps(score)
-    def method(self: Any, X: Any, *args: Any, **named: Any) -> Any:
-        if not isinstance(X, TableSource):
-            return score(self, X, *args, **named)
-        refuse_targets(args[0] if args else named.get("y"))
-        return X.during(lambda: score_of(self, X))
-
-    return method
 
 
 class AppendsToSources:

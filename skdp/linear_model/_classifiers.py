@@ -24,7 +24,7 @@ from skdp._input import (
     unweighted,
 )
 from skdp._users import users_to_fit
-from skdp.io._takes import fit_through
+from skdp.io._takes import ScoresSources, fit_through
 from skdp.linear_model._base import (
     STREAMS,
     DPEstimator,
@@ -50,7 +50,7 @@ from skdp.solvers._base import Solution
 # --------------------------------------------- LinearClassifier: labels, fit, decisions
 
 
-class LinearClassifier(ClassifierMixin, DPEstimator):
+class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
     """A linear model of ``C * sum_i v_i loss(y_i, x_i W) + ||W||^2 / 2``.
 
     The v are the declared weights of the records' labels, 1 if there are none.
@@ -258,10 +258,14 @@ class LinearClassifier(ClassifierMixin, DPEstimator):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
+        raw = self._raw(X)
+        return raw[:, 0] if len(self.classes_) == 2 else raw
+
+    def _raw_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = rows_to_predict(self, X)
         raw: np.ndarray = self._products(X, self.coef_.T) + self.intercept_
-        return raw[:, 0] if len(self.classes_) == 2 else raw
+        return raw
 
     def predict(self, X: Any) -> np.ndarray:
         """The label of the highest raw prediction of each row: (n_samples,)."""

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.metrics import d2_tweedie_score
 
 from skdp._checks import check_real, check_target_bounds
+from skdp.io._external import TableSource
 from skdp.linear_model._regressors import LinearRegressor, Units
 from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
@@ -123,13 +124,14 @@ class LogLinkRegressor(LinearRegressor):
         """
         return np.asarray(np.exp(np.clip(self._raw(X), *self._log_bounds)))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of the deviance that is explained (D²); reads raw data, not private.
 
         Parameters
         ----------
-        X : array-like, CSR or data frame of shape (n_samples, n_features)
+        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
+            Left out with a source, which has its target.
         sample_weight : array-like of shape (n_samples,) or None, default=None
 
         Returns
@@ -137,6 +139,8 @@ class LogLinkRegressor(LinearRegressor):
         float
             At most 1; 0 of the constant mean of `y`.
         """
+        if isinstance(X, TableSource):
+            return super().score(X, y)
         predicted = self.predict(X)
         return float(
             d2_tweedie_score(

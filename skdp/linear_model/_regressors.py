@@ -15,7 +15,7 @@ from skdp._arrays import FloatArray, in_dtype
 from skdp._checks import check_alpha, check_bool, check_real, check_target_bounds
 from skdp._input import refuse_several_targets
 from skdp._users import users_to_fit
-from skdp.io._takes import fit_through, targets_of
+from skdp.io._takes import ScoresSources, fit_through, targets_of
 from skdp.linear_model._base import (
     STREAMS,
     DPEstimator,
@@ -63,7 +63,7 @@ class Units:
     per_alpha: float = 1.0
 
 
-class LinearRegressor(RegressorMixin, DPEstimator):
+class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
     """A linear model of targets within public bounds; by default of the squared error.
 
     A subclass documents the parameters. A subclass with another loss overrides `_loss`
@@ -204,7 +204,7 @@ class LinearRegressor(RegressorMixin, DPEstimator):
         """
         return self._raw(X)
 
-    def _raw(self, X: Any) -> np.ndarray:
+    def _raw_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = rows_to_predict(self, X)
         return self._products(X, self.coef_[:, None])[:, 0] + self.intercept_

@@ -41,17 +41,16 @@ from skdp.sums._record_sums import places_of_users, statistic_of_users
 from skdp.tables._source import (
     LEAST_PART,
     Facts,
-    RawTable,
     Records,
     Remote,
     has_room,
 )
 
-# ----------------------------------------- UserTable: scored users of a table in memory
+# ------------------------------------------ ScoredTable: a table in memory to be scored
 
 
-class UserTable(Records):
-    """A raw table whose records are users.
+class ScoredTable(Records):
+    """A raw table whose rows are records, or belong to users.
 
     Parameters
     ----------
@@ -59,19 +58,25 @@ class UserTable(Records):
         Private.
     y : array-like of shape (n_rows,)
         Private.
-    users : Users
+    users : Users or None, default=None
         The users of these rows. Private, except their number.
     """
 
-    def __init__(self, X: Any, y: Any, users: Users) -> None:
+    def __init__(self, X: Any, y: Any, users: Users | None = None) -> None:
         self.X, self.y, self.users = X, y, users
+        n_samples = len(y) if users is None else users.n_users
         self.facts = Facts(
-            n_samples=users.n_users, largest_block=users.n_users, is_of_users=True
+            n_samples=n_samples,
+            largest_block=n_samples,
+            is_of_users=users is not None,
         )
 
     def statistic(self, scorer: Any, model: Any) -> FloatArray:
-        """The exact statistic of a fitted model on these users. Private."""
+        """The exact statistic of a fitted model on these records. Private."""
         users = self.users
+        if users is None:
+            exact: FloatArray = scorer.statistic(model, self.X, self.y)
+            return exact
         places = places_of_users(users.names)[users.codes]
         return statistic_of_users(
             scorer, model, self.X, np.asarray(self.y), users.shares, places
@@ -185,15 +190,12 @@ class SearchRecords:
             return model.fit(X, y)
         return fitted_to_users(model, X, y, self.users.ids)
 
-    def scored(self) -> RawTable | UserTable | SourceScores:
+    def scored(self) -> ScoredTable | SourceScores:
         """The object that scores models on these records."""
-        if isinstance(self.users, Users):
-            return UserTable(self.X, self.y, self.users)
-        if self.users is not None:
-            return SourceUsers(self.X)
+        users = self.users
         if isinstance(self.X, TableSource):
-            return SourceScores(self.X)
-        return RawTable(self.X, self.y)
+            return SourceScores(self.X) if users is None else SourceUsers(self.X)
+        return ScoredTable(self.X, self.y, users if isinstance(users, Users) else None)
 
     @staticmethod
     def _fewest_rows(users: Users, size: int) -> int:

@@ -34,7 +34,7 @@ from skdp._users import Users, UsersToFit, users_of_release
 from skdp.io._external import TableSource
 from skdp.io._passes import shown_to
 from skdp.io._takes import SourceScores, refuse_targets, scores_of
-from skdp.model_selection._candidates import UserTable
+from skdp.model_selection._candidates import ScoredTable
 from skdp.model_selection._scorer_sums import PrivateScoring
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.preprocessing._encoder import TableEncoder
@@ -44,13 +44,12 @@ from skdp.privacy.noise._laws import NoiseLaw, budget_of, law_for
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, Scores
-from skdp.tables._source import RawTable
 
 # ------------------------------------------------------------------------ private_score
 
 
 # Records that are scored.
-Scored = RawTable | UserTable | SourceScores
+Scored = ScoredTable | SourceScores
 _HOW = "Pass groups=ids."
 
 
@@ -231,7 +230,7 @@ class _PlannedScore:
             return self.scoring.lowest
         if self.law is None:
             (estimator,) = self.query.models
-            assert isinstance(table, RawTable)  # others need a finite epsilon
+            assert isinstance(table, ScoredTable)  # others need a finite epsilon
             return self.scoring.of_raw_data(estimator, table.X, table.y)
         released = answers.ask(self.query).value
         return self.scoring.score(released, table.n_samples)
@@ -373,7 +372,7 @@ class ScoreStatistic(Statistics[ReleasedT]):
 
 def _accepted(
     estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: UsersToFit | None
-) -> RawTable | UserTable:
+) -> ScoredTable:
     """X and y as passed, or an error; nothing else is learned from them."""
     if y is None:
         raise ValueError("The y argument must hold the true values. Got None.")
@@ -398,12 +397,12 @@ def _accepted(
                 f"The groups argument must have at most {MOST_USERS} users. Got "
                 f"{users.n_users}."
             )
-        return UserTable(X, y, users)
+        return ScoredTable(X, y, users)
     if not 1 <= len(y) <= MOST_RECORDS:
         raise ValueError(
             f"The X argument must have 1 to {MOST_RECORDS} rows. Got {len(y)}."
         )
-    return RawTable(X, y)
+    return ScoredTable(X, y)
 
 
 def _accepted_source(

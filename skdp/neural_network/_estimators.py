@@ -21,7 +21,7 @@ from skdp._input import (
     unweighted,
 )
 from skdp._users import users_to_fit
-from skdp.io._takes import fit_through, targets_of
+from skdp.io._takes import ScoresSources, fit_through, targets_of
 from skdp.linear_model._rows import public_facts, rows_to_fit
 from skdp.losses._base import Loss
 from skdp.losses._classification import (
@@ -48,7 +48,7 @@ LOSSES: dict[str, Callable[[int], Loss]] = {
 }
 
 
-class DPMLPClassifier(ClassifierMixin, PrivateNetwork):
+class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
     r"""A network of few layers, of classes, with differential privacy.
 
     Minimises the mean log-loss (of more than two classes the softmax loss), or a loss
@@ -288,7 +288,7 @@ for _own in (DPMLPClassifier.predict_proba, DPMLPClassifier.predict_log_proba):
 _RESIDUAL_BOUND = 2.0
 
 
-class DPMLPRegressor(RegressorMixin, PrivateNetwork):
+class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
     r"""A network of few layers, of numbers, with differential privacy.
 
     Minimises half the mean squared error along noisy sums of per-record gradients; the

@@ -297,7 +297,7 @@ class PrivateNetwork(TakesSources, PrivateModel):
 
     # -------------------------------------------------------------------- predictions
 
-    def _raw(self, X: Any) -> np.ndarray:
+    def _raw_rows(self, X: Any) -> np.ndarray:
         """Raw predictions of rows, which are clipped as they were in `fit`."""
         check_is_fitted(self)
         X = rows_to_predict(self, X)

@@ -183,27 +183,3 @@ def counted(values: FloatArray, present: NDArray[Any] | None) -> FloatArray:
     if has_shares(present):
         values *= present.reshape(-1, *[1] * (values.ndim - 1))
     return values
-
-
-# ------------------------------------------------------ Raw records for scoring a model
-
-
-class RawTable(Records):
-    """A raw table, one block of rows of any kind.
-
-    Parameters
-    ----------
-    X : array-like, CSR or data frame of n_samples rows
-        Private.
-    y : array-like of shape (n_samples,)
-        Private.
-    """
-
-    def __init__(self, X: Any, y: Any) -> None:
-        self.X, self.y = X, y
-        self.facts = Facts(n_samples=len(y), largest_block=len(y))
-
-    def statistic(self, scorer: Any, model: Any) -> FloatArray:
-        """The exact statistic of a fitted model on these records. Private."""
-        exact: FloatArray = scorer.statistic(model, self.X, self.y)
-        return exact

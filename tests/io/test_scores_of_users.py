@@ -40,7 +40,7 @@ from skdp.io._external_users import (
 from skdp.io._passes import _Taking
 from skdp.io._rows import StreamSource
 from skdp.io._takes import SourceUsers, _passed, _read, scores_of
-from skdp.model_selection._candidates import UserTable
+from skdp.model_selection._candidates import ScoredTable
 from skdp.model_selection._scorer_sums import DISAGREEMENTS
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.sums import _record_sums as user_scores_module
@@ -171,7 +171,7 @@ def exact(source, name):
 def in_memory(frame, name, ids="id"):
     model, target, _ = MODELS[name]
     users = Users.of(frame[ids].to_numpy(), len(frame))
-    scored = UserTable(taken(frame, name), frame[target], users)
+    scored = ScoredTable(taken(frame, name), frame[target], users)
     return scored.statistic(scorer_of(name), model)
 
 
@@ -303,7 +303,7 @@ def test_null_records_are_among_the_rows_of_their_user(layout, column, value, tm
     source = LAYOUTS[layout](holes, tmp_path, **facts_of(frame))
     X = taken(frame, "numbers")
     shares = 1 / frame.groupby("id")["id"].transform("size").to_numpy()
-    here = UserTable(X, frame["y"], Users.of(frame["id"], len(frame)))
+    here = ScoredTable(X, frame["y"], Users.of(frame["id"], len(frame)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Users, "shares", np.where(bad, 0.0, shares))
         stated = here.statistic(scorer_of("numbers"), MODEL)

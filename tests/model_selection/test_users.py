@@ -51,7 +51,7 @@ from skdp.exceptions import UnaccountedStepError
 from skdp.model_selection import SCORINGS, UserKFold
 from skdp.model_selection import _scorer_sums as scoring_base
 from skdp.model_selection import _search as search_module
-from skdp.model_selection._candidates import SearchJob, SearchRecords, UserTable
+from skdp.model_selection._candidates import ScoredTable, SearchJob, SearchRecords
 from skdp.model_selection._scorer_sums import DISAGREEMENTS
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.privacy import calibrate
@@ -60,7 +60,6 @@ from skdp.privacy.release._answers import Layout
 from skdp.privacy.release._record import FREE
 from skdp.sums import _record_sums as user_scores
 from skdp.sums._record_sums import Scores
-from skdp.tables._source import RawTable
 from tests.audit import tables
 from tests.audit.tables import answered_by
 from tests.model_selection.toys import NoisySum
@@ -128,7 +127,7 @@ def table_of(users):
     codes = np.array([u for u, *_ in rows], dtype=np.int64)
     X = np.array([[said] for _, said, _ in rows], dtype=float).reshape(-1, 1)
     y = np.array([true for *_, true in rows])
-    return UserTable(X, y, Users(len(users), codes))
+    return ScoredTable(X, y, Users(len(users), codes))
 
 
 def statistic(name, users):
@@ -143,7 +142,7 @@ def test_users_of_one_row_are_records_to_the_last_bit(name):
     rng, scorer = np.random.default_rng(0), SCORERS[name]
     users = [own or [(1.0, 1)] for own in users_of(rng, scorer, 40, 2)]
     found = table_of([own[:1] for own in users])
-    plain = RawTable(found.X, found.y).statistic(scorer, model_for(name))
+    plain = ScoredTable(found.X, found.y).statistic(scorer, model_for(name))
     assert np.array_equal(found.statistic(scorer, model_for(name)), plain)
 
 
@@ -166,7 +165,7 @@ def test_no_order_of_rows_changes_a_bit(name):
     rng, scorer = np.random.default_rng(2), SCORERS[name]
     found = table_of(users_of(rng, scorer, 30))
     order = np.random.default_rng(3).permutation(len(found.y))
-    moved = UserTable(
+    moved = ScoredTable(
         found.X[order],
         found.y[order],
         Users(found.n_samples, found.users.codes[order]),
@@ -264,7 +263,7 @@ def test_nobody_s_rows_stand_where_others_put_them():
 
     assert apart(lambda table: table) <= 1 + 1e-4
 
-    class InOrder(UserTable):
+    class InOrder(ScoredTable):
         """The twin asks about the rows of the table as they stand."""
 
         def statistic(self, scorer, model):
@@ -299,13 +298,13 @@ def test_labels_of_rows_are_in_no_array_twice():
             assert X.index.is_unique
             return super()._said(X.to_numpy())
 
-    of_frame = UserTable(frame, found.y, found.users)
+    of_frame = ScoredTable(frame, found.y, found.users)
     said = [
         table.statistic(SCORERS["accuracy"], model)
         for table, model in ((found, Refuses()), (of_frame, Checks()))
     ]
     assert np.array_equal(*said)
-    sparse = UserTable(csr_array(found.X), found.y, found.users)
+    sparse = ScoredTable(csr_array(found.X), found.y, found.users)
 
     class OfSparse(Refuses):
         def _said(self, X):

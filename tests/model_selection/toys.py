@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._base import PrivateEstimator
 from skdp._fit import PlannedFit, Question, Statistics, fit
 from skdp._input import check_rows, check_targets
+from skdp.model_selection._candidates import ScoredTable
 from skdp.privacy.noise._laws import Gaussian, Laplace
 from skdp.privacy.release._query import Bound
-from skdp.tables._source import RawTable
 
 # How far one record can move the sum of entries in [-1, 1].
 SENSITIVITY = {"replace_one": 2.0, "zero_out": 1.0}
@@ -96,7 +96,7 @@ class NoisySum(ClassifierMixin, PrivateEstimator):
                 n_features=X.shape[1],
                 label=type(self).__name__,
             )
-            released = fit(self, planned, RawTable(X, y), self._door(budget))
+            released = fit(self, planned, ScoredTable(X, y), self._door(budget))
             self.classes_ = np.array(self.classes)
             (self.total_,) = released.value
         return self

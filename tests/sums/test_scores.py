@@ -10,13 +10,13 @@ from sklearn.base import BaseEstimator
 
 from skdp.exceptions import UnboundedQueryError
 from skdp.model_selection import resolve_scoring
+from skdp.model_selection._candidates import ScoredTable
 from skdp.privacy.noise._laws import Gaussian, Laplace
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Layout
 from skdp.sums._record_sums import Scores
-from skdp.tables._source import RawTable
 
 NORMS = (1, 2, math.inf)
 RECORDS = [(0, 0), (1, 0), (0, 1), (1, 1)]
@@ -48,7 +48,7 @@ def scores_of(models, norm):
 
 
 def exact(query, records, y):
-    table = RawTable(np.array(records), np.array(y))
+    table = ScoredTable(np.array(records), np.array(y))
     return query.total(query.open(table), None)
 
 
@@ -87,7 +87,7 @@ def test_broken_twin_with_one_models_bound_for_several_is_found_out(norm):
 
 def test_broken_twin_with_the_bound_of_each_one_for_noise_is_refused():
     """It would hide one model's score, and not that of all of them."""
-    table, relation = RawTable(np.array(RECORDS), np.zeros(4)), "replace_one"
+    table, relation = ScoredTable(np.array(RECORDS), np.zeros(4)), "replace_one"
     for law in (Laplace(), Gaussian()):
         plan = Plan((Line(2, law=law),))
         grant = Grant(plan.event(1.0, relation), 1.0, relation)
