@@ -191,12 +191,11 @@ class LookAheadSteps(Steps):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._ahead = self.weights
+        self._ahead, self._at = self.weights, on_grid(self.weights)
 
     @property
     def at(self) -> FloatArray:
-        # The penalty's gradient is taken at the weights of the query, on its grid.
-        return on_grid(self._ahead if self.gradient_ahead else self.weights)
+        return self._at
 
     def _moved(self, gradient: FloatArray, step_size: float) -> FloatArray:
         moved = self._ahead - step_size * gradient
@@ -207,6 +206,8 @@ class LookAheadSteps(Steps):
         if self._taken + 1 < self.n_steps:
             ahead = moved + self.momenta[self._taken + 1] * velocity
             self._ahead = projected_onto_box(ahead, self.farthest)
+        # The penalty's gradient is taken at the weights of the query, on its grid.
+        self._at = on_grid(self._ahead if self.gradient_ahead else moved)
         return moved
 
 
