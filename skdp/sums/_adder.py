@@ -170,7 +170,7 @@ class BoundedSum(Summed):
             rows = 0.0
         elif rows > 1:
             rows *= 1 + 2.0**-20  # weights, and their products, are rounded once
-        norm = self.n_rounded ** (1 / self.row_bound().norm)
+        norm = float(self.n_rounded ** (1 / self.row_bound().norm))
         rounded = rows * self.unit * float(np.max(np.abs(self.scale))) * norm
         totals = total_rounding(1, self.total_norm, _TOTAL_STEPS)
         return rounded + 2 * self.arithmetic + totals
