@@ -21,11 +21,19 @@ from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, epsilon_of
 from skdp.solvers._newton import NewtonStep, NoisyNewton
-from skdp.sums._moments import NewtonAnswer, NewtonSums, NewtonWeights, of_svec, svec
+from skdp.sums._moments import NewtonAnswer, NewtonSums, NewtonWeights, of_svec
 from skdp.tables._memory import MemorySource
 from tests.door import planned
 
 LOSSES = {"logistic": LogisticLoss(), "squared": SquaredLoss(2.0, target_bound=1.0)}
+
+
+def svec(matrix):
+    """The diagonal and sqrt(2) times the upper triangle."""
+    above = matrix[np.triu_indices(len(matrix), 1)]
+    return np.concatenate([np.diag(matrix), math.sqrt(2) * above])
+
+
 PARTS = [(0.5, 0.5, 0.25), (1.0, 2.0, 0.0), (0.1, 0.2, 3.0)]
 by_loss = pytest.mark.parametrize("name", LOSSES)
 by_parts = pytest.mark.parametrize("parts", PARTS)
