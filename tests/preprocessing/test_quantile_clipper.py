@@ -12,7 +12,7 @@ from skdp import DPQuantileClipper
 from skdp.preprocessing import _private
 from skdp.preprocessing._private import Bisection
 from skdp.privacy.release._answers import Released
-from skdp.sums._counts import Counts, count_bound
+from skdp.sums._counts import Counts
 from skdp.tables._memory import MemorySource
 from tests.preprocessing.steps import ADJACENCIES, make_rows
 from tests.spies import SpyNoise
@@ -51,7 +51,7 @@ def farthest(adjacency, counts=centred_counts, d=3):
 
 @by_adjacency
 def test_search_never_exceeds_the_sensitivity_and_attains_it(adjacency):
-    stated = count_bound(3).under(adjacency)
+    stated = Counts(np.zeros((2, 3))).bound().under(adjacency)
     assert 0.999 * stated <= farthest(adjacency) <= stated
 
 
