@@ -14,7 +14,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, KFold, cross_val_score
 
 from skdp import BudgetLedger, DPMatrixFactorization
-from skdp.decomposition._user_sums import CountQuery
+from skdp.decomposition._user_sums import UserCounts
 from skdp.model_selection import RatingKFold, UserKFold
 
 N_USERS, N_ITEMS = 150, 60
@@ -28,10 +28,10 @@ USERS = [
 def first_queries(users, cv, monkeypatch, folder):
     """Of every fit of a cross-validation, and their sensitivity."""
     seen = []
-    query = CountQuery.of
+    asked = UserCounts.total
 
-    def of(self, *args):
-        seen.append((query(self, *args), self.sensitivity))
+    def total(self, *args):
+        seen.append((asked(self, *args), self.kind.sensitivity))
         return seen[-1][0]
 
     X = [(u, i) for u, own in enumerate(users) for i in own]
@@ -48,7 +48,7 @@ def first_queries(users, cv, monkeypatch, folder):
     )
     groups = [pair[0] for pair in X] if isinstance(cv, GroupKFold) else None
     with monkeypatch.context() as patch:
-        patch.setattr(CountQuery, "of", of)
+        patch.setattr(UserCounts, "total", total)
         cross_val_score(model, X, y, cv=cv, groups=groups, error_score="raise")
     return seen
 

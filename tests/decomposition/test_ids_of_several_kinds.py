@@ -98,15 +98,15 @@ def test_ids_told_apart_by_what_is_inferred_of_all_are_caught(monkeypatch):
 
 def change_by_a_number(monkeypatch):
     """Of the first query, over its sensitivity, by the one user whose id is none."""
-    from skdp.decomposition._user_sums import CountQuery
+    from skdp.decomposition._user_sums import UserCounts
 
     seen = []
-    query = CountQuery.of
+    query = UserCounts.total
     monkeypatch.setattr(
-        CountQuery,
-        "of",
+        UserCounts,
+        "total",
         lambda self, *args: (
-            seen.append((query(self, *args), self.sensitivity)) or seen[-1][0]
+            seen.append((query(self, *args), self.kind.sensitivity)) or seen[-1][0]
         ),
     )
     halves = [f"{HALF}{j}" for j in range(30)]

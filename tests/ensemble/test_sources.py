@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from skdp.ensemble import _boosting
+from skdp.ensemble import _estimators
 from skdp.ensemble._trees import read_to_predict
 from skdp.tables._memory import CachedSource
 from skdp.tables._source import Block, Facts, Source
@@ -98,7 +98,7 @@ def test_a_linear_start_of_blocks_is_that_of_memory(case, monkeypatch):
 
 def test_broken_twin_that_reads_anew_is_found(monkeypatch):
     """Raw predictions of one reading beside the codes of another."""
-    monkeypatch.setattr(_boosting, "in_memory", lambda source: source)
+    monkeypatch.setattr(_estimators, "in_memory", lambda source: source)
     with pytest.raises(AssertionError):
         fitted("two classes", monkeypatch, orders()[0], init="linear")
 

@@ -20,6 +20,7 @@ from skdp.audit._runs import FitJob
 from skdp.privacy import GaussianEvent
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._door import Door, audited, audited_by, auditor_now
+from skdp.tables._memory import MemorySource
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -139,11 +140,12 @@ def door():
 
 
 def test_a_door_is_of_the_audit_that_it_was_opened_in():
+    source = MemorySource(np.zeros((1, 1)), np.zeros(1))
     with pytest.raises(ValueError, match="within the audit"):
-        audited(Replay(0), door).commit(Ready(), object(), label="")
+        audited(Replay(0), door).commit(Ready(), source, label="")
     plain = door()
     with pytest.raises(ValueError, match="within the audit"):
-        audited(Replay(0), lambda: plain.commit(Ready(), object(), label=""))
+        audited(Replay(0), lambda: plain.commit(Ready(), source, label=""))
 
 
 def test_a_stream_is_of_the_audit_that_it_was_begun_in():

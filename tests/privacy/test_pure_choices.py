@@ -11,15 +11,17 @@ from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers, NoiselessRehearsal
 from skdp.privacy.release._plan import GAUSSIAN, Line, Plan
 from skdp.privacy.release._query import Bound
+from skdp.tables._source import Facts, Records
 from tests.spies import SpyNoise
 
 MECHANISMS = ("permute_and_flip", "exponential")
 
 
-class Numbers:
+class Numbers(Records):
     """Five scores, of which one record can change each by 2."""
 
-    shape, family, n_samples, largest_block = (5,), "numbers", 1, 1
+    shape, family = (5,), "numbers"
+    facts = Facts(n_samples=1, largest_block=1)
 
     def bound(self):
         return Bound(zero_out=2.0, replace_one=2.0)

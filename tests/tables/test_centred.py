@@ -14,12 +14,15 @@ from scipy.sparse import csr_array
 from skdp._arrays import row_norms
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy.release._query import Layout
-from skdp.sums._exact import blocks_of
+from skdp.privacy.release._answers import Grant, LocalAnswers
+from skdp.privacy.release._plan import Buckets, Line, Plan, Poisson
+from skdp.privacy.release._query import Bound, Layout
+from skdp.sums._exact import Summed, WholeSum, blocks_of
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._centred import CentredMatrix, CentredSource, Centring, StateRows
 from skdp.tables._memory import MemorySource
-from skdp.tables._views import ColumnsOf, EntriesClipped, buckets
+from skdp.tables._views import ColumnsOf, EntriesClipped
+from tests.spies import SpyNoise
 
 SCALES = ("ones", "uneven", "hostile")
 CENTRES = ("random", "a row", "beside a row", "near a row", "huge", "tiny", "zero")
@@ -214,18 +217,60 @@ def test_a_source_states_its_amplification_and_reads_once():
 READERS = {
     "clipped": lambda source: EntriesClipped(source, 0.1).blocks(),
     "columns": lambda source: ColumnsOf(source, np.arange(2)).blocks(),
-    "buckets": lambda source: buckets(source, 2),
-    "samples": lambda source: blocks_of(source, np.arange(2)),
 }
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_what_would_lose_the_amplification_raises(reader):
-    """Views, buckets and samples state none, so rows are not to be had one by one."""
-    centring = Centring(np.full(3, 0.1), np.ones(3), 0.5)
-    source = CentredSource(MemorySource(np.eye(3), np.zeros(3)), np.asarray, centring)
+    """A view that changes features does not change the rows that they are made of."""
     with pytest.raises((TypeError, ValueError)):
-        list(READERS[reader](source))
+        list(READERS[reader](centred()))
+
+
+def centred():
+    centring = Centring(np.full(3, 0.1), np.ones(3), 0.5)
+    source = MemorySource(np.eye(3), np.zeros(3))
+    return CentredSource(source, np.asarray, centring)
+
+
+class Spied(Summed):
+    """A query that keeps the layouts for which it was charged."""
+
+    shape, family = (1,), "spied"
+
+    def __init__(self):
+        self.layouts = []
+
+    def bound(self):
+        return Bound(zero_out=1.0, replace_one=1.0)
+
+    def slack(self, layout):
+        self.layouts.append(layout)
+        return 0.0
+
+    def open(self, source):
+        return source
+
+    def whole_sums(self, reader, rows):
+        n = sum(len(block.y) for block in blocks_of(reader, rows))
+        return (WholeSum.of(np.array([n])),)
+
+    def from_whole(self, source, sums):
+        return sums[0].value()
+
+
+@pytest.mark.parametrize("sample", [Buckets(2), Poisson(0.5)])
+def test_buckets_and_samples_are_charged_with_the_amplification(sample):
+    source, query = centred(), Spied()
+    facts, plan = source.facts, Plan((Line(1, sample=sample),))
+    assert (facts.amplification, facts.cells) != (1.0, 0)
+    event = plan.event(1.0, "zero_out")
+    answers = LocalAnswers(
+        plan, source, Grant(event, 1.0, "zero_out"), SpyNoise(seed=0)
+    )
+    answers.ask(query)
+    charged = query.layouts[-1]
+    assert (charged.amplification, charged.cells) == (facts.amplification, facts.cells)
 
 
 def test_weights_in_units_of_the_features():

@@ -568,7 +568,7 @@ class LocalAnswers(Answers):
         bound, rows, n = self._bound(query, line), None, self._source.n_samples
         if isinstance(line.sample, Buckets):
             bucket = self._next_bucket(line.sample)
-            bound += self._slack(query, Layout(bucket.facts.largest_block))
+            bound += self._slack(query, _layout_of(bucket, self.relation))
             return query.total(query.open(bucket), None), bound
         bound += self._slack(query, self._layout(line))
         if isinstance(line.sample, Poisson):
