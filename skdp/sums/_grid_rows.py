@@ -85,6 +85,8 @@ def _of_far(X: Any, norm: float) -> Any:
 
     Each row is scaled by a power of two that follows from the row's entries.
     """
+    # Validated rows are finite; no power of two would bring others within reach.
+    X = _finite(X)
     scale = scale_of(norm)
     largest = abs(X).max(axis=1)
     largest = largest.toarray() if issparse(largest) else np.asarray(largest)
@@ -95,9 +97,14 @@ def _of_far(X: Any, norm: float) -> Any:
         squares = squares_of(grid)
         is_far = ~(squares < MOST_SQUARES)
         if not is_far.any():
-            _shorten(grid, SHORTENED / np.sqrt(squares))
+            _shorten(grid, SHORTENED / np.sqrt(np.maximum(squares, 1.0)))
             return grid
         power -= 4 * is_far
+
+
+def _finite(X: Any) -> Any:
+    """Rows with 0 in place of NaN, and the largest number in place of infinity."""
+    return with_entries(X, np.nan_to_num(X.data)) if issparse(X) else np.nan_to_num(X)
 
 
 def _times_power(X: Any, power: Any) -> Any:
@@ -227,6 +234,10 @@ class DenseGrid(_PlainGrid):
         beside = 0 if self.norms is None else self.norms.nbytes
         return int(self.entries.nbytes + beside)
 
+    def __getitem__(self, rows: Any) -> Self:
+        norms = None if self.norms is None else self.norms[rows]
+        return replace(self, entries=self.entries[rows], norms=norms)
+
     def in_double(self) -> Self:
         return replace(self, entries=self.entries.astype(np.float64, copy=False))
 
@@ -259,6 +270,9 @@ class DenseGrid(_PlainGrid):
 @dataclass(frozen=True, eq=False)
 class SparseGrid(_PlainGrid):
     """CSR of int64; its sums need no blocks."""
+
+    def __getitem__(self, rows: Any) -> Self:
+        return replace(self, entries=self.entries[rows])
 
     @property
     def n_bytes(self) -> int:

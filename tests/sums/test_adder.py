@@ -76,6 +76,71 @@ def test_any_order_and_any_parts_give_the_same_bits(name):
     assert adds_up_in_any_order(EXAMPLES[name])
 
 
+# ------------------------------------------- Lemma 3: a row's numbers follow from it alone
+
+
+SIZES = (1, 2, 3, 7, 8, 9, 64, 65, N)
+
+
+def numbers(query, source):
+    """What each row of a source adds, before weights and rounding, to the last bit."""
+    found = []
+    for block in query.pieces(query.open(source), None):
+        forms = query.added(block)
+        for form in forms if isinstance(forms, tuple) else (forms,):
+            if isinstance(form, Compiled):
+                there = np.flatnonzero(block.weight)
+                alone = np.eye(len(block.y))[there]
+                rows = [form.sums(one, 2.0**50).ravel() for one in alone]
+                found.append(np.array(rows))
+            elif isinstance(form, Products):
+                parts = [
+                    part.toarray() if issparse(part) else part for part in form.parts
+                ]
+                found += [part.reshape(len(block.y), -1) for part in parts]
+            else:
+                found.append(dense(query, form, len(block.y)))
+    return np.hstack(found)
+
+
+def depends_on_the_row_alone(example):
+    """Whether rows have the same bits in blocks of any size, with and without others.
+
+    Rows in column order are there too, of which a copy of one row has both orders.
+    """
+    query = example.query
+    whole = numbers(query, records(example, np.arange(N)))
+    orders = [example.X] if issparse(example.X) else [example.X, example.X.copy("F")]
+    for X in orders:
+        for size in SIZES:
+            alone = numbers(query, MemorySource(X[:size], example.y[:size]))
+            if alone.tobytes() != whole[:size].tobytes():
+                return False
+            is_there = np.arange(size) % 3 == 0
+            some = MemorySource(X[:size], example.y[:size], is_there)
+            if numbers(query, some).tobytes() != whole[:size][is_there].tobytes():
+                return False
+    return True
+
+
+@every_example
+def test_the_numbers_of_a_row_depend_on_no_other_row(name):
+    assert depends_on_the_row_alone(EXAMPLES[name])
+
+
+@pytest.mark.parametrize("name", ["targets", "predictions", "errors"])
+def test_planted_bug_of_numbers_that_other_rows_round_is_rejected(name, monkeypatch):
+    kind = type(EXAMPLES[name].query)
+    honest = kind.numbers
+
+    def centred(self, block):
+        found = honest(self, block)
+        return (found - found.mean()) + found.mean()
+
+    monkeypatch.setattr(kind, "numbers", centred)
+    assert not depends_on_the_row_alone(EXAMPLES[name])
+
+
 # ------------------------------------------------------------ null rows add exactly 0
 
 

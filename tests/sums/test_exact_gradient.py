@@ -106,6 +106,22 @@ def test_no_row_is_longer_than_the_norm_and_each_is_that_of_itself(d, norm):
     assert np.isfinite(grid).all()
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("wild", [np.nan, np.inf, -np.inf])
+def test_rows_that_are_not_finite_end_and_leave_other_rows_as_they_are(wild, kind):
+    """Validated rows are finite; what a null row holds is unknown."""
+    X = hostile_rows(7, 1.0)[:20].astype(kind)
+    beside = X.copy()
+    beside[3, 2], beside[5] = wild, wild
+    others = np.delete(np.arange(20), [3, 5])
+    for store in (np.asarray, np.asfortranarray, csr_array):
+        with np.errstate(all="ignore"):
+            grid = grid_rows(store(beside), 1.0)
+        grid = grid.toarray() if store is csr_array else grid
+        assert np.array_equal(grid[others], grid_rows(X, 1.0)[others])
+        assert longest(grid) <= 4**22
+
+
 def test_rows_are_clipped_rows_but_for_half_a_unit():
     X = hostile_rows(7, 1.0)[:20]
     clipped = X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
@@ -480,6 +496,10 @@ def test_a_view_puts_rows_on_the_grid_once_and_another_one_anew():
     view = module.grid_view(plain)
     first, again = (list(view.blocks()) for _ in range(2))
     assert all(a is b for a, b in zip(first, again, strict=True))
+    queries = [PredictionSum(N, centred_table()[1][:D], 0.5)]
+    for row in (3, 4):
+        sources = [plain.without(row), view.without(row)]
+        assert all(len(answers) == 1 for answers in bits(queries, sources))
     other = list(view.without(3).blocks())
     assert not other[0].present[3]
     assert first[0].present[3]
