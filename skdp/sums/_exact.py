@@ -225,16 +225,17 @@ def added(parts: list[Sums]) -> Sums:
 
 def blocks_of(source: Source, rows: IntArray | None) -> Iterator[Block]:
     """All blocks, or the chosen rows of each; `rows` are rising. Private."""
+    return source.blocks() if rows is None else chosen(source.blocks(), rows)
+
+
+def chosen(blocks: Iterable[Block], rows: IntArray) -> Iterator[Block]:
+    """The chosen rows of blocks that have any; `rows` are rising. Private."""
     start = 0
-    for block in source.blocks():
+    for block in blocks:
         end = start + len(block.y)
-        if rows is None:
-            yield block
-        else:
-            first, last = np.searchsorted(rows, [start, end])
-            chosen = rows[first:last] - start
-            present = None if block.present is None else block.present[chosen]
-            yield Block(block.X[chosen], block.y[chosen], present)
+        first, last = np.searchsorted(rows, [start, end])
+        if first < last:
+            yield block.part(rows[first:last] - start)
         start = end
 
 

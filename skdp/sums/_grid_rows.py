@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._arrays import HUGE, FloatArray, bring_to_norm, row_norms, with_entries
+from skdp.sums._adder import without_nulls
 from skdp.sums._exact import (
     MOST_ROWS,
     RESIDUAL_BITS,
@@ -548,16 +549,13 @@ class RowClip:
         """Factors with 0 for the rows kept apart and the null records."""
         factors = np.ones(len(block.y)) if self.factor is None else self.factor.copy()
         factors[self.huge] = 0.0
-        if block.present is not None:
-            factors[~block.present] = 0.0
-        return factors
+        return without_nulls(factors, block)
 
     def huge_part(self, block: Block) -> Block | None:
         """The rows kept apart, clipped; None if there are none."""
         if not len(self.huge):
             return None
-        present = None if block.present is None else block.present[self.huge]
-        return Block(self.huge_rows, block.y[self.huge], present)
+        return replace(block.part(self.huge), X=self.huge_rows)
 
     def predict(self, X: Any, coef: FloatArray) -> FloatArray:
         """Raw predictions of the clipped rows."""

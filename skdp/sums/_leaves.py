@@ -17,7 +17,7 @@ from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import QuantileLoss
 from skdp.losses._weighted import heaviest
 from skdp.privacy.release._query import Bound
-from skdp.sums._adder import ABOVE, BoundedSum, Compiled
+from skdp.sums._adder import ABOVE, BoundedSum, Compiled, kernel_weights
 from skdp.sums._exact import unit_for
 from skdp.tables._memory import held
 from skdp.tables._source import Block, Source
@@ -212,8 +212,8 @@ class LeafReader:
         self._codes = np.ascontiguousarray(whole.X)
         self._y = np.ascontiguousarray(whole.y, dtype=np.float64)
         n = len(self._y)
-        all_there = np.ones(n, dtype=np.bool_)
-        self._counts = all_there if whole.present is None else whole.present
+        counts = kernel_weights(whole)
+        self._counts = np.ones(n, dtype=np.bool_) if counts is None else counts
         offset_of = getattr(source, "offset_of", None)
         self._offset = None if offset_of is None else offset_of(whole.X)
         self._trees = trees

@@ -76,7 +76,7 @@ def test_any_order_and_any_parts_give_the_same_bits(name):
     assert adds_up_in_any_order(EXAMPLES[name])
 
 
-# ------------------------------------------- Lemma 3: a row's numbers follow from it alone
+# --------------------------------------- Lemma 3: a row's numbers follow from it alone
 
 
 SIZES = (1, 2, 3, 7, 8, 9, 64, 65, N)

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._query import Layout
+from skdp.sums import _adder
 from skdp.sums import _gradient_sum as module
 from skdp.sums._exact import added
 from skdp.sums._features import FeatureScore
@@ -234,7 +235,7 @@ def test_twin_with_half_the_bound_is_found(name, relation, monkeypatch):
 @every_setting
 @pytest.mark.parametrize("relation", RELATIONS[2:])
 def test_twin_that_ignores_the_weights_of_rows_is_found(name, relation, monkeypatch):
-    monkeypatch.setattr(module, "has_shares", lambda present: False)
+    monkeypatch.setattr(_adder, "row_weights", lambda block: None)
     assert farthest(SETTINGS[name], LOSSES[0], relation) > 1.8
 
 
@@ -255,7 +256,7 @@ def test_twin_that_rounds_weighted_rows_to_the_nearest_is_found(relation, monkey
     most = query.bound().under("zero_out_user")
     assert np.linalg.norm(total_of(query, source)) <= most
     monkeypatch.setattr(
-        module, "cut", lambda units, factor: np.rint(units * factor[:, None])
+        _adder, "cut", lambda units, factor: np.rint(units * factor[:, None])
     )
     assert np.linalg.norm(total_of(query, source)) > 1.05 * most
 
