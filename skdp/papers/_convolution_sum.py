@@ -20,7 +20,7 @@ from scipy.sparse import issparse
 from skdp._arrays import FloatArray, IntArray
 from skdp.losses._objective import Activation, NetworkObjective
 from skdp.sums._adder import weighed, without_nulls
-from skdp.sums._exact import ExactTotal, Sums, blocks_of
+from skdp.sums._exact import Sums, WholeSum, blocks_of
 from skdp.sums._gradient_sum import residual_of
 from skdp.sums._network import (
     UNIT_BITS,
@@ -233,8 +233,8 @@ class _Totals:
 
     def __init__(self, shapes: Sequence[tuple[int, int]], n_convolutions: int) -> None:
         filters, units = shapes[:n_convolutions], shapes[n_convolutions:]
-        self._filters = [ExactTotal((math.prod(own),), _BITS) for own in filters]
-        self._units = [ExactTotal(own, 2 * UNIT_BITS) for own in units]
+        self._filters = [WholeSum((math.prod(own),), _BITS) for own in filters]
+        self._units = [WholeSum(own, 2 * UNIT_BITS) for own in units]
 
     def add(self, rows: Any, passed: PassedFilters, factors: FloatArray) -> None:
         """Add the gradients of up to 2^12 records, cut towards 0."""
@@ -248,7 +248,7 @@ class _Totals:
             total.add((given.units.T @ units).astype(np.int64), len(units))
 
     def whole(self) -> Sums:
-        return tuple(total.whole() for total in (*self._filters, *self._units))
+        return (*self._filters, *self._units)
 
     def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:
         """The gradient sum as one vector."""

@@ -313,7 +313,7 @@ class ExactGradientSum(ExactSum):
             return (of_intercept,)
         if total is None:
             total = self._of_none().total(k)
-        return total.whole(), of_intercept
+        return total, of_intercept
 
     def value(self, sums: Sums) -> FloatArray:
         """The sum of gradients, or the intercept's row, from whole sums."""

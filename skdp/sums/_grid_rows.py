@@ -17,7 +17,7 @@ from skdp.sums._exact import (
     MOST_ROWS,
     RESIDUAL_BITS,
     ROW_BITS,
-    ExactTotal,
+    WholeSum,
     norm_exponent,
     units_of,
 )
@@ -185,9 +185,9 @@ class GridRows(Protocol):
         """Products with the features' weights, plus the intercept's weight if any."""
         ...
 
-    def total(self, n_outputs: int) -> ExactTotal: ...
+    def total(self, n_outputs: int) -> WholeSum: ...
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         """Add rows times `units`, whole numbers of shape (n_rows, n_outputs)."""
         ...
 
@@ -209,9 +209,9 @@ class _PlainGrid:
     def unit(self) -> float:
         return self.norm / LONGEST
 
-    def total(self, n_outputs: int) -> ExactTotal:
+    def total(self, n_outputs: int) -> WholeSum:
         shape = self.entries.shape[1], n_outputs
-        return ExactTotal(shape, ROW_BITS + RESIDUAL_BITS)
+        return WholeSum(shape, ROW_BITS + RESIDUAL_BITS)
 
     def features(self, sums: FloatArray) -> FloatArray:
         return sums * self.unit
@@ -250,7 +250,7 @@ class DenseGrid(_PlainGrid):
         products *= self.unit
         return np.asarray(products)
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         for start in range(0, len(units), MOST_ROWS):
             run = units[start : start + MOST_ROWS]
             part = self.entries[start : start + MOST_ROWS].T @ run
@@ -290,7 +290,7 @@ class SparseGrid(_PlainGrid):
             products += int(LONGEST) * units[d]
         return np.asarray(products.astype(np.float64) * unit * self.unit)
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         total.add(self.entries.T @ units.astype(np.int64), len(units))
 
     def clipped(self, bound: float) -> Self:
@@ -368,11 +368,11 @@ class StateGrid:
         sums = (self.shares @ table).astype(np.float64)
         return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
 
-    def total(self, n_outputs: int) -> ExactTotal:
+    def total(self, n_outputs: int) -> WholeSum:
         shape = self.shares.shape[1] + 1, n_outputs
-        return ExactTotal(shape, SHARE_BITS + _STATE_BITS)
+        return WholeSum(shape, SHARE_BITS + _STATE_BITS)
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         n, most = len(units), self.most_rows
         for start in range(0, n, most):
             run = units[start : start + most].astype(np.int64)
@@ -423,10 +423,10 @@ class CodeGrid:
         codes, starts = self.rows.codes, self.rows.basis.starts
         return added_up(codes, starts, (table[:, None],))[:, 0] * unit
 
-    def total(self, n_outputs: int) -> ExactTotal:
-        return ExactTotal((int(self.rows.basis.starts[-1]), n_outputs), _CODE_BITS)
+    def total(self, n_outputs: int) -> WholeSum:
+        return WholeSum((int(self.rows.basis.starts[-1]), n_outputs), _CODE_BITS)
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         values = np.ascontiguousarray(units, dtype=np.int64)
         part = summed_by_code(self.rows.codes, self.rows.basis.starts, values)
         total.add(part, len(units))

@@ -14,7 +14,7 @@ from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.losses._objective import Activation, NetworkObjective
 from skdp.privacy.release._query import Bound, Layout
 from skdp.sums._adder import cut, joined, present_rows, weighed, without_nulls
-from skdp.sums._exact import ExactTotal, Sums, WholeSum, blocks_of, chosen, on_grid
+from skdp.sums._exact import Sums, WholeSum, blocks_of, chosen, on_grid
 from skdp.sums._gradient_sum import ExactSum, GridPair, ReaderQuery, residual_of
 from skdp.sums._grid_rows import DenseGrid, GridRows, gridded, squares_of
 from skdp.tables._source import Block, Source
@@ -266,7 +266,7 @@ class Totals:
         (_, n_units), *rest = shapes
         self._kind, self._of_rows = of_none, of_none.total(n_units)
         self._of_first_bias = WholeSum((n_units,))
-        self._rest = [ExactTotal(shape, 2 * UNIT_BITS) for shape in rest]
+        self._rest = [WholeSum(shape, 2 * UNIT_BITS) for shape in rest]
 
     def add(self, rows: Any, passed: Passed, factors: FloatArray) -> None:
         """Add the gradients of up to 2^12 records.
@@ -288,8 +288,7 @@ class Totals:
             total.add((given.units.T @ units).astype(np.int64), len(units))
 
     def whole(self) -> Sums:
-        rest = [total.whole() for total in self._rest]
-        return self._of_rows.whole(), self._of_first_bias, *rest
+        return self._of_rows, self._of_first_bias, *self._rest
 
     def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:
         """The gradient sum as one vector."""

@@ -16,7 +16,7 @@ from skdp.losses._weighted import WeightedLoss
 from skdp.privacy.release._query import Layout
 from skdp.sums import _exact, _gradient, _grid_rows
 from skdp.sums import _gradient_sum as module
-from skdp.sums._exact import ExactTotal, norm_exponent, on_grid, units_of
+from skdp.sums._exact import WholeSum, norm_exponent, on_grid, units_of
 from skdp.sums._floating import GradientSum
 from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import grid_rows
@@ -190,7 +190,7 @@ def test_weights_move_by_half_a_unit_at_most():
 
 def test_totals_are_exact_beyond_one_word():
     """As for 2^31 records, all of them at the bound."""
-    total = ExactTotal((2,), 40)
+    total = WholeSum((2,), 40)
     part = np.array([2**62, -(2**62)]) - np.array([5, -7])
     for _ in range(2**9):
         total.add(part, 2**22)
@@ -203,7 +203,7 @@ def test_totals_do_not_depend_on_the_parts():
     parts = rng.integers(-(2**50), 2**50, 1000)
     found = set()
     for size in (1, 7, 1000):
-        total = ExactTotal((), 40)
+        total = WholeSum((), 40)
         for start in range(0, 1000, size):
             total.add(parts[start : start + size].sum(), 2**21)
         found.add(float(total.value()))
