@@ -240,6 +240,8 @@ class BoundedSum(Summed):
 
     def _rounded(self, values: np.ndarray, factor: Any) -> FloatArray:
         """Values times factors as whole numbers, in new memory."""
+        if np.ndim(factor) == 0 and factor == 1:
+            return np.asarray(self.rounding(values), dtype=np.float64)
         units = np.asarray(values * factor, dtype=np.float64)
         self.rounding(units, out=units)
         return units
@@ -374,10 +376,9 @@ def _products(form: Products, weights: Weights) -> np.ndarray:
     sums = list[np.ndarray]()
     for i, j in form.pairs:
         found = parts[i].T @ parts[j]
-        if i == j and found.ndim == 2:
-            found = found.toarray() if issparse(found) else found
-            found = np.concatenate([np.diag(found), found[_above(len(found))]])
-        sums.append(np.ravel(found))
+        found = found.toarray() if issparse(found) else found
+        is_triangle = i == j and found.ndim == 2
+        sums.append(found.take(_triangle(len(found))) if is_triangle else found.ravel())
     return np.concatenate(sums)
 
 
@@ -390,9 +391,11 @@ def whole_roots(weights: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=1)
-def _above(size: int) -> NDArray[np.bool_]:
-    """Where a matrix has its triangle above the diagonal."""
-    return np.triu(np.ones((size, size), dtype=np.bool_), 1)
+def _triangle(size: int) -> IntArray:
+    """Places of the diagonal, and then of the triangle above it, in a square matrix."""
+    rows, columns = np.triu_indices(size, 1)
+    diagonal = np.arange(size) * (size + 1)
+    return np.concatenate([diagonal, rows * size + columns])
 
 
 def _shortened(part: Any, factors: FloatArray) -> Any:
