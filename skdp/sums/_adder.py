@@ -332,14 +332,25 @@ def rows_of_users(block: Block) -> tuple[IntArray, csr_array]:
 
 def joined(blocks: Sequence[Block], X: Any) -> Block:
     """One block of rows X, with the targets and weights of several blocks. Private."""
-    weights = [kernel_weights(block) for block in blocks]
-    y, together = [block.y for block in blocks], None
-    if any(each is not None for each in weights):
-        pairs = zip(weights, y, strict=True)
-        together = np.concatenate(
-            [np.ones(len(own), bool) if each is None else each for each, own in pairs]
-        )
-    return Block(X, np.concatenate(y), together)
+    y, weights = np.concatenate([block.y for block in blocks]), None
+    if any(block.present is not None for block in blocks):
+        weights = np.concatenate([_there(block) for block in blocks])
+    return Block(X, y, weights)
+
+
+def only_rows(block: Block, rows: IntArray) -> Block:
+    """The block with all rows null but the chosen ones. Private."""
+    there = _there(block)
+    chosen = np.zeros_like(there)
+    chosen[rows] = there[rows]
+    return replace(block, present=chosen)
+
+
+def _there(block: Block) -> NDArray[Any]:
+    """What a block says of each row's weight, as an array."""
+    if block.present is None:
+        return np.ones(len(block.y), dtype=np.bool_)
+    return block.present
 
 
 def exact_runs(blocks: Iterable[Block]) -> Iterator[Block]:

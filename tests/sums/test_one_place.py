@@ -19,7 +19,7 @@ OTHERS = {
 }
 # What compiled loops and other readers of all rows get from the adder: they multiply by
 # a weight and then round, as the adder does.
-OF_KERNELS = {"papers/_bolt_on.py", "sums/_gradient_sum.py", "sums/_leaves.py"}
+OF_KERNELS = {"papers/_bolt_on.py", "sums/_gradient_sum.py"}
 
 
 def readers(is_read, text_of=Path.read_text):
