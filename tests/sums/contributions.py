@@ -27,7 +27,6 @@ from skdp.sums._counts import (
     TableSums,
     even_knots,
 )
-from skdp.sums._gradient import ClippedGradient
 from skdp.sums._moments import MomentSums, MomentWeights, NewtonSums, NewtonWeights
 from skdp.sums._network import ClippedNetworkGradient
 from skdp.sums._record_sums import (
@@ -39,6 +38,7 @@ from skdp.sums._record_sums import (
     TargetSum,
 )
 from tests.ensemble.coded import MIXED, codes_of
+from tests.sums.test_gradient_settings import SETTINGS, Setting
 from tests.sums.test_leaf_sums import TERMS, query_of
 from tests.sums.test_model_gains import grown
 
@@ -153,11 +153,21 @@ _NETWORK = NetworkObjective(
     input_factor=1.0,
     input_norm=1.0,
 )
+
+
+def _gradient(setting: Setting, X: Any = _BALL) -> Example:
+    gradients = setting.gradients(LogisticLoss(), "zero_out", N)
+    weights = _WEIGHTS[: gradients.objective.n_columns]
+    return Example(setting.query(gradients, weights), X, _LABELS)
+
+
 GRADIENTS = {
-    "gradient": Example(ClippedGradient(_OBJECTIVE, 0.9).at(_WEIGHTS), _BALL, _LABELS),
-    "sparse gradient": Example(
-        ClippedGradient(_OBJECTIVE, 0.9).at(_WEIGHTS), _SPARSE, _LABELS
-    ),
+    "sparse gradient": _gradient(SETTINGS["all"], _SPARSE),
+    **{
+        f"gradient, {name}": _gradient(setting)
+        for name, setting in SETTINGS.items()
+        if not setting.is_score  # a score of nobody is not 0
+    },
     "network": Example(
         ClippedNetworkGradient(_NETWORK, 0.05).at(_RNG.normal(size=_NETWORK.n_weights)),
         _BALL,
