@@ -19,6 +19,7 @@ from skdp.io._external import TableSource, applied
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._reading import Labels, Reading, Targets
 from skdp.privacy.accounting._calibrate import Budget
+from skdp.sums._adder import present_rows
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, Facts, Remote, Source
 
@@ -236,9 +237,7 @@ class PresentOnly(Source):
 
     def blocks(self) -> Iterator[Block]:
         """Blocks without null records."""
-        for block in self._source.blocks():
-            real = slice(None) if block.present is None else block.present
-            yield Block(block.X[real], block.y[real])
+        yield from map(present_rows, self._source.blocks())
 
 
 def records(

@@ -27,6 +27,7 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import ChosenLaw, Progress, Solution
 from skdp.solvers._descent import RELAXATIONS
+from skdp.sums._adder import kernel_weights
 from skdp.sums._floating import GradientSum
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import Order, drawn_order, in_memory, in_order
@@ -281,7 +282,7 @@ class State:
         X: Any = block.X if issparse(block.X) else np.ascontiguousarray(block.X)
         go_on = sparse_pass if issparse(X) else dense_pass
         rows = (X.data, X.indices, X.indptr) if issparse(X) else (X,)
-        present = block.present
+        present = kernel_weights(block)
         if present is None:
             present = np.ones(len(block.y), dtype=bool)
         intercept = objective.intercept_value if objective.fit_intercept else 0.0

@@ -19,8 +19,9 @@ from scipy.sparse import issparse
 
 from skdp._arrays import FloatArray, IntArray
 from skdp.losses._objective import Activation, NetworkObjective
-from skdp.sums._exact import ExactTotal, Sums, blocks_of
-from skdp.sums._gradient_sum import GridBlock, residual_of
+from skdp.sums._adder import weighed, without_nulls
+from skdp.sums._exact import Sums, WholeSum, blocks_of
+from skdp.sums._gradient_sum import residual_of
 from skdp.sums._network import (
     UNIT_BITS,
     ExactNetworkSum,
@@ -31,7 +32,7 @@ from skdp.sums._network import (
     cut_units,
     own_grid,
 )
-from skdp.tables._source import Block, counted
+from skdp.tables._source import Block
 
 if TYPE_CHECKING:
     from skdp.papers._convolution import ConvolutionLayer
@@ -155,7 +156,7 @@ class ExactConvolutionSum(ExactNetworkSum):
         return _Totals(self._objective.shapes, len(self._objective.convolutions))
 
     def _passed(
-        self, rows: Any, block: GridBlock, layers: list[FloatArray]
+        self, rows: Any, block: Block, layers: list[FloatArray]
     ) -> PassedFilters:
         objective = self._objective
         activation, n = objective.unit, len(objective.convolutions)
@@ -232,8 +233,8 @@ class _Totals:
 
     def __init__(self, shapes: Sequence[tuple[int, int]], n_convolutions: int) -> None:
         filters, units = shapes[:n_convolutions], shapes[n_convolutions:]
-        self._filters = [ExactTotal((math.prod(own),), _BITS) for own in filters]
-        self._units = [ExactTotal(own, 2 * UNIT_BITS) for own in units]
+        self._filters = [WholeSum((math.prod(own),), _BITS) for own in filters]
+        self._units = [WholeSum(own, 2 * UNIT_BITS) for own in units]
 
     def add(self, rows: Any, passed: PassedFilters, factors: FloatArray) -> None:
         """Add the gradients of up to 2^12 records, cut towards 0."""
@@ -247,7 +248,7 @@ class _Totals:
             total.add((given.units.T @ units).astype(np.int64), len(units))
 
     def whole(self) -> Sums:
-        return tuple(total.whole() for total in (*self._filters, *self._units))
+        return (*self._filters, *self._units)
 
     def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:
         """The gradient sum as one vector."""
@@ -267,13 +268,11 @@ class ConvolutionSum(NetworkSum):
         total = np.zeros_like(weights)
         for block in blocks_of(self._source, rows):
             for start in range(0, len(block.y), _MOST_ROWS // 8):
-                run = slice(start, start + _MOST_ROWS // 8)
-                present = None if block.present is None else block.present[run]
-                part = Block(block.X[run], block.y[run], present)
+                part = block.part(slice(start, start + _MOST_ROWS // 8))
                 each = self._each(part, layers)
                 norms = np.linalg.norm(each, axis=1)
                 factors = 1.0 / np.maximum(norms / self._clip, 1.0)
-                total += counted(factors, present) @ each
+                total += weighed(factors, part) @ each
         return total
 
     def _each(self, block: Block, layers: list[FloatArray]) -> FloatArray:
@@ -292,9 +291,7 @@ class ConvolutionSum(NetworkSum):
         for layer in layers[n:-1]:
             inputs.append(activation.value(inputs[-1] @ layer[:-1] + layer[-1]))
         raw = inputs[-1] @ layers[-1][:-1] + layers[-1][-1]
-        delta = objective.loss.residual(block.y, raw)
-        if block.present is not None:
-            delta[block.present == 0] = 0.0
+        delta = without_nulls(objective.loss.residual(block.y, raw), block)
         parts: list[FloatArray] = []
         for value, layer in zip(inputs[::-1], layers[: n - 1 : -1], strict=True):
             parts += [delta, np.einsum("ij,ik->ijk", value, delta)]

@@ -28,6 +28,7 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._sparse import keep_rows, largest_rows
+from skdp.sums._adder import weighed
 from skdp.tables._source import Source
 
 # ------------------------------------------------------- Moving combination of vertices
@@ -106,7 +107,7 @@ class IntegerRows:
             columns.append(rows.indices)
             lengths.append(np.diff(rows.indptr))
             targets.append(block.y)
-            shares.append(block.weight)
+            shares.append(weighed(np.ones(len(block.y)), block))
         starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
         shape = (len(starts) - 1, objective.n_features)
         by_row = csr_array(shape, dtype=np.int32)
@@ -117,7 +118,7 @@ class IntegerRows:
             by_row,
             by_row.tocsc(),
             np.concatenate(targets),
-            np.concatenate(shares).astype(np.float64),
+            np.concatenate(shares),
         )
 
 

@@ -25,9 +25,9 @@ from skdp.solvers._descent import LinearDescent, NoisySGD, PlainFlowTime
 from skdp.solvers._steps import PoissonSamples, Steps, ranges
 from skdp.sums._exact import Sums, on_grid
 from skdp.sums._gradient import ClippedGradient, LinearGradient
-from skdp.sums._gradient_sum import ExactGradientSum, GridBlock, clipped
+from skdp.sums._gradient_sum import ExactGradientSum, clipped
 from skdp.sums._grid_rows import GridRows
-from skdp.tables._source import Source
+from skdp.tables._source import Block, Source
 
 # --------------------------------------------------- Sum of gradients and their changes
 # The query of recursive momentum: a record adds ``(1 - refresh)`` times the change of
@@ -134,7 +134,7 @@ class ChangeSum(ExactGradientSum):
         self._changes, self._is_compiled = gradients, False
         self._clip = math.inf  # a change is that of unclipped residuals
 
-    def _residual(self, rows: GridRows, block: GridBlock, weights: Any) -> FloatArray:
+    def _residual(self, rows: GridRows, block: Block, weights: Any) -> FloatArray:
         """Factor on each row, 0 for null records."""
         changes, (after, before) = self._changes, weights
         own = super()._residual(rows, block, after)

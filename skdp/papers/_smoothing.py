@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -258,7 +258,7 @@ class StepGains(BoundedSum):
         both = np.hstack([self.weights, self.direction])
         constant = both[d:].sum(axis=0)  # no row without an intercept
         for products, block in self.trial.products(reader, both[:d], rows):
-            yield present_rows(Block(products + constant, block.y, block.present))
+            yield present_rows(replace(block, X=products + constant))
 
     def added(self, block: Block) -> FloatArray:
         k = self.weights.shape[1]

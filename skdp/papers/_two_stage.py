@@ -490,7 +490,7 @@ def _in_memory(view: Source) -> MemorySource:
         return UserSource.copied(view)
     block: Block = held(view)
     X = block.X if issparse(block.X) else np.ascontiguousarray(block.X)
-    return MemorySource(X, block.y, block.present)
+    return MemorySource.of(replace(block, X=X))
 
 
 # ------------------------------------ Public rows, and the sparse model nearest on them

@@ -22,9 +22,10 @@ from skdp.privacy.release._plan import Plan
 from skdp.solvers._base import Progress, Solution, Solver
 from skdp.solvers._descent import convex_start
 from skdp.solvers._sparse import largest_rows
+from skdp.sums._adder import present_rows, row_weights
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import held
-from skdp.tables._source import Block, Source, has_shares
+from skdp.tables._source import Block, Source
 from skdp.tables._views import ColumnsOf
 
 # ------------------------------------------------ Least squares and ridge without noise
@@ -59,21 +60,13 @@ def least_squares(source: Source, objective: LinearObjective) -> FloatArray | No
     if issparse(first.X):
         if source.facts.is_of_users:
             return None
-        return _by_steps(_present(held(source)), objective)
+        return _by_steps(present_rows(held(source)), objective)
     if objective.n_columns > _MOST_COLUMNS:
         return None
     try:
         return _by_factors(_reduced(source, objective), objective)
     except (LinAlgError, ValueError):  # some numbers overflowed
         return None
-
-
-def _present(block: Block) -> Block:
-    """The block without its null records."""
-    if block.present is None:
-        return block
-    there = block.present > 0
-    return Block(block.X[there], block.y[there], block.present[there])
 
 
 def _reduced(source: Source, objective: LinearObjective) -> FloatArray:
@@ -96,7 +89,7 @@ def _runs(
     """Runs of tables of columns and target, of `least` rows or more but the last."""
     run: list[FloatArray] = []
     for block in source.blocks():
-        run.append(_with_target(_present(block), objective))
+        run.append(_with_target(present_rows(block), objective))
         if sum(map(len, run)) >= least:
             yield run
             run = []
@@ -109,8 +102,9 @@ def _with_target(block: Block, objective: LinearObjective) -> FloatArray:
     table[:, : objective.n_features] = block.X
     table[:, objective.n_features :] = objective.intercept_value
     table[:, -1] = block.y
-    if block.present is not None and has_shares(block.present):
-        table *= np.sqrt(block.present)[:, None]
+    weights = row_weights(block)
+    if weights is not None:
+        table *= np.sqrt(weights)[:, None]
     return table
 
 
@@ -259,12 +253,11 @@ def sparse_minimum(
 def _mean_squares(source: Source) -> FloatArray:
     """Mean square of each column."""
     total = np.zeros(source.n_features)
-    for block in source.blocks():
-        X = block.X
+    for block in map(present_rows, source.blocks()):
+        X, weights = block.X, row_weights(block)
         squares = X.multiply(X) if issparse(X) else X * X
-        if block.present is not None:
-            # Null records count 0, and rows of users by their weights.
-            squares = diags_array(block.present.astype(np.float64)) @ squares
+        if weights is not None:
+            squares = diags_array(weights) @ squares
         total += np.asarray(squares.sum(axis=0), dtype=np.float64).ravel()
     return total / source.n_samples
 

@@ -35,6 +35,7 @@ from skdp.privacy.noise._noise import NoiseScale
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import ChosenLaw, LawName, Progress, Solution
+from skdp.sums._adder import without_nulls
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Source
@@ -380,16 +381,16 @@ def _part(source: Source, certified: CertifiedProblem) -> MemorySource:
         chosen = slice(first, None, stride)
         # The stride continues across blocks, so block sizes do not matter.
         first = (first - len(block.y)) % stride
-        X = block.X[chosen].astype(np.float64)
+        part = block.part(chosen)
+        X = part.X.astype(np.float64)
         norms = row_norms(X)
         factor = objective.data_norm / np.maximum(norms, objective.data_norm)
-        if block.present is not None:
-            factor[~block.present[chosen]] = 0.0
+        factor = without_nulls(factor, part)
         # Rows whose squares overflow would need scaling in two steps; the part leaves
         # them out.
         factor[~(norms < HUGE)] = 0.0
         rows.append(scale_rows(X, factor))
-        targets.append(block.y[chosen])
+        targets.append(part.y)
     X = vstack(rows, format="csr") if issparse(rows[0]) else np.concatenate(rows)
     return MemorySource(X, np.concatenate(targets))
 

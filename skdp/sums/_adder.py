@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import FloatArray, IntArray, with_entries
 from skdp.privacy.release._query import Bound, Layout
@@ -197,15 +197,16 @@ class BoundedSum(Summed):
         forms = self.added(block)
         if not isinstance(forms, tuple):
             forms = (forms,)
-        parts = [self._units(form, block.present) for form in forms]
+        parts = [self._units(form, block) for form in forms]
         units = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return units.reshape(self.shape)
 
-    def _units(self, form: Any, weights: Weights) -> np.ndarray:
-        """The sum of a form over rows, in whole units."""
+    def _units(self, form: Any, block: Block) -> np.ndarray:
+        """The sum of a form over the rows of a block, in whole units."""
         per_unit = 1 / self.unit
         if isinstance(form, Compiled):
-            return form.sums(weights, per_unit)
+            return form.sums(kernel_weights(block), per_unit)
+        weights = row_weights(block)
         if isinstance(form, Products):
             return _products(form, weights)
         # Exact, since the unit is a power of two.
@@ -239,20 +240,117 @@ class BoundedSum(Summed):
 
     def _rounded(self, values: np.ndarray, factor: Any) -> FloatArray:
         """Values times factors as whole numbers, in new memory."""
+        if np.ndim(factor) == 0 and factor == 1:
+            return np.asarray(self.rounding(values), dtype=np.float64)
         units = np.asarray(values * factor, dtype=np.float64)
         self.rounding(units, out=units)
         return units
 
 
+# ------------------------------------------------------------ Weights, and null rows
+# No other module reads the weights of a block. Kernels, which are forms, get them from
+# `kernel_weights` and multiply in the same way: times the weight, then rounded.
+
+
+def kernel_weights(block: Block) -> NDArray[Any] | None:
+    """For compiled loops: whether each row is there, or its weight. Private.
+
+    None: every row counts 1.
+    """
+    return block.present
+
+
+def row_weights(block: Block) -> Weights:
+    """Weights of users' rows. Private.
+
+    None: a row counts 1, or is a null record.
+    """
+    weights = kernel_weights(block)
+    return weights if has_shares(weights) else None
+
+
 def present_rows(block: Block) -> Block:
-    """Rows that count, with their weights: None if every row counts 1. Private."""
-    present = block.present
-    if present is None:
+    """The rows that count, with their weights, without null rows. Private."""
+    weights = kernel_weights(block)
+    if weights is None:
         return block
-    is_there = present > 0
+    is_there = weights > 0
     if not is_there.all():
-        block = _rows(block, is_there)
-    return block if has_shares(present) else replace(block, present=None)
+        block = block.part(is_there)
+    return block if has_shares(weights) else replace(block, present=None)
+
+
+def without_nulls(values: FloatArray, block: Block) -> FloatArray:
+    """Values of a block's rows, overwritten with 0 where a row is null. Private.
+
+    For rows that are kept from one pass to the next, null rows among them.
+    """
+    weights = kernel_weights(block)
+    if weights is not None:
+        values[weights == 0] = 0.0
+    return values
+
+
+def weighed(values: FloatArray, block: Block) -> FloatArray:
+    """Values of a block's rows times the weights, in place; 0 of null rows. Private."""
+    values, weights = without_nulls(values, block), row_weights(block)
+    if weights is not None:
+        values *= weights.reshape(-1, *[1] * (values.ndim - 1))
+    return values
+
+
+def cut_by_weights(units: FloatArray, block: Block) -> FloatArray:
+    """Whole numbers times the weights of users' rows, cut towards 0. Private."""
+    weights = row_weights(block)
+    return units if weights is None else cut(units, weights)
+
+
+def cut(units: FloatArray, factor: FloatArray) -> FloatArray:
+    """Rows times their factors, cut towards 0 to whole numbers.
+
+    No rounding makes a contribution longer.
+    """
+    whole = units * (factor if units.ndim == 1 else factor[:, None])
+    return np.trunc(whole, out=whole)
+
+
+def rows_of_users(block: Block) -> tuple[IntArray, csr_array]:
+    """Users of a block's present rows, and a matrix that adds up each user's rows.
+
+    Only users in the block, so that time does not grow with blocks times users.
+    """
+    weights = kernel_weights(block)
+    if block.users is None or weights is None:
+        raise TypeError(
+            "Users' parts must be of rows whose users are known. Got others."
+        )
+    rows = np.flatnonzero(weights)
+    users, codes = np.unique(block.users[rows], return_inverse=True)
+    shape = len(users), len(weights)
+    return users, csr_array((np.ones(len(rows)), (codes, rows)), shape)
+
+
+def joined(blocks: Sequence[Block], X: Any) -> Block:
+    """One block of rows X, with the targets and weights of several blocks. Private."""
+    y, weights = np.concatenate([block.y for block in blocks]), None
+    if any(block.present is not None for block in blocks):
+        weights = np.concatenate([_there(block) for block in blocks])
+    return Block(X, y, weights)
+
+
+def only_rows(block: Block, rows: IntArray) -> Block:
+    """The block with all rows null but the chosen ones. Private."""
+    there = _there(block)
+    chosen = np.zeros_like(there)
+    chosen[rows] = there[rows]
+    return replace(block, present=chosen)
+
+
+def _there(block: Block) -> NDArray[Any]:
+    """What a block says of each row's weight, as an array."""
+    if block.present is None:
+        return np.ones(len(block.y), dtype=np.bool_)
+    return block.present
 
 
 def exact_runs(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -264,30 +362,21 @@ def exact_runs(blocks: Iterable[Block]) -> Iterator[Block]:
     for block in blocks:
         most = _SPARSE_PRODUCTS if issparse(block.X) else _DENSE_PRODUCTS
         for start in range(0, len(block.y), most):
-            run = _rows(block, slice(start, start + most))
+            run = block.part(slice(start, start + most))
             if n_kept + len(run.y) > most or issparse(block.X):
-                yield from _joined(kept)
+                yield from _together(kept)
                 kept, n_kept = [], 0
             kept.append(run)
             n_kept += len(run.y)
-    yield from _joined(kept)
+    yield from _together(kept)
 
 
-def _rows(block: Block, rows: Any) -> Block:
-    weights = None if block.present is None else block.present[rows]
-    return Block(block.X[rows], block.y[rows], weights)
-
-
-def _joined(blocks: list[Block]) -> Iterator[Block]:
+def _together(blocks: list[Block]) -> Iterator[Block]:
     """One block of the rows of all; no block of none."""
     if len(blocks) < 2:
         yield from blocks
-        return
-    weights = None
-    if blocks[0].present is not None:
-        weights = np.concatenate([block.present for block in blocks])
-    X = np.concatenate([block.X for block in blocks])
-    yield Block(X, np.concatenate([block.y for block in blocks]), weights)
+    else:
+        yield joined(blocks, np.concatenate([block.X for block in blocks]))
 
 
 def _products(form: Products, weights: Weights) -> np.ndarray:
@@ -298,10 +387,9 @@ def _products(form: Products, weights: Weights) -> np.ndarray:
     sums = list[np.ndarray]()
     for i, j in form.pairs:
         found = parts[i].T @ parts[j]
-        if i == j and found.ndim == 2:
-            found = found.toarray() if issparse(found) else found
-            found = np.concatenate([np.diag(found), found[_above(len(found))]])
-        sums.append(np.ravel(found))
+        found = found.toarray() if issparse(found) else found
+        is_triangle = i == j and found.ndim == 2
+        sums.append(found.take(_triangle(len(found))) if is_triangle else found.ravel())
     return np.concatenate(sums)
 
 
@@ -314,15 +402,16 @@ def whole_roots(weights: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=1)
-def _above(size: int) -> NDArray[np.bool_]:
-    """Where a matrix has its triangle above the diagonal."""
-    return np.triu(np.ones((size, size), dtype=np.bool_), 1)
+def _triangle(size: int) -> IntArray:
+    """Places of the diagonal, and then of the triangle above it, in a square matrix."""
+    rows, columns = np.triu_indices(size, 1)
+    diagonal = np.arange(size) * (size + 1)
+    return np.concatenate([diagonal, rows * size + columns])
 
 
 def _shortened(part: Any, factors: FloatArray) -> Any:
     """Rows times factors up to 1, cut towards 0 to whole numbers."""
     if issparse(part):
-        data = np.trunc(part.data * np.repeat(factors, np.diff(part.indptr)))
+        data = cut(part.data, np.repeat(factors, np.diff(part.indptr)))
         return with_entries(part, data.astype(np.int64))
-    cut = np.trunc(part * (factors if part.ndim == 1 else factors[:, None]))
-    return cut.astype(part.dtype, copy=False)
+    return cut(part, factors).astype(part.dtype, copy=False)

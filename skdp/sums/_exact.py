@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.tables._source import Block, Source
@@ -65,45 +64,46 @@ def total_rounding(n_samples: int, record_norm: float, n_steps: int = 1) -> floa
 
 
 class WholeSum:
-    """An exact sum of any number of arrays of whole numbers.
+    """An exact sum of arrays of whole numbers, equal for any order and any parts.
 
     Parameters
     ----------
     shape : tuple of int
+    bits : int in [0, 62], default=62
+        No row adds more than 2^bits to any sum.
     """
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], bits: int = 62) -> None:
         self._high = np.zeros(shape, dtype=np.int64)
         self._low = np.zeros(shape, dtype=np.int64)
+        self._most, self._rows = 2 ** (62 - bits), 0
 
-    def add(self, terms: Any) -> None:
-        """Add whole numbers below 2^62, an array of int64 or of float64."""
+    def add(self, terms: Any, n_rows: int = 1) -> None:
+        """Add the sum over `n_rows` rows, an array of int64 or of float64.
+
+        Whole numbers, of at most 2^62.
+        """
+        if self._rows + n_rows > self._most:
+            self._carry()
         self._low += np.asarray(terms).astype(np.int64, copy=False)
+        self._rows += n_rows
+
+    def _carry(self) -> None:
         carried: IntArray = self._low >> _LOW_BITS
         self._high += carried
         self._low -= carried << _LOW_BITS
-
-    @classmethod
-    def of(cls, terms: Any) -> Self:
-        """A sum of one array of whole numbers below 2^62."""
-        total = cls(np.shape(terms))
-        total.add(terms)
-        return total
-
-    @classmethod
-    def of_words(cls, high: IntArray, low: IntArray) -> Self:
-        """The number that two words represent; the lower word may need a carry."""
-        total = cls.of(low)
-        total._high += high
-        return total
+        self._rows = 0  # the remainder is far below the last bit of 64
 
     def include(self, other: WholeSum) -> None:
+        self._carry()
+        other._carry()
         self._high += other._high
-        self.add(other._low)
+        self._low += other._low
 
     def value(self) -> FloatArray:
         """The total, rounded once."""
         # Both words are exact: with few records the upper word is below 53 bits.
+        self._carry()
         return np.asarray(self._high * 2.0**_LOW_BITS + self._low)
 
 
@@ -144,41 +144,6 @@ def units_of(weights: FloatArray) -> tuple[IntArray, float]:
     # Two more bits: rounding may have moved the norm over a power of two.
     unit = 2.0 ** (norm_exponent(weights) - _WEIGHT_BITS - 2)
     return (weights / unit).astype(np.int64), unit
-
-
-class ExactTotal:
-    """Sums of integers in two words, equal for any order and any parts.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    bits : int in [0, 62]
-        No record adds more than 2^bits to any sum.
-    """
-
-    def __init__(self, shape: tuple[int, ...], bits: int) -> None:
-        self._low = np.zeros(shape, dtype=np.int64)
-        self._high = np.zeros(shape, dtype=np.int64)
-        self._most, self._rows = 2 ** (62 - bits), 0
-
-    def add(self, part: NDArray[np.int64], n_rows: int) -> None:
-        """Add the sum over `n_rows` records, at most ``2^(62 - bits)``."""
-        if self._rows + n_rows > self._most:
-            self._carry()
-        self._low += part
-        self._rows += n_rows
-
-    def _carry(self) -> None:
-        self._high += self._low >> 32
-        self._low &= 0xFFFFFFFF
-        self._rows = 0  # the remainder is far below the last bit of 64
-
-    def whole(self) -> WholeSum:
-        return WholeSum.of_words(self._high, self._low)
-
-    def value(self) -> FloatArray:
-        """The sums, each rounded once."""
-        return self.whole().value()
 
 
 # ----------------------------------------- Queries whose answer follows from exact sums
@@ -225,16 +190,17 @@ def added(parts: list[Sums]) -> Sums:
 
 def blocks_of(source: Source, rows: IntArray | None) -> Iterator[Block]:
     """All blocks, or the chosen rows of each; `rows` are rising. Private."""
+    return source.blocks() if rows is None else chosen(source.blocks(), rows)
+
+
+def chosen(blocks: Iterable[Block], rows: IntArray) -> Iterator[Block]:
+    """The chosen rows of blocks that have any; `rows` are rising. Private."""
     start = 0
-    for block in source.blocks():
+    for block in blocks:
         end = start + len(block.y)
-        if rows is None:
-            yield block
-        else:
-            first, last = np.searchsorted(rows, [start, end])
-            chosen = rows[first:last] - start
-            present = None if block.present is None else block.present[chosen]
-            yield Block(block.X[chosen], block.y[chosen], present)
+        first, last = np.searchsorted(rows, [start, end])
+        if first < last:
+            yield block.part(rows[first:last] - start)
         start = end
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from scipy.sparse import issparse
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, with_entries
 from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import clip_of
+from skdp.sums._adder import present_rows, weighed
 from skdp.sums._exact import blocks_of
 from skdp.sums._grid_rows import RowClip
-from skdp.tables._source import Block, Source, counted
+from skdp.tables._source import Block, Source
 
 # From this many numbers in a table on, compiled code repays the time to load it.
 _WORTH_COMPILING = 10_000_000
@@ -107,7 +109,7 @@ class GradientSum:
         for X, clip, block in self._blocks():
             raw = self._raw(X, clip, weights)
             losses = self._objective.loss.value(block.y, raw)
-            value += float(np.sum(counted(losses, block.present)))
+            value += float(np.sum(weighed(losses, block)))
             self._add_gradients(total, X, clip, raw, block)
         return value, total
 
@@ -154,10 +156,10 @@ class GradientSum:
                 continue
             # A sampled null record leaves no trace, not even in the rounding of other
             # records: as if it had not been sampled.
-            real = slice(None) if block.present is None else block.present
-            X = block.X[real].astype(np.float64, copy=False)
+            there = present_rows(block)
+            X = there.X.astype(np.float64, copy=False)
             clip = RowClip() if math.isinf(bound) else RowClip.of(X, bound)
-            yield X, clip, Block(X, block.y[real])
+            yield X, clip, replace(there, X=X)
 
     def _add_compiled(self, total: FloatArray, weights: FloatArray) -> None:
         """Add the gradients of dense rows and one output, with one visit per row."""
@@ -214,7 +216,7 @@ class GradientSum:
             norms = np.sqrt(np.einsum("ij,ij->i", residual, residual))[:, None]
             limit = clip_of(self._objective.loss, block.y, self._residual_clip)
             residual *= limit / np.maximum(norms, limit)
-        return counted(residual, block.present)
+        return weighed(residual, block)
 
     def _add_gradients(
         self, total: FloatArray, X: Any, clip: RowClip, raw: FloatArray, block: Block

@@ -10,13 +10,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import FloatArray, IntArray, row_norms
 from skdp.losses._base import Loss
 from skdp.losses._plain import plain_residual
 from skdp.losses._weighted import clip_of
+from skdp.sums._adder import (
+    cut,
+    cut_by_weights,
+    kernel_weights,
+    present_rows,
+    row_weights,
+    rows_of_users,
+    without_nulls,
+)
 from skdp.sums._exact import (
     MOST_ROWS,
     RESIDUAL_BITS,
@@ -37,11 +45,7 @@ from skdp.sums._grid_rows import (
     scale_of,
 )
 from skdp.tables._centred import CentredMatrix
-from skdp.tables._source import (
-    Block,
-    Source,
-    has_shares,
-)
+from skdp.tables._source import Block, Source
 from skdp.tables._views import ColumnsOf, Encoded
 
 if TYPE_CHECKING:
@@ -86,59 +90,46 @@ def _are_uncounted(source: Source) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class GridBlock:
-    """A block's gridded rows, in products and in sums, with targets. Private.
+class GridPair:
+    """A block's rows on their grid, in products and in sums. Private.
 
     Parameters
     ----------
     products, sums : GridRows
         Rows that are multiplied with weights, and rows that are added up.
-    y, present, users
-        As in `Block`.
     squares : ndarray of shape (n_rows,) or None
         Squared norms of the inputs of a network's first layer.
     """
 
     products: Any
     sums: Any
-    y: FloatArray
-    present: NDArray[Any] | None
-    users: IntArray | None = None
     squares: Any = None
 
     @property
     def n_bytes(self) -> int:
         grids = {id(own): own.n_bytes for own in (self.products, self.sums)}
-        beside = (self.y, self.present, self.users, self.squares)
-        others = sum(own.nbytes for own in beside if own is not None)
-        return int(sum(grids.values()) + others)
+        of_squares = 0 if self.squares is None else self.squares.nbytes
+        return int(sum(grids.values()) + of_squares)
 
-    def part(self, chosen: Any) -> GridBlock:
-        """The chosen records, in rising order, of rows that are equal in both."""
-        rows = replace(self.products, entries=self.products.entries[chosen])
-        others = (
-            None if own is None else own[chosen]
-            for own in (self.present, self.users, self.squares)
-        )
-        return GridBlock(rows, rows, self.y[chosen], *others)
+    def __getitem__(self, chosen: Any) -> GridPair:
+        """Some rows of a network, which are equal in both."""
+        rows = self.products[chosen]
+        return GridPair(rows, rows, self.squares[chosen])
 
 
-# -------------------------------------- What a record adds: weight, rounding, exact sum
+# ------------------------------------------------------- What a record adds: residuals
 # Lemma 4 of ``docs/proofs/noisy_gd.md`` and Lemma 1 of ``docs/proofs/users.md``. A null
-# record's residual is 0. A row of a user is multiplied by its weight and cut towards 0,
-# so that no rounding makes a contribution longer.
+# record's residual is 0. A row of a user is multiplied by its weight and cut towards 0.
 
 
 def residual_of(
-    loss: Loss, block: GridBlock, raw: FloatArray, clip: float = math.inf
+    loss: Loss, block: Block, raw: FloatArray, clip: float = math.inf
 ) -> FloatArray:
     """Residuals of norm at most `clip`, from raw predictions; 0 for null records."""
     residual = plain_residual(loss, block.y, raw)
     if math.isfinite(clip):
         residual = clipped(residual, clip_of(loss, block.y, clip))
-    if block.present is not None:
-        residual[block.present == 0] = 0.0
-    return residual
+    return without_nulls(residual, block)
 
 
 def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
@@ -155,12 +146,6 @@ def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
     return residual * (limit / np.maximum(norms, limit))
 
 
-def cut(units: FloatArray, factor: FloatArray) -> FloatArray:
-    """Rows times their factors, cut towards 0 to whole numbers."""
-    whole = units * factor[:, None]
-    return np.trunc(whole, out=whole)
-
-
 class ExactSum(ABC):
     """Exact sums of gradients over a source: the same bits for any layout.
 
@@ -175,7 +160,7 @@ class ExactSum(ABC):
 
     def __init__(self, source: Source, objective: Any) -> None:
         self._source, self._objective = source, objective
-        self._kept: KeptRows[GridBlock] = KeptRows(most_kept(source))
+        self._kept: KeptRows[Block] = KeptRows(most_kept(source))
         self._keeps = keeps_grid(source, objective.n_samples, objective.n_features)
 
     @abstractmethod
@@ -194,29 +179,26 @@ class ExactSum(ABC):
         return self.value(self.whole_sums(weights, rows))
 
     @abstractmethod
-    def _on_grid(self, block: Block) -> GridBlock: ...
+    def _on_grid(self, block: Block) -> Block:
+        """The block with a `GridPair` as its rows."""
 
-    def _blocks(self, rows: IntArray | None) -> Iterator[GridBlock]:
+    def _blocks(self, rows: IntArray | None) -> Iterator[Block]:
         if rows is not None:
             return self._drawn(rows)
         return self._kept.passed(self._read) if self._keeps else self._read()
 
-    def _read(self) -> Iterator[GridBlock]:
+    def _read(self) -> Iterator[Block]:
         return map(self._on_grid, self._source.blocks())
 
-    def _drawn(self, rows: IntArray) -> Iterator[GridBlock]:
-        for block in blocks_of(self._source, rows):
-            weight = block.present
-            if weight is not None:  # a sampled null record leaves no trace
-                there = np.flatnonzero(weight)
-                weight = weight[there] if has_shares(weight) else None
-                block = Block(block.X[there], block.y[there], weight)
+    def _drawn(self, rows: IntArray) -> Iterator[Block]:
+        # A sampled null record leaves no trace.
+        for block in map(present_rows, blocks_of(self._source, rows)):
             if len(block.y):
                 yield self._on_grid(block)
 
     def _of_none(self) -> GridRows:
         """Gridded rows of no records; public."""
-        rows: GridRows = self._on_grid(self._source.nothing()).sums
+        rows: GridRows = self._on_grid(self._source.nothing()).X.sums
         return rows
 
 
@@ -318,20 +300,20 @@ class ExactGradientSum(ExactSum):
         units = np.zeros(k, dtype=np.int64)  # room for 2^44 records at the bound
         for block in self._blocks(rows):
             if part == "intercept":
-                residual = self._residual(block.products.in_double(), block, weights)
-                own = self._weighted(residual, block)
+                grid = block.X.products.in_double()
+                own = self._weighted(self._residual(grid, block, weights), block)
                 units += own.sum(axis=0).astype(np.int64)
                 continue
-            self._kind = block.sums
+            self._kind = block.X.sums
             if total is None:
-                total = block.sums.total(k)
+                total = block.X.sums.total(k)
             units += self._add(total, block, weights).astype(np.int64)
         of_intercept.add(units[None, :])
         if part == "intercept":
             return (of_intercept,)
         if total is None:
             total = self._of_none().total(k)
-        return total.whole(), of_intercept
+        return total, of_intercept
 
     def value(self, sums: Sums) -> FloatArray:
         """The sum of gradients, or the intercept's row, from whole sums."""
@@ -350,10 +332,9 @@ class ExactGradientSum(ExactSum):
 
     # ------------------------------------------------------------------ rows
 
-    def _on_grid(self, block: Block) -> GridBlock:
+    def _on_grid(self, block: Block) -> Block:
         products = self._gridded(block.X)
-        sums = self._in_sums(products)
-        return GridBlock(products, sums, block.y, block.present, block.users)
+        return replace(block, X=GridPair(products, self._in_sums(products)))
 
     def _gridded(self, X: Any) -> Any:
         if self._gradients.user_clip is not None and isinstance(X, CentredMatrix):
@@ -376,37 +357,35 @@ class ExactGradientSum(ExactSum):
 
     # ------------------------------------------------------------- residuals
 
-    def _add(self, total: Any, block: GridBlock, weights: Any) -> FloatArray:
+    def _add(self, total: Any, block: Block, weights: Any) -> FloatArray:
         """Add the gradients of a block; return the sums of its residuals, in units."""
-        is_same = block.sums is block.products
-        if self._is_compiled and is_same and isinstance(block.sums, DenseGrid):
+        rows: GridPair = block.X
+        is_same = rows.sums is rows.products
+        if self._is_compiled and is_same and isinstance(rows.sums, DenseGrid):
             return self._add_compiled(total, block, weights)
-        products = block.products.in_double()
-        sums = products if is_same else block.sums.in_double()
+        products = rows.products.in_double()
+        sums = products if is_same else rows.sums.in_double()
         residual = self._residual(products, block, weights)
         units = self._weighted(residual, block)
         if sums.factor is None:
             sums.add(total, units)
         else:
-            if has_shares(block.present):
+            if row_weights(block) is not None:
                 # Features and intercept move a user's gradient along one ray.
                 residual = units * (self._largest * 2.0**-RESIDUAL_BITS)
             sums.add(total, self._rounded(residual * sums.factor[:, None], sums.bits))
         return np.asarray(units.sum(axis=0))
 
-    def _residual(self, rows: GridRows, block: GridBlock, weights: Any) -> FloatArray:
+    def _residual(self, rows: GridRows, block: Block, weights: Any) -> FloatArray:
         """Clipped residuals, 0 for null records."""
         raw = rows.raw(weights)
         if self._objective.offset:
             raw += self._objective.offset
         return residual_of(self._objective.loss, block, raw, self._clip)
 
-    def _weighted(self, residual: FloatArray, block: GridBlock) -> FloatArray:
+    def _weighted(self, residual: FloatArray, block: Block) -> FloatArray:
         """Residuals in whole units, times the rows' weights and cut towards 0."""
-        units = self._rounded(residual, RESIDUAL_BITS)
-        if block.present is not None and has_shares(block.present):
-            units = cut(units, block.present)
-        return units
+        return cut_by_weights(self._rounded(residual, RESIDUAL_BITS), block)
 
     def _rounded(self, residual: FloatArray, bits: int) -> FloatArray:
         """Residuals as whole numbers of 2^-bits of their bound."""
@@ -415,20 +394,21 @@ class ExactGradientSum(ExactSum):
         return np.floor(units, out=units)
 
     def _add_compiled(
-        self, total: Any, block: GridBlock, weights: FloatArray
+        self, total: Any, block: Block, weights: FloatArray
     ) -> FloatArray:
         from skdp.sums._gradient_kernel import add_gradients
 
-        objective, rows = self._objective, block.sums.entries
+        objective, rows = self._objective, block.X.sums.entries
         d, form = objective.n_features, int(objective.loss.form)
         facts = (
             LONGEST * weights[d, 0] if objective.fit_intercept else 0.0,
-            block.sums.unit,
+            block.X.sums.unit,
             objective.offset[0] if objective.offset else 0.0,
             self._clip,
             2.0**RESIDUAL_BITS / self._largest,
         )
-        present = _ALL if block.present is None else block.present
+        present = kernel_weights(block)
+        present = _ALL if present is None else present
         own, units = np.ascontiguousarray(weights[:d, 0]), 0.0
         for start in range(0, len(rows), MOST_ROWS):
             run, part = slice(start, start + MOST_ROWS), np.zeros(d)
@@ -490,9 +470,9 @@ class ExactGradientSum(ExactSum):
         of_features = np.zeros((n, self._objective.n_features, k))
         of_constant = np.zeros((n, k))
         for block in self._blocks(None):
-            rows = block.products.in_double()
+            rows = block.X.products.in_double()
             units = self._rounded(self._residual(rows, block, weights), RESIDUAL_BITS)
-            users, whose = _users_of(block)
+            users, whose = rows_of_users(block)
             of_constant[users] += whose @ units
             for j, own in enumerate(units.T):
                 if issparse(rows.entries):
@@ -501,21 +481,6 @@ class ExactGradientSum(ExactSum):
                 else:
                     of_features[users, :, j] += whose @ (rows.entries * own[:, None])
         return of_features, of_constant
-
-
-def _users_of(block: GridBlock) -> tuple[IntArray, csr_array]:
-    """Users of a block's present rows, and a matrix that adds up each user's rows.
-
-    Only users in the block, so that time does not grow with blocks times users.
-    """
-    if block.users is None or block.present is None:
-        raise TypeError(
-            "Users' parts must be of rows whose users are known. Got others."
-        )
-    rows = np.flatnonzero(block.present)
-    users, codes = np.unique(block.users[rows], return_inverse=True)
-    shape = len(users), len(block.present)
-    return users, csr_array((np.ones(len(rows)), (codes, rows)), shape)
 
 
 def _added_users(parts: FloatArray, factor: FloatArray) -> WholeSum:

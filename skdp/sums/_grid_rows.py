@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._arrays import HUGE, FloatArray, bring_to_norm, row_norms, with_entries
+from skdp.sums._adder import without_nulls
 from skdp.sums._exact import (
     MOST_ROWS,
     RESIDUAL_BITS,
     ROW_BITS,
-    ExactTotal,
+    WholeSum,
     norm_exponent,
     units_of,
 )
@@ -85,6 +86,8 @@ def _of_far(X: Any, norm: float) -> Any:
 
     Each row is scaled by a power of two that follows from the row's entries.
     """
+    # Validated rows are finite; no power of two would bring others within reach.
+    X = _finite(X)
     scale = scale_of(norm)
     largest = abs(X).max(axis=1)
     largest = largest.toarray() if issparse(largest) else np.asarray(largest)
@@ -95,9 +98,14 @@ def _of_far(X: Any, norm: float) -> Any:
         squares = squares_of(grid)
         is_far = ~(squares < MOST_SQUARES)
         if not is_far.any():
-            _shorten(grid, SHORTENED / np.sqrt(squares))
+            _shorten(grid, SHORTENED / np.sqrt(np.maximum(squares, 1.0)))
             return grid
         power -= 4 * is_far
+
+
+def _finite(X: Any) -> Any:
+    """Rows with 0 in place of NaN, and the largest number in place of infinity."""
+    return with_entries(X, np.nan_to_num(X.data)) if issparse(X) else np.nan_to_num(X)
 
 
 def _times_power(X: Any, power: Any) -> Any:
@@ -177,9 +185,9 @@ class GridRows(Protocol):
         """Products with the features' weights, plus the intercept's weight if any."""
         ...
 
-    def total(self, n_outputs: int) -> ExactTotal: ...
+    def total(self, n_outputs: int) -> WholeSum: ...
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         """Add rows times `units`, whole numbers of shape (n_rows, n_outputs)."""
         ...
 
@@ -201,9 +209,9 @@ class _PlainGrid:
     def unit(self) -> float:
         return self.norm / LONGEST
 
-    def total(self, n_outputs: int) -> ExactTotal:
+    def total(self, n_outputs: int) -> WholeSum:
         shape = self.entries.shape[1], n_outputs
-        return ExactTotal(shape, ROW_BITS + RESIDUAL_BITS)
+        return WholeSum(shape, ROW_BITS + RESIDUAL_BITS)
 
     def features(self, sums: FloatArray) -> FloatArray:
         return sums * self.unit
@@ -227,6 +235,10 @@ class DenseGrid(_PlainGrid):
         beside = 0 if self.norms is None else self.norms.nbytes
         return int(self.entries.nbytes + beside)
 
+    def __getitem__(self, rows: Any) -> Self:
+        norms = None if self.norms is None else self.norms[rows]
+        return replace(self, entries=self.entries[rows], norms=norms)
+
     def in_double(self) -> Self:
         return replace(self, entries=self.entries.astype(np.float64, copy=False))
 
@@ -238,7 +250,7 @@ class DenseGrid(_PlainGrid):
         products *= self.unit
         return np.asarray(products)
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         for start in range(0, len(units), MOST_ROWS):
             run = units[start : start + MOST_ROWS]
             part = self.entries[start : start + MOST_ROWS].T @ run
@@ -260,6 +272,9 @@ class DenseGrid(_PlainGrid):
 class SparseGrid(_PlainGrid):
     """CSR of int64; its sums need no blocks."""
 
+    def __getitem__(self, rows: Any) -> Self:
+        return replace(self, entries=self.entries[rows])
+
     @property
     def n_bytes(self) -> int:
         return _n_bytes(self.entries)
@@ -275,7 +290,7 @@ class SparseGrid(_PlainGrid):
             products += int(LONGEST) * units[d]
         return np.asarray(products.astype(np.float64) * unit * self.unit)
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         total.add(self.entries.T @ units.astype(np.int64), len(units))
 
     def clipped(self, bound: float) -> Self:
@@ -353,11 +368,11 @@ class StateGrid:
         sums = (self.shares @ table).astype(np.float64)
         return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
 
-    def total(self, n_outputs: int) -> ExactTotal:
+    def total(self, n_outputs: int) -> WholeSum:
         shape = self.shares.shape[1] + 1, n_outputs
-        return ExactTotal(shape, SHARE_BITS + _STATE_BITS)
+        return WholeSum(shape, SHARE_BITS + _STATE_BITS)
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         n, most = len(units), self.most_rows
         for start in range(0, n, most):
             run = units[start : start + most].astype(np.int64)
@@ -408,10 +423,10 @@ class CodeGrid:
         codes, starts = self.rows.codes, self.rows.basis.starts
         return added_up(codes, starts, (table[:, None],))[:, 0] * unit
 
-    def total(self, n_outputs: int) -> ExactTotal:
-        return ExactTotal((int(self.rows.basis.starts[-1]), n_outputs), _CODE_BITS)
+    def total(self, n_outputs: int) -> WholeSum:
+        return WholeSum((int(self.rows.basis.starts[-1]), n_outputs), _CODE_BITS)
 
-    def add(self, total: ExactTotal, units: FloatArray) -> None:
+    def add(self, total: WholeSum, units: FloatArray) -> None:
         values = np.ascontiguousarray(units, dtype=np.int64)
         part = summed_by_code(self.rows.codes, self.rows.basis.starts, values)
         total.add(part, len(units))
@@ -534,16 +549,13 @@ class RowClip:
         """Factors with 0 for the rows kept apart and the null records."""
         factors = np.ones(len(block.y)) if self.factor is None else self.factor.copy()
         factors[self.huge] = 0.0
-        if block.present is not None:
-            factors[~block.present] = 0.0
-        return factors
+        return without_nulls(factors, block)
 
     def huge_part(self, block: Block) -> Block | None:
         """The rows kept apart, clipped; None if there are none."""
         if not len(self.huge):
             return None
-        present = None if block.present is None else block.present[self.huge]
-        return Block(self.huge_rows, block.y[self.huge], present)
+        return replace(block.part(self.huge), X=self.huge_rows)
 
     def predict(self, X: Any, coef: FloatArray) -> FloatArray:
         """Raw predictions of the clipped rows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import QuantileLoss
 from skdp.losses._weighted import heaviest
 from skdp.privacy.release._query import Bound
-from skdp.sums._adder import ABOVE, BoundedSum, Compiled
+from skdp.sums._adder import ABOVE, BoundedSum, Compiled, only_rows
 from skdp.sums._exact import unit_for
 from skdp.tables._memory import held
 from skdp.tables._source import Block, Source
@@ -212,8 +212,8 @@ class LeafReader:
         self._codes = np.ascontiguousarray(whole.X)
         self._y = np.ascontiguousarray(whole.y, dtype=np.float64)
         n = len(self._y)
-        all_there = np.ones(n, dtype=np.bool_)
-        self._counts = all_there if whole.present is None else whole.present
+        self._rows = replace(whole, X=self, y=self._y)
+        self._all_there = np.ones(n, dtype=np.bool_)
         offset_of = getattr(source, "offset_of", None)
         self._offset = None if offset_of is None else offset_of(whole.X)
         self._trees = trees
@@ -258,18 +258,19 @@ class LeafReader:
         terms: LeafTerms,
         leaves: NDArray[np.uint16],
         raw: FloatArray,
-        counts: NDArray[Any],
+        counts: NDArray[Any] | None,
         unit: float,
     ) -> IntArray:
         """Sums over the leaves, in whole units; rows count by `counts`."""
         from skdp.sums import _leaves_kernel as kernel
 
+        there = self._all_there if counts is None else counts
         loss = int(terms.loss.form), terms.loss.form_constants
         limits = terms.clip, terms.weight, terms.cap, unit
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros((2**self._trees.depth, terms.width), dtype=np.int64)
-            records = leaves, raw, self._y, counts
+            records = leaves, raw, self._y, there
             kernel.add_leaf_sums(*loss, *records, *limits, sums, first, last)
             return sums
 
@@ -282,7 +283,7 @@ class LeafReader:
         start: FloatArray,
         shares: FloatArray,
         clip: float,
-        counts: NDArray[Any],
+        counts: NDArray[Any] | None,
         unit: float,
     ) -> IntArray:
         """Sums of clipped gains by shares of the trees; see `ModelGains`."""
@@ -290,10 +291,11 @@ class LeafReader:
 
         known = int(loss.form), loss.form_constants
         base = self._base(start)
+        there = self._all_there if counts is None else counts
 
         def of_run(first: int, last: int) -> IntArray:
             sums = np.zeros(len(shares), dtype=np.int64)
-            records = raw, base, self._y, counts
+            records = raw, base, self._y, there
             limits = shares, clip, unit
             kernel.add_gains(*known, *records, *limits, sums, first, last)
             return sums
@@ -301,12 +303,8 @@ class LeafReader:
         return self._added_up(of_run)
 
     def all_rows(self, rows: IntArray | None) -> Block:
-        """All rows as one block, with the weights of chosen rows or of all rows."""
-        counts = self._counts
-        if rows is not None:
-            counts = np.zeros_like(self._counts)
-            counts[rows] = self._counts[rows]
-        return Block(self, self._y, counts)
+        """All rows as one block; where rows are chosen, all others are null."""
+        return self._rows if rows is None else only_rows(self._rows, rows)
 
     def _added_up(self, of_run: Callable[[int, int], IntArray]) -> IntArray:
         total = by_runs(of_run, len(self._y), self.n_threads)

@@ -13,16 +13,11 @@ from scipy.sparse import issparse, vstack
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.losses._objective import Activation, NetworkObjective
 from skdp.privacy.release._query import Bound, Layout
-from skdp.sums._exact import ExactTotal, Sums, WholeSum, blocks_of, on_grid
-from skdp.sums._gradient_sum import (
-    ExactSum,
-    GridBlock,
-    ReaderQuery,
-    cut,
-    residual_of,
-)
+from skdp.sums._adder import cut, joined, present_rows, weighed, without_nulls
+from skdp.sums._exact import Sums, WholeSum, blocks_of, chosen, on_grid
+from skdp.sums._gradient_sum import ExactSum, GridPair, ReaderQuery, residual_of
 from skdp.sums._grid_rows import DenseGrid, GridRows, gridded, squares_of
-from skdp.tables._source import Block, Source, counted, has_shares
+from skdp.tables._source import Block, Source
 
 # ----------------------------------------------- Layers forwards and backwards on grids
 # Inputs of hidden layers and back-propagated derivatives are integers times a power of
@@ -197,12 +192,11 @@ class ExactNetworkSum(ExactSum):
         layers = self._objective.layers(weights)
         totals, at_once = self._totals(), self._rows_at_once()
         for block in self._blocks(rows):
-            for chosen in _runs(len(block.y), at_once):
-                run = block.part(chosen)
-                own = run.products.in_double()
+            for run in map(block.part, _runs(len(block.y), at_once)):
+                own = run.X.products.in_double()
                 passed = self._passed(own, run, layers)
-                factors = self._factors(passed, run.squares)
-                totals.add(own, passed, counted(factors, run.present))
+                factors = self._factors(passed, run.X.squares)
+                totals.add(own, passed, weighed(factors, run))
         found: Sums = totals.whole()
         return found
 
@@ -218,7 +212,7 @@ class ExactNetworkSum(ExactSum):
     def _rows_at_once(self) -> int:
         return _ROWS
 
-    def _passed(self, rows: Any, block: GridBlock, layers: list[FloatArray]) -> Any:
+    def _passed(self, rows: Any, block: Block, layers: list[FloatArray]) -> Any:
         raw = rows.raw(layers[0][:-1])
         raw *= self._objective.input_factor
         raw += layers[0][-1]
@@ -234,26 +228,27 @@ class ExactNetworkSum(ExactSum):
 
     # ------------------------------------------------------------------ rows
 
-    def _read(self) -> Iterator[GridBlock]:
+    def _read(self) -> Iterator[Block]:
         # In single precision, which holds the integers.
         return _together(super()._read(), _KEPT_ROWS, np.float32)
 
-    def _drawn(self, rows: IntArray) -> Iterator[GridBlock]:
+    def _drawn(self, rows: IntArray) -> Iterator[Block]:
         """Present records of several blocks together: a sample has few of each."""
+        drawn: Iterator[Block]
         if self._keeps:
-            drawn = _present(_chosen(self._kept.passed(self._read), rows))
+            drawn = map(present_rows, chosen(self._kept.passed(self._read), rows))
         else:
             drawn = super()._drawn(rows)
         # Copied once, into the double precision in which they are multiplied.
         return _together(drawn, _ROWS, np.float64)
 
-    def _on_grid(self, block: Block) -> GridBlock:
+    def _on_grid(self, block: Block) -> Block:
         rows = gridded(block.X, self._objective.data_norm)
         of_unit = (rows.unit * self._objective.input_factor) ** 2
         squares = squares_of(rows.entries) * of_unit + 1.0
         if isinstance(rows, DenseGrid):  # single precision holds the integers
             rows = DenseGrid(rows.entries.astype(np.float32), rows.norm)
-        return GridBlock(rows, rows, block.y, block.present, squares=squares)
+        return replace(block, X=GridPair(rows, rows, squares))
 
 
 class Totals:
@@ -271,7 +266,7 @@ class Totals:
         (_, n_units), *rest = shapes
         self._kind, self._of_rows = of_none, of_none.total(n_units)
         self._of_first_bias = WholeSum((n_units,))
-        self._rest = [ExactTotal(shape, 2 * UNIT_BITS) for shape in rest]
+        self._rest = [WholeSum(shape, 2 * UNIT_BITS) for shape in rest]
 
     def add(self, rows: Any, passed: Passed, factors: FloatArray) -> None:
         """Add the gradients of up to 2^12 records.
@@ -293,8 +288,7 @@ class Totals:
             total.add((given.units.T @ units).astype(np.int64), len(units))
 
     def whole(self) -> Sums:
-        rest = [total.whole() for total in self._rest]
-        return self._of_rows.whole(), self._of_first_bias, *rest
+        return self._of_rows, self._of_first_bias, *self._rest
 
     def value(self, sums: Sums, input_factor: float, clip: float) -> FloatArray:
         """The gradient sum as one vector."""
@@ -319,31 +313,11 @@ def cut_units(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
     return cut(units, factors * 2.0**bits)
 
 
-def _chosen(blocks: Iterator[GridBlock], rows: IntArray) -> Iterator[GridBlock]:
-    start = 0
-    for block in blocks:
-        end = start + len(block.y)
-        first, last = np.searchsorted(rows, [start, end])
-        if first < last:
-            yield block.part(rows[first:last] - start)
-        start = end
-
-
-def _present(blocks: Iterator[GridBlock]) -> Iterator[GridBlock]:
-    """Records without null records: a sampled one leaves no trace."""
-    for block in blocks:
-        if block.present is None:
-            yield block
-            continue
-        there = block.part(np.flatnonzero(block.present))
-        yield there if has_shares(block.present) else replace(there, present=None)
-
-
 def _together(
-    blocks: Iterable[GridBlock], least: int, kind: type[np.floating[Any]]
-) -> Iterator[GridBlock]:
+    blocks: Iterable[Block], least: int, kind: type[np.floating[Any]]
+) -> Iterator[Block]:
     """Blocks of one kind joined to at least `least` records, except the last."""
-    waiting: list[GridBlock] = []
+    waiting: list[Block] = []
     for block in blocks:
         waiting.append(block)
         if sum(len(own.y) for own in waiting) >= least:
@@ -353,25 +327,15 @@ def _together(
         yield _joined(waiting, kind)
 
 
-def _joined(blocks: list[GridBlock], kind: type[np.floating[Any]]) -> GridBlock:
-    entries = [own.products.entries for own in blocks]
+def _joined(blocks: list[Block], kind: type[np.floating[Any]]) -> Block:
+    entries = [own.X.products.entries for own in blocks]
     if issparse(entries[0]):
-        joined = vstack(entries, format="csr")
+        stacked = vstack(entries, format="csr")
     else:
-        joined = np.concatenate(entries, dtype=kind)
-    rows, present = replace(blocks[0].products, entries=joined), None
-    if any(own.present is not None for own in blocks):
-        present = np.concatenate(
-            [
-                np.ones(len(own.y), dtype=bool) if own.present is None else own.present
-                for own in blocks
-            ]
-        )
-    y, squares = (
-        np.concatenate(own)
-        for own in zip(*((block.y, block.squares) for block in blocks), strict=True)
-    )
-    return GridBlock(rows, rows, y, present, squares=squares)
+        stacked = np.concatenate(entries, dtype=kind)
+    rows = replace(blocks[0].X.products, entries=stacked)
+    squares = np.concatenate([own.X.squares for own in blocks])
+    return joined(blocks, GridPair(rows, rows, squares))
 
 
 class NetworkSum:
@@ -400,7 +364,7 @@ class NetworkSum:
             for given, delta in zip(inputs, deltas, strict=True):
                 squares += _squares(given, 1.0) * _squares(delta, 0.0)
             factors = 1.0 / np.maximum(np.sqrt(squares) / self._clip, 1.0)
-            factors = counted(factors, block.present)
+            factors = weighed(factors, block)
             for total, given, delta in zip(totals, inputs, deltas, strict=True):
                 own = delta * factors[:, None]
                 total[:-1] += given.T @ own
@@ -417,9 +381,7 @@ class NetworkSum:
             raw = inputs[-1] @ layer[:-1] + layer[-1]
             inputs.append(activation.value(np.asarray(raw)))
         raw = np.asarray(inputs[-1] @ layers[-1][:-1] + layers[-1][-1])
-        deltas = [loss.residual(block.y, raw)]
-        if block.present is not None:
-            deltas[0][block.present == 0] = 0.0
+        deltas = [without_nulls(loss.residual(block.y, raw), block)]
         for given, layer in zip(inputs[:0:-1], layers[:0:-1], strict=True):
             deltas.append((deltas[-1] @ layer[:-1].T) * activation.slope(given))
         return inputs, deltas[::-1]

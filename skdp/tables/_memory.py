@@ -67,6 +67,11 @@ class MemorySource(Source):
             is_stable=type(self) is MemorySource,  # as in `held`
         )
 
+    @classmethod
+    def of(cls, block: Block) -> MemorySource:
+        """A source of the records of one block."""
+        return MemorySource(block.X, block.y, block.present)
+
     def without(self, row: int) -> MemorySource:
         """The same records with one of them null."""
         there = np.ones(self.n_samples, dtype=np.bool_)
@@ -343,7 +348,7 @@ class CachedSource(Source):
     def _read(self) -> MemorySource:
         if self._records is None:
             block = held(self._source, with_shares=self.facts.is_of_users)
-            self._records = MemorySource(block.X, block.y, block.present)
+            self._records = MemorySource.of(block)
             kept = self._records.facts
             self._records.facts = replace(kept, largest_block=self.facts.largest_block)
         return self._records

@@ -48,8 +48,15 @@ class Block:
             return np.broadcast_to(1.0, len(self.y))
         return self.present.astype(np.float64, copy=False)
 
-    def part(self, rows: slice) -> Block:
-        """Some of the rows."""
+    @property
+    def n_bytes(self) -> int:
+        """Memory of rows that know theirs, and of what is beside them."""
+        beside = (self.y, self.present, self.users)
+        others = sum(each.nbytes for each in beside if each is not None)
+        return int(self.X.n_bytes + others)
+
+    def part(self, rows: Any) -> Block:
+        """Some of the rows: a slice, positions, or a mask."""
         present = None if self.present is None else self.present[rows]
         users = None if self.users is None else self.users[rows]
         return Block(self.X[rows], self.y[rows], present, users)
@@ -173,13 +180,3 @@ def has_room(n_at_hand: int, n_declared: int) -> bool:
 def has_shares(present: NDArray[Any] | None) -> bool:
     """Whether rows of users count with shares; public."""
     return present is not None and present.dtype != np.bool_
-
-
-def counted(values: FloatArray, present: NDArray[Any] | None) -> FloatArray:
-    """Multiply rows of `values` by their presence or share; 0 without a record."""
-    if present is None:
-        return values
-    values[present == 0] = 0.0
-    if has_shares(present):
-        values *= present.reshape(-1, *[1] * (values.ndim - 1))
-    return values

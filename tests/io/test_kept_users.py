@@ -20,8 +20,9 @@ from skdp import (
 )
 from skdp.sums import _gradient_sum
 from skdp.sums._exact import KeptRows
-from skdp.sums._gradient_sum import GridBlock
+from skdp.sums._gradient_sum import GridPair
 from skdp.sums._grid_rows import DenseGrid
+from skdp.tables._source import Block
 from tests.io.places import COLUMNS
 from tests.io.test_users import (
     ADJACENCIES,
@@ -98,7 +99,7 @@ def test_all_that_is_kept_is_counted():
     rows = DenseGrid(np.zeros((7, 3), dtype=np.float32), 1.0)
     own = np.zeros(7), np.ones(7), np.zeros(7, dtype=np.int64)
     for kept in (own, own[:2]):
-        whole = GridBlock(rows, rows, *kept)
+        whole = Block(GridPair(rows, rows), *kept)
         assert whole.n_bytes == rows.entries.nbytes + sum(each.nbytes for each in kept)
 
 

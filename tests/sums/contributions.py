@@ -1,4 +1,7 @@
-"""Examples of bounded sums, on which the adder's lemmas are tested."""
+"""Examples of sums, on which the adder's lemmas are tested.
+
+`EXAMPLES` are bounded sums; `GRADIENTS` have readers, and exact sums by `ExactSum`.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ from scipy.sparse import csr_array
 
 from skdp.ensemble._trees import draw_trees
 from skdp.losses import LogisticLoss, SoftmaxLoss
-from skdp.losses._objective import LinearObjective
+from skdp.losses._objective import LinearObjective, NetworkObjective
 from skdp.papers._smoothing import StepGains, Trial
-from skdp.sums._adder import BoundedSum
 from skdp.sums._counts import (
     PRESENCE,
     SQUARES,
@@ -26,6 +28,7 @@ from skdp.sums._counts import (
     even_knots,
 )
 from skdp.sums._moments import MomentSums, MomentWeights, NewtonSums, NewtonWeights
+from skdp.sums._network import ClippedNetworkGradient
 from skdp.sums._record_sums import (
     ErrorSum,
     NoiseRatio,
@@ -35,6 +38,7 @@ from skdp.sums._record_sums import (
     TargetSum,
 )
 from tests.ensemble.coded import MIXED, codes_of
+from tests.sums.test_gradient_settings import SETTINGS, Setting
 from tests.sums.test_leaf_sums import TERMS, query_of
 from tests.sums.test_model_gains import grown
 
@@ -50,7 +54,7 @@ class Example:
     come first.
     """
 
-    query: BoundedSum
+    query: Any
     X: Any
     y: np.ndarray
     junk: float = np.nan
@@ -136,4 +140,37 @@ EXAMPLES = {
     ),
     "leaves": Example(query_of(TERMS[2], _TREES, N, _VALUES), _TREE_CODES, _LABELS, 0),
     "tree gains": Example(grown("logistic", 1, N, 9.0), _TREE_CODES, _LABELS, 0),
+}
+
+_NETWORK = NetworkObjective(
+    loss=LogisticLoss(),
+    n_samples=N,
+    n_features=D,
+    data_norm=1.0,
+    adjacency="zero_out",
+    hidden=(4,),
+    activation="tanh",
+    input_factor=1.0,
+    input_norm=1.0,
+)
+
+
+def _gradient(setting: Setting, X: Any = _BALL) -> Example:
+    gradients = setting.gradients(LogisticLoss(), "zero_out", N)
+    weights = _WEIGHTS[: gradients.objective.n_columns]
+    return Example(setting.query(gradients, weights), X, _LABELS)
+
+
+GRADIENTS = {
+    "sparse gradient": _gradient(SETTINGS["all"], _SPARSE),
+    **{
+        f"gradient, {name}": _gradient(setting)
+        for name, setting in SETTINGS.items()
+        if not setting.is_score  # a score of nobody is not 0
+    },
+    "network": Example(
+        ClippedNetworkGradient(_NETWORK, 0.05).at(_RNG.normal(size=_NETWORK.n_weights)),
+        _BALL,
+        _LABELS,
+    ),
 }

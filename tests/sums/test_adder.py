@@ -13,10 +13,13 @@ from skdp.sums import _adder
 from skdp.sums._adder import BoundedSum, Compiled, Entries, Products, whole_roots
 from skdp.sums._exact import added
 from skdp.tables._memory import MemorySource, UserSource, equal_shares
-from tests.sums.contributions import EXAMPLES, N
+from tests.sums.contributions import EXAMPLES, GRADIENTS, N
 
+ALL = EXAMPLES | GRADIENTS
+every_sum = pytest.mark.parametrize("name", ALL)
 every_example = pytest.mark.parametrize("name", EXAMPLES)
 OF_USERS = [name for name, example in EXAMPLES.items() if example.takes_users]
+ALL_OF_USERS = [*OF_USERS, *GRADIENTS]
 # Their forms have numbers before they are rounded to the nearest units.
 ROUNDED = [name for name in OF_USERS if EXAMPLES[name].query.rounding is np.rint]
 ROUNDED = [name for name in ROUNDED if name not in ("leaves", "tree gains")]
@@ -71,9 +74,74 @@ def adds_up_in_any_order(example):
     return True
 
 
-@every_example
+@every_sum
 def test_any_order_and_any_parts_give_the_same_bits(name):
-    assert adds_up_in_any_order(EXAMPLES[name])
+    assert adds_up_in_any_order(ALL[name])
+
+
+# --------------------------------------- Lemma 3: a row's numbers follow from it alone
+
+
+SIZES = (1, 2, 3, 7, 8, 9, 64, 65, N)
+
+
+def numbers(query, source):
+    """What each row of a source adds, before weights and rounding, to the last bit."""
+    found = []
+    for block in query.pieces(query.open(source), None):
+        forms = query.added(block)
+        for form in forms if isinstance(forms, tuple) else (forms,):
+            if isinstance(form, Compiled):
+                there = np.flatnonzero(block.weight)
+                alone = np.eye(len(block.y))[there]
+                rows = [form.sums(one, 2.0**50).ravel() for one in alone]
+                found.append(np.array(rows))
+            elif isinstance(form, Products):
+                parts = [
+                    part.toarray() if issparse(part) else part for part in form.parts
+                ]
+                found += [part.reshape(len(block.y), -1) for part in parts]
+            else:
+                found.append(dense(query, form, len(block.y)))
+    return np.hstack(found)
+
+
+def depends_on_the_row_alone(example):
+    """Whether rows have the same bits in blocks of any size, with and without others.
+
+    Rows in column order are there too, of which a copy of one row has both orders.
+    """
+    query = example.query
+    whole = numbers(query, records(example, np.arange(N)))
+    orders = [example.X] if issparse(example.X) else [example.X, example.X.copy("F")]
+    for X in orders:
+        for size in SIZES:
+            alone = numbers(query, MemorySource(X[:size], example.y[:size]))
+            if alone.tobytes() != whole[:size].tobytes():
+                return False
+            is_there = np.arange(size) % 3 == 0
+            some = MemorySource(X[:size], example.y[:size], is_there)
+            if numbers(query, some).tobytes() != whole[:size][is_there].tobytes():
+                return False
+    return True
+
+
+@every_example
+def test_the_numbers_of_a_row_depend_on_no_other_row(name):
+    assert depends_on_the_row_alone(EXAMPLES[name])
+
+
+@pytest.mark.parametrize("name", ["targets", "predictions", "errors"])
+def test_planted_bug_of_numbers_that_other_rows_round_is_rejected(name, monkeypatch):
+    kind = type(EXAMPLES[name].query)
+    honest = kind.numbers
+
+    def centred(self, block):
+        found = honest(self, block)
+        return (found - found.mean()) + found.mean()
+
+    monkeypatch.setattr(kind, "numbers", centred)
+    assert not depends_on_the_row_alone(EXAMPLES[name])
 
 
 # ------------------------------------------------------------ null rows add exactly 0
@@ -94,11 +162,11 @@ def nulls_add_nothing(example, *, holds_junk=True):
     return found.tobytes() == kept.tobytes()
 
 
-@every_example
+@every_sum
 def test_null_rows_add_exactly_nothing(name):
-    with np.errstate(invalid="ignore"):
-        assert nulls_add_nothing(EXAMPLES[name])
-    example = EXAMPLES[name]
+    example = ALL[name]
+    with np.errstate(all="ignore"):
+        assert nulls_add_nothing(example)
     nobody = MemorySource(example.X, example.y, np.zeros(N, dtype=bool))
     assert not total(example.query, nobody).any()
 
@@ -130,10 +198,13 @@ def largest_moves(example, n_rows=8, n_tries=40):
     return one / charged[0], two / charged[1]
 
 
-@pytest.mark.parametrize("name", OF_USERS)
+@pytest.mark.parametrize("name", ALL_OF_USERS)
 def test_a_user_moves_a_sum_by_no_more_than_is_charged(name):
-    assert max(largest_moves(EXAMPLES[name])) <= 1
-    # As one record of the user does.
+    assert max(largest_moves(ALL[name])) <= 1
+
+
+@pytest.mark.parametrize("name", OF_USERS)
+def test_a_user_moves_a_sum_as_one_record_does(name):
     bound = EXAMPLES[name].query.row_bound()
     assert EXAMPLES[name].query.bound() == bound.with_user_bounds()
 
@@ -194,39 +265,29 @@ def test_squares_of_roots_of_weights_add_up_to_at_most_one(n_rows):
 # ----------------------------------------------------------------------- planted bugs
 
 
-@pytest.mark.parametrize("name", OF_USERS)
+@pytest.mark.parametrize("name", ALL_OF_USERS)
 def test_planted_bug_of_weights_that_are_ignored_is_rejected(name, monkeypatch):
-    honest = UserSource.blocks
-
-    def blocks(self):
-        for block in honest(self):
-            yield _adder.replace(block, present=np.ones(len(block.y)))
-
-    monkeypatch.setattr(UserSource, "blocks", blocks)
     monkeypatch.setattr(
-        UserSource,
-        "whole",
-        lambda self: _adder.Block(self._X, self._y, np.ones(len(self._y))),
+        _adder, "kernel_weights", lambda block: np.ones(len(block.present))
     )
-    assert max(largest_moves(EXAMPLES[name])) > 1.5
+    assert max(largest_moves(ALL[name])) > 1.5
 
 
-@every_example
+@every_sum
 def test_planted_bug_of_null_rows_that_count_is_rejected(name, monkeypatch):
-    honest = MemorySource.whole
-    monkeypatch.setattr(
-        _adder, "present_rows", lambda block: _adder.replace(block, present=None)
-    )
-    monkeypatch.setattr(
-        "skdp.papers._smoothing.present_rows",
-        lambda block: _adder.replace(block, present=None),
-    )
-    monkeypatch.setattr(
-        MemorySource,
-        "whole",
-        lambda self: _adder.replace(honest(self), present=None),
-    )
-    assert not nulls_add_nothing(EXAMPLES[name], holds_junk=False)
+    monkeypatch.setattr(_adder, "kernel_weights", lambda block: None)
+    assert not nulls_add_nothing(ALL[name], holds_junk=False)
+
+
+@pytest.mark.parametrize("name", ALL_OF_USERS)
+def test_planted_bug_of_squared_weights_is_seen_in_every_sum(name, monkeypatch):
+    """All multiply by what one function returns: 4 rows alike add up to a quarter."""
+    example, rows = ALL[name], np.zeros(4, dtype=int)
+    honest = _adder.kernel_weights
+    alone = total(example.query, users(example, rows[:1], rows[:1]))
+    monkeypatch.setattr(_adder, "kernel_weights", lambda block: honest(block) ** 2)
+    found = total(example.query, users(example, rows, rows))
+    assert np.abs(found - alone / 4).max() < 1e-4 * np.abs(alone).max()
 
 
 @pytest.mark.parametrize("name", ROUNDED)

@@ -16,7 +16,7 @@ from skdp.losses._weighted import WeightedLoss
 from skdp.privacy.release._query import Layout
 from skdp.sums import _exact, _gradient, _grid_rows
 from skdp.sums import _gradient_sum as module
-from skdp.sums._exact import ExactTotal, norm_exponent, on_grid, units_of
+from skdp.sums._exact import WholeSum, norm_exponent, on_grid, units_of
 from skdp.sums._floating import GradientSum
 from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import grid_rows
@@ -106,6 +106,22 @@ def test_no_row_is_longer_than_the_norm_and_each_is_that_of_itself(d, norm):
     assert np.isfinite(grid).all()
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("wild", [np.nan, np.inf, -np.inf])
+def test_rows_that_are_not_finite_end_and_leave_other_rows_as_they_are(wild, kind):
+    """Validated rows are finite; what a null row holds is unknown."""
+    X = hostile_rows(7, 1.0)[:20].astype(kind)
+    beside = X.copy()
+    beside[3, 2], beside[5] = wild, wild
+    others = np.delete(np.arange(20), [3, 5])
+    for store in (np.asarray, np.asfortranarray, csr_array):
+        with np.errstate(all="ignore"):
+            grid = grid_rows(store(beside), 1.0)
+        grid = grid.toarray() if store is csr_array else grid
+        assert np.array_equal(grid[others], grid_rows(X, 1.0)[others])
+        assert longest(grid) <= 4**22
+
+
 def test_rows_are_clipped_rows_but_for_half_a_unit():
     X = hostile_rows(7, 1.0)[:20]
     clipped = X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
@@ -174,7 +190,7 @@ def test_weights_move_by_half_a_unit_at_most():
 
 def test_totals_are_exact_beyond_one_word():
     """As for 2^31 records, all of them at the bound."""
-    total = ExactTotal((2,), 40)
+    total = WholeSum((2,), 40)
     part = np.array([2**62, -(2**62)]) - np.array([5, -7])
     for _ in range(2**9):
         total.add(part, 2**22)
@@ -187,7 +203,7 @@ def test_totals_do_not_depend_on_the_parts():
     parts = rng.integers(-(2**50), 2**50, 1000)
     found = set()
     for size in (1, 7, 1000):
-        total = ExactTotal((), 40)
+        total = WholeSum((), 40)
         for start in range(0, 1000, size):
             total.add(parts[start : start + size].sum(), 2**21)
         found.add(float(total.value()))
@@ -480,6 +496,10 @@ def test_a_view_puts_rows_on_the_grid_once_and_another_one_anew():
     view = module.grid_view(plain)
     first, again = (list(view.blocks()) for _ in range(2))
     assert all(a is b for a, b in zip(first, again, strict=True))
+    queries = [PredictionSum(N, centred_table()[1][:D], 0.5)]
+    for row in (3, 4):
+        sources = [plain.without(row), view.without(row)]
+        assert all(len(answers) == 1 for answers in bits(queries, sources))
     other = list(view.without(3).blocks())
     assert not other[0].present[3]
     assert first[0].present[3]

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._query import Layout
+from skdp.sums import _adder
 from skdp.sums import _gradient_sum as module
 from skdp.sums._exact import added
 from skdp.sums._features import FeatureScore
@@ -141,15 +142,10 @@ def test_twin_without_rounding_is_found(name, monkeypatch):
     assert len(answers(name, LOSSES[0])) > 1
 
 
-@every_setting
-def test_twin_that_counts_null_records_is_found(name, monkeypatch):
-    honest = module.residual_of
-
-    def counted(loss, block, *given):
-        return honest(loss, replace(block, present=None), *given)
-
-    monkeypatch.setattr(module, "residual_of", counted)
-    assert len(answers(name, LOSSES[0])) > 1
+def test_twin_of_scores_that_count_null_records_is_found(monkeypatch):
+    """Of all other settings `test_adder.py` rejects it."""
+    monkeypatch.setattr(_adder, "kernel_weights", lambda block: None)
+    assert len(answers("scores", LOSSES[0])) > 1
 
 
 # ---------------------------------------------------------------------------- the bound
@@ -231,11 +227,11 @@ def test_twin_with_half_the_bound_is_found(name, relation, monkeypatch):
     assert farthest(SETTINGS[name], LOSSES[0], relation) > 1.5
 
 
-@every_setting
 @pytest.mark.parametrize("relation", RELATIONS[2:])
-def test_twin_that_ignores_the_weights_of_rows_is_found(name, relation, monkeypatch):
-    monkeypatch.setattr(module, "has_shares", lambda present: False)
-    assert farthest(SETTINGS[name], LOSSES[0], relation) > 1.8
+def test_twin_of_scores_that_ignore_the_weights_of_rows_is_found(relation, monkeypatch):
+    """Of all other settings `test_adder.py` rejects it."""
+    monkeypatch.setattr(_adder, "row_weights", lambda block: None)
+    assert farthest(SETTINGS["scores"], LOSSES[0], relation) > 1.8
 
 
 @pytest.mark.parametrize("relation", RELATIONS[2:])
@@ -255,7 +251,7 @@ def test_twin_that_rounds_weighted_rows_to_the_nearest_is_found(relation, monkey
     most = query.bound().under("zero_out_user")
     assert np.linalg.norm(total_of(query, source)) <= most
     monkeypatch.setattr(
-        module, "cut", lambda units, factor: np.rint(units * factor[:, None])
+        _adder, "cut", lambda units, factor: np.rint(units * factor[:, None])
     )
     assert np.linalg.norm(total_of(query, source)) > 1.05 * most
 

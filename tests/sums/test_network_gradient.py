@@ -119,9 +119,9 @@ def passed_of(objective, weights, X, y):
     reader = ExactNetworkSum(MemorySource(X, y), objective, 1.0)
     layers = objective.layers(weights)
     block = reader._on_grid(next(reader._source.blocks()))
-    own = block.products.in_double()
+    own = block.X.products.in_double()
     first = own.entries * own.unit * objective.input_factor
-    return first, block.squares, reader._passed(own, block, layers)
+    return first, block.X.squares, reader._passed(own, block, layers)
 
 
 def outer_products(first, passed):
