@@ -23,6 +23,7 @@ import numpy as np
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.decomposition._ratings import (
     Draws,
     Factors,
@@ -45,7 +46,6 @@ from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Part, Plan
 from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._base import Progress
 
 _START = ValueALS(n_embedding=0, rank=0, residual_clip=0.3)
 _DEVIATION = 0.225  # of residuals, in units of the width of the bounds

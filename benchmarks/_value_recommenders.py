@@ -21,6 +21,7 @@ from benchmarks._commands import Commands, add_validation, count
 from benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from benchmarks._user_recommenders import validation
 from skdp._configured import given_params
+from skdp._fit import Progress
 from skdp.datasets import FilmRatings, load_movielens
 from skdp.decomposition._ratings import (
     Pattern,
@@ -34,7 +35,6 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
-from skdp.solvers._base import Progress
 
 CONFIG = Path(__file__).parent / "configs" / "recommenders" / "value.toml"
 

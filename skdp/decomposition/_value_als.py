@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.decomposition._ratings import (
     Draws,
     Factors,
@@ -30,7 +31,6 @@ from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._base import Progress
 
 # ------------------------------------------------------------- Embedding of the pattern
 # Users and items are points that follow from who rated what alone. Who rates an item

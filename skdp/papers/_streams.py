@@ -157,9 +157,9 @@ class FTRL(MomentumGD):
         _, rest = cls.rest_by_rule(given, rule(asks), asks * n_parts)
         return {**rest, "n_parts": n_parts, "steps_per_part": asks}
 
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on weighted sums over disjoint parts of records"
+    mechanism: ClassVar[str] = (
+        "Gaussian noise on weighted sums over disjoint parts of records"
+    )
 
     def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
         unit = "user" if is_of_users(objective.adjacency) else "record"

@@ -167,9 +167,9 @@ class TreeMomentum(LinearDescent):
             return 1.0
         return 1 - self.between_share - self.within_share
 
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on the nodes of trees over batches of records"
+    mechanism: ClassVar[str] = (
+        "Gaussian noise on the nodes of trees over batches of records"
+    )
 
     def leaf_size(self, objective: LinearObjective) -> int:
         """Records of a batch, the divisor of sums; the last batch may have fewer."""

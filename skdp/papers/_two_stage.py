@@ -18,6 +18,7 @@ from sklearn.utils.validation import assert_all_finite, check_array
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_choice, check_real
 from skdp._configured import Checks, Given, given_params
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.papers._accelerated import cost_of, part_of
@@ -30,7 +31,6 @@ from skdp.solvers._auto import first_that_can
 from skdp.solvers._base import (
     ChosenLaw,
     Named,
-    Progress,
     Solution,
     Solver,
     box_radius,

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from skdp._configured import Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
@@ -16,7 +17,7 @@ from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Part, Plan
 from skdp.privacy.release._query import Query
-from skdp.solvers._base import ChosenLaw, Progress, Solution, Solver
+from skdp.solvers._base import ChosenLaw, Solution, Solver
 from skdp.solvers._default_rules import (
     pure_share,
     share_of_histogram,

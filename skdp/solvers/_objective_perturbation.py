@@ -15,6 +15,7 @@ from scipy.sparse import hstack, issparse, vstack
 from skdp._arrays import HUGE, UNIT_ROUNDOFF, FloatArray, row_norms, scale_rows
 from skdp._checks import check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss, LossId
 from skdp.losses._objective import LinearObjective
@@ -34,7 +35,7 @@ from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.noise._noise import NoiseScale
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import ChosenLaw, LawName, Progress, Solution
+from skdp.solvers._base import ChosenLaw, LawName, Solution
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Source

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
@@ -23,7 +24,6 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import (
     ChosenLaw,
-    Progress,
     Solution,
     Solver,
     box_radius,
@@ -223,9 +223,7 @@ class IHT(Solver):
             / noise
         )
 
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
 
     def intercept_queries(self, objective: LinearObjective) -> int:
         """Number of releases of the intercept's gradient."""

@@ -19,6 +19,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.losses._objective import LinearObjective, NetworkObjective
 from skdp.privacy.noise._laws import NoiseLaw
 from skdp.privacy.release._answers import Answers
@@ -31,7 +32,7 @@ from skdp.privacy.release._plan import (
     Sample,
 )
 from skdp.privacy.release._query import Bound
-from skdp.solvers._base import Progress, Solution, projected_onto_box
+from skdp.solvers._base import Solution, projected_onto_box
 from skdp.sums._exact import on_grid
 
 # ------------------------------------------------------------------------------- Steps
@@ -380,9 +381,9 @@ class PoissonSamples(Descent[ProblemT]):
     def sample_size(self, problem: ProblemT) -> int:
         return self.batch_size
 
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
+    mechanism: ClassVar[str] = (
+        "Gaussian noise on Poisson samples, or on all records if batch_size = n"
+    )
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import (
     CauchyLoss,
@@ -22,7 +23,6 @@ from skdp.losses._objective import LinearObjective
 from skdp.losses._weighted import WeightedLoss
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import SOLVERS
-from skdp.solvers._base import Progress
 from tests.audit.linear_pairs import D, N, pairs
 from tests.door import planned, refusal
 

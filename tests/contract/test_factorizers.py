@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.decomposition._factorize import PRIVATE_FORMS
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
@@ -19,7 +19,6 @@ from skdp.privacy import Budget, epsilon_of
 from skdp.privacy.accounting._relations import UNIT_OF
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
-from skdp.solvers._base import Progress
 from tests.contract.test_registry import FORBIDDEN
 from tests.contract.test_seam import FrameSpy
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skdp._configured import given_params
+from skdp._fit import Progress
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._losses import MEANS, BoostingTask
 from skdp.losses import LogisticLoss, QuantileLoss, SoftmaxLoss
 from skdp.losses._regression import ShiftedPoissonLoss
 from skdp.losses._weighted import weighted
 from skdp.privacy import Budget
-from skdp.solvers._base import Progress
 from tests.door import OpenDoor
 from tests.ensemble.coded import MIXED
 

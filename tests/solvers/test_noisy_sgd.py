@@ -11,6 +11,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
 
+from skdp._fit import Progress
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
@@ -25,7 +26,6 @@ from skdp.privacy import (
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._query import Layout
 from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Progress
 from skdp.solvers._descent import NoisySGD
 from skdp.solvers._registry import named_solver
 from skdp.solvers._steps import restarted
