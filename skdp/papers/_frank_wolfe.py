@@ -319,6 +319,9 @@ class FrankWolfe(Solver):
     """
 
     key: ClassVar[str] = "frank_wolfe"
+    mechanism: ClassVar[str] = (
+        "exponential mechanism over the vertices, composed numerically"
+    )
     takes_users: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = True
     is_pure: ClassVar[bool] = True
@@ -370,10 +373,6 @@ class FrankWolfe(Solver):
             )
         if objective.n_columns >= 2**31:
             raise Refused(f"{me} can have 2^31 candidates at most. Use solver='iht'.")
-
-    mechanism: ClassVar[str] = (
-        "exponential mechanism over the vertices, composed numerically"
-    )
 
     def plan(self, objective: LinearObjective) -> Plan:
         return Plan((Line(self.n_steps, law=Choices()),))

@@ -112,6 +112,9 @@ class FTRL(MomentumGD):
     """
 
     key: ClassVar[str] = "ftrl"
+    mechanism: ClassVar[str] = (
+        "Gaussian noise on weighted sums over disjoint parts of records"
+    )
     needs_order: ClassVar[bool] = True
     takes_users: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
@@ -156,10 +159,6 @@ class FTRL(MomentumGD):
             asks = -(-n_steps // n_parts)
         _, rest = cls.rest_by_rule(given, rule(asks), asks * n_parts)
         return {**rest, "n_parts": n_parts, "steps_per_part": asks}
-
-    mechanism: ClassVar[str] = (
-        "Gaussian noise on weighted sums over disjoint parts of records"
-    )
 
     def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
         unit = "user" if is_of_users(objective.adjacency) else "record"

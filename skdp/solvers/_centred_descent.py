@@ -334,6 +334,7 @@ class CentredDescent(Solver):
     """
 
     key: ClassVar[str] = "centred_descent"
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     is_pure: ClassVar[bool] = False
     takes_users: ClassVar[bool] = True
     takes_nonconvex: ClassVar[bool] = True
@@ -380,8 +381,6 @@ class CentredDescent(Solver):
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
         return True
-
-    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
 
     @property
     def params(self) -> dict[str, Any]:

@@ -218,6 +218,7 @@ class NoisyNewton(Solver):
     """
 
     key: ClassVar[str] = "noisy_newton"
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     is_pure: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=50),
@@ -258,8 +259,6 @@ class NoisyNewton(Solver):
             )
         cls.check(objective, budget)
         return cls(**given)
-
-    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
 
     def sums(self, objective: LinearObjective, *, is_last: bool) -> NewtonSums:
         """The queries for gradient, curvature and, in the last step, squares."""

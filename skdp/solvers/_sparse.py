@@ -157,6 +157,7 @@ class IHT(Solver):
     """
 
     key: ClassVar[str] = "iht"
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     takes_users: ClassVar[bool] = True
     is_pure: ClassVar[bool] = False
     is_sparse: ClassVar[bool] = True
@@ -222,8 +223,6 @@ class IHT(Solver):
             * objective.n_samples
             / noise
         )
-
-    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
 
     def intercept_queries(self, objective: LinearObjective) -> int:
         """Number of releases of the intercept's gradient."""

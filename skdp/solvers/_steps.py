@@ -372,6 +372,10 @@ class PoissonSamples(Descent[ProblemT]):
     Every record enters a sample independently, with probability ``batch_size / n``.
     """
 
+    mechanism: ClassVar[str] = (
+        "Gaussian noise on Poisson samples, or on all records if batch_size = n"
+    )
+
     batch_size: int
 
     def sample(self, problem: ProblemT) -> Sample:
@@ -380,10 +384,6 @@ class PoissonSamples(Descent[ProblemT]):
 
     def sample_size(self, problem: ProblemT) -> int:
         return self.batch_size
-
-    mechanism: ClassVar[str] = (
-        "Gaussian noise on Poisson samples, or on all records if batch_size = n"
-    )
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
