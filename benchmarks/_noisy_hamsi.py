@@ -44,8 +44,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Part, Plan
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout, Line, Part, Plan
 
 _START = ValueALS(n_embedding=0, rank=0, residual_clip=0.3)
 _DEVIATION = 0.225  # of residuals, in units of the width of the bounds

@@ -55,7 +55,7 @@ from skdp.columns import Range
 from skdp.exceptions import Refused
 from skdp.preprocessing import TableEncoder
 from skdp.solvers import _target_base
-from skdp.solvers._auto import constant_model
+from skdp.solvers._registry import constant_model
 
 CLASSIFIERS = (DPLogisticRegression, DPLinearSVC, DPRobustClassifier, DPMLPClassifier)
 # With bounds of targets, and the loss of targets and predictions.

@@ -7,8 +7,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from skdp._checks import explain_methods, explained_nesting
 from skdp._configured import check_schema, check_version, warn_of_version
-from skdp._explained import explain_methods, explained_nesting
 from skdp._shared_docs import fill_docs
 from skdp._version import __version__
 

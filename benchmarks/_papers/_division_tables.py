@@ -35,8 +35,8 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy.release._door import Door
-from skdp.solvers._auto import choose_solver
 from skdp.solvers._exact import ExactFit
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._checks import check_count, check_positive, check_real
-from skdp._configured import Checks
-from skdp._registry import Registry
+from skdp._configured import Checks, Registry
 from skdp.decomposition._ratings import (
     Draws,
     Factorizer,

@@ -29,8 +29,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout, Line, Plan
 
 # ------------------------------------------------------------- Embedding of the pattern
 # Users and items are points that follow from who rated what alone. Who rates an item

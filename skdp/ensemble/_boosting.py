@@ -45,8 +45,7 @@ from skdp.losses._weighted import typical_weight
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Answers, Released, View
-from skdp.privacy.release._plan import Line, Part, Plan
-from skdp.privacy.release._query import Query
+from skdp.privacy.release._plan import Line, Part, Plan, Query
 from skdp.solvers._default_rules import (
     STATES,
     Shares,

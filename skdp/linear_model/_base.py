@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, clip_rows, in_dtype
 from skdp._base import Forecast, Signal, relaxed
 from skdp._checks import check_count, check_data_norm, check_real
+from skdp._configured import Registry
 from skdp._fit import PlannedFit, PrivateModel, fit
-from skdp._registry import Registry
 from skdp._users import UsersToFit
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
@@ -43,12 +43,11 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
 from skdp.solvers._adassp import EstimatedSolution
-from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Solution
 from skdp.solvers._centred_descent import CentredSolution
 from skdp.solvers._centred_rows import States
 from skdp.solvers._exact import ExactFit
-from skdp.solvers._registry import named_solver
+from skdp.solvers._registry import choose_solver, named_solver
 from skdp.sums._grid_rows import clipped_products
 from skdp.tables._centred import Centring
 from skdp.tables._source import Source

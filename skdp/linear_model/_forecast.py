@@ -25,7 +25,6 @@ from skdp.losses._weighted import typical_curvature
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Adjacency
 from skdp.privacy.noise._laws import LAWS, deviation_once
-from skdp.solvers._auto import FEW_MOMENTS, Chosen, constant_model, planned_solver
 from skdp.solvers._base import Named, Solution
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._constant import ConstantModel
@@ -34,7 +33,13 @@ from skdp.solvers._default_rules import (
     pure_signal_to_noise,
     signal_to_noise_of,
 )
-from skdp.solvers._registry import named_solver
+from skdp.solvers._registry import (
+    FEW_MOMENTS,
+    Chosen,
+    constant_model,
+    named_solver,
+    planned_solver,
+)
 from skdp.sums._gradient import ClippedGradient
 
 # ----------------------------------------------------------------- Noise against signal

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
-from skdp._registry import Registry
+from skdp._configured import Registry
 from skdp.losses._base import Loss
 from skdp.losses._plain import falling_exponential
 from skdp.losses._weighted import typical_weight

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_choice, check_count, check_real
-from skdp._configured import Checks, Configured, Given, checked_params
-from skdp._registry import Registry
+from skdp._configured import Checks, Configured, Given, Registry, checked_params
 from skdp.exceptions import Refused
 from skdp.model_selection._candidates import Candidate, Need, SearchJob, Split
 from skdp.model_selection._scorer_sums import PrivateScoring

@@ -22,10 +22,9 @@ from skdp.losses._weighted import typical_weight
 from skdp.papers._bolt_on_postgres import PlainDescent, descended
 from skdp.papers._bolt_on_recursion import what_is_left
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS, deviation_once
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._plan import Draws, Line, Plan
 from skdp.solvers._base import ChosenLaw, Solution
 from skdp.solvers._descent import RELAXATIONS
 from skdp.sums._floating import GradientSum

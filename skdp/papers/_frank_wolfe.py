@@ -21,12 +21,11 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import Choices
 from skdp.privacy.noise._noise import choice_shift
 from skdp.privacy.noise._selection import Ranking
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._plan import Draws, Line, Plan
 from skdp.solvers._base import Solution, Solver
 from skdp.solvers._sparse import keep_rows, largest_rows
 from skdp.tables._source import Source

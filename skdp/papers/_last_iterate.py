@@ -35,10 +35,9 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._events import GaussianEvent
 from skdp.privacy.accounting._relations import is_of_users
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._plan import Draws, Line, Plan
 from skdp.solvers._base import Solution, projected_onto_box
 from skdp.solvers._descent import NoisyGD, PlainFlowTime
 from skdp.sums._floating import GradientSum, rounding_slack

@@ -27,7 +27,6 @@ from skdp.privacy.noise._laws import Choices
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Part, Plan
 from skdp.solvers._accelerated import Nesterov
-from skdp.solvers._auto import first_that_can
 from skdp.solvers._base import (
     ChosenLaw,
     Named,
@@ -38,7 +37,7 @@ from skdp.solvers._base import (
     willing,
 )
 from skdp.solvers._default_rules import favours_selection
-from skdp.solvers._registry import SOLVERS
+from skdp.solvers._registry import SOLVERS, first_that_can
 from skdp.solvers._sparse import keep_rows, largest_rows
 from skdp.sums._features import FeatureScore
 from skdp.sums._gradient import ClippedGradient, LinearGradient

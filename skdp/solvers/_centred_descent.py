@@ -32,8 +32,7 @@ from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
-from skdp.privacy.release._plan import Line, Part, Plan
-from skdp.privacy.release._query import Query
+from skdp.privacy.release._plan import Line, Part, Plan, Query
 from skdp.solvers._base import Solution, Solver, box_radius
 from skdp.solvers._centred_rows import (
     MOST_RATIO,

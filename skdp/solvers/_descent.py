@@ -13,9 +13,8 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_real
-from skdp._configured import Checks, Given
+from skdp._configured import Checks, Given, Registry
 from skdp._fit import Progress
-from skdp._registry import Registry
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
 from skdp.losses._classification import HuberHingeLoss

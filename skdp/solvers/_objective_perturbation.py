@@ -30,11 +30,10 @@ from skdp.privacy.accounting._events import (
 )
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._objective_perturbation import ObjectiveLoss
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.noise._noise import NoiseScale
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
+from skdp.privacy.release._plan import Draws, Line, Plan
 from skdp.solvers._base import ChosenLaw, LawName, Solution
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource

@@ -26,12 +26,12 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import (
     EVERYONE,
     GAUSSIAN,
+    Bound,
     Line,
     Plan,
     Poisson,
     Sample,
 )
-from skdp.privacy.release._query import Bound
 from skdp.solvers._base import Solution, projected_onto_box
 from skdp.sums._exact import on_grid
 

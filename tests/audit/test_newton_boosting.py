@@ -21,8 +21,7 @@ from skdp.ensemble._boosting import NewtonBoosting
 from skdp.losses._weighted import WeightedLoss
 from skdp.privacy import calibrate
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._plan import Line, Plan
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound, Line, Plan
 from skdp.solvers._target_base import released_base
 from skdp.sums import _leaves, _leaves_kernel
 from skdp.sums._counts import CodeCounts, StateSums

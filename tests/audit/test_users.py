@@ -21,7 +21,7 @@ from skdp.audit._exact import replayed, verdict
 from skdp.exceptions import UnboundedQueryError
 from skdp.losses import CauchyLoss, HuberHingeLoss, SigmoidLoss, SoftmaxLoss
 from skdp.losses._weighted import weighted
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 from skdp.sums import _gradient_sum
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables import _memory

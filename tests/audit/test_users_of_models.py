@@ -15,7 +15,7 @@ from skdp._fit import Progress
 from skdp.audit._exact import Replay, marked, replayed, verdict
 from skdp.ensemble._trees import uncut
 from skdp.losses import LogisticLoss, SoftmaxLoss
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums import _leaves, _network
 from skdp.sums._counts import CodeCounts
 from skdp.sums._exact import WholeSum

@@ -13,7 +13,7 @@ from skdp._fit import PlannedFit, Question, Statistics, fit
 from skdp._input import check_rows, check_targets
 from skdp.model_selection._candidates import ScoredTable
 from skdp.privacy.noise._laws import Gaussian, Laplace
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 
 # How far one record can move the sum of entries in [-1, 1].
 SENSITIVITY = {"replace_one": 2.0, "zero_out": 1.0}

@@ -22,8 +22,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import AVERAGES, SCHEDULES, BoltOn
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._registry import named_solver
+from skdp.solvers._registry import choose_solver, named_solver
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.gradients import query_sensitivity

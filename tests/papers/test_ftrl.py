@@ -29,8 +29,7 @@ from skdp.privacy.noise._correlated import (
 from skdp.privacy.noise._laws import Gaussian, Spherical
 from skdp.privacy.noise._noise import NoiseSource, gaussian_scale
 from skdp.privacy.release import _plan as plan_module
-from skdp.privacy.release._plan import Correlated, Line, Plan
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound, Correlated, Line, Plan
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import ChunkSource

@@ -17,7 +17,7 @@ from skdp.losses import SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy.accounting._gaussian import gaussian_epsilon
-from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor
 from tests.spies import NoNoise, SpyNoise

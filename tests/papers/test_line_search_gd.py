@@ -13,7 +13,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.papers._smoothing import LineSearchGD, StepGains, Trial
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, Source
 from tests import door

@@ -21,7 +21,7 @@ from skdp.papers._bolt_on import (
     farthest_iterate,
     rounding_of,
 )
-from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.gradients import query_sensitivity

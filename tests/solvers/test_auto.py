@@ -14,7 +14,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.preprocessing import TableEncoder
 from skdp.privacy import Budget, calibrate
 from skdp.privacy.accounting._calibrate import fits
-from skdp.solvers._auto import auto_candidates, choose_solver
+from skdp.solvers._registry import auto_candidates, choose_solver
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 

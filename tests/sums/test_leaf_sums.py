@@ -16,7 +16,7 @@ from skdp.losses._base import LossId
 from skdp.losses._plain import falling_exponential
 from skdp.losses._regression import ShiftedPoissonLoss
 from skdp.losses._weighted import WeightedLoss, heaviest, without_weights
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums import _leaves_kernel as kernel
 from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms
 from tests.ensemble.coded import (

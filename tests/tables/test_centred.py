@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from skdp._arrays import row_norms
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums._exact import blocks_of
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._centred import CentredMatrix, CentredSource, Centring, StateRows

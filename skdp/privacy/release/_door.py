@@ -15,7 +15,6 @@ from skdp.exceptions import PlanUsedUpError
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._events import Event, NonPrivateEvent
 from skdp.privacy.accounting._relations import Relation, is_of_users
-from skdp.privacy.noise._draws import Draws, DrawsOf
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import (
     Answers,
@@ -25,7 +24,7 @@ from skdp.privacy.release._answers import (
     NoiselessRehearsal,
     RehearsedAnswers,
 )
-from skdp.privacy.release._plan import Plan
+from skdp.privacy.release._plan import Draws, DrawsOf, Plan
 from skdp.privacy.release._shared import (
     Owners,
     RehearsedShares,

@@ -26,8 +26,7 @@ from skdp.privacy.release._answers import (
     seen_by,
     whole_of,
 )
-from skdp.privacy.release._plan import Everyone, Line, Part, Plan
-from skdp.privacy.release._query import Inside, Query
+from skdp.privacy.release._plan import Everyone, Inside, Line, Part, Plan, Query
 from skdp.tables._source import Records
 
 # ---------------------------------------------------- Owners who show nobody their sums
