@@ -27,10 +27,9 @@ from skdp.privacy.accounting._relations import UNIT_OF, Relation
 from skdp.privacy.accounting._risk import risk_sentence
 from skdp.privacy.noise._laws import NoiseLaw
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._door import Door
+from skdp.privacy.release._door import Door, is_rehearsing
 from skdp.privacy.release._plan import Line, Plan, Query
 from skdp.privacy.release._record import PrivacyRecord
-from skdp.privacy.release._shared import is_rehearsing
 
 # --------------------------------------------------- Progress of a fit in public counts
 

@@ -56,9 +56,13 @@ from skdp.ensemble._trees import MIX, Bins, TableReader, bins_of, read_to_fit, r
 from skdp.io._rows import records
 from skdp.io._takes import ScoresSources, fit_through, targets_of
 from skdp.losses._base import Loss
-from skdp.losses._classification import LogisticLoss, SoftmaxLoss
+from skdp.losses._classification import (
+    LogisticLoss,
+    SoftmaxLoss,
+    typical_curvature,
+    weighted,
+)
 from skdp.losses._regression import ShiftedPoissonLoss
-from skdp.losses._weighted import typical_curvature, weighted
 from skdp.preprocessing._cells import declared_of
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import is_of_users, relation_for

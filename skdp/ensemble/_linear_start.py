@@ -23,9 +23,9 @@ from skdp._arrays import FloatArray
 from skdp._fit import Progress
 from skdp.ensemble._trees import CodedColumns
 from skdp.losses._base import Loss, LossId
+from skdp.losses._classification import without_weights
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
-from skdp.losses._weighted import without_weights
 from skdp.preprocessing._blocks import Curve, NumberAxis
 from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers

@@ -35,8 +35,8 @@ from skdp.privacy.accounting._gaussian import gaussian_epsilon
 from skdp.privacy.accounting._relations import UNIT_OF, Relation, is_of_users
 from skdp.privacy.ledger._allowance import Allowance, EventCost, cost_over
 from skdp.privacy.release._answers import answered
+from skdp.privacy.release._door import is_rehearsing, owners_now
 from skdp.privacy.release._plan import Draws
-from skdp.privacy.release._shared import is_rehearsing, owners_now
 from skdp.sums._record_sums import places_of_users, statistic_of_users
 from skdp.tables._source import (
     LEAST_PART,

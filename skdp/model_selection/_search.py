@@ -55,10 +55,9 @@ from skdp.pipeline._walk import walk
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._relations import Relation, scored_relation
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._door import Door
+from skdp.privacy.release._door import Door, owners_now
 from skdp.privacy.release._plan import Plan
 from skdp.privacy.release._record import PrivacyRecord
-from skdp.privacy.release._shared import owners_now
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS
 
 # ----------------------------------------------- PrivateSearch: plan, commit, run, keep

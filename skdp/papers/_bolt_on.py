@@ -17,8 +17,8 @@ from skdp._checks import check_bool, check_choice, check_count, check_real
 from skdp._configured import Checks, Given
 from skdp._fit import Progress
 from skdp.exceptions import Refused
+from skdp.losses._classification import typical_weight
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import typical_weight
 from skdp.papers._bolt_on_postgres import PlainDescent, descended
 from skdp.papers._bolt_on_recursion import what_is_left
 from skdp.privacy.accounting._calibrate import Budget

@@ -14,8 +14,8 @@ from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
+from skdp.losses._base import plain_error
 from skdp.losses._objective import LinearObjective
-from skdp.losses._plain import plain_error
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Bound, Layout, Line, Plan

@@ -39,9 +39,8 @@ from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.noise._correlated import SquareRoot
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._door import Ledger, auditor_now
+from skdp.privacy.release._door import Ledger, auditor_now, owners_now
 from skdp.privacy.release._plan import Correlated
-from skdp.privacy.release._shared import owners_now
 from skdp.solvers._base import Solution
 from skdp.solvers._descent import FlowTime, MomentumGD
 from skdp.solvers._registry import named_solver

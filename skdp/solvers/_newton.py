@@ -16,10 +16,9 @@ from skdp._configured import Checks, Given
 from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
-from skdp.losses._classification import LogisticLoss
+from skdp.losses._classification import LogisticLoss, typical_curvature
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
-from skdp.losses._weighted import typical_curvature
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Plan

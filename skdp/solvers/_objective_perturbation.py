@@ -18,8 +18,8 @@ from skdp._configured import Checks, Given
 from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss, LossId
+from skdp.losses._classification import ONE_SIGN
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import ONE_SIGN
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._events import (
     MOST_OUTPUTS,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from skdp._base import Signal
 from skdp._checks import check_choice
 from skdp._configured import Registry, given_params
 from skdp.exceptions import Refused
@@ -24,7 +25,7 @@ from skdp.solvers._base import Named, Solver, willing
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._centred_rows import CentredRows, Numbers
 from skdp.solvers._constant import NO_WEIGHTS, AroundConstant, ConstantModel
-from skdp.solvers._default_rules import favours_selection
+from skdp.solvers._default_rules import FEW_MOMENTS, favours_selection
 from skdp.solvers._descent import GraduatedGD, NoisyGD, NoisySGD, wanted_steps
 from skdp.solvers._newton import NoisyNewton
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
@@ -73,11 +74,6 @@ def named_solver(key: str, params: Mapping[str, Any] | None) -> Named | None:
 # have a list of candidates; the first candidate that does not refuse is used.
 
 
-# With delta = 0, second moments, whose noise grows with the square of the number of
-# features, beat one minimisation up to this many features: among tables of 4, 9, 11 and
-# 26 numbers only at 4 (300 to 10,000 records, epsilon 0.1 to 4;
-# benchmarks/hard_edges.py squares).
-FEW_MOMENTS = 6
 # If noisy_gd would take fewer steps, there are too few iterates to average, and
 # dividing the noise over accelerated steps is better; this holds for one output.
 FEW_STEPS = 100
@@ -101,6 +97,19 @@ class Chosen:
 
 def constant_model(objective: LinearObjective, budget: Budget) -> Chosen:
     return Chosen(ConstantModel.planned({}, objective, budget), NO_WEIGHTS)
+
+
+def constant_if_dominated(
+    named: Named | None, objective: LinearObjective, budget: Budget, signal: Signal
+) -> Chosen | None:
+    """The constant model if noise dominates and the user named no solver; else None."""
+    is_open = named is None and objective.fit_intercept and objective.n_nonzero is None
+    if not (is_open and signal.noise_dominates):
+        return None
+    try:
+        return constant_model(objective, budget)
+    except Refused:  # the choice among all solvers says what can be done
+        return None
 
 
 def is_centred(objective: LinearObjective, budget: Budget) -> bool:

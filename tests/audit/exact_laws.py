@@ -16,8 +16,8 @@ from scipy.optimize import brentq
 from skdp._fit import Progress
 from skdp.audit._exact import Replay, marked
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import WeightedLoss
 from skdp.privacy import calibrate, epsilon_of
 from skdp.solvers import SOLVERS
 from skdp.tables._memory import MemorySource

@@ -19,8 +19,8 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import WeightedLoss
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import SOLVERS
 from tests.audit.linear_pairs import D, N, pairs

@@ -18,7 +18,7 @@ from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.ensemble import _boosting as module
 from skdp.ensemble._boosting import NewtonBoosting
-from skdp.losses._weighted import WeightedLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.privacy import calibrate
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Bound, Line, Plan

@@ -9,8 +9,8 @@ from skdp._fit import Progress
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._losses import MEANS, BoostingTask
 from skdp.losses import LogisticLoss, QuantileLoss, SoftmaxLoss
+from skdp.losses._classification import weighted
 from skdp.losses._regression import ShiftedPoissonLoss
-from skdp.losses._weighted import weighted
 from skdp.privacy import Budget
 from tests.door import OpenDoor
 from tests.ensemble.coded import MIXED

@@ -30,8 +30,6 @@ from skdp.privacy.release._shared import (
     RehearsedShares,
     SharedAnswers,
     check_shared,
-    is_rehearsing,
-    owners_now,
 )
 from skdp.tables._source import LEAST_PART, Records, has_room
 
@@ -109,6 +107,37 @@ def audited(auditor: Auditor, work: Callable[[], T]) -> T:
         return context.run(work)
     finally:
         audit.is_over = True
+
+
+# -------------------------------------------------------- Several owners of the records
+# While owners are asked, every release of this context uses their records: a query that
+# cannot be added up among them is refused before anything is booked.
+
+
+# Owners of the records that are queried, and whether in rehearsal; per context.
+_OWNERS: ContextVar[tuple[Owners | None, bool]] = ContextVar(
+    "_OWNERS", default=(None, False)
+)
+
+
+def owners_now() -> Owners | None:
+    """Owners of the records that are queried; None for records of this process."""
+    return _OWNERS.get()[0]
+
+
+def is_rehearsing() -> bool:
+    """Whether this is a rehearsal: no owner is asked, and nothing is sent."""
+    return _OWNERS.get()[1]
+
+
+@contextmanager
+def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
+    """Make all releases within use these owners' records."""
+    token = _OWNERS.set((owners, rehearses))
+    try:
+        yield
+    finally:
+        _OWNERS.reset(token)
 
 
 # ----------------------------------------------------------------------------- The door

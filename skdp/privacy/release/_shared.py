@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from types import FunctionType
@@ -30,8 +28,6 @@ from skdp.privacy.release._plan import Everyone, Inside, Line, Part, Plan, Query
 from skdp.tables._source import Records
 
 # ---------------------------------------------------- Owners who show nobody their sums
-# While owners are asked, every release of this context uses their records: a query that
-# cannot be added up among them is refused before anything is booked.
 
 
 class Owners(Protocol):
@@ -81,32 +77,6 @@ class Owners(Protocol):
             Shares of the owners in this process, with their noise.
         """
         ...
-
-
-# Owners of the records that are queried, and whether in rehearsal; per context.
-_OWNERS: ContextVar[tuple[Owners | None, bool]] = ContextVar(
-    "_OWNERS", default=(None, False)
-)
-
-
-def owners_now() -> Owners | None:
-    """Owners of the records that are queried; None for records of this process."""
-    return _OWNERS.get()[0]
-
-
-def is_rehearsing() -> bool:
-    """Whether this is a rehearsal: no owner is asked, and nothing is sent."""
-    return _OWNERS.get()[1]
-
-
-@contextmanager
-def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
-    """Make all releases within use these owners' records."""
-    token = _OWNERS.set((owners, rehearses))
-    try:
-        yield
-    finally:
-        _OWNERS.reset(token)
 
 
 def is_theirs(owners: Owners, source: Records) -> bool:
