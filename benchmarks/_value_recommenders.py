@@ -92,7 +92,7 @@ class Coded:
         task = replace(task, n_components=k)
         solver = kind.planned(given, task, budget)
         door = Door(budget, adjacency=kind.unit, ledger=None, random_state=seed)
-        source = RatingSource(Ratings(self.pattern, self.values), task.n_units)
+        source = RatingSource(Ratings(self.pattern, self.values), task.n_samples)
         answers = door.commit(solver.plan(task), source, label=kind.key)
         factors = solver.run(answers, replace(task, seed=seed), Progress())
         rows = factors.users[self.test_users] * factors.items[self.test_items]

@@ -190,6 +190,7 @@ def _scores(table: Coded, epsilon: float, seed: int) -> dict[str, float]:
     task = BoostingTask(
         loss=table.loss,
         n_samples=len(table.y),
+        n_features=1,
         columns=table,
         adjacency="zero_out",
         init="linear",

@@ -249,8 +249,6 @@ def planned(
         problem=task,
         solver=solver,
         reason=named.reason,
-        n_samples=task.n_units,
-        n_features=2,
         of_problem={"n_components": task.n_components, **of_alpha},
         verbose=bool(model.verbose),
         signal=signal,
@@ -674,15 +672,8 @@ None, default=None
         task = replace(open_task(self, given.ratings, terms), seed=door.public_seed())
         fitted = planned(self, named, task, budget)
         task = fitted.problem
-        n_units = len(given.ratings)
-        if unit == "user" and self.n_users is not None:
-            n_units = self.n_users
-        fitted = replace(
-            fitted,
-            n_samples=n_units,
-            assumed_public=_assumed_public(unit, task),
-        )
-        source = RatingSource(given.ratings, task.n_units)
+        fitted = replace(fitted, assumed_public=_assumed_public(unit, task))
+        source = RatingSource(given.ratings, task.n_samples)
         self._keep(given, task, fit(self, fitted, source, door), bounds)
         return self
 

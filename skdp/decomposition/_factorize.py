@@ -189,7 +189,7 @@ def signal_of(solver: PrivateFactorizer, task: Task, budget: Budget) -> Signal:
     return Signal(
         coefficient_noise=solver.bias_noise(task, budget),
         coefficient_scale=_BIAS,
-        n_records=task.n_units,
+        n_records=task.n_samples,
         counted="ratings" if task.unit == "rating_value" else "users",
         little_to=_LITTLE_TO,
         constant_from=_CONSTANT_FROM,

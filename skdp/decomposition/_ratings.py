@@ -526,6 +526,7 @@ class Task:
     max_ratings: int | None = None
     pattern: Pattern | None = None
     seed: int = 0
+    n_features: ClassVar[int] = 2  # a user and an item
 
     @property
     def adjacency(self) -> Unit | None:
@@ -533,7 +534,7 @@ class Task:
         return self.unit
 
     @property
-    def n_units(self) -> int:
+    def n_samples(self) -> int:
         """Number of ratings, or of users if the pattern is private; public."""
         return self.n_users if self.pattern is None else len(self.pattern)
 

@@ -62,15 +62,15 @@ def planned_fit(
     """The fit of a solver to an objective; public facts only."""
     is_default = isinstance(solver, CentredDescent | ConstantModel)
     half = half_at(signal) if signal and is_default and budget.delta > 0 else None
+    bounds: dict[str, Any] = {"data_norm": objective.data_norm}
+    if objective.n_nonzero is not None:
+        bounds["feature_bound"] = objective.entry_bound
+        bounds["n_nonzero_coefs"] = objective.n_nonzero
     return PlannedFit(
         problem=objective,
         solver=solver,
         reason=reason,
-        n_samples=objective.n_samples,
-        n_features=objective.n_features,
-        data_norm=objective.data_norm,
-        feature_bound=None if objective.n_nonzero is None else objective.entry_bound,
-        n_nonzero_coefs=objective.n_nonzero,
+        bounds=bounds,
         signal=signal,
         half_at=half,
     )

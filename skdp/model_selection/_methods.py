@@ -44,7 +44,7 @@ class SearchFacts:
 
     `budget` is for the whole search, the final model included; `validation_fraction`,
     in (0, 1), is the share of the records on which candidates are scored, None for the
-    method's rule.
+    method's rule. `n_features` is 0 if the candidates do not say.
     """
 
     n_samples: int
@@ -54,6 +54,7 @@ class SearchFacts:
     scorer: PrivateScoring
     validation_fraction: float | None
     has_ledger: bool
+    n_features: int = 0
 
     @property
     def is_pure(self) -> bool:

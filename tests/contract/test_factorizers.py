@@ -89,7 +89,7 @@ def through_the_door(form, ratings, task, *, noise=None, ledger=None):
     real = Door(BUDGET, random_state=None, **facts)
     _, answers = release(
         solver_of(form, task),
-        RatingSource(ratings, task.n_units),
+        RatingSource(ratings, task.n_samples),
         task,
         real if noise is None else OpenDoor(BUDGET, noise=noise, **facts),
         label="a test",
@@ -107,7 +107,7 @@ def run(form, ratings, **changes):
 
 def answered(solver, ratings, task, multiplier, noise, seed=0):
     """What a solver makes of noise of a given multiplier, on nobody's books."""
-    source = RatingSource(ratings, task.n_units)
+    source = RatingSource(ratings, task.n_samples)
     answers = answers_for(solver.plan(task), source, multiplier, task.unit, noise)
     with np.errstate(all="ignore"):
         return solver.run(answers, replace(task, seed=seed), Progress())

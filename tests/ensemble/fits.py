@@ -35,7 +35,7 @@ def loss_of(name, n_outputs=1, *, level=0.5, origin=1.0, label_weights=()):
 def task_of(loss, n_samples, n_outputs=1, loss_facts=None, **facts):
     facts = {"columns": MIXED, "adjacency": "replace_one"} | facts
     known = loss_of(loss, n_outputs, **(loss_facts or {}))
-    return BoostingTask(loss=known, n_samples=n_samples, **facts)
+    return BoostingTask(loss=known, n_samples=n_samples, n_features=1, **facts)
 
 
 def solver_of(task, budget=BUDGET, kind=NewtonBoosting, **params):
