@@ -439,7 +439,7 @@ def _statement(
         noise_scale=solver.noise_scale(released, answers, problem),
         n_samples=problem.n_samples,
         n_features=problem.n_features,
-        **planned.bounds,
+        **{"data_norm": None, **planned.bounds},
         sensitivity_unit=solver.sensitivity_unit,
         assumed_public=planned.assumed_public + solver.assumed_public(problem),
         warnings=warned,
