@@ -24,15 +24,8 @@ from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
 from skdp._fit import Progress
-from skdp.decomposition._ratings import (
-    Draws,
-    Factors,
-    Pattern,
-    PrivateFactorizer,
-    RatingSource,
-    Task,
-    Threads,
-)
+from skdp.decomposition._factorize import Draws, PrivateFactorizer
+from skdp.decomposition._ratings import Factors, Pattern, RatingSource, Task, Threads
 from skdp.decomposition._value_als import (
     ValueALS,
     clipped,

@@ -23,13 +23,8 @@ from benchmarks._user_recommenders import validation
 from skdp._configured import given_params
 from skdp._fit import Progress
 from skdp.datasets import FilmRatings, load_movielens
-from skdp.decomposition._ratings import (
-    Pattern,
-    PrivateFactorizer,
-    Ratings,
-    RatingSource,
-    Task,
-)
+from skdp.decomposition._factorize import PrivateFactorizer
+from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.decomposition._value_als import ValueALS
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu

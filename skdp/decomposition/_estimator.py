@@ -24,18 +24,11 @@ from skdp._checks import (
 from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._input import check_targets
 from skdp._quiet import warn
-from skdp.decomposition._factorize import (
-    PlainFactorization,
-    named_factorizer,
-    planned_task,
-    signal_of,
-)
+from skdp.decomposition._factorize import Factorizer, PrivateFactorizer
 from skdp.decomposition._ratings import (
-    Factorizer,
     Factors,
     Ids,
     Pattern,
-    PrivateFactorizer,
     Ratings,
     RatingSource,
     Task,
@@ -49,6 +42,7 @@ from skdp.decomposition._recommender import (
     UserPrior,
     solve_users,
 )
+from skdp.decomposition._registry import named_factorizer, planned_task, signal_of
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import UNITS, Relation, Unit
 
@@ -186,6 +180,7 @@ def open_task(
         rating_bounds=terms.bounds,
         max_ratings=checked_max_ratings(model, terms.protects_users),
         pattern=None if terms.protects_users else pattern,
+        n_jobs=model.n_jobs,
     )
 
 
@@ -242,8 +237,7 @@ def planned(
                 f"learns its penalties. Got {alpha!r}. Use solver='sgd' or 'als'."
             )
         task = replace(task, alpha=check_alpha(alpha))
-        plain = kind.planned(given, task)
-        solver = PlainFactorization(factorizer=plain, n_jobs=model.n_jobs)
+        solver = kind.planned(given, task)
         of_alpha = {"alpha": task.alpha} if kind.uses_alpha else {}
     return PlannedFit(
         problem=task,

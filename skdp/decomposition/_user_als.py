@@ -16,13 +16,8 @@ from skdp._arrays import FloatArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
 from skdp._fit import Progress
-from skdp.decomposition._ratings import (
-    Factors,
-    Order,
-    Pattern,
-    PrivateFactorizer,
-    Task,
-)
+from skdp.decomposition._factorize import PrivateFactorizer
+from skdp.decomposition._ratings import Factors, Order, Pattern, Task
 from skdp.decomposition._user_sums import CountQuery, KeptRatings, PairQuery, RowQuery
 from skdp.exceptions import Refused
 from skdp.privacy.accounting._calibrate import Budget

@@ -15,15 +15,8 @@ from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
 from skdp._fit import Progress
-from skdp.decomposition._ratings import (
-    Draws,
-    Factors,
-    Order,
-    Pattern,
-    PrivateFactorizer,
-    RatingSource,
-    Task,
-)
+from skdp.decomposition._factorize import Draws, PrivateFactorizer
+from skdp.decomposition._ratings import Factors, Order, Pattern, RatingSource, Task
 from skdp.decomposition._user_als import ClippedNormal, LowRank, product_gram, row_grams
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu

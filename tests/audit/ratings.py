@@ -8,8 +8,8 @@ import numpy as np
 
 from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
-from skdp.decomposition._factorize import PRIVATE_FORMS
 from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.privacy import Budget, calibrate
 from tests.decomposition.small import planned
 

@@ -17,7 +17,7 @@ import pytest
 
 import skdp
 from skdp.audit._exact import Replay, told_apart
-from skdp.decomposition._factorize import PRIVATE_FORMS
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.model_selection import SCORINGS, Composition, RandomStopping
 from skdp.model_selection._candidates import SearchJob
 from skdp.model_selection._methods import METHODS, strength

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from skdp._fit import Progress, release
-from skdp.decomposition._factorize import PRIVATE_FORMS
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy import Budget, epsilon_of
 from skdp.privacy.accounting._relations import UNIT_OF
