@@ -27,7 +27,6 @@ from skdp.privacy.release._answers import (
 from skdp.privacy.release._plan import Draws, DrawsOf, Plan
 from skdp.privacy.release._shared import (
     Owners,
-    RehearsedShares,
     SharedAnswers,
     check_shared,
 )
@@ -330,10 +329,9 @@ class Door:
             return noiseless(plan or _NOTHING, source, grant)
         if self._notes_only:
             return RehearsedAnswers(plan, source, grant)
-        if owners is not None and is_rehearsing():
-            return RehearsedShares(plan, source, grant, owners)
         if owners is not None:
-            return SharedAnswers(plan, source, grant, owners, self._noise)
+            noise = None if is_rehearsing() else self._noise
+            return SharedAnswers(plan, source, grant, owners, noise)
         if self._auditor is not None:
             answers: Answers = self._auditor.answers(plan, source, grant, self._noise)
             return answers
