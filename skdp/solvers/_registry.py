@@ -80,14 +80,6 @@ FEW_STEPS = 100
 
 
 @dataclass(frozen=True)
-class SolverCandidate:
-    """The key of a candidate, and why it is preferred."""
-
-    key: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class Chosen:
     """A planned solver, and why it was chosen."""
 
@@ -166,21 +158,21 @@ def first_that_can(objective: LinearObjective, budget: Budget) -> Chosen:
     Raises `Refused`, with every candidate's reason, if all of them refuse.
     """
     refusals = []
-    for candidate in auto_candidates(objective, budget):
+    for key, reason in auto_candidates(objective, budget):
         try:
-            solver = SOLVERS[candidate.key].planned({}, objective, budget)
+            solver = SOLVERS[key].planned({}, objective, budget)
         except Refused as refused:
             # Leave out the remedy, which usually is solver="auto".
             refusals.append(refused.args[0].partition(" Use ")[0])
         else:
-            return Chosen(solver, candidate.reason)
+            return Chosen(solver, reason)
     raise Refused("solver='auto' has no solver for this fit. " + " ".join(refusals))
 
 
 def auto_candidates(
     objective: LinearObjective, budget: Budget
-) -> list[SolverCandidate]:
-    """Candidates for rows that are not centred, the preferred one first.
+) -> list[tuple[str, str]]:
+    """Keys and reasons for rows that are not centred, the preferred one first.
 
     With a delta above 0 all noise is Gaussian, which adds up in squares.
     """
@@ -189,56 +181,44 @@ def auto_candidates(
     if budget.delta == 0:
         return _pure(objective)
     if not objective.loss.is_convex:
-        return [
-            SolverCandidate(
-                "graduated_gd", "a loss that is not convex: from a convex one"
-            )
-        ]
+        return [("graduated_gd", "a loss that is not convex: from a convex one")]
     if isinstance(objective.loss, SquaredLoss):
         reason = "clipped residuals need far less noise than moments"
-        return [SolverCandidate("noisy_gd", reason)]
+        return [("noisy_gd", reason)]
     few = wanted_steps(objective, budget) < FEW_STEPS
     if objective.loss.n_outputs == 1 and few:
         reason = "noise limits the fit: few accelerated steps with divided noise"
-        return [SolverCandidate("nesterov", reason)]
-    return [SolverCandidate("noisy_gd", "averaged noisy descent of rows as they are")]
+        return [("nesterov", reason)]
+    return [("noisy_gd", "averaged noisy descent of rows as they are")]
 
 
-def _pure(objective: LinearObjective) -> list[SolverCandidate]:
+def _pure(objective: LinearObjective) -> list[tuple[str, str]]:
     """Candidates for delta = 0."""
     if not objective.loss.is_convex:
-        return [SolverCandidate("online", "delta=0, and a loss that is not convex")]
+        return [("online", "delta=0, and a loss that is not convex")]
     if isinstance(objective.loss, SquaredLoss):
-        moments = SolverCandidate(
-            "adassp", "delta=0: second moments in one pure release"
-        )
-        once = SolverCandidate(
-            "objective_perturbation", "delta=0: one pure minimisation"
-        )
+        moments = ("adassp", "delta=0: second moments in one pure release")
+        once = ("objective_perturbation", "delta=0: one pure minimisation")
         is_few = objective.n_features <= FEW_MOMENTS
         return [moments, once] if is_few else [once, moments]
     return [
-        SolverCandidate(
-            "objective_perturbation", "delta=0: the most accurate pure solver"
-        ),
-        SolverCandidate(
-            "output_perturbation", "delta=0, and objective_perturbation refuses"
-        ),
-        SolverCandidate("online", "delta=0, and rows that are not held"),
+        ("objective_perturbation", "delta=0: the most accurate pure solver"),
+        ("output_perturbation", "delta=0, and objective_perturbation refuses"),
+        ("online", "delta=0, and rows that are not held"),
     ]
 
 
-def _for_few_features(objective: LinearObjective) -> list[SolverCandidate]:
+def _for_few_features(objective: LinearObjective) -> list[tuple[str, str]]:
     """Candidates for a bounded number of nonzero features."""
     selected = "few features of small bound: selected first, noise on theirs only"
     thresholded = "few features: noisy gradients, thresholded for free"
     if favours_selection(objective):
         return [
-            SolverCandidate("peeling", selected),
-            SolverCandidate("iht", thresholded),
+            ("peeling", selected),
+            ("iht", thresholded),
         ]
     pure = "few features, and iht refuses: selected first, noise on theirs only"
-    return [SolverCandidate("iht", thresholded), SolverCandidate("peeling", pure)]
+    return [("iht", thresholded), ("peeling", pure)]
 
 
 def choose_solver(

@@ -48,7 +48,7 @@ class Steps:
     ----------
     weights : ndarray
         Weights to start from; public.
-    sizes : ndarray of float64 of shape (n_steps,)
+    sizes : ndarray of float64 of shape (n_steps,) or (n_steps, n_columns, 1)
     alpha : float in [0, inf)
         L2 regularisation of the mean loss.
     farthest : float in (0, inf)
