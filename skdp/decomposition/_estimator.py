@@ -45,6 +45,7 @@ from skdp.decomposition._recommender import (
 from skdp.decomposition._registry import named_factorizer, planned_task, signal_of
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import UNITS, Relation, Unit
+from skdp.privacy.release._record import PrivacyRecord
 
 # ------------------------------------------------------ Checked input and planned tasks
 # Nothing is spent and nothing is released yet. Pairs and ratings are looked at once.
@@ -669,6 +670,11 @@ None, default=None
         fitted = replace(fitted, assumed_public=_assumed_public(unit, task))
         source = RatingSource(given.ratings, task.n_samples)
         self._keep(given, task, fit(self, fitted, source, door), bounds)
+        if unit == "user" and self.n_users is not None:
+            # Without privacy the task counts ratings.
+            self.privacy_: PrivacyRecord = replace(
+                self.privacy_, n_samples=self.n_users
+            )
         return self
 
     def _named(
