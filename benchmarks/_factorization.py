@@ -25,14 +25,8 @@ from benchmarks._line import RESULTS
 from benchmarks._rating_data import NAMES, ratings
 from benchmarks._speed import side_by_side
 from skdp._configured import given_params
-from skdp.decomposition._ratings import (
-    Factorizer,
-    Factors,
-    Ratings,
-    Task,
-    Threads,
-    width,
-)
+from skdp.decomposition._factorize import Factorizer
+from skdp.decomposition._ratings import Factors, Ratings, Task, Threads, width
 from skdp.papers._hamsi import HAMSI, LBFGS, MinibatchGD, Run
 from skdp.papers._hamsi_gradient import PARTITIONS, Objective, partition, random_start
 

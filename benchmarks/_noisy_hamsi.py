@@ -23,15 +23,9 @@ import numpy as np
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
-from skdp.decomposition._ratings import (
-    Draws,
-    Factors,
-    Pattern,
-    PrivateFactorizer,
-    RatingSource,
-    Task,
-    Threads,
-)
+from skdp._fit import Progress
+from skdp.decomposition._factorize import Draws, PrivateFactorizer
+from skdp.decomposition._ratings import Factors, Pattern, RatingSource, Task, Threads
 from skdp.decomposition._value_als import (
     ValueALS,
     clipped,
@@ -43,9 +37,7 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Part, Plan
-from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Bound, Layout, Line, Part, Plan
 
 _START = ValueALS(n_embedding=0, rank=0, residual_clip=0.3)
 _DEVIATION = 0.225  # of residuals, in units of the width of the bounds

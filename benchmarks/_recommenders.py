@@ -22,8 +22,9 @@ from benchmarks._recommender_peers import Predict, peer
 from benchmarks._user_recommenders import validation
 from skdp._configured import given_params
 from skdp.datasets import FilmRatings, load_movielens
+from skdp.decomposition._factorize import Factorizer
 from skdp.decomposition._plain import FACTORIZERS
-from skdp.decomposition._ratings import Factorizer, Pattern, Ratings, Task, Threads
+from skdp.decomposition._ratings import Pattern, Ratings, Task, Threads
 
 _CONFIGS = Path(__file__).parent / "configs"
 

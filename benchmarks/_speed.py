@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from benchmarks._commands import Commands
 from benchmarks._data import MissingData, load
 from benchmarks._sparse_data import imdb
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.linear_model import DPLogisticRegression, DPSparseLogisticRegression
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
@@ -42,7 +42,7 @@ from skdp.privacy import (
 )
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
-from skdp.solvers._base import Progress, Solver
+from skdp.solvers._base import Solver
 from skdp.sums._exact import on_grid
 from skdp.sums._gradient import ClippedGradient
 from skdp.sums._gradient_sum import ExactGradientSum

@@ -21,20 +21,15 @@ from benchmarks._commands import Commands, add_validation, count
 from benchmarks._noisy_hamsi import NoisyGradientHAMSI
 from benchmarks._user_recommenders import validation
 from skdp._configured import given_params
+from skdp._fit import Progress
 from skdp.datasets import FilmRatings, load_movielens
-from skdp.decomposition._ratings import (
-    Pattern,
-    PrivateFactorizer,
-    Ratings,
-    RatingSource,
-    Task,
-)
+from skdp.decomposition._factorize import PrivateFactorizer
+from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.decomposition._value_als import ValueALS
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
-from skdp.solvers._base import Progress
 
 CONFIG = Path(__file__).parent / "configs" / "recommenders" / "value.toml"
 
@@ -92,7 +87,7 @@ class Coded:
         task = replace(task, n_components=k)
         solver = kind.planned(given, task, budget)
         door = Door(budget, adjacency=kind.unit, ledger=None, random_state=seed)
-        source = RatingSource(Ratings(self.pattern, self.values), task.n_units)
+        source = RatingSource(Ratings(self.pattern, self.values), task.n_samples)
         answers = door.commit(solver.plan(task), source, label=kind.key)
         factors = solver.run(answers, replace(task, seed=seed), Progress())
         rows = factors.users[self.test_users] * factors.items[self.test_items]

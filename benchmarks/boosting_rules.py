@@ -30,6 +30,7 @@ from benchmarks._commands import count
 from benchmarks._declared import load
 from benchmarks._declared_tables import declared
 from skdp._configured import given_params
+from skdp._fit import Progress
 from skdp.columns import Boolean, Categories, Range
 from skdp.ensemble import _boosting as boosting
 from skdp.ensemble import _releases as steps
@@ -39,7 +40,6 @@ from skdp.losses._base import Loss, LossId
 from skdp.privacy import Budget
 from skdp.privacy.release._door import Door
 from skdp.solvers import _default_rules as linear
-from skdp.solvers._base import Progress
 from skdp.tables._memory import MemorySource
 
 _TABLES = (
@@ -190,6 +190,7 @@ def _scores(table: Coded, epsilon: float, seed: int) -> dict[str, float]:
     task = BoostingTask(
         loss=table.loss,
         n_samples=len(table.y),
+        n_features=1,
         columns=table,
         adjacency="zero_out",
         init="linear",

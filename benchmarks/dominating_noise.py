@@ -5,7 +5,7 @@ Run ``python -m benchmarks.dominating_noise`` at the root of a checkout.
 For each design and epsilon it prints the ratio that `forecast` gives and the skill of a
 default fit: what its predictions explain of what could be explained beyond a constant
 (1: all, 0: nothing), as mean and standard error over data sets with seeds from 2000 up.
-The lines of ``skdp/linear_model/_forecast.py`` and
+The lines of ``skdp/solvers/_default_rules.py`` and
 ``skdp/decomposition/_factorize.py``, at which `fit` warns, were read off these tables.
 """
 

@@ -7,7 +7,7 @@ Run at the root of a checkout:
   not, and four base rates.
 * ``python -m benchmarks.hard_edges lines`` prints, for tables, estimators and budgets,
   the loss of weights and of the constant model, the ratio of `forecast`, and which of
-  both a default fit takes. The line for delta = 0 of ``skdp/linear_model/_forecast.py``
+  both a default fit takes. The line for delta = 0 of ``skdp/solvers/_default_rules.py``
   was settled on the tables "few", "small" and "wide"; the others report it.
 * ``python -m benchmarks.hard_edges possible`` prints what no private constant can do
   on few records (`benchmarks._possible`), and what ours and some simple ones do.
@@ -55,7 +55,7 @@ from skdp.columns import Range
 from skdp.exceptions import Refused
 from skdp.preprocessing import TableEncoder
 from skdp.solvers import _target_base
-from skdp.solvers._auto import constant_model
+from skdp.solvers._registry import constant_model
 
 CLASSIFIERS = (DPLogisticRegression, DPLinearSVC, DPRobustClassifier, DPMLPClassifier)
 # With bounds of targets, and the loss of targets and predictions.

@@ -34,6 +34,7 @@ from sklearn.metrics import log_loss
 
 from benchmarks.users import COLUMNS, DELTA, MOST_ROWS, PERSONS, Persons, cell, dealt
 from skdp._arrays import FloatArray, IntArray
+from skdp._fit import Progress
 from skdp._users import Users
 from skdp.datasets import load_adult
 from skdp.linear_model._rows import encoder_of, knots_within
@@ -42,7 +43,6 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Released
-from skdp.solvers._base import Progress
 from skdp.solvers._descent import NoisyGD
 from skdp.sums._gradient import LinearGradient
 

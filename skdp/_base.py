@@ -10,11 +10,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from skdp._checks import check_random_state, check_real
+from skdp._checks import (
+    check_random_state,
+    check_real,
+    explain_methods,
+    explained_nesting,
+)
+from skdp._configured import check_schema, check_version, warn_of_version
 from skdp._quiet import warn, warn_once
+from skdp._shared_docs import fill_docs
 from skdp._show import card
-from skdp._stored import StoredEstimator
+from skdp._version import __version__
 from skdp.exceptions import LargeDeltaWarning, NoiseDominatesWarning, SeededNoiseWarning
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
@@ -29,6 +37,47 @@ from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._door import Door
 from skdp.privacy.release._record import FREE, StepPrivacy, step_of
+
+# -------------------------------- Fitted state that says which version of skdp wrote it
+
+
+STATE_SCHEMA = 2
+_VERSION, _SCHEMA = "_skdp_version", "_skdp_schema"
+
+
+class StoredEstimator(BaseEstimator):
+    """An estimator whose pickled state names skdp's version and a schema number."""
+
+    set_params = explained_nesting(BaseEstimator.set_params)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for documented in (cls, *filter(inspect.isfunction, vars(cls).values())):
+            fill_docs(documented)
+        explain_methods(cls)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return state | {_VERSION: __version__, _SCHEMA: STATE_SCHEMA}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        name = type(self).__name__
+        what = f"The stored state of {name}"
+        version = check_version(what, state.pop(_VERSION, None))
+        check_schema(what, state.pop(_SCHEMA, None), STATE_SCHEMA, version)
+        remedy = (
+            "Check what it predicts, or load it with the version that stored it. To "
+            "fit it again is another release."
+        )
+        warn_of_version(f"a fitted {name}", version, remedy)
+        super().__setstate__(self._defaults() | state)
+
+    def _defaults(self) -> dict[str, Any]:
+        """Defaults of parameters that the writer's version did not have."""
+        parameters = inspect.signature(type(self)).parameters
+        return {name: each.default for name, each in parameters.items()}
+
 
 # ----------------------------------------------------------------- Noise against signal
 # Public facts only: `forecast` returns them, and `fit` warns of them.

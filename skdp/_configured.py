@@ -1,12 +1,16 @@
-"""Frozen configurations, and versions of what is stored."""
+"""Frozen configurations, their kinds by key, and versions of what is stored."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from configparser import ConfigParser
 from dataclasses import MISSING, Field, dataclass, fields
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from skdp._quiet import warn
 from skdp._version import __version__
@@ -134,3 +138,61 @@ def checked_params(kind: type[Configured], params: Mapping[str, Any]) -> Given:
 
 def _has_rule(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
+
+
+# ---------------------- Kinds by the key that users name, those of the annexes included
+# An annex says in entry points which keys it adds to which registry. It is imported
+# when one of its kinds is looked up, and by nothing else.
+
+
+Kind = TypeVar("Kind")
+
+# pyproject.toml passes this file on as the entry points of skdp. It is also read here,
+# and takes precedence: metadata of a checkout may be missing or of another version.
+_OF_ANNEX = Path(__file__).parent / "papers" / "entry_points.txt"
+
+
+class Registry(Mapping[str, Kind]):
+    """Kinds by key: the house's in their order, then the entry points' in their order.
+
+    Parameters
+    ----------
+    group : str
+        Group of the entry points.
+    house : mapping of str to Kind
+        Kinds without entry points.
+    """
+
+    def __init__(self, group: str, house: Mapping[str, Kind]) -> None:
+        self.group, self._kinds = group, dict(house)
+
+    @cached_property
+    def _points(self) -> dict[str, EntryPoint]:
+        """Entry points by key, except keys that `_kinds` has at first."""
+        annex = ConfigParser(delimiters="=", interpolation=None)
+        # Keys keep their case, which the parser is told by this attribute.
+        annex.optionxform = str  # type: ignore[assignment, method-assign]
+        annex.read(_OF_ANNEX, encoding="utf-8")
+        points = {point.name: point for point in entry_points(group=self.group)}
+        if self.group in annex:
+            for key, value in annex[self.group].items():
+                points[key] = EntryPoint(key, value, self.group)
+        return {key: points[key] for key in sorted(points) if key not in self._kinds}
+
+    def register(self, key: str, kind: Kind) -> None:
+        self._kinds[key] = kind
+
+    def __getitem__(self, key: str) -> Kind:
+        if key in self._kinds:
+            return self._kinds[key]
+        kind: Kind = self._points[key].load()
+        return kind
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._kinds or key in self._points
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys((*self._kinds, *self._points))
+
+    def __len__(self) -> int:
+        return len({*self._kinds, *self._points})

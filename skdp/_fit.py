@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -27,11 +26,9 @@ from skdp.privacy.accounting._relations import UNIT_OF, Relation
 from skdp.privacy.accounting._risk import risk_sentence
 from skdp.privacy.noise._laws import NoiseLaw
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._door import Door
-from skdp.privacy.release._plan import Line, Plan
-from skdp.privacy.release._query import Query
+from skdp.privacy.release._door import Door, is_rehearsing
+from skdp.privacy.release._plan import Line, Plan, Query
 from skdp.privacy.release._record import PrivacyRecord
-from skdp.privacy.release._shared import is_rehearsing
 
 # --------------------------------------------------- Progress of a fit in public counts
 
@@ -111,6 +108,14 @@ class Problem(Protocol):
         """The relation that bounds hold for; None: nothing is protected."""
         ...
 
+    @property
+    def n_samples(self) -> int:
+        """Number of records, or of users."""
+        ...
+
+    @property
+    def n_features(self) -> int: ...
+
 
 ProblemT = TypeVar("ProblemT", bound=Problem)
 ReleasedT = TypeVar("ReleasedT")
@@ -188,62 +193,46 @@ class NamedKind(Generic[KindT]):
 
 @dataclass(frozen=True)
 class Question:
-    """A query of an object that releases statistics, and the relation of its bound."""
+    """A query of an object that releases statistics, and public facts of its records.
+
+    `query` is the first of `times` queries that are alike; later ones may depend on
+    answers. `adjacency` is the relation of its bound.
+    """
 
     query: Query
     adjacency: Relation
+    n_samples: int
+    n_features: int
+    times: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics(PrivateSolver[Question, ReleasedT]):
-    """Answers to one query, or to several that are alike, without a model.
+    """Answers to a question, without a model; `law` is None for an infinite epsilon.
 
-    Parameters
-    ----------
-    law : NoiseLaw or None
-        None for an infinite epsilon.
-    read : callable
-        Makes the release of the answers; in a rehearsal too, whose answers are
-        constants.
-    given : mapping
-        Public configuration, for the statement.
-    times : int, default=1
-        Number of queries; later ones may depend on answers.
-    name : str, default="exact"
-        Key in the statement.
+    In a rehearsal `run` gets constants for answers.
     """
 
     law: NoiseLaw | None
-    read: Callable[[Answers], ReleasedT]
-    given: Mapping[str, Any]
-    times: int = 1
-    name: str = "exact"
 
     @property
     def named(self) -> str:
-        return self.name
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return dict(self.given)
+        return self.law.name.lower() if self.law else "exact"
 
     @property
     def mechanism(self) -> str:
         return f"{self.law.name} noise, calibrated exactly" if self.law else ""
 
     def plan(self, problem: Question, /) -> Plan | None:
-        return None if self.law is None else Plan((Line(self.times, law=self.law),))
+        return None if self.law is None else Plan((Line(problem.times, law=self.law),))
 
     def sensitivity(self, problem: Question, /) -> float:
         if self.law is None:
             return math.inf
         return problem.query.bound().under(problem.adjacency)
 
-    def run(self, answers: Answers, problem: Question, progress: Progress, /) -> Any:
-        return self.read(answers)
-
     def rehearse(self, answers: Answers, problem: Question, /) -> ReleasedT:
-        return self.read(answers)
+        return self.run(answers, problem, Progress())
 
     def noise_scale(
         self, released: ReleasedT, answers: Answers, problem: Question, /
@@ -265,8 +254,9 @@ class PlannedFit(Generic[ProblemT, ReleasedT]):
         Every parameter is decided.
     reason : str
         Why this solver is used.
-    n_samples, n_features : int
-    data_norm, feature_bound, n_nonzero_coefs, assumed_public
+    bounds : mapping, default={}
+        `data_norm`, `feature_bound` and `n_nonzero_coefs` of `PrivacyRecord`.
+    assumed_public : tuple of str, default=()
         As in `PrivacyRecord`.
     of_problem : mapping, default={}
         Parameters of the problem that precede those of the solver in the statement.
@@ -285,13 +275,9 @@ class PlannedFit(Generic[ProblemT, ReleasedT]):
     problem: ProblemT
     solver: PrivateSolver[ProblemT, ReleasedT]
     reason: str
-    n_samples: int
-    n_features: int
-    data_norm: float | None = None
-    feature_bound: float | None = None
-    n_nonzero_coefs: int | None = None
+    bounds: Mapping[str, Any] = field(default_factory=dict)
     assumed_public: tuple[str, ...] = ()
-    of_problem: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    of_problem: Mapping[str, Any] = field(default_factory=dict)
     estimator: str = ""
     label: str = ""
     verbose: bool = False
@@ -400,7 +386,7 @@ def fit(
         From the ledger; no record was read and nothing was spent.
     """
     name, solver = type(model).__name__, planned.solver
-    warned = model._warn_of_public_facts(door.budget, planned.n_samples, door)
+    warned = model._warn_of_public_facts(door.budget, planned.problem.n_samples, door)
     if planned.signal is not None:
         warned += warn_of_noise(planned.signal, planned.remedies)
     released, answers = release(
@@ -451,11 +437,9 @@ def _statement(
         noise_multiplier=answers.noise_multiplier,
         sensitivity=solver.sensitivity(problem),
         noise_scale=solver.noise_scale(released, answers, problem),
-        n_samples=planned.n_samples,
-        n_features=planned.n_features,
-        data_norm=planned.data_norm,
-        feature_bound=planned.feature_bound,
-        n_nonzero_coefs=planned.n_nonzero_coefs,
+        n_samples=problem.n_samples,
+        n_features=problem.n_features,
+        **{"data_norm": None, **planned.bounds},
         sensitivity_unit=solver.sensitivity_unit,
         assumed_public=planned.assumed_public + solver.assumed_public(problem),
         warnings=warned,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from skdp._configured import given_params
+from skdp._fit import Progress
 from skdp.exceptions import Refused
-from skdp.privacy.noise._draws import DrawsOf
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers
 from skdp.privacy.release._door import Door
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import DrawsOf
 
 
 class OpenDoor(Door):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.losses import (
     CauchyLoss,
     HuberHingeLoss,
@@ -18,8 +18,8 @@ from skdp.losses import (
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, Event
 from skdp.solvers import SOLVERS
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor, refusal
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import skdp
-from skdp import _registry
-from skdp._registry import Registry
+from skdp import _configured
+from skdp._configured import Registry
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.linear_model._base import STREAMS
 from skdp.losses._objective import LAYERS
@@ -133,7 +133,7 @@ def test_all_kinds_are_of_the_table_that_pyproject_names():
 
 def test_kinds_are_found_without_metadata_and_beside_stale_ones(monkeypatch):
     for stale in ([], [EntryPoint("srm", "skdp.solvers._srm:SRM", "skdp.solvers")]):
-        monkeypatch.setattr(_registry, "entry_points", lambda group, own=stale: own)
+        monkeypatch.setattr(_configured, "entry_points", lambda group, own=stale: own)
         registry = Registry("skdp.solvers", {"noisy_gd": NoisyGD})
         assert set(SOLVERS) > set(registry) > {"heavy_ball", "srm"}
         assert registry["heavy_ball"] is HeavyBall
@@ -145,7 +145,7 @@ def test_entry_points_of_others_add_kinds_and_replace_none(monkeypatch):
         EntryPoint("noisy_gd", "nowhere:Nothing", "skdp.solvers"),
         EntryPoint("a_first", "skdp.papers._momentum:SRM", "skdp.solvers"),
     ]
-    monkeypatch.setattr(_registry, "entry_points", lambda group: theirs)
+    monkeypatch.setattr(_configured, "entry_points", lambda group: theirs)
     registry = Registry("skdp.solvers", {"noisy_gd": NoisyGD})
     assert registry["noisy_gd"] is NoisyGD
     assert list(registry)[:2] == ["noisy_gd", "a_first"]

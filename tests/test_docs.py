@@ -123,7 +123,7 @@ def test_broken_twin_of_a_page_that_names_nothing_is_found(twin):
 
 
 def test_lines_that_name_what_there_is_pass():
-    line = "`Plan` and `Line` in `skdp/privacy/release/_plan.py`, `_query.py`"
+    line = "`Plan` and `Line` in `skdp/privacy/release/_plan.py`, `_door.py`"
     assert list(gone(f"{line}; `python -m tests.prose`, `skdp.io.SqlSource`")) == []
 
 

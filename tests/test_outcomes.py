@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tests.outcomes.__main__ as command
-from skdp.decomposition._factorize import FACTORIZERS, PRIVATE_FORMS
+from skdp.decomposition._plain import FACTORIZERS
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.ensemble import BOOSTERS
 from skdp.model_selection import METHODS, SCORINGS
 from skdp.neural_network import NETWORK_SOLVERS

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import skdp
+from skdp._base import StoredEstimator
 from skdp._shared_docs import SHARED, fill_docs
-from skdp._stored import StoredEstimator
 
 ROOMS = ("", ".model_selection", ".ensemble", ".neural_network", ".preprocessing")
 NAMED = re.compile(r"^\s*%\(([\w, ]+)\)s$", re.MULTILINE)

@@ -30,14 +30,13 @@ from benchmarks._papers._descent import (
     unit_noise,
 )
 from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy.release._door import Door
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Progress
 from skdp.solvers._exact import ExactFit
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 
 

@@ -22,6 +22,7 @@ from skdp._checks import (
     check_epsilon,
     check_real,
 )
+from skdp._fit import Progress
 from skdp.audit._exact import told_by_transcripts
 from skdp.audit._models import can_be_seeded, deep_value, louder, refuse_ledgers
 from skdp.audit._neighbours import (
@@ -65,7 +66,6 @@ from skdp.privacy.accounting._relations import (
     is_of_users,
 )
 from skdp.privacy.release._record import PrivacyRecord
-from skdp.solvers._base import Progress
 
 # ------------------------------------- SampledVerdict: evidence of runs against a claim
 # Everything is chosen on one half of the runs and tested on the other half.

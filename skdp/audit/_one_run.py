@@ -22,7 +22,7 @@ from skdp.audit._exact import NullRecord
 from skdp.audit._inference import leaning
 from skdp.audit._models import as_table, fitted, fresh, named, stacked, taken
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
-from skdp.privacy.noise._entropy import SystemEntropy
+from skdp.privacy.noise._rounding import SystemEntropy
 
 # ------------------------------------------ CanaryPairs: records with two versions each
 # An audit's coins decide which version is fitted.

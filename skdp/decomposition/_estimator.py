@@ -24,18 +24,11 @@ from skdp._checks import (
 from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._input import check_targets
 from skdp._quiet import warn
-from skdp.decomposition._factorize import (
-    PlainFactorization,
-    named_factorizer,
-    planned_task,
-    signal_of,
-)
+from skdp.decomposition._factorize import Factorizer, PrivateFactorizer
 from skdp.decomposition._ratings import (
-    Factorizer,
     Factors,
     Ids,
     Pattern,
-    PrivateFactorizer,
     Ratings,
     RatingSource,
     Task,
@@ -49,8 +42,10 @@ from skdp.decomposition._recommender import (
     UserPrior,
     solve_users,
 )
+from skdp.decomposition._registry import named_factorizer, planned_task, signal_of
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import UNITS, Relation, Unit
+from skdp.privacy.release._record import PrivacyRecord
 
 # ------------------------------------------------------ Checked input and planned tasks
 # Nothing is spent and nothing is released yet. Pairs and ratings are looked at once.
@@ -186,6 +181,7 @@ def open_task(
         rating_bounds=terms.bounds,
         max_ratings=checked_max_ratings(model, terms.protects_users),
         pattern=None if terms.protects_users else pattern,
+        n_jobs=model.n_jobs,
     )
 
 
@@ -242,15 +238,12 @@ def planned(
                 f"learns its penalties. Got {alpha!r}. Use solver='sgd' or 'als'."
             )
         task = replace(task, alpha=check_alpha(alpha))
-        plain = kind.planned(given, task)
-        solver = PlainFactorization(factorizer=plain, n_jobs=model.n_jobs)
+        solver = kind.planned(given, task)
         of_alpha = {"alpha": task.alpha} if kind.uses_alpha else {}
     return PlannedFit(
         problem=task,
         solver=solver,
         reason=named.reason,
-        n_samples=task.n_units,
-        n_features=2,
         of_problem={"n_components": task.n_components, **of_alpha},
         verbose=bool(model.verbose),
         signal=signal,
@@ -674,16 +667,14 @@ None, default=None
         task = replace(open_task(self, given.ratings, terms), seed=door.public_seed())
         fitted = planned(self, named, task, budget)
         task = fitted.problem
-        n_units = len(given.ratings)
-        if unit == "user" and self.n_users is not None:
-            n_units = self.n_users
-        fitted = replace(
-            fitted,
-            n_samples=n_units,
-            assumed_public=_assumed_public(unit, task),
-        )
-        source = RatingSource(given.ratings, task.n_units)
+        fitted = replace(fitted, assumed_public=_assumed_public(unit, task))
+        source = RatingSource(given.ratings, task.n_samples)
         self._keep(given, task, fit(self, fitted, source, door), bounds)
+        if unit == "user" and self.n_users is not None:
+            # Without privacy the task counts ratings.
+            self.privacy_: PrivacyRecord = replace(
+                self.privacy_, n_samples=self.n_users
+            )
         return self
 
     def _named(

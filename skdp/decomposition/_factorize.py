@@ -1,61 +1,86 @@
-"""Factorisation without privacy, the registry of solvers, and noise in a bias."""
+"""Protocols of factorisers: without privacy, and private."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skdp._base import Signal
-from skdp._checks import check_choice
-from skdp._configured import given_params
-from skdp._fit import NamedKind, PrivateSolver, Progress
+from skdp._configured import Given
+from skdp._fit import PrivateSolver, Progress
 from skdp._quiet import warn
-from skdp.decomposition._plain import FACTORIZERS
-from skdp.decomposition._ratings import (
-    Factorizer,
-    Factors,
-    Pattern,
-    PrivateFactorizer,
-    Ratings,
-    Task,
-    Threads,
-)
-from skdp.decomposition._user_als import UserALS
-from skdp.decomposition._value_als import ValueALS
+from skdp.decomposition._ratings import Factors, Ratings, Task, Threads
+from skdp.exceptions import Refused
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers, ExactAnswers
+from skdp.privacy.release._plan import Plan
 
-# ------------------------------------------------------- Factorisations without privacy
+# A generator like scikit-learn's, for draws on which no privacy rests.
+Draws = Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlainFactorization(PrivateSolver[Task, Factors]):
-    """A factorisation without privacy, for an infinite epsilon.
-
-    Parameters
-    ----------
-    factorizer : Factorizer
-    n_jobs : int or None
-    """
+class Factorizer(PrivateSolver[Task, Factors]):
+    """Minimises the objective of a `Task`, without privacy, for an infinite epsilon."""
 
     mechanism: ClassVar[str] = ""
+    uses_alpha: ClassVar[bool] = True
+    # Value of n_components=None, and factor of `default_alpha`. All solvers but one
+    # minimise the same objective.
+    components: ClassVar[int] = 48
+    penalty: ClassVar[float] = 0.62
 
-    factorizer: Factorizer
-    n_jobs: int | None
+    @classmethod
+    def planned(cls, given: Given, task: Task) -> Self:
+        """What was not given decided by rule.
+
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
+        task : Task
+        """
+        return cls(**given)
+
+    @classmethod
+    def default_alpha(cls, task: Task) -> float:
+        """`penalty` over the root of the mean number of ratings of an id.
+
+        The penalty has to balance the error of a row's estimate, which falls with the
+        row's number of ratings.
+        """
+        n_ids = task.n_users + task.n_items
+        n_ratings = len(task.pattern) if task.pattern is not None else 0
+        return cls.penalty * math.sqrt(n_ids / n_ratings) if n_ratings else cls.penalty
 
     @property
-    def named(self) -> str:
-        return self.factorizer.key
+    @abstractmethod
+    def n_steps(self) -> int:
+        """Passes that `iterates` makes at most."""
 
-    @property
-    def params(self) -> dict[str, Any]:
-        return asdict(self.factorizer)
+    @abstractmethod
+    def iterates(
+        self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
+    ) -> Iterator[Factors]:
+        """The start, then the factors after each pass; `n_steps` of them at most.
+
+        The next pass may change the yielded factors in place. For finite ratings they
+        are never NaN or infinite: a start or a step that would be is made smaller.
+
+        Parameters
+        ----------
+        ratings : Ratings
+        task : Task
+        rng : Draws
+            For starts and orders, on which no privacy rests.
+        threads : Threads
+        """
 
     def plan(self, task: Task, /) -> None:
         return None
@@ -66,9 +91,9 @@ class PlainFactorization(PrivateSolver[Task, Factors]):
     def run(self, answers: Answers, task: Task, progress: Progress, /) -> Factors:
         assert isinstance(answers, ExactAnswers)  # a plan of None allows no others
         ratings, draws = answers.records.ratings, check_random_state(task.seed)
-        with Threads(self.n_jobs) as threads:
-            iterates = self.factorizer.iterates(ratings, task, draws, threads)
-            return _last_iterate(self.factorizer, iterates, ratings, progress)
+        with Threads(task.n_jobs) as threads:
+            iterates = self.iterates(ratings, task, draws, threads)
+            return _last_iterate(self, iterates, ratings, progress)
 
     def rehearse(self, answers: Answers, task: Task, /) -> Factors:
         return Factors.zeros(task)
@@ -115,96 +140,78 @@ def training_rmse(factors: Factors, ratings: Ratings) -> float:
     return math.sqrt(float(np.mean(np.square(error, dtype=np.float64))))
 
 
-# ------------------------------------------------------------------ Registry of solvers
-# A key has the same name everywhere: in `FACTORIZERS` of
-# ``skdp/decomposition/_plain.py``, its test in ``tests/decomposition``, its page
-# ``docs/factorizers/<key>.md`` (a private form also has a proof), and its benchmark
-# configuration.
+@dataclass(frozen=True, kw_only=True)
+class PrivateFactorizer(PrivateSolver[Task, Factors]):
+    """Factorises privately: plans what it asks, then walks over the answers."""
 
+    unit: ClassVar[Unit]
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
 
-# The private forms of a key, by what they protect.
-PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
-    ("als", "rating_value"): ValueALS,
-    ("als", "user"): UserALS,
-}
-# The solver of solver="auto", with its reason: the race of
-# docs/matrix_factorization.md.
-_AUTO = "vb", "the smallest held-out error for the time (docs/matrix_factorization.md)"
-_AUTO_WITH_ALPHA = "sgd", "the smallest held-out error for the time, for a given alpha"
-_PRIVATE_AUTO = "als", "the most accurate of the private forms"
+    @classmethod
+    def check(cls, task: Task, budget: Budget) -> None:
+        """Raise what no parameter can mend.
 
-
-def named_factorizer(
-    key: str,
-    params: Mapping[str, Any] | None,
-    unit: Unit,
-    budget: Budget,
-    *,
-    has_alpha: bool,
-) -> NamedKind[Factorizer | PrivateFactorizer]:
-    """The solver that ``solver=key, solver_params=params`` names.
-
-    `has_alpha` says whether the user gave a penalty.
-
-    Raises `ValueError` or `TypeError` if the key or a parameter is unknown or out of
-    range, or the solver has no private form for a finite epsilon.
-    """
-    check_choice("solver", key, ["auto", *FACTORIZERS])
-    reason = "named by the user"
-    if key == "auto":
-        key, reason = _AUTO_WITH_ALPHA if has_alpha else _AUTO
-        if budget.is_finite:
-            key, reason = _PRIVATE_AUTO
-        if params:
-            raise ValueError(
-                "The 'solver_params' parameter, and those of a solver's own, must be "
-                f"None with solver='auto'. Got {sorted(map(str, params))}. Name the "
-                f"solver: one of {list(FACTORIZERS)}."
+        Raises
+        ------
+        Refused
+        """
+        if budget.delta == 0:
+            raise Refused(
+                f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
+                "Use a delta above 0."
             )
-    if not budget.is_finite:
-        plain = FACTORIZERS[key]
-        return NamedKind(plain, given_params(plain, key, params), reason)
-    allowed = sorted(name for name, of in PRIVATE_FORMS if of == unit)
-    if (key, unit) not in PRIVATE_FORMS:
-        raise ValueError(
-            f"solver={key!r} has no private form for privacy_unit={unit!r}. Use one of "
-            f"{allowed} or 'auto', or epsilon=inf for a factorisation that is not "
-            "private."
-        )
-    private = PRIVATE_FORMS[key, unit]
-    return NamedKind(private, given_params(private, key, params), reason)
+        if task.rating_bounds is None or not math.isfinite(task.rating_bounds[1]):
+            raise Refused(f"solver={cls.key!r} needs finite rating_bounds.")
 
+    @classmethod
+    @abstractmethod
+    def planned(cls, given: Given, task: Task, budget: Budget) -> Self:
+        """What was not given decided by rule; from public facts only.
 
-# ----------------------------------------------------------------- Noise against signal
+        Parameters
+        ----------
+        given : mapping
+            Checked parameters.
 
+        Raises
+        ------
+        Refused
+            If this cannot do the job.
+        """
 
-# Deviation of biases, in units of the width of the rating bounds; the ratio below which
-# noise is small, and the ratio above which it leaves a constant model
-# (benchmarks/dominating_noise.py).
-_BIAS, _LITTLE_TO, _CONSTANT_FROM = 0.11, 0.02, 1.5
+    @classmethod
+    @abstractmethod
+    def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
+        """The rule for ``n_components=None``; the task's number has no meaning yet."""
 
+    @abstractmethod
+    def plan(self, task: Task, /) -> Plan: ...
 
-def signal_of(solver: PrivateFactorizer, task: Task, budget: Budget) -> Signal:
-    """Noise and scale of a bias."""
-    return Signal(
-        coefficient_noise=solver.bias_noise(task, budget),
-        coefficient_scale=_BIAS,
-        n_records=task.n_units,
-        counted="ratings" if task.unit == "rating_value" else "users",
-        little_to=_LITTLE_TO,
-        constant_from=_CONSTANT_FROM,
-    )
+    @abstractmethod
+    def sensitivity(self, task: Task, /) -> float: ...
 
+    def noise_scale(self, released: Factors, answers: Answers, task: Task, /) -> float:
+        lines, multiplier = self.plan(task).lines, answers.noise_multiplier
+        return self.sensitivity(task) * max(x.multiplier(multiplier) for x in lines)
 
-def planned_task(task: Task, n_ratings: int) -> Task:
-    """The task with a pattern of this many pairs, whose number alone has a meaning.
+    @abstractmethod
+    def bias_noise(self, task: Task, budget: Budget) -> float:
+        """Deviation of the noise in a bias on which the whole budget is spent.
 
-    If the pattern is private, the number decides how many ratings a user has.
-    """
-    if task.unit == "user":
-        each = max(1, n_ratings // task.n_users)
-        most = each if task.max_ratings is None else min(each, task.max_ratings)
-        return replace(task, max_ratings=most)
-    nothing = np.broadcast_to(np.int32(0), n_ratings)  # one number in memory
-    pattern = Pattern(nothing, nothing, task.n_users, task.n_items)
-    return replace(task, pattern=pattern)
+        In units of the width of the rating bounds; a rule of thumb, from public facts.
+        """
+
+    @abstractmethod
+    def run(self, answers: Answers, task: Task, progress: Progress, /) -> Factors:
+        """Walk over released values; ask exactly what `plan` declared.
+
+        Under ``unit="user"`` the result has no user's row, only the mean user's.
+
+        Parameters
+        ----------
+        answers : Answers
+            Over a `RatingSource`, its values within the task's bounds.
+        """
+
+    def rehearse(self, answers: Answers, task: Task, /) -> Factors:
+        return Factors.zeros(task)

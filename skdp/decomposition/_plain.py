@@ -11,18 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._checks import check_count, check_positive, check_real
-from skdp._configured import Checks
-from skdp._registry import Registry
-from skdp.decomposition._ratings import (
-    Draws,
-    Factorizer,
-    Factors,
-    Order,
-    Pattern,
-    Ratings,
-    Task,
-    Threads,
-)
+from skdp._configured import Checks, Registry
+from skdp.decomposition._factorize import Draws, Factorizer
+from skdp.decomposition._ratings import Factors, Order, Pattern, Ratings, Task, Threads
 
 # ---------------------------------------- Sides: ridge regressions given the other half
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,15 +17,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from skdp._configured import Configured, Given
-from skdp._fit import PrivateSolver, Progress
 from skdp._input import without_data
 from skdp._quiet import no_warnings
-from skdp.exceptions import Refused
-from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Unit
-from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Plan
 from skdp.tables._source import Facts, Records
 
 # ---------------------------------------- Pattern and Ratings: codes of ids, and values
@@ -509,6 +501,8 @@ class Task:
         Who rated what, where that is public: not under ``unit="user"``.
     seed : int, default=0
         Seed of starts and orders, on which no privacy rests; public.
+    n_jobs : int or None, default=None
+        Threads of a solver without privacy.
 
     References
     ----------
@@ -526,6 +520,8 @@ class Task:
     max_ratings: int | None = None
     pattern: Pattern | None = None
     seed: int = 0
+    n_jobs: int | None = None
+    n_features: ClassVar[int] = 2  # a user and an item
 
     @property
     def adjacency(self) -> Unit | None:
@@ -533,7 +529,7 @@ class Task:
         return self.unit
 
     @property
-    def n_units(self) -> int:
+    def n_samples(self) -> int:
         """Number of ratings, or of users if the pattern is private; public."""
         return self.n_users if self.pattern is None else len(self.pattern)
 
@@ -682,144 +678,3 @@ def _resolved(n_jobs: int | None) -> int:
         return 1
     processors = os.cpu_count() or 1
     return max(1, processors + 1 + n_jobs if n_jobs < 0 else n_jobs)
-
-
-# ------------------------------------------------------------- Protocols of factorisers
-
-
-# A generator like scikit-learn's, for draws on which no privacy rests.
-Draws = Any
-
-
-@dataclass(frozen=True, kw_only=True)
-class Factorizer(Configured, ABC):
-    """Minimises the objective of a `Task`, without privacy."""
-
-    uses_alpha: ClassVar[bool] = True
-    # Value of n_components=None, and factor of `default_alpha`. All solvers but one
-    # minimise the same objective.
-    components: ClassVar[int] = 48
-    penalty: ClassVar[float] = 0.62
-
-    @classmethod
-    def planned(cls, given: Given, task: Task) -> Self:
-        """What was not given decided by rule.
-
-        Parameters
-        ----------
-        given : mapping
-            Checked parameters.
-        task : Task
-        """
-        return cls(**given)
-
-    @classmethod
-    def default_alpha(cls, task: Task) -> float:
-        """`penalty` over the root of the mean number of ratings of an id.
-
-        The penalty has to balance the error of a row's estimate, which falls with the
-        row's number of ratings.
-        """
-        n_ids = task.n_users + task.n_items
-        n_ratings = len(task.pattern) if task.pattern is not None else 0
-        return cls.penalty * math.sqrt(n_ids / n_ratings) if n_ratings else cls.penalty
-
-    @property
-    @abstractmethod
-    def n_steps(self) -> int:
-        """Passes that `iterates` makes at most."""
-
-    @abstractmethod
-    def iterates(
-        self, ratings: Ratings, task: Task, rng: Draws, threads: Threads
-    ) -> Iterator[Factors]:
-        """The start, then the factors after each pass; `n_steps` of them at most.
-
-        The next pass may change the yielded factors in place. For finite ratings they
-        are never NaN or infinite: a start or a step that would be is made smaller.
-
-        Parameters
-        ----------
-        ratings : Ratings
-        task : Task
-        rng : Draws
-            For starts and orders, on which no privacy rests.
-        threads : Threads
-        """
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateFactorizer(PrivateSolver[Task, Factors]):
-    """Factorises privately: plans what it asks, then walks over the answers."""
-
-    unit: ClassVar[Unit]
-    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
-
-    @classmethod
-    def check(cls, task: Task, budget: Budget) -> None:
-        """Raise what no parameter can mend.
-
-        Raises
-        ------
-        Refused
-        """
-        if budget.delta == 0:
-            raise Refused(
-                f"solver={cls.key!r} adds Gaussian noise and cannot do delta=0. "
-                "Use a delta above 0."
-            )
-        if task.rating_bounds is None or not math.isfinite(task.rating_bounds[1]):
-            raise Refused(f"solver={cls.key!r} needs finite rating_bounds.")
-
-    @classmethod
-    @abstractmethod
-    def planned(cls, given: Given, task: Task, budget: Budget) -> Self:
-        """What was not given decided by rule; from public facts only.
-
-        Parameters
-        ----------
-        given : mapping
-            Checked parameters.
-
-        Raises
-        ------
-        Refused
-            If this cannot do the job.
-        """
-
-    @classmethod
-    @abstractmethod
-    def default_components(cls, given: Given, task: Task, budget: Budget) -> int:
-        """The rule for ``n_components=None``; the task's number has no meaning yet."""
-
-    @abstractmethod
-    def plan(self, task: Task, /) -> Plan: ...
-
-    @abstractmethod
-    def sensitivity(self, task: Task, /) -> float: ...
-
-    def noise_scale(self, released: Factors, answers: Answers, task: Task, /) -> float:
-        lines, multiplier = self.plan(task).lines, answers.noise_multiplier
-        return self.sensitivity(task) * max(x.multiplier(multiplier) for x in lines)
-
-    @abstractmethod
-    def bias_noise(self, task: Task, budget: Budget) -> float:
-        """Deviation of the noise in a bias on which the whole budget is spent.
-
-        In units of the width of the rating bounds; a rule of thumb, from public facts.
-        """
-
-    @abstractmethod
-    def run(self, answers: Answers, task: Task, progress: Progress, /) -> Factors:
-        """Walk over released values; ask exactly what `plan` declared.
-
-        Under ``unit="user"`` the result has no user's row, only the mean user's.
-
-        Parameters
-        ----------
-        answers : Answers
-            Over a `RatingSource`, its values within the task's bounds.
-        """
-
-    def rehearse(self, answers: Answers, task: Task, /) -> Factors:
-        return Factors.zeros(task)

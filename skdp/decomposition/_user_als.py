@@ -15,13 +15,9 @@ from sklearn.utils import check_random_state
 from skdp._arrays import FloatArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
-from skdp.decomposition._ratings import (
-    Factors,
-    Order,
-    Pattern,
-    PrivateFactorizer,
-    Task,
-)
+from skdp._fit import Progress
+from skdp.decomposition._factorize import PrivateFactorizer
+from skdp.decomposition._ratings import Factors, Order, Pattern, Task
 from skdp.decomposition._user_sums import CountQuery, KeptRatings, PairQuery, RowQuery
 from skdp.exceptions import Refused
 from skdp.privacy.accounting._calibrate import Budget
@@ -29,7 +25,6 @@ from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import Progress
 
 # ---------------------------------------- NoisyItems: rows of items from noisy releases
 # Post-processing throughout. A release is ``sums = counts * weights * step @ moments +

@@ -19,7 +19,7 @@ from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.decomposition._ratings import Factors, Ratings, RatingSource, kept_ratings
 from skdp.decomposition._recommender import solve_users
 from skdp.decomposition._user_sums_kernel import add_counts, add_pairs, add_sums
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums._adder import BoundedSum, Compiled
 from skdp.sums._exact import total_rounding, unit_for
 from skdp.tables._source import Block

@@ -14,23 +14,15 @@ from sklearn.utils import check_random_state
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
-from skdp.decomposition._ratings import (
-    Draws,
-    Factors,
-    Order,
-    Pattern,
-    PrivateFactorizer,
-    RatingSource,
-    Task,
-)
+from skdp._fit import Progress
+from skdp.decomposition._factorize import Draws, PrivateFactorizer
+from skdp.decomposition._ratings import Factors, Order, Pattern, RatingSource, Task
 from skdp.decomposition._user_als import ClippedNormal, LowRank, product_gram, row_grams
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import Unit
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
-from skdp.privacy.release._query import Bound, Layout
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Bound, Layout, Line, Plan
 
 # ------------------------------------------------------------- Embedding of the pattern
 # Users and items are points that follow from who rated what alone. Who rates an item

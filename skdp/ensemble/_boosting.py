@@ -40,13 +40,12 @@ from skdp.ensemble._releases import (
 from skdp.ensemble._trees import CodedColumns, RandomTrees, draw_trees, uncut
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
+from skdp.losses._classification import typical_weight
 from skdp.losses._regression import QuantileLoss
-from skdp.losses._weighted import typical_weight
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._answers import Answers, Released, View
-from skdp.privacy.release._plan import Line, Part, Plan
-from skdp.privacy.release._query import Query
+from skdp.privacy.release._plan import Line, Part, Plan, Query
 from skdp.solvers._default_rules import (
     STATES,
     Shares,

@@ -56,9 +56,13 @@ from skdp.ensemble._trees import MIX, Bins, TableReader, bins_of, read_to_fit, r
 from skdp.io._rows import records
 from skdp.io._takes import ScoresSources, fit_through, targets_of
 from skdp.losses._base import Loss
-from skdp.losses._classification import LogisticLoss, SoftmaxLoss
+from skdp.losses._classification import (
+    LogisticLoss,
+    SoftmaxLoss,
+    typical_curvature,
+    weighted,
+)
 from skdp.losses._regression import ShiftedPoissonLoss
-from skdp.losses._weighted import typical_curvature, weighted
 from skdp.preprocessing._cells import declared_of
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import is_of_users, relation_for
@@ -155,11 +159,14 @@ class GradientBoosting(FittedTrees, PrivateModel):
         """Whether the loss has a linear model that trees can continue."""
         return True
 
-    def _task(self, loss: Loss, n_samples: int, bins: Bins) -> BoostingTask:
+    def _task(
+        self, loss: Loss, n_samples: int, n_features: int, bins: Bins
+    ) -> BoostingTask:
         """The public facts of a fit as a task."""
         return BoostingTask(
             loss=loss,
             n_samples=n_samples,
+            n_features=n_features,
             columns=bins,
             adjacency=relation_for(self.adjacency, self.privacy_unit),
             interactions=self._interactions(),
@@ -191,13 +198,14 @@ class GradientBoosting(FittedTrees, PrivateModel):
         """Fit to codes and targets; sets ``privacy_`` and the model."""
         door, n_samples = self._door(budget), source.n_samples
         directions, groups = self._constraints(loss)
-        task = self._task(loss, n_samples, self.bins_)
+        n_features = len(self.encoder_._names)
+        task = self._task(loss, n_samples, n_features, self.bins_)
         # Public: trees hide nothing, and are independent of the noise.
         task = replace(task, groups=groups, seed=door.public_seed())
         is_user = is_of_users(task.adjacency)
         table = of_users(PUBLIC_OF_DECLARED) if is_user else PUBLIC_OF_DECLARED
         planned = replace(
-            self._planned(task, budget, len(self.encoder_._names)),
+            self._planned(task, budget),
             assumed_public=(*table, _SEED, *assumed_public),
         )
         boosted = fit(self, planned, in_memory(source), door)
@@ -208,7 +216,7 @@ class GradientBoosting(FittedTrees, PrivateModel):
         self._model = constrained(self.bins_, boosted, directions)
 
     def _planned(
-        self, task: BoostingTask, budget: Budget, n_features: int
+        self, task: BoostingTask, budget: Budget
     ) -> PlannedFit[BoostingTask, BoostedTrees]:
         """The fit to a task, every parameter decided by public facts."""
         named = self._named()
@@ -217,8 +225,6 @@ class GradientBoosting(FittedTrees, PrivateModel):
             problem=task,
             solver=solver,
             reason=named.reason,
-            n_samples=task.n_samples,
-            n_features=n_features,
             signal=signal_of(solver, task, budget) if budget.is_finite else None,
             remedies=("a larger epsilon", *relaxed(budget)),
             verbose=bool(self.verbose),
@@ -256,8 +262,7 @@ class GradientBoosting(FittedTrees, PrivateModel):
     ) -> PlannedFit[BoostingTask, BoostedTrees]:
         bins = self._planned_bins(check_count("n_features", n_features))
         known = check_count("n_samples", n_samples)
-        task = self._task(self._loss(), known, bins)
-        return self._planned(task, budget, n_features)
+        return self._planned(self._task(self._loss(), known, n_features, bins), budget)
 
     def _shape(self, n_samples: int) -> tuple[int, int]:
         return n_samples, self.n_features_in_

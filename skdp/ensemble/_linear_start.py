@@ -20,16 +20,16 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from skdp._arrays import FloatArray
+from skdp._fit import Progress
 from skdp.ensemble._trees import CodedColumns
 from skdp.losses._base import Loss, LossId
+from skdp.losses._classification import without_weights
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
-from skdp.losses._weighted import without_weights
 from skdp.preprocessing._blocks import Curve, NumberAxis
 from skdp.privacy.accounting._relations import TableRelation
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Part
-from skdp.solvers._base import Progress
 from skdp.solvers._centred_descent import GatedDescent
 from skdp.solvers._centred_rows import NoiseOfRun, principal, state_variances
 from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm

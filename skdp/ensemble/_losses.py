@@ -33,6 +33,8 @@ class BoostingTask:
         in [-1, 1].
     n_samples : int
         Records, or users.
+    n_features : int
+        Declared columns.
     columns : CodedColumns
     adjacency : {"replace_one", "zero_out", "replace_user", "zero_out_user"}
     interactions : sequence of int or None, default=(1, 2, None)
@@ -49,6 +51,7 @@ class BoostingTask:
 
     loss: Loss
     n_samples: int
+    n_features: int
     columns: CodedColumns
     adjacency: TableRelation
     interactions: Sequence[int | None] = MIX

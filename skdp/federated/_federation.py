@@ -36,8 +36,8 @@ from skdp.io._session import RowPositions, Session, Snapshot
 from skdp.pipeline._walk import private_steps
 from skdp.privacy.accounting._events import Event
 from skdp.privacy.release._answers import whole_of
+from skdp.privacy.release._door import asking, is_rehearsing, owners_now
 from skdp.privacy.release._record import PrivacyRecord
-from skdp.privacy.release._shared import asking, is_rehearsing, owners_now
 from skdp.sums._exact import Summed, Sums, added
 from skdp.tables._source import Remote
 

@@ -18,17 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, clip_rows, in_dtype
 from skdp._base import Forecast, Signal, relaxed
 from skdp._checks import check_count, check_data_norm, check_real
-from skdp._fit import PlannedFit, PrivateModel, fit
-from skdp._registry import Registry
+from skdp._configured import Registry
+from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
 from skdp.io._rows import StreamRows, records
 from skdp.io._takes import TakesSources, fit_through
-from skdp.linear_model._forecast import (
-    constant_if_dominated,
-    planned_fit,
-    signal_of,
-    signal_of_centred,
-)
 from skdp.linear_model._rows import (
     DeclaredRows,
     DeclaredStream,
@@ -43,16 +37,44 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
 from skdp.solvers._adassp import EstimatedSolution
-from skdp.solvers._auto import choose_solver
 from skdp.solvers._base import Solution
-from skdp.solvers._centred_descent import CentredSolution
+from skdp.solvers._centred_descent import CentredDescent, CentredSolution
 from skdp.solvers._centred_rows import States
+from skdp.solvers._constant import ConstantModel
+from skdp.solvers._default_rules import half_at, signal_of, signal_of_centred
 from skdp.solvers._exact import ExactFit
-from skdp.solvers._registry import named_solver
+from skdp.solvers._registry import choose_solver, constant_if_dominated, named_solver
 from skdp.sums._grid_rows import clipped_products
 from skdp.tables._centred import Centring
 from skdp.tables._source import Source
 from skdp.tables._views import EntriesClipped
+
+# ---------------------------------------------------------------- The plan of one fit
+
+
+def planned_fit(
+    objective: LinearObjective,
+    budget: Budget,
+    solver: PrivateSolver[LinearObjective, Solution],
+    reason: str,
+    signal: Signal | None = None,
+) -> PlannedFit[LinearObjective, Solution]:
+    """The fit of a solver to an objective; public facts only."""
+    is_default = isinstance(solver, CentredDescent | ConstantModel)
+    half = half_at(signal) if signal and is_default and budget.delta > 0 else None
+    bounds: dict[str, Any] = {"data_norm": objective.data_norm}
+    if objective.n_nonzero is not None:
+        bounds["feature_bound"] = objective.entry_bound
+        bounds["n_nonzero_coefs"] = objective.n_nonzero
+    return PlannedFit(
+        problem=objective,
+        solver=solver,
+        reason=reason,
+        bounds=bounds,
+        signal=signal,
+        half_at=half,
+    )
+
 
 # ---------------------------------------------------- Streams: solvers with partial_fit
 

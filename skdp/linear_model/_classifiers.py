@@ -41,9 +41,9 @@ from skdp.losses._classification import (
     LogisticLoss,
     SigmoidLoss,
     SoftmaxLoss,
+    weighted,
 )
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import weighted
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._base import Solution
 

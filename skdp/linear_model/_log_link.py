@@ -13,9 +13,8 @@ from sklearn.metrics import d2_tweedie_score
 from skdp._checks import check_real, check_target_bounds
 from skdp.io._external import TableSource
 from skdp.linear_model._regressors import LinearRegressor, Units
-from skdp.losses._base import Loss
+from skdp.losses._base import FARTHEST, Loss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._plain import FARTHEST
 from skdp.losses._regression import GammaLoss, PoissonLoss
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._base import Solution

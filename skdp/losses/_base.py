@@ -1,7 +1,8 @@
-"""The protocol of a loss, and labels as signs."""
+"""The protocol of a loss, labels as signs, and residuals by plain arithmetic."""
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 from typing import Protocol
 
@@ -147,3 +148,181 @@ def signs_of(y: FloatArray, n_outputs: int) -> FloatArray:
     if n_outputs == 1:
         return np.asarray(2 * y[:, None] - 1)
     return np.where(y[:, None] == np.arange(n_outputs), 1.0, -1.0)
+
+
+def record_weights(loss: Loss, y: FloatArray) -> FloatArray:
+    """Weight of each record by its label, 1 if the loss has no weights: (n,).
+
+    Safe for any value that null records hold in place of a label.
+    """
+    weights = np.ones(len(y))
+    for label, weight in enumerate(loss.label_weights):
+        weights[y == label] = weight
+    return weights
+
+
+# -------------- Residuals by plain arithmetic: the same bits in NumPy and compiled code
+# The code uses + - * / floor, comparisons and roots only, each rounded once, in the
+# order in which they are written, and no library's exponential. `_kernel.py` has the
+# same formulas for one record at a time. Proof: ``docs/proofs/noisy_gd.md``, Lemma 4.
+
+
+# Taylor's coefficients of exp, the highest power first.
+COEFFICIENTS = (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0)
+# exp(-t) is computed at t / 64 and squared six times; t is at most 64.
+FARTHEST, SHRINK, SQUARINGS = 64.0, -1 / 64, 6
+# Bound on the error of this exponential, 2.4e-12, and of a sigmoid computed from it.
+_EXPONENTIAL_ERROR = 2.0**-38
+
+
+def falling_exponential(t: FloatArray) -> FloatArray:
+    """``exp(-t)`` of nonnegative numbers t, within 2.4e-12; exactly 1 at 0."""
+    u = np.minimum(t, FARTHEST)
+    u *= SHRINK
+    power = COEFFICIENTS[0] * u
+    power += COEFFICIENTS[1]
+    for coefficient in COEFFICIENTS[2:]:
+        power *= u
+        power += coefficient
+    for _ in range(SQUARINGS):
+        power *= power
+    return power
+
+
+def _relative_error(farthest: float) -> float:
+    """Bound on the relative error of `falling_exponential`, for t up to `farthest`.
+
+    `farthest` is below 64. The error is that of the polynomial's remainder and of
+    roundings, 64 times.
+    """
+    u = farthest * -SHRINK
+    return 64 * (1.1 * math.exp(u) * u**7 / 5040 + 2.0**-48)
+
+
+def softmax_units(n_outputs: int) -> float:
+    """Unit of the whole numbers that are the exponentials of a softmax.
+
+    It is so large that sums of `n_outputs` of them are exact in any order.
+    """
+    return 2.0 ** (52 - n_outputs.bit_length())
+
+
+def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
+    """`Loss.residual` by plain arithmetic, within `plain_error` of it.
+
+    Parameters
+    ----------
+    loss : Loss
+    y : ndarray of shape (n_rows,)
+    raw : ndarray of shape (n_rows, n_outputs)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs)
+    """
+    residual = _unweighted(loss, y, raw)
+    if loss.label_weights:
+        residual *= record_weights(loss, y)[:, None]
+    return residual
+
+
+def plain_curvature(loss: Loss, residual: FloatArray) -> FloatArray:
+    """`Loss.curvature` by plain arithmetic, from the result of `plain_residual`.
+
+    For a sigmoid or a clipped error, without weights of labels. At most the loss's
+    smoothness, for every residual.
+    """
+    if loss.form == LossId.SIGMOID:
+        size = np.minimum(np.abs(residual), 1.0)
+        return np.asarray(size * (1.0 - size))
+    return np.where(np.abs(residual) < loss.form_constants[0], 1.0, 0.0)
+
+
+def _unweighted(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
+    if loss.form == LossId.SOFTMAX:
+        return _softmax(y, raw)
+    own = y[:, None]
+    if loss.n_outputs > 1:  # one against the rest
+        own = np.where(own == np.arange(loss.n_outputs), 1.0, 0.0)
+    if loss.form == LossId.SIGMOID:
+        tail = falling_exponential(np.abs(raw))
+        return np.asarray(np.where(raw >= 0, 1.0, tail) / (1.0 + tail) - own)
+    first, second = loss.form_constants[:2]
+    if loss.form == LossId.POISSON:
+        mean = falling_exponential(np.maximum(first - raw, 0.0))
+        return np.asarray(
+            np.maximum(mean, second) - np.minimum(np.maximum(own, second), 1.0)
+        )
+    if loss.form == LossId.GAMMA:
+        below = np.minimum(np.maximum(raw + first, 0.0), 2.0 * first)
+        ratio = np.maximum(own, 1.0) * falling_exponential(below)
+        return np.asarray(1.0 - np.minimum(ratio, second))
+    if loss.form == LossId.SHIFTED_POISSON:
+        exponent = np.maximum(-raw, -math.log(first + 1.0) - 1.0)
+        mean = np.minimum(falling_exponential(exponent), first + 1.0)
+        targets = first + np.minimum(np.maximum(own, -1.0), 1.0)
+        return np.asarray(mean - np.maximum(targets, 0.0))
+    if loss.form == LossId.QUANTILE:
+        error = raw - np.minimum(np.maximum(own, -1.0), 1.0)
+        if second == 0.0:
+            return np.where(error > 0.0, 1.0, 0.0) - first
+        rising = error * (0.5 / second) + 0.5
+        return np.asarray(np.minimum(np.maximum(rising, 0.0), 1.0) - first)
+    if loss.form == LossId.ERROR:
+        error = raw - np.minimum(np.maximum(own, -second), second)
+        return np.asarray(np.minimum(np.maximum(error, -first), first))
+    signs = np.where(own > 0.5, 1.0, -1.0)
+    if loss.form == LossId.STEP:
+        tail = falling_exponential(np.abs(raw))
+        whole = 1.0 + tail
+        return np.asarray(-signs * (tail / (whole * whole)))
+    if loss.form == LossId.CAUCHY:
+        error = raw - signs
+        share = error / first
+        return np.asarray(error / (1.0 + share * share))
+    slope = (1.0 + first - signs * raw) / (2.0 * first)
+    return np.asarray(-signs * np.minimum(np.maximum(slope, 0.0), 1.0))
+
+
+def _softmax(y: FloatArray, raw: FloatArray) -> FloatArray:
+    units = softmax_units(raw.shape[1])
+    parts = falling_exponential(raw.max(axis=1, keepdims=True) - raw)
+    parts *= units
+    np.floor(parts, out=parts)
+    parts /= parts.sum(axis=1, keepdims=True)
+    parts[np.arange(len(raw)), y.astype(np.intp)] -= 1.0
+    return parts
+
+
+def plain_error(loss: Loss, clip: float = math.inf) -> float:
+    """Bound on the norm of the error of `plain_residual`, at any raw predictions.
+
+    For residuals that are clipped to the norm `clip`, before the rounding of the clip.
+    Weights of labels, at most 1, add one rounding in each output.
+    """
+    if loss.label_weights:
+        rounded = min(loss.zero_out_bound(math.inf), clip) * 2.0**-52
+        return _unweighted_error(loss, clip) + rounded
+    return _unweighted_error(loss, clip)
+
+
+def _unweighted_error(loss: Loss, clip: float) -> float:
+    if loss.form in (LossId.SIGMOID, LossId.POISSON):
+        return _EXPONENTIAL_ERROR
+    if loss.form == LossId.SHIFTED_POISSON:
+        largest = loss.form_constants[0] + 1.0
+        above_one = largest * _relative_error(math.log(largest))
+        return _EXPONENTIAL_ERROR + above_one
+    if loss.form == LossId.GAMMA:
+        half, most = loss.form_constants
+        return most * _relative_error(2 * half)
+    if loss.form == LossId.SOFTMAX:
+        k = loss.n_outputs
+        return 2 * k * (_EXPONENTIAL_ERROR + 1 / softmax_units(k))
+    if loss.form == LossId.STEP:
+        # The derivative of t / (1 + t)^2 is at most 1.
+        return math.sqrt(loss.n_outputs) * _EXPONENTIAL_ERROR
+    # A few roundings of numbers up to the bound, or to the slope of a hinge.
+    is_steep = loss.form in (LossId.HINGE, LossId.QUANTILE)
+    steepness = loss.smoothness if is_steep else 0.0
+    return min(loss.zero_out_bound(math.inf), clip) * (1 + steepness) * 2.0**-48

@@ -1,7 +1,7 @@
 """Residuals for compiled loops; importing this imports numba.
 
 Each loss has one formula, which takes the exponential that it needs as a number: the
-machine's, or the plain one of `skdp.losses._plain`.
+machine's, or the plain one of `skdp.losses._base`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 
 from skdp._compiled import compiled, compiled_exactly
-from skdp.losses._base import LossId
-from skdp.losses._plain import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS
+from skdp.losses._base import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS, LossId
 
 # Plain integers, which compiled code treats as constants. Loops take a loss by number,
 # since the type of a function differs between processes. With a function as argument,
@@ -144,7 +143,7 @@ def residual(form, constants, y, raw):
 
 @compiled_exactly
 def falling_exponential(t):
-    """`skdp.losses._plain.falling_exponential`, to the last bit."""
+    """`skdp.losses._base.falling_exponential`, to the last bit."""
     u = min(t, FARTHEST) * SHRINK
     power = COEFFICIENTS[0] * u + COEFFICIENTS[1]
     for k in range(2, len(COEFFICIENTS)):
@@ -164,5 +163,5 @@ def _plain_unweighted_of_one(form, constants, y, raw):
 
 @compiled_exactly
 def plain_residual_of_one(form, constants, y, raw):
-    """`skdp.losses._plain.plain_residual` of one output, to the last bit."""
+    """`skdp.losses._base.plain_residual` of one output, to the last bit."""
     return _plain_unweighted_of_one(form, constants, y, raw) * weight_of(constants, y)

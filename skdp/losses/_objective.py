@@ -14,10 +14,9 @@ from sklearn.utils import check_random_state
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
-from skdp._registry import Registry
-from skdp.losses._base import Loss
-from skdp.losses._plain import falling_exponential
-from skdp.losses._weighted import typical_weight
+from skdp._configured import Registry
+from skdp.losses._base import Loss, falling_exponential
+from skdp.losses._classification import typical_weight
 from skdp.privacy.accounting._relations import TableRelation, check_table_relation
 
 # ---------------------------------------------------------- Objective of a linear model
@@ -173,7 +172,7 @@ class LinearObjective:
 
 # ---------------------------------------------------------- Activations of hidden units
 # Plain arithmetic, so that the bits are the same in any layout, as in
-# ``losses/_plain.py``: + - * /, comparisons and roundings, each number separately.
+# ``losses/_base.py``: + - * /, comparisons and roundings, each number separately.
 
 
 class Activation(Protocol):

@@ -20,6 +20,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skdp._arrays import FloatArray, IntArray, copied, count_rows, rows_at
 from skdp._base import PrivateEstimator
+from skdp._fit import Progress
 from skdp._input import raise_without_data
 from skdp._quiet import no_warnings, silence
 from skdp._users import RemoteUsers, Users, UsersToFit
@@ -33,10 +34,9 @@ from skdp.privacy.accounting._events import ComposedEvent, Event, PureEvent
 from skdp.privacy.accounting._gaussian import gaussian_epsilon
 from skdp.privacy.accounting._relations import UNIT_OF, Relation, is_of_users
 from skdp.privacy.ledger._allowance import Allowance, EventCost, cost_over
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.release._answers import answered
-from skdp.privacy.release._shared import is_rehearsing, owners_now
-from skdp.solvers._base import Progress
+from skdp.privacy.release._door import is_rehearsing, owners_now
+from skdp.privacy.release._plan import Draws
 from skdp.sums._record_sums import places_of_users, statistic_of_users
 from skdp.tables._source import (
     LEAST_PART,

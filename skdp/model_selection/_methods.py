@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_choice, check_count, check_real
-from skdp._configured import Checks, Configured, Given, checked_params
-from skdp._registry import Registry
+from skdp._configured import Checks, Configured, Given, Registry, checked_params
 from skdp.exceptions import Refused
 from skdp.model_selection._candidates import Candidate, Need, SearchJob, Split
 from skdp.model_selection._scorer_sums import PrivateScoring
@@ -45,7 +44,7 @@ class SearchFacts:
 
     `budget` is for the whole search, the final model included; `validation_fraction`,
     in (0, 1), is the share of the records on which candidates are scored, None for the
-    method's rule.
+    method's rule. `n_features` is 0 if the candidates do not say.
     """
 
     n_samples: int
@@ -55,6 +54,7 @@ class SearchFacts:
     scorer: PrivateScoring
     validation_fraction: float | None
     has_ledger: bool
+    n_features: int = 0
 
     @property
     def is_pure(self) -> bool:

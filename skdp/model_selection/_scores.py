@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -26,7 +25,7 @@ from skdp._base import (
     public_of_tables,
 )
 from skdp._checks import check_real
-from skdp._fit import PlannedFit, Question, ReleasedT, Statistics, fit
+from skdp._fit import PlannedFit, Progress, Question, ReleasedT, Statistics, fit
 from skdp._input import check_rows, check_targets, without_data
 from skdp._shared_docs import fill_docs
 from skdp._show import card
@@ -40,8 +39,8 @@ from skdp.model_selection._scorers import resolve_scoring
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Relation, scored_relation, table_relation
-from skdp.privacy.noise._laws import NoiseLaw, budget_of, law_for
-from skdp.privacy.release._answers import Answers, Released
+from skdp.privacy.noise._laws import budget_of, law_for
+from skdp.privacy.release._answers import Answers, ExactAnswers, Released
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, Scores
 
@@ -202,45 +201,50 @@ def private_score(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
     gaussian = _why_gaussian(X, has_ledger=ledger is not None)
-    planned = _planned(estimator, found, budget, adjacency, gaussian)
+    solver, why = _settled(ScoreValue, estimator, found, budget, adjacency, gaussian)
     if isinstance(X, TableSource):
         scored = _accepted_source(estimator, found, X, y, budget)
-        score: PrivateScore = X.during(lambda: release.run(planned, scored))
+        score: PrivateScore = X.during(lambda: release.score(solver, why, scored))
         return score
-    return release.run(planned, _accepted(estimator, found, X, y, users))
+    return release.score(solver, why, _accepted(estimator, found, X, y, users))
 
 
-@dataclass(frozen=True)
-class _PlannedScore:
-    """The plan of a score's release: public facts, settled before the commit.
-
-    `law` is None for an infinite epsilon, and `why` is the reason for the law. `what`
-    is the name of the release in the ledger.
-    """
+@dataclass(frozen=True, kw_only=True)
+class ScoreStatistic(Statistics[ReleasedT]):
+    """The statistic of a score, whose noise is for the norm of its law."""
 
     scoring: PrivateScoring
     query: Scores
-    budget: Budget
-    law: NoiseLaw | None
-    why: str
-    what: str = "private_score"
 
-    def value(self, answers: Answers, table: Scored) -> float:
-        if answers.is_rehearsed:
-            return self.scoring.lowest
-        if self.law is None:
-            (estimator,) = self.query.models
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.scoring.params)
+
+    @property
+    def mechanism(self) -> str:
+        law = self.law
+        return f"{law.name} noise for an L{law.norm} sensitivity" if law else ""
+
+    def run(self, answers: Answers, problem: Question, progress: Progress, /) -> Any:
+        return answers.ask(self.query)
+
+
+class ScoreValue(ScoreStatistic[float]):
+    """The score that follows from its statistic; without noise scikit-learn's."""
+
+    def run(self, answers: Answers, problem: Question, progress: Progress, /) -> float:
+        if isinstance(answers, ExactAnswers):
+            (estimator,), table = self.query.models, answers.records
             assert isinstance(table, ScoredTable)  # others need a finite epsilon
             return self.scoring.of_raw_data(estimator, table.X, table.y)
-        released = answers.ask(self.query).value
-        return self.scoring.score(released, table.n_samples)
+        released = super().run(answers, problem, progress).value
+        return self.scoring.score(released, problem.n_samples)
 
-    def standard_error(self, deviation: float, n_samples: int) -> float | None:
-        """Standard error of the noise in a score that follows from one number."""
-        if self.law is not None and not self.scoring.is_single:
-            return None
-        unit = (self.scoring.highest - self.scoring.lowest) / n_samples
-        return unit * deviation
+    def rehearse(self, answers: Answers, problem: Question, /) -> float:
+        return self.scoring.lowest
+
+
+StatisticT = TypeVar("StatisticT", bound=ScoreStatistic[Any])
 
 
 def _why_gaussian(X: Any, *, has_ledger: bool) -> str:
@@ -249,23 +253,27 @@ def _why_gaussian(X: Any, *, has_ledger: bool) -> str:
     return "adds up in squares with the ledger's Gaussian fits" if has_ledger else ""
 
 
-def _planned(
+def _settled(
+    kind: type[StatisticT],
     estimator: Any,
     scoring: PrivateScoring,
     budget: Budget,
     adjacency: Any,
     gaussian: str,
-) -> _PlannedScore:
-    """The release; `gaussian` is the reason for Gaussian noise, if delta allows it."""
+) -> tuple[StatisticT, str]:
+    """The release with its law, and the reason for the law; from public facts.
+
+    `gaussian` is the reason for Gaussian noise, if delta allows it.
+    """
     if not budget.is_finite:
         query = Scores(scoring, (estimator,), norm=1)
-        return _PlannedScore(scoring, query, budget, None, "epsilon=inf")
+        return kind(law=None, scoring=scoring, query=query), "epsilon=inf"
     covering = table_relation(adjacency)
     norms = {norm: scoring.sensitivity(covering, norm) for norm in (1, 2)}
     law = law_for(budget, scoring.size, norms, adds_up=bool(gaussian))
     why = gaussian if gaussian and not law.is_pure else "the least noise"
     query = Scores(scoring, (estimator,), law.norm)
-    return _PlannedScore(scoring, query, budget_of(law, budget), law, why)
+    return kind(law=law, scoring=scoring, query=query), why
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,15 +306,14 @@ def released_statistic(
     budget = release._check_privacy_params()
     users = users_of_release(release, X, groups, budget, _HOW)
     gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
-    planned = replace(
-        _planned(estimator, scoring, budget, release.adjacency, gaussian),
-        what="private_evaluation",
+    settled = _settled(
+        ScoreStatistic, estimator, scoring, budget, release.adjacency, gaussian
     )
     if not isinstance(X, TableSource):
         table = _accepted(estimator, scoring, X, y, users)
-        return release.statistic(planned, table)
+        return release.statistic(*settled, table)
     scored = _accepted_source(estimator, scoring, X, y, budget)
-    found: ReleasedStatistic = X.during(lambda: release.statistic(planned, scored))
+    found: ReleasedStatistic = X.during(lambda: release.statistic(*settled, scored))
     return found
 
 
@@ -316,58 +323,46 @@ class ScoreRelease(PrivateRelease):
     def _relation(self) -> Relation:
         return scored_relation(self.adjacency, self.privacy_unit)
 
-    def run(self, release: _PlannedScore, table: Scored) -> PrivateScore:
+    def score(self, solver: ScoreValue, why: str, table: Scored) -> PrivateScore:
         """The score of a table, released and stated."""
-        value: float = self._fit(release, table, partial(release.value, table=table))
-        deviation = self.privacy_.noise_scale
+        value = self._fit(solver, why, table, "private_score")
+        scoring, deviation = solver.scoring, self.privacy_.noise_scale
         assert deviation is not None  # of a search alone
-        error = release.standard_error(deviation, table.n_samples)
-        return PrivateScore(value, error, release.scoring.name, self.privacy_)
+        error = None
+        if solver.law is None or scoring.is_single:
+            error = (scoring.highest - scoring.lowest) / table.n_samples * deviation
+        return PrivateScore(value, error, scoring.name, self.privacy_)
 
-    def statistic(self, release: _PlannedScore, table: Scored) -> ReleasedStatistic:
+    def statistic(
+        self, solver: ScoreStatistic[Released], why: str, table: Scored
+    ) -> ReleasedStatistic:
         """The statistic of a table, released and stated; without a score."""
-        released: Released = self._fit(release, table, lambda x: x.ask(release.query))
+        released = self._fit(solver, why, table, "private_evaluation")
         return ReleasedStatistic(released.value, released.deviation, self.privacy_)
 
     def _fit(
-        self,
-        release: _PlannedScore,
-        table: Scored,
-        read: Callable[[Answers], ReleasedT],
+        self, solver: ScoreStatistic[ReleasedT], why: str, table: Scored, what: str
     ) -> ReleasedT:
-        """What `read` makes of the answer; sets ``privacy_``."""
-        law, relation, shape = release.law, self._relation(), table.X.shape
+        """Release; sets ``privacy_``. `what` is the name of the release."""
+        relation, shape = self._relation(), table.X.shape
+        n_features = shape[1] if len(shape) > 1 else 1
         planned = PlannedFit(
-            problem=Question(release.query, relation),
-            solver=ScoreStatistic(
-                law=law,
-                read=read,
-                given=release.scoring.params,
-                name=law.name.lower() if law else "exact",
-            ),
-            reason=release.why,
-            n_samples=table.n_samples,
-            n_features=shape[1] if len(shape) > 1 else 1,
+            problem=Question(solver.query, relation, table.n_samples, n_features),
+            solver=solver,
+            reason=why,
             assumed_public=(
                 *public_of_tables(relation),
                 "the estimator, which predicts each row by that row alone",
-                *release.scoring.assumed_public,
+                *solver.scoring.assumed_public,
                 *getattr(table.X, "assumed_public", ()),
             ),
-            estimator=f"{release.what}({release.scoring.name})",
-            label=f"{release.what}(scoring={release.scoring.name!r})",
+            estimator=f"{what}({solver.scoring.name})",
+            label=f"{what}(scoring={solver.scoring.name!r})",
         )
-        return fit(self, planned, table, self._door(release.budget))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreStatistic(Statistics[ReleasedT]):
-    """The statistic of a score, whose noise is for the norm of its law."""
-
-    @property
-    def mechanism(self) -> str:
-        law = self.law
-        return f"{law.name} noise for an L{law.norm} sensitivity" if law else ""
+        budget = Budget(self.epsilon, self.delta)
+        if solver.law is not None:
+            budget = budget_of(solver.law, budget)
+        return fit(self, planned, table, self._door(budget))
 
 
 def _accepted(

@@ -55,10 +55,9 @@ from skdp.pipeline._walk import walk
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._relations import Relation, scored_relation
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._door import Door
+from skdp.privacy.release._door import Door, owners_now
 from skdp.privacy.release._plan import Plan
 from skdp.privacy.release._record import PrivacyRecord
-from skdp.privacy.release._shared import owners_now
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS
 
 # ----------------------------------------------- PrivateSearch: plan, commit, run, keep
@@ -250,8 +249,6 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             problem=facts,
             solver=Searching(method=method, job=job, candidates=plan.candidates),
             reason=plan.chosen.reason,
-            n_samples=facts.n_samples,
-            n_features=int(getattr(plan.stand_ins[0], "n_features_in_", 0)),
             assumed_public=plan.assumed_public,
             label=f"{type(self).__name__}(method={method.key!r}, "
             f"{len(plan.candidates)} candidates)",
@@ -285,6 +282,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             scorer=scorers[0],
             validation_fraction=self.validation_fraction,
             has_ledger=self.ledger is not None,
+            n_features=int(getattr(stand_ins[0], "n_features_in_", 0)),
         )
         chosen = self._method(facts)
         multiplier = calibrate(partial(chosen.method.event, facts=facts), budget)

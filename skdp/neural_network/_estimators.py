@@ -29,9 +29,9 @@ from skdp.losses._classification import (
     LogisticLoss,
     SigmoidLoss,
     SoftmaxLoss,
+    weighted,
 )
 from skdp.losses._regression import SquaredLoss
-from skdp.losses._weighted import weighted
 from skdp.neural_network._network import PrivateNetwork
 
 # ---------------------------------------------------------------------- DPMLPClassifier

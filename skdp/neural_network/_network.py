@@ -20,7 +20,6 @@ from skdp._users import UsersToFit
 from skdp.io._rows import records
 from skdp.io._takes import TakesSources
 from skdp.linear_model._base import n_units, taken
-from skdp.linear_model._forecast import constant_if_dominated, signal_of_centred
 from skdp.linear_model._rows import encoder_of, rows_to_predict
 from skdp.losses._base import Loss
 from skdp.losses._objective import (
@@ -42,6 +41,8 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import relation_for
 from skdp.privacy.release._record import PrivacyRecord
 from skdp.solvers._base import Solution
+from skdp.solvers._default_rules import signal_of_centred
+from skdp.solvers._registry import constant_if_dominated
 from skdp.sums._grid_rows import clipped_products
 
 
@@ -231,9 +232,7 @@ class PrivateNetwork(TakesSources, PrivateModel):
             problem=objective,
             solver=solver,
             reason=reason,
-            n_samples=objective.n_samples,
-            n_features=objective.n_features,
-            data_norm=objective.data_norm,
+            bounds={"data_norm": objective.data_norm},
             signal=signal,
             remedies=("a larger epsilon", "fewer columns", *relaxed(budget)),
             verbose=bool(self.verbose),

@@ -15,8 +15,8 @@ from skdp._checks import check_choice, check_real
 from skdp._configured import Checks, Given, given_params
 from skdp._fit import NamedKind, PrivateSolver, Progress
 from skdp.exceptions import Refused
+from skdp.losses._classification import typical_weight
 from skdp.losses._objective import FARTHEST, LinearObjective, NetworkObjective
-from skdp.losses._weighted import typical_weight
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users

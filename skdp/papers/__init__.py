@@ -2,7 +2,7 @@
 
 Users name its solvers, factorisers, search methods and layers by their keys, as all
 others. ``entry_points.txt`` says where each is, and the registries load it when it is
-named (`skdp._registry`).
+named (`skdp._configured`).
 """
 
 from skdp.papers._bolt_on_postgres import TrainingSource

@@ -15,17 +15,17 @@ from scipy.sparse import issparse
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._checks import check_bool, check_choice, check_count, check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
+from skdp.losses._classification import typical_weight
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import typical_weight
 from skdp.papers._bolt_on_postgres import PlainDescent, descended
 from skdp.papers._bolt_on_recursion import what_is_left
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS, deviation_once
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import ChosenLaw, Progress, Solution
+from skdp.privacy.release._plan import Draws, Line, Plan
+from skdp.solvers._base import ChosenLaw, Solution
 from skdp.solvers._descent import RELAXATIONS
 from skdp.sums._adder import kernel_weights
 from skdp.sums._floating import GradientSum

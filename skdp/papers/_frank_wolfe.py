@@ -15,18 +15,18 @@ from scipy.sparse import csr_array, issparse
 from skdp._arrays import FloatArray, clip_rows
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import Choices
 from skdp.privacy.noise._noise import choice_shift
 from skdp.privacy.noise._selection import Ranking
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.privacy.release._plan import Draws, Line, Plan
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._sparse import keep_rows, largest_rows
 from skdp.sums._adder import weighed
 from skdp.tables._source import Source
@@ -319,6 +319,9 @@ class FrankWolfe(Solver):
     """
 
     key: ClassVar[str] = "frank_wolfe"
+    mechanism: ClassVar[str] = (
+        "exponential mechanism over the vertices, composed numerically"
+    )
     takes_users: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = True
     is_pure: ClassVar[bool] = True
@@ -370,10 +373,6 @@ class FrankWolfe(Solver):
             )
         if objective.n_columns >= 2**31:
             raise Refused(f"{me} can have 2^31 candidates at most. Use solver='iht'.")
-
-    @property
-    def mechanism(self) -> str:
-        return "exponential mechanism over the vertices, composed numerically"
 
     def plan(self, objective: LinearObjective) -> Plan:
         return Plan((Line(self.n_steps, law=Choices()),))

@@ -16,14 +16,8 @@ from scipy.linalg import solve_triangular
 
 from skdp._checks import check_bool, check_choice, check_count, check_real
 from skdp._configured import Checks, Given
-from skdp.decomposition._ratings import (
-    Draws,
-    Factorizer,
-    Factors,
-    Ratings,
-    Task,
-    Threads,
-)
+from skdp.decomposition._factorize import Draws, Factorizer
+from skdp.decomposition._ratings import Factors, Ratings, Task, Threads
 from skdp.papers._hamsi_gradient import (
     PARTITIONS,
     Objective,

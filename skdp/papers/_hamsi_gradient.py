@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._checks import check_count, check_real
+from skdp.decomposition._factorize import Draws
 from skdp.decomposition._plain import centred
 from skdp.decomposition._ratings import (
-    Draws,
     Factors,
     IntArray,
     Pattern,

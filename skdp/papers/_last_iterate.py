@@ -29,16 +29,16 @@ import numpy as np
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray
 from skdp._checks import check_choice
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._events import GaussianEvent
 from skdp.privacy.accounting._relations import is_of_users
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import Progress, Solution, projected_onto_box
+from skdp.privacy.release._plan import Draws, Line, Plan
+from skdp.solvers._base import Solution, projected_onto_box
 from skdp.solvers._descent import NoisyGD, PlainFlowTime
 from skdp.sums._floating import GradientSum, rounding_slack
 from skdp.sums._gradient import ClippedGradient

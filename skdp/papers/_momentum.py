@@ -14,12 +14,11 @@ from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
 from skdp.exceptions import Refused
+from skdp.losses._base import plain_error
 from skdp.losses._objective import LinearObjective
-from skdp.losses._plain import plain_error
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout, Line, Plan
 from skdp.solvers._base import Solver, box_radius
 from skdp.solvers._descent import LinearDescent, NoisySGD, PlainFlowTime
 from skdp.solvers._steps import PoissonSamples, Steps, ranges

@@ -13,13 +13,13 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._checks import check_count
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS, deviation_once
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Buckets, Line, Plan
-from skdp.solvers._base import ChosenLaw, Progress, Solution
+from skdp.privacy.release._plan import Buckets, Draws, Line, Plan
+from skdp.solvers._base import ChosenLaw, Solution
 from skdp.solvers._descent import MomentumGD, OnePassFlowTime
 from skdp.solvers._objective_perturbation import (
     CertifiedProblem,

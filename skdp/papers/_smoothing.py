@@ -17,8 +17,7 @@ from skdp.exceptions import Refused, UnboundedQueryError
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
-from skdp.privacy.release._plan import Line, Plan
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout, Line, Plan
 from skdp.solvers._base import box_radius
 from skdp.solvers._descent import FlowTime, LinearDescent, NoisySGD
 from skdp.solvers._steps import AdamSteps, Steps, ranges

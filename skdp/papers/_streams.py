@@ -39,9 +39,8 @@ from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.noise._correlated import SquareRoot
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._door import Ledger, auditor_now
+from skdp.privacy.release._door import Ledger, auditor_now, owners_now
 from skdp.privacy.release._plan import Correlated
-from skdp.privacy.release._shared import owners_now
 from skdp.solvers._base import Solution
 from skdp.solvers._descent import FlowTime, MomentumGD
 from skdp.solvers._registry import named_solver
@@ -112,6 +111,9 @@ class FTRL(MomentumGD):
     """
 
     key: ClassVar[str] = "ftrl"
+    mechanism: ClassVar[str] = (
+        "Gaussian noise on weighted sums over disjoint parts of records"
+    )
     needs_order: ClassVar[bool] = True
     takes_users: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
@@ -156,10 +158,6 @@ class FTRL(MomentumGD):
             asks = -(-n_steps // n_parts)
         _, rest = cls.rest_by_rule(given, rule(asks), asks * n_parts)
         return {**rest, "n_parts": n_parts, "steps_per_part": asks}
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on weighted sums over disjoint parts of records"
 
     def assumed_public(self, objective: LinearObjective) -> tuple[str, ...]:
         unit = "user" if is_of_users(objective.adjacency) else "record"

@@ -115,6 +115,9 @@ class TreeMomentum(LinearDescent):
     """
 
     key: ClassVar[str] = "tree_momentum"
+    mechanism: ClassVar[str] = (
+        "Gaussian noise on the nodes of trees over batches of records"
+    )
     takes_nonconvex: ClassVar[bool] = True
     needs_order: ClassVar[bool] = True
     checks: ClassVar[Checks] = {
@@ -166,10 +169,6 @@ class TreeMomentum(LinearDescent):
         if not self.by_differences:
             return 1.0
         return 1 - self.between_share - self.within_share
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on the nodes of trees over batches of records"
 
     def leaf_size(self, objective: LinearObjective) -> int:
         """Records of a batch, the divisor of sums; the last batch may have fewer."""

@@ -18,6 +18,7 @@ from sklearn.utils.validation import assert_all_finite, check_array
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_choice, check_real
 from skdp._configured import Checks, Given, given_params
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.papers._accelerated import cost_of, part_of
@@ -26,11 +27,9 @@ from skdp.privacy.noise._laws import Choices
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Part, Plan
 from skdp.solvers._accelerated import Nesterov
-from skdp.solvers._auto import first_that_can
 from skdp.solvers._base import (
     ChosenLaw,
     Named,
-    Progress,
     Solution,
     Solver,
     box_radius,
@@ -38,7 +37,7 @@ from skdp.solvers._base import (
     willing,
 )
 from skdp.solvers._default_rules import favours_selection
-from skdp.solvers._registry import SOLVERS
+from skdp.solvers._registry import SOLVERS, first_that_can
 from skdp.solvers._sparse import keep_rows, largest_rows
 from skdp.sums._features import FeatureScore
 from skdp.sums._gradient import ClippedGradient, LinearGradient

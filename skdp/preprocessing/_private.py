@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, clip_rows, in_dtype
 from skdp._base import PrivateEstimator, public_of_tables
 from skdp._checks import check_bool, check_choice, check_count, check_real
-from skdp._fit import PlannedFit, Question, ReleasedT, Statistics, fit
+from skdp._fit import PlannedFit, Progress, Question, ReleasedT, Statistics, fit
 from skdp._input import (
     check_rows,
     in_column_order,
@@ -31,7 +31,7 @@ from skdp.preprocessing._declared import BringsToNorm
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
 from skdp.privacy.release._answers import Answers, Released
-from skdp.privacy.release._query import Query
+from skdp.privacy.release._plan import Query
 from skdp.privacy.release._record import FREE, StepPrivacy
 from skdp.sums._counts import PRESENCE, SQUARES, Counts, PairSums, shrunken_mean
 from skdp.tables._source import Source
@@ -73,19 +73,17 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         why = "the mechanism of this step"
         if law is None:
             why = "epsilon=inf: the statistics themselves"
+        shape = source.n_samples, source.n_features
         planned = PlannedFit(
-            problem=Question(query, relation),
-            solver=Statistics(
+            problem=Question(query, relation, *shape, times),
+            solver=StepStatistics(
                 law=law,
                 read=read or partial(_answer, query),
-                given={"law": law.name} | params if law else {},
-                times=times,
                 name=key if law else "exact",
+                given={"law": law.name} | params if law else {},
             ),
             reason=why,
-            n_samples=source.n_samples,
-            n_features=source.n_features,
-            data_norm=data_norm if law else math.inf,
+            bounds={"data_norm": data_norm if law else math.inf},
             assumed_public=public_of_tables(relation),
             label=f"{type(self).__name__}({key})",
         )
@@ -111,6 +109,28 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepStatistics(Statistics[ReleasedT]):
+    """Answers from which `read` makes the release of a step."""
+
+    read: Callable[[Answers], ReleasedT]
+    name: str
+    given: dict[str, Any]
+
+    @property
+    def named(self) -> str:
+        return self.name
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return self.given
+
+    def run(
+        self, answers: Answers, problem: Question, progress: Progress, /
+    ) -> ReleasedT:
+        return self.read(answers)
 
 
 def _answer(query: Query, answers: Answers) -> Released | None:

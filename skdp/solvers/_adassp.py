@@ -12,13 +12,14 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._checks import check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import ChosenLaw, Progress, Solution
+from skdp.solvers._base import ChosenLaw, Solution
 from skdp.sums._moments import Moments, MomentSums, MomentWeights
 
 # ------------------------------------------- Least squares from released second moments

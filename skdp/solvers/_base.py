@@ -15,7 +15,6 @@ from skdp._arrays import FloatArray
 from skdp._checks import check_choice
 from skdp._configured import Checks, Given
 from skdp._fit import PrivateSolver
-from skdp._fit import Progress as Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget

@@ -27,13 +27,13 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._configured import Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
-from skdp.privacy.release._plan import Line, Part, Plan
-from skdp.privacy.release._query import Query
-from skdp.solvers._base import Progress, Solution, Solver, box_radius
+from skdp.privacy.release._plan import Line, Part, Plan, Query
+from skdp.solvers._base import Solution, Solver, box_radius
 from skdp.solvers._centred_rows import (
     MOST_RATIO,
     Centred,
@@ -333,6 +333,7 @@ class CentredDescent(Solver):
     """
 
     key: ClassVar[str] = "centred_descent"
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     is_pure: ClassVar[bool] = False
     takes_users: ClassVar[bool] = True
     takes_nonconvex: ClassVar[bool] = True
@@ -379,10 +380,6 @@ class CentredDescent(Solver):
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
         return True
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
 
     @property
     def params(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, eye_array, issparse
 
 from skdp._arrays import FloatArray, clip_rows, with_entries
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._query import Query
+from skdp.privacy.release._plan import Query
 from skdp.solvers._default_rules import (
     CENTRE,
     STATES,

@@ -9,21 +9,20 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from skdp._configured import Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.release._answers import Answers, Released
-from skdp.privacy.release._plan import Line, Part, Plan
-from skdp.privacy.release._query import Query
-from skdp.solvers._base import ChosenLaw, Progress, Solution, Solver
+from skdp.privacy.release._plan import Line, Part, Plan, Query
+from skdp.solvers._base import ChosenLaw, Solution, Solver
 from skdp.solvers._default_rules import (
     pure_share,
     share_of_histogram,
     signal_to_noise_of,
 )
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
-from skdp.solvers._registry import SOLVERS
 from skdp.solvers._target_base import (
     count_query,
     is_of_squares,
@@ -31,39 +30,6 @@ from skdp.solvers._target_base import (
     target_query,
 )
 from skdp.sums._record_sums import TargetSum
-
-# -------------------------------------------- Wrapper of a solver with Gaussian answers
-
-
-@dataclass(frozen=True, kw_only=True)
-class WrappedSolver(Solver):
-    """A solver whose record, ledger entry and accounting are the inner solver's.
-
-    Parameters
-    ----------
-    inner : Solver
-        Solver whose gradient answers have Gaussian noise.
-    """
-
-    is_pure: ClassVar[bool] = False
-
-    inner: Solver
-
-    @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return True
-
-    @property
-    def named(self) -> str:
-        return self.inner.named
-
-    @property
-    def mechanism(self) -> str:
-        return self.inner.mechanism
-
-    def sensitivity(self, objective: LinearObjective) -> float:
-        return self.inner.sensitivity(objective)
-
 
 # ------------------------------------------------------------------- The constant model
 # Where noise dominates, weights would be noise, and this noise would hide the base rate
@@ -171,7 +137,7 @@ class ConstantModel(ChosenLaw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AroundConstant(WrappedSolver):
+class AroundConstant(Solver):
     """One minimisation centred at the constant model, for delta = 0.
 
     The penalty, which the inner solver requires, applies to the distance of weights and
@@ -196,6 +162,7 @@ class AroundConstant(WrappedSolver):
     key: ClassVar[str] = "around_constant"
     is_pure: ClassVar[bool] = True
 
+    inner: Solver
     share: float
 
     @classmethod
@@ -205,18 +172,23 @@ class AroundConstant(WrappedSolver):
         share = pure_share(objective, budget)
         # Only rules read this budget, so the least epsilon is enough.
         left = Budget(max((1 - share) * budget.epsilon, _LEAST_EPSILON), 0.0)
-        try:
-            inner: Solver = ObjectivePerturbation.planned({}, objective, left)
-        except Refused:
-            inner = SOLVERS["output_perturbation"].planned({}, objective, left)
+        kind: type[Solver] = given.get("inner", ObjectivePerturbation)
+        inner = kind.planned({}, objective, left)
         constant = ConstantModel.planned({}, objective, budget)
         size = math.prod(constant.query(objective).shape)
         constant.check_noise(constant.law, budget, size, 1 / share)
         return cls(inner=inner, share=share)
 
-    @classmethod
-    def adds_in_squares(cls, given: Given) -> bool:
-        return False
+    @property
+    def named(self) -> str:
+        return self.inner.named
+
+    @property
+    def mechanism(self) -> str:
+        return self.inner.mechanism
+
+    def sensitivity(self, objective: LinearObjective) -> float:
+        return self.inner.sensitivity(objective)
 
     @property
     def params(self) -> dict[str, Any]:

@@ -13,18 +13,17 @@ import numpy as np
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice, check_real
-from skdp._configured import Checks, Given
-from skdp._registry import Registry
+from skdp._configured import Checks, Given, Registry
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
-from skdp.losses._classification import HuberHingeLoss
+from skdp.losses._classification import HuberHingeLoss, typical_weight, weighted
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import typical_weight, weighted
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._relations import is_of_users
 from skdp.privacy.release._answers import Answers
-from skdp.solvers._base import Progress, Solution, Solver, box_radius
+from skdp.solvers._base import Solution, Solver, box_radius
 from skdp.solvers._steps import (
     Descent,
     MomentumSteps,

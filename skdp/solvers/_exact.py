@@ -14,12 +14,12 @@ from scipy.sparse import diags_array, issparse
 from scipy.sparse.linalg import LinearOperator, lsqr
 
 from skdp._arrays import FloatArray
-from skdp._fit import PrivateSolver
+from skdp._fit import PrivateSolver, Progress
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
 from skdp.privacy.release._answers import Answers, ExactAnswers
 from skdp.privacy.release._plan import Plan
-from skdp.solvers._base import Progress, Solution, Solver
+from skdp.solvers._base import Solution, Solver
 from skdp.solvers._descent import convex_start
 from skdp.solvers._sparse import largest_rows
 from skdp.sums._adder import present_rows, row_weights

@@ -13,23 +13,17 @@ from skdp._arrays import FloatArray
 from skdp._base import rounded
 from skdp._checks import check_count, check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss
-from skdp.losses._classification import LogisticLoss
+from skdp.losses._classification import LogisticLoss, typical_curvature
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
-from skdp.losses._weighted import typical_curvature
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.release._answers import Answers, Released
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._adassp import EstimatedSolution
-from skdp.solvers._base import (
-    Progress,
-    Solution,
-    Solver,
-    box_radius,
-    projected_onto_box,
-)
+from skdp.solvers._base import Solution, Solver, box_radius, projected_onto_box
 from skdp.sums._moments import NewtonAnswer, NewtonSum, NewtonSums, NewtonWeights
 
 # ---------------------------------------- Newton step from released sums, and its error
@@ -223,6 +217,7 @@ class NoisyNewton(Solver):
     """
 
     key: ClassVar[str] = "noisy_newton"
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     is_pure: ClassVar[bool] = False
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=50),
@@ -263,10 +258,6 @@ class NoisyNewton(Solver):
             )
         cls.check(objective, budget)
         return cls(**given)
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
 
     def sums(self, objective: LinearObjective, *, is_last: bool) -> NewtonSums:
         """The queries for gradient, curvature and, in the last step, squares."""

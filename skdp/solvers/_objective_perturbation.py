@@ -15,10 +15,11 @@ from scipy.sparse import hstack, issparse, vstack
 from skdp._arrays import HUGE, UNIT_ROUNDOFF, FloatArray, row_norms, scale_rows
 from skdp._checks import check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._base import Loss, LossId
+from skdp.losses._classification import ONE_SIGN
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import ONE_SIGN
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._events import (
     MOST_OUTPUTS,
@@ -29,12 +30,11 @@ from skdp.privacy.accounting._events import (
 )
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.accounting._objective_perturbation import ObjectiveLoss
-from skdp.privacy.noise._draws import Draws
 from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.noise._noise import NoiseScale
 from skdp.privacy.release._answers import Answers
-from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import ChosenLaw, LawName, Progress, Solution
+from skdp.privacy.release._plan import Draws, Line, Plan
+from skdp.solvers._base import ChosenLaw, LawName, Solution
 from skdp.sums._adder import without_nulls
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import SquaredLoss
@@ -23,13 +24,12 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._base import (
     ChosenLaw,
-    Progress,
     Solution,
     Solver,
     box_radius,
     projected_onto_box,
 )
-from skdp.solvers._steps import ranges
+from skdp.solvers._steps import Steps, ranges
 from skdp.sums._features import FeatureScore
 from skdp.sums._gradient import ClippedGradient
 
@@ -157,6 +157,7 @@ class IHT(Solver):
     """
 
     key: ClassVar[str] = "iht"
+    mechanism: ClassVar[str] = "Gaussian noise, calibrated exactly"
     takes_users: ClassVar[bool] = True
     is_pure: ClassVar[bool] = False
     is_sparse: ClassVar[bool] = True
@@ -222,10 +223,6 @@ class IHT(Solver):
             * objective.n_samples
             / noise
         )
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise, calibrated exactly"
 
     def intercept_queries(self, objective: LinearObjective) -> int:
         """Number of releases of the intercept's gradient."""
@@ -376,40 +373,43 @@ class _ThresholdedDescent:
 _LONGEST = 2.0
 
 
-class PeelingWalk:
-    """Weights that descend along released gradients; post-processing of them."""
+@dataclass(eq=False)
+class PeelingSteps(Steps):
+    """Steps that first mend the length of the step before."""
 
-    def __init__(self, step_size: float, objective: LinearObjective) -> None:
-        self._alpha, self._farthest = objective.alpha, box_radius(objective)
-        self._steps = np.full((objective.n_columns, 1), step_size)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._start, self._before = self.weights, np.zeros_like(self.weights)
+
+    @classmethod
+    def of(cls, n_steps: int, step_size: float, objective: LinearObjective) -> Self:
+        sizes = np.full((objective.n_columns, 1), step_size)
         if objective.fit_intercept:
             bend = objective.loss.smoothness * objective.data_norm**2 + objective.alpha
-            self._steps[-1] = min(step_size, 1 / bend)
-        self.weights: FloatArray = np.zeros(objective.shape)
-        self._move = np.zeros_like(self.weights)
-        self._before = np.zeros_like(self.weights)
+            sizes[-1] = min(step_size, 1 / bend)
+        each = np.broadcast_to(sizes, (n_steps, *sizes.shape))
+        start = np.zeros(objective.shape)
+        return cls(start, each, objective.alpha, box_radius(objective))
 
-    def step(self, mean: FloatArray) -> None:
-        """One step along a released gradient of the mean loss at `weights`.
+    def _moved(self, gradient: FloatArray, step_size: Any) -> FloatArray:
+        """One step along a gradient of the objective.
 
         First, the last move is scaled to the point where the derivative along it
         vanishes, if the derivative is linear between the two ends of the move.
         """
-        gradient = mean + self._alpha * self.weights
-        start = float(np.sum(self._before * self._move))
-        end = float(np.sum(gradient * self._move))
+        weights, move = self.weights, self.weights - self._start
+        start = float(np.sum(self._before * move))
+        end = float(np.sum(gradient * move))
         if start < end:
             length = min(max(start / (start - end), 0.0), _LONGEST)
-            self.weights = self.weights + (length - 1) * self._move
+            weights = weights + (length - 1) * move
             # For a row queried for the first time, the change is unknown.
             known = self._before != 0
             change = np.where(known, gradient - self._before, 0.0)
             gradient = gradient + (length - 1) * change
-        weights = projected_onto_box(
-            self.weights - self._steps * gradient, self._farthest
-        )
-        self._move = weights - self.weights
-        self._before, self.weights = gradient, weights
+        self._before, self._start = gradient, weights
+        moved: FloatArray = weights - step_size * gradient
+        return moved
 
 
 # ---------------------------- Private selection of features in rounds, and noisy values
@@ -648,22 +648,22 @@ class Peeling(ChosenLaw):
     ) -> Solution:
         d, rounds = objective.n_features, self.rounds(objective)
         chosen = np.arange(0 if rounds else d)
-        walk, scale = PeelingWalk(self.step_size, objective), 0.0
+        steps, scale = PeelingSteps.of(self.n_steps, self.step_size, objective), 0.0
         for t in range(self.n_steps):
             if t in rounds:
                 left = np.delete(np.arange(d), chosen)
                 scored = self.scored(objective, t)
-                scores = FeatureScore.of(scored, walk.weights, among=left)
+                scores = FeatureScore.of(scored, steps.at, among=left)
                 more = scores.features(answers.choose(scores, rounds[t], line=1))
                 chosen = np.union1d(chosen, more)
             columns = tuple(chosen.tolist())
             values = self.values(objective, columns, self.clip(t))
-            query = values.at(walk.weights, "all" if columns else "intercept")
+            query = values.at(steps.at, "all" if columns else "intercept")
             released = answers.ask(query)
-            walk.step(query.read(released.value) / objective.n_samples)
+            steps.step(query.read(released.value) / objective.n_samples)
             scale = max(scale, released.deviation)
             progress.step(t + 1, self.n_steps)
-        return Solution(walk.weights, scale)
+        return Solution(steps.weights, scale)
 
 
 def _step_size(objective: LinearObjective) -> float:

@@ -19,19 +19,20 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_count, check_real
 from skdp._configured import Checks, Given
+from skdp._fit import Progress
 from skdp.losses._objective import LinearObjective, NetworkObjective
 from skdp.privacy.noise._laws import NoiseLaw
 from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import (
     EVERYONE,
     GAUSSIAN,
+    Bound,
     Line,
     Plan,
     Poisson,
     Sample,
 )
-from skdp.privacy.release._query import Bound
-from skdp.solvers._base import Progress, Solution, projected_onto_box
+from skdp.solvers._base import Solution, projected_onto_box
 from skdp.sums._exact import on_grid
 
 # ------------------------------------------------------------------------------- Steps
@@ -47,7 +48,7 @@ class Steps:
     ----------
     weights : ndarray
         Weights to start from; public.
-    sizes : ndarray of float64 of shape (n_steps,)
+    sizes : ndarray of float64 of shape (n_steps,) or (n_steps, n_columns, 1)
     alpha : float in [0, inf)
         L2 regularisation of the mean loss.
     farthest : float in (0, inf)
@@ -371,6 +372,10 @@ class PoissonSamples(Descent[ProblemT]):
     Every record enters a sample independently, with probability ``batch_size / n``.
     """
 
+    mechanism: ClassVar[str] = (
+        "Gaussian noise on Poisson samples, or on all records if batch_size = n"
+    )
+
     batch_size: int
 
     def sample(self, problem: ProblemT) -> Sample:
@@ -379,10 +384,6 @@ class PoissonSamples(Descent[ProblemT]):
 
     def sample_size(self, problem: ProblemT) -> int:
         return self.batch_size
-
-    @property
-    def mechanism(self) -> str:
-        return "Gaussian noise on Poisson samples, or on all records if batch_size = n"
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:

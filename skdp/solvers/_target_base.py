@@ -22,7 +22,7 @@ from skdp._arrays import FloatArray
 from skdp.losses._base import Loss, LossId
 from skdp.losses._regression import GammaLoss
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._query import Query
+from skdp.privacy.release._plan import Query
 from skdp.solvers._descent import convex_loss
 from skdp.solvers._released_histograms import moments_of, shrunk_margins
 from skdp.sums._counts import StateSums, even_knots

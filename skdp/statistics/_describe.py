@@ -10,7 +10,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._checks import check_count
-from skdp._fit import PlannedFit, Question, Statistics, fit
+from skdp._fit import PlannedFit, Progress, Question, Statistics, fit
 from skdp._shared_docs import fill_docs
 from skdp._users import users_of_release
 from skdp.ensemble._trees import MOST_BINS, TableReader
@@ -211,6 +211,17 @@ Found = tuple[dict[str, Histogram], dict[str, Mean], dict[tuple[str, str], Cross
 class OneVector(Statistics[Found]):
     """One vector of all sums; the statement has the sigma of its noise."""
 
+    asked: TableQuestions
+    query: TableSums
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"n_numbers": self.query.shape[0]} if self.law else {}
+
+    def run(self, answers: Answers, problem: Question, progress: Progress, /) -> Found:
+        released = answers.ask(self.query)
+        return _described(self.asked, self.query, released.value, released.deviation)
+
     def noise_scale(
         self, released: Found, answers: Answers, problem: Question, /
     ) -> float:
@@ -232,24 +243,13 @@ class _DescribeRelease(PrivateRelease):
         query = asked.query(n_samples, check_adjacency(self.adjacency))
         law = _law_of(budget, query)
 
-        def read(answers: Answers) -> Found:
-            released = answers.ask(query)
-            return _described(asked, query, released.value, released.deviation)
-
         known: tuple[str, ...] = PUBLIC_OF_DECLARED
         if is_of_users(relation):
             known = of_users(known)
         planned = PlannedFit(
-            problem=Question(query, relation),
-            solver=OneVector(
-                law=law,
-                read=read,
-                given={"n_numbers": query.shape[0]} if law else {},
-                name=law.name.lower() if law else "exact",
-            ),
+            problem=Question(query, relation, n_samples, len(asked.names)),
+            solver=OneVector(law=law, asked=asked, query=query),
             reason="one vector of all sums" if law else "epsilon=inf",
-            n_samples=n_samples,
-            n_features=len(asked.names),
             assumed_public=(*known, *assumed_public),
             estimator="describe",
             label="describe",

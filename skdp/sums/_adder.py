@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import FloatArray, IntArray, with_entries
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums._exact import Summed, Sums, WholeSum, blocks_of, total_rounding
 from skdp.tables._source import Block, has_shares
 

@@ -14,7 +14,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp._input import to_unit
 from skdp.privacy.accounting._relations import Adjacency
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 from skdp.sums._adder import ABOVE, BoundedSum, Entries, Form
 from skdp.sums._exact import nearest, unit_for
 from skdp.tables._source import Block

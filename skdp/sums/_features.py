@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums._exact import on_grid
 from skdp.sums._gradient import ClippedGradient, LinearGradient
 

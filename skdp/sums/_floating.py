@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, with_entries
+from skdp.losses._classification import clip_of
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import clip_of
 from skdp.sums._adder import present_rows, weighed
 from skdp.sums._exact import blocks_of
 from skdp.sums._grid_rows import RowClip

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
+from skdp.losses._base import plain_error
+from skdp.losses._classification import heaviest_pair
 from skdp.losses._objective import LinearObjective
-from skdp.losses._plain import plain_error
-from skdp.losses._weighted import heaviest_pair
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums._exact import RESIDUAL_BITS, Sums, on_grid
 from skdp.sums._floating import GradientSum, rounding_slack
 from skdp.sums._gradient_sum import ExactGradientSum, Part, ReaderQuery

@@ -13,9 +13,8 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import FloatArray, IntArray, row_norms
-from skdp.losses._base import Loss
-from skdp.losses._plain import plain_residual
-from skdp.losses._weighted import clip_of
+from skdp.losses._base import Loss, plain_residual
+from skdp.losses._classification import clip_of
 from skdp.sums._adder import (
     cut,
     cut_by_weights,

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp._row_threads import by_runs, n_threads_for
 from skdp.losses._base import Loss, LossId
+from skdp.losses._classification import heaviest
 from skdp.losses._regression import QuantileLoss
-from skdp.losses._weighted import heaviest
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 from skdp.sums._adder import ABOVE, BoundedSum, Compiled, only_rows
 from skdp.sums._exact import unit_for
 from skdp.tables._memory import held

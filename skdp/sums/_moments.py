@@ -11,9 +11,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skdp._arrays import FloatArray, IntArray, with_entries
+from skdp.losses._base import plain_curvature, plain_error, plain_residual
 from skdp.losses._objective import LinearObjective
-from skdp.losses._plain import plain_curvature, plain_error, plain_residual
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 from skdp.sums._adder import ABOVE, ROOT_UNIT, BoundedSum, Products, exact_runs
 from skdp.sums._exact import Sums, on_grid
 from skdp.sums._grid_rows import LONGEST, gridded

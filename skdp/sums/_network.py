@@ -12,7 +12,7 @@ from scipy.sparse import issparse, vstack
 
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.losses._objective import Activation, NetworkObjective
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums._adder import cut, joined, present_rows, weighed, without_nulls
 from skdp.sums._exact import Sums, WholeSum, blocks_of, chosen, on_grid
 from skdp.sums._gradient_sum import ExactSum, GridPair, ReaderQuery, residual_of

@@ -14,7 +14,7 @@ from skdp._arrays import FloatArray, IntArray, row_norms, rows_repeated
 from skdp._users import number_of
 from skdp.losses._base import Loss
 from skdp.privacy.accounting._relations import Adjacency, table_relation
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 from skdp.sums._adder import ABOVE, BoundedSum, Compiled, Form
 from skdp.sums._exact import on_grid, unit_for
 from skdp.sums._grid_rows import LONGEST, grid_rows, gridded, squares_of

@@ -17,7 +17,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.sparse import csr_array
 
+from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import (
     CauchyLoss,
@@ -20,7 +21,6 @@ from skdp.losses import (
 )
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers._base import Progress
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._centred_rows import (
     CentredNumbers,

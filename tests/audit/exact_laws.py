@@ -13,13 +13,13 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.optimize import brentq
 
+from skdp._fit import Progress
 from skdp.audit._exact import Replay, marked
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import WeightedLoss
 from skdp.privacy import calibrate, epsilon_of
 from skdp.solvers import SOLVERS
-from skdp.solvers._base import Progress
 from skdp.tables._memory import MemorySource
 from tests.audit.linear import BUDGETS
 from tests.door import planned

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import (
     CauchyLoss,
@@ -18,11 +19,10 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import WeightedLoss
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import SOLVERS
-from skdp.solvers._base import Progress
 from tests.audit.linear_pairs import D, N, pairs
 from tests.door import planned, refusal
 

@@ -6,11 +6,11 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
-from skdp.decomposition._factorize import PRIVATE_FORMS
 from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.privacy import Budget, calibrate
-from skdp.solvers._base import Progress
 from tests.decomposition.small import planned
 
 LOW, HIGH = BOUNDS = (1.0, 5.0)

@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cache, partial
 
-from skdp.decomposition._factorize import PRIVATE_FORMS
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.model_selection import SCORINGS
 from skdp.solvers import SOLVERS
 from tests.audit import exact_laws, linear, ratings, searches, tables

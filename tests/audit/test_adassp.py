@@ -12,13 +12,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Progress
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise

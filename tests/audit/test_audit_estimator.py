@@ -31,7 +31,7 @@ from skdp.audit._runs import Runs, gathered, outputs_of
 from skdp.audit._statistics import low_bits_differ, noiseless, repeats
 from skdp.columns import Range
 from skdp.privacy.release._door import audited_by
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.planted.records import BareIntercept, NoisySums, SharedNoise

@@ -19,8 +19,7 @@ from skdp.audit._exact import replayed, verdict
 from skdp.columns import Boolean
 from skdp.losses import LogisticLoss
 from skdp.privacy.release._door import audited_by
-from skdp.privacy.release._plan import Part, Plan
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound, Part, Plan
 from skdp.solvers._centred_descent import CentredDescent, _Walk
 from skdp.sums._counts import StateSums
 from skdp.sums._record_sums import ErrorSum, NoiseRatio, ProbabilitySum, RowSum

@@ -8,7 +8,7 @@ from functools import cached_property
 import pytest
 
 from skdp.losses import LogisticLoss
-from skdp.losses._weighted import WeightedLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.solvers import SOLVERS
 from tests.audit.linear import Cell
 from tests.audit.linear_pairs import pairs

@@ -17,7 +17,7 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import choose_solver
 from skdp.solvers._sparse import IHT
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource

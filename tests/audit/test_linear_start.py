@@ -17,8 +17,7 @@ from skdp.audit._exact import Replay
 from skdp.ensemble import _boosting as boosting
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._plan import Plan
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound, Plan
 from skdp.solvers._target_base import released_base
 from skdp.sums._counts import CodeCounts, StateSums
 from skdp.tables._coded import CodeRows

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.audit._result import epsilon_lower_bound
 from skdp.decomposition import _ratings, _user_sums
 from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
@@ -23,7 +24,6 @@ from skdp.decomposition._user_als import UserALS
 from skdp.privacy import Budget
 from skdp.privacy.accounting._calibrate import calibrate
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.solvers._base import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for
 from tests.spies import SpyNoise

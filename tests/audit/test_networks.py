@@ -12,14 +12,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import NetworkObjective
 from skdp.neural_network import NETWORK_SOLVERS, Convolution
 from skdp.papers._convolution_sum import FilterGradients, _Seen
 from skdp.privacy import Budget, calibrate
-from skdp.privacy.release._query import Bound
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Bound
 from skdp.sums._network import NetworkGradient
 from skdp.tables._memory import MemorySource
 from tests.audit.exact_laws import exact_epsilon

@@ -14,15 +14,14 @@ from functools import cached_property, partial
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.ensemble import _boosting as module
 from skdp.ensemble._boosting import NewtonBoosting
-from skdp.losses._weighted import WeightedLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.privacy import calibrate
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._plan import Line, Plan
-from skdp.privacy.release._query import Bound
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Bound, Line, Plan
 from skdp.solvers._target_base import released_base
 from skdp.sums import _leaves, _leaves_kernel
 from skdp.sums._counts import CodeCounts, StateSums

@@ -16,7 +16,7 @@ from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
-from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import choose_solver
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource
 from tests import door

@@ -17,15 +17,14 @@ import pytest
 
 import skdp
 from skdp.audit._exact import Replay, told_apart
-from skdp.decomposition._factorize import PRIVATE_FORMS
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.model_selection import SCORINGS, Composition, RandomStopping
 from skdp.model_selection._candidates import SearchJob
 from skdp.model_selection._methods import METHODS, strength
 from skdp.papers import _frank_wolfe
 from skdp.papers import _output_perturbation as moved
 from skdp.preprocessing._private import PrivateTransformer
-from skdp.privacy.release._plan import Batch, Poisson
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Batch, Bound, Poisson
 from skdp.solvers import SOLVERS
 from skdp.solvers import _objective_perturbation as tilted
 from tests.audit import exact_laws, searches, table, tables

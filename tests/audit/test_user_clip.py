@@ -11,7 +11,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression, DPSparseLogisticRegression
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout
 from skdp.solvers import _descent
 from skdp.sums import _gradient_sum
 from skdp.sums._exact import RESIDUAL_BITS

@@ -20,8 +20,8 @@ from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
 from skdp.exceptions import UnboundedQueryError
 from skdp.losses import CauchyLoss, HuberHingeLoss, SigmoidLoss, SoftmaxLoss
-from skdp.losses._weighted import weighted
-from skdp.privacy.release._query import Bound
+from skdp.losses._classification import weighted
+from skdp.privacy.release._plan import Bound
 from skdp.sums import _adder
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables import _memory

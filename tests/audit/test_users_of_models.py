@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.audit._exact import Replay, marked, replayed, verdict
 from skdp.ensemble._trees import uncut
 from skdp.losses import LogisticLoss, SoftmaxLoss
-from skdp.privacy.release._query import Layout
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Layout
 from skdp.sums import _adder, _leaves
 from skdp.sums._counts import CodeCounts
 from skdp.sums._exact import WholeSum

@@ -7,10 +7,10 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import calibrate
-from skdp.solvers._base import Progress
 from skdp.solvers._registry import SOLVERS
 from skdp.tables._memory import UserSource, equal_shares
 from skdp.tables._views import EntriesClipped

@@ -10,16 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skdp._fit import release
-from skdp.decomposition._factorize import PRIVATE_FORMS
+from skdp._fit import Progress, release
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
+from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.exceptions import BudgetExceeded
 from skdp.privacy import Budget, epsilon_of
 from skdp.privacy.accounting._relations import UNIT_OF
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
-from skdp.solvers._base import Progress
 from tests.contract.test_registry import FORBIDDEN
 from tests.contract.test_seam import FrameSpy
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
@@ -90,7 +89,7 @@ def through_the_door(form, ratings, task, *, noise=None, ledger=None):
     real = Door(BUDGET, random_state=None, **facts)
     _, answers = release(
         solver_of(form, task),
-        RatingSource(ratings, task.n_units),
+        RatingSource(ratings, task.n_samples),
         task,
         real if noise is None else OpenDoor(BUDGET, noise=noise, **facts),
         label="a test",
@@ -108,7 +107,7 @@ def run(form, ratings, **changes):
 
 def answered(solver, ratings, task, multiplier, noise, seed=0):
     """What a solver makes of noise of a given multiplier, on nobody's books."""
-    source = RatingSource(ratings, task.n_units)
+    source = RatingSource(ratings, task.n_samples)
     answers = answers_for(solver.plan(task), source, multiplier, task.unit, noise)
     with np.errstate(all="ignore"):
         return solver.run(answers, replace(task, seed=seed), Progress())

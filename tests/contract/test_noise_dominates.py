@@ -32,10 +32,10 @@ from skdp import (
 )
 from skdp._base import Signal
 from skdp.exceptions import NoiseDominatesWarning
-from skdp.linear_model._forecast import signal_of
 from skdp.model_selection import _candidates
 from skdp.privacy.accounting._relations import UNIT_OF
 from skdp.privacy.release import _answers
+from skdp.solvers._default_rules import signal_of
 
 LABELS = {"classes": [0, 1]}
 BOUNDED = {"target_bounds": (-1, 1)}

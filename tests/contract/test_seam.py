@@ -36,10 +36,10 @@ from skdp.decomposition._ratings import Ratings, RatingSource
 from skdp.federated._federation import LocalOwners
 from skdp.io._parts import WorkerPart
 from skdp.model_selection._methods import METHODS
-from skdp.privacy.noise._draws import DrawsOf
-from skdp.privacy.noise._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy.noise._noise import NoiseSource
+from skdp.privacy.noise._rounding import SeededEntropy, SystemEntropy
 from skdp.privacy.release._door import Door
+from skdp.privacy.release._plan import DrawsOf
 from skdp.tables._centred import CentredMatrix, CentredSource
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block

@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.exceptions import READ_FAILED, BudgetExceeded, SourceError
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import (
@@ -21,7 +22,6 @@ from skdp.privacy.noise._laws import Choices
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._plan import Buckets, Part
 from skdp.solvers import SOLVERS
-from skdp.solvers._base import Progress
 from skdp.solvers._exact import exact_minimum
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource

@@ -14,7 +14,7 @@ import pytest
 
 import skdp
 from skdp import BudgetLedger, DPLogisticRegression, RowNormClipper
-from skdp._stored import STATE_SCHEMA, StoredEstimator
+from skdp._base import STATE_SCHEMA, StoredEstimator
 from skdp.exceptions import InconsistentVersionWarning, LedgerError
 from skdp.privacy import Budget, GaussianEvent, PrivacyRecord
 
@@ -39,8 +39,8 @@ def test_this_version_loads_silently(store, tmp_path):
 def stored_by(version, schema=STATE_SCHEMA, monkeypatch=None):
     """A pickle that another version wrote."""
     with monkeypatch.context() as patch:
-        patch.setattr("skdp._stored.__version__", version)
-        patch.setattr("skdp._stored.STATE_SCHEMA", schema)
+        patch.setattr("skdp._base.__version__", version)
+        patch.setattr("skdp._base.STATE_SCHEMA", schema)
         return pickle.dumps(RowNormClipper())
 
 
@@ -73,7 +73,7 @@ def test_newer_state_is_refused(monkeypatch):
 
 def test_broken_twin_that_ignores_the_schema_misreads(monkeypatch):
     content = stored_by("7.0.0", schema=3, monkeypatch=monkeypatch)
-    monkeypatch.setattr("skdp._stored.check_schema", lambda *arguments: None)
+    monkeypatch.setattr("skdp._base.check_schema", lambda *arguments: None)
     with pytest.warns(InconsistentVersionWarning):
         assert isinstance(pickle.loads(content), RowNormClipper)
 
@@ -102,8 +102,8 @@ def test_model_of_before_1_0_is_refused(monkeypatch):
 
 def test_broken_twin_that_takes_any_version_reads_a_model_of_before(monkeypatch):
     content = without_version(monkeypatch, StoredEstimator, RowNormClipper())
-    monkeypatch.setattr("skdp._stored.check_version", lambda what, version: "1.0.0")
-    monkeypatch.setattr("skdp._stored.check_schema", lambda *arguments: None)
+    monkeypatch.setattr("skdp._base.check_version", lambda what, version: "1.0.0")
+    monkeypatch.setattr("skdp._base.check_schema", lambda *arguments: None)
     assert isinstance(pickle.loads(content), RowNormClipper)
 
 

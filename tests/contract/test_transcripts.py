@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 from skdp.solvers import SOLVERS
 from skdp.sums._gradient import ClippedGradient, LinearGradient
 from skdp.tables._memory import MemorySource

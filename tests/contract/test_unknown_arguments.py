@@ -17,7 +17,7 @@ from skdp import (
     DPLinearSVC,
     DPLogisticRegression,
 )
-from skdp._explained import REASONS, explained
+from skdp._checks import REASONS, explained
 from tests.contract.test_estimators import INSTANCES
 
 X = np.random.default_rng(0).normal(size=(30, 2))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.decomposition._ratings import (
     Factors,
     Pattern,
@@ -21,7 +22,6 @@ from skdp.decomposition._user_als import NoisyItems, UserALS
 from skdp.decomposition._user_sums import PairQuery
 from skdp.privacy import Budget
 from skdp.privacy.accounting._calibrate import calibrate, epsilon_of
-from skdp.solvers._base import Progress
 from tests.decomposition.small import planned
 from tests.door import answers_for, refusal
 from tests.spies import NoNoise, SpyNoise

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from skdp._fit import Progress
 from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.decomposition._value_als import ResidualSum, ValueALS
 from skdp.privacy import Budget, calibrate
-from skdp.privacy.release._query import Bound
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Bound
 from tests.decomposition.small import planned
 from tests.door import answers_for
 

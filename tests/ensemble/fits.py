@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from skdp._configured import given_params
+from skdp._fit import Progress
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.ensemble._losses import MEANS, BoostingTask
 from skdp.losses import LogisticLoss, QuantileLoss, SoftmaxLoss
+from skdp.losses._classification import weighted
 from skdp.losses._regression import ShiftedPoissonLoss
-from skdp.losses._weighted import weighted
 from skdp.privacy import Budget
-from skdp.solvers._base import Progress
 from tests.door import OpenDoor
 from tests.ensemble.coded import MIXED
 
@@ -35,7 +35,7 @@ def loss_of(name, n_outputs=1, *, level=0.5, origin=1.0, label_weights=()):
 def task_of(loss, n_samples, n_outputs=1, loss_facts=None, **facts):
     facts = {"columns": MIXED, "adjacency": "replace_one"} | facts
     known = loss_of(loss, n_outputs, **(loss_facts or {}))
-    return BoostingTask(loss=known, n_samples=n_samples, **facts)
+    return BoostingTask(loss=known, n_samples=n_samples, n_features=1, **facts)
 
 
 def solver_of(task, budget=BUDGET, kind=NewtonBoosting, **params):

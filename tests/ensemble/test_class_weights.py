@@ -15,7 +15,7 @@ from skdp import BudgetLedger, DPGradientBoostingClassifier
 from skdp._input import label_weights
 from skdp.columns import Range
 from skdp.ensemble import _boosting
-from skdp.losses._weighted import without_weights
+from skdp.losses._classification import without_weights
 from skdp.privacy import epsilon_of
 from tests.ensemble.boosted import quietly
 

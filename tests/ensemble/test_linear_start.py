@@ -14,8 +14,8 @@ from skdp.columns import Range
 from skdp.ensemble._linear_start import centred, even, features_of
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss
+from skdp.losses._classification import weighted
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import weighted
 from skdp.solvers import _centred_descent
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._coded import CodeBasis, CodeSource

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from skdp._fit import Progress
 from skdp.ensemble._boosting import NewtonBoosting
 from skdp.exceptions import BudgetExceeded, PlanUsedUpError, Refused
 from skdp.privacy import Budget
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
-from skdp.solvers._base import Progress
 from skdp.sums import _leaves
 from skdp.sums._counts import CodeCounts
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of

@@ -10,8 +10,7 @@ import pytest
 from skdp import BudgetLedger, DPGradientBoostingClassifier, DPMLPClassifier
 from skdp.exceptions import Refused
 from skdp.federated import FederationPlan, PlanParty, serve
-from skdp.privacy.release._door import Door
-from skdp.privacy.release._shared import asking, is_rehearsing, owners_now
+from skdp.privacy.release._door import Door, asking, is_rehearsing, owners_now
 from tests.federated.owned import federation, model
 from tests.federated.parties import changed, setting
 from tests.io.places import COLUMNS

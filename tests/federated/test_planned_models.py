@@ -29,7 +29,7 @@ from skdp.federated._plan import HOMES, model_of, params_of
 from skdp.federated._remote import PartyOwners
 from skdp.model_selection import _methods
 from skdp.neural_network import Convolution
-from skdp.privacy.release._shared import is_rehearsing
+from skdp.privacy.release._door import is_rehearsing
 from tests.federated.parties import Running, changed, process, setting
 from tests.io.places import COLUMNS, FEATURES, numbers
 

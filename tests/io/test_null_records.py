@@ -14,7 +14,7 @@ from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.preprocessing._private import Bisection
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 from skdp.sums._counts import (
     PRESENCE,
     SQUARES,

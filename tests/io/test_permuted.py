@@ -12,6 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPLogisticRegression
+from skdp._fit import Progress
 from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
 from skdp.io._reading import Labels, NumberTargets
@@ -19,7 +20,6 @@ from skdp.io._rows import StreamRows
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import PermutedDescent, State, Updates, exact_sensitivity
-from skdp.solvers._base import Progress
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, Source
 from tests import door

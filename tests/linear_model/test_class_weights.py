@@ -28,7 +28,7 @@ from skdp import (
 from skdp.exceptions import Refused
 from skdp.federated._plan import _back, _plain
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.losses._weighted import WeightedLoss, typical_weight
+from skdp.losses._classification import WeightedLoss, typical_weight
 from skdp.privacy import epsilon_of
 from skdp.solvers import SOLVERS
 from tests.wide import covering

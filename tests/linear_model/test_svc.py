@@ -12,9 +12,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.svm import LinearSVC
 
 from skdp import BudgetLedger, DPLinearSVC
+from skdp._fit import Progress
 from skdp.losses import HuberHingeLoss
 from skdp.losses._objective import LinearObjective
-from skdp.solvers._base import Progress
 from skdp.solvers._exact import exact_minimum
 from skdp.tables._memory import MemorySource
 

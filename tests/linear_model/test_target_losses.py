@@ -20,8 +20,8 @@ from skdp import (
 )
 from skdp.exceptions import Refused
 from skdp.losses import GammaLoss, PoissonLoss, QuantileLoss
+from skdp.losses._classification import heaviest_pair
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import heaviest_pair
 from tests.gradients import gradient_bound
 
 N = 4000

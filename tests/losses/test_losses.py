@@ -19,9 +19,9 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import ShiftedPoissonLoss
-from skdp.losses._weighted import WeightedLoss
 from tests.solvers.neighbours import extremes
 
 LOSSES = [

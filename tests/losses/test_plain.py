@@ -19,11 +19,11 @@ from skdp.losses import (
     SoftmaxLoss,
     SquaredLoss,
 )
-from skdp.losses import _plain as module
+from skdp.losses import _base as module
+from skdp.losses._base import falling_exponential, plain_error, plain_residual
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._kernel import plain_residual_of_one
-from skdp.losses._plain import falling_exponential, plain_error, plain_residual
 from skdp.losses._regression import ShiftedPoissonLoss
-from skdp.losses._weighted import WeightedLoss
 from tests.solvers.neighbours import extremes
 
 SINGLE = [

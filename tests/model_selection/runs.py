@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from skdp.model_selection._candidates import SearchJob, SearchRecords
 from skdp.privacy import Budget
-from skdp.privacy.noise._draws import DrawsOf
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers
+from skdp.privacy.release._plan import DrawsOf
 from tests.door import OpenDoor
 
 

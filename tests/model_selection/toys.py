@@ -13,7 +13,7 @@ from skdp._fit import PlannedFit, Question, Statistics, fit
 from skdp._input import check_rows, check_targets
 from skdp.model_selection._candidates import ScoredTable
 from skdp.privacy.noise._laws import Gaussian, Laplace
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import Bound
 
 # How far one record can move the sum of entries in [-1, 1].
 SENSITIVITY = {"replace_one": 2.0, "zero_out": 1.0}
@@ -43,6 +43,13 @@ class ClippedSum:
 
 class Toy(Statistics):
     """States the scale of the noise, not its deviation."""
+
+    @property
+    def params(self):
+        return {}
+
+    def run(self, answers, problem, progress, /):
+        return answers.ask(problem.query)
 
     def noise_scale(self, released, answers, problem, /):
         return answers.noise_multiplier * SENSITIVITY[problem.adjacency]
@@ -89,11 +96,9 @@ class NoisySum(ClassifierMixin, PrivateEstimator):
             law = Gaussian() if budget.delta else Laplace()
             query = ClippedSum(law.norm, self._before_reading)
             planned = PlannedFit(
-                problem=Question(query, self.adjacency),
-                solver=Toy(law=law, read=lambda x: x.ask(query), given={}, name="toy"),
+                problem=Question(query, self.adjacency, *X.shape),
+                solver=Toy(law=law),
                 reason="",
-                n_samples=X.shape[0],
-                n_features=X.shape[1],
                 label=type(self).__name__,
             )
             released = fit(self, planned, ScoredTable(X, y), self._door(budget))

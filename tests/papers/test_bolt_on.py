@@ -16,14 +16,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdp import DPLogisticRegression, privacy_report
+from skdp._fit import Progress
 from skdp.losses import SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import AVERAGES, SCHEDULES, BoltOn
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Progress
-from skdp.solvers._registry import named_solver
+from skdp.solvers._registry import choose_solver, named_solver
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.gradients import query_sensitivity

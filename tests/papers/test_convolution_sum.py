@@ -31,7 +31,7 @@ from skdp.papers._convolution_sum import (
     PassedFilters,
     _Seen,
 )
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums._network import ClippedNetworkGradient
 from skdp.tables._memory import MemorySource
 

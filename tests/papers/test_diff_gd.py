@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SigmoidLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._momentum import DiffGD
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy.release._answers import Released
-from skdp.solvers._base import Progress
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import NoNoise, SpyNoise

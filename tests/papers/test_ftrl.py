@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.linalg import toeplitz
 
+from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
@@ -28,9 +29,7 @@ from skdp.privacy.noise._correlated import (
 from skdp.privacy.noise._laws import Gaussian, Spherical
 from skdp.privacy.noise._noise import NoiseSource, gaussian_scale
 from skdp.privacy.release import _plan as plan_module
-from skdp.privacy.release._plan import Correlated, Line, Plan
-from skdp.privacy.release._query import Bound
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Bound, Correlated, Line, Plan
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import ChunkSource

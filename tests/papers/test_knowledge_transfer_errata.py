@@ -11,14 +11,13 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.audit._result import epsilon_lower_bound
 from skdp.losses import SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy.accounting._gaussian import gaussian_epsilon
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Progress
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor
 from tests.spies import NoNoise, SpyNoise

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from skdp._fit import Progress
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._last_iterate import HiddenDescent
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy.noise._noise import NoiseSource, gaussian_scale
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Progress
 from skdp.solvers._descent import NoisyGD
+from skdp.solvers._registry import choose_solver
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource
 from tests import door

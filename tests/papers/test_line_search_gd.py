@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.losses import LogisticLoss, SigmoidLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._smoothing import LineSearchGD, StepGains, Trial
 from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._query import Layout
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Layout
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, Source
 from tests import door

@@ -14,8 +14,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.papers._output_perturbation import OnlineGD
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._registry import named_solver
+from skdp.solvers._registry import choose_solver, named_solver
 from skdp.solvers._steps import restarted
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import GradientSum

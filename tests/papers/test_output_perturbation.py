@@ -16,13 +16,12 @@ from skdp.papers import _output_perturbation as module
 from skdp.papers._output_perturbation import OutputPerturbation
 from skdp.privacy import Budget, GaussianEvent, PureEvent
 from skdp.privacy.noise._noise import NoiseSource, gaussian_scale, spherical_scale
-from skdp.solvers._auto import choose_solver
 from skdp.solvers._objective_perturbation import (
     CertifiedProblem,
     _goal,
     certified_minimum,
 )
-from skdp.solvers._registry import named_solver
+from skdp.solvers._registry import choose_solver, named_solver
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES

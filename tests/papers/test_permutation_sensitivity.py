@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.losses import HuberHingeLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import (
@@ -20,8 +21,7 @@ from skdp.papers._bolt_on import (
     farthest_iterate,
     rounding_of,
 )
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Progress
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.gradients import query_sensitivity

@@ -20,8 +20,7 @@ from skdp.losses import (
 from skdp.losses._objective import LinearObjective
 from skdp.papers._momentum import SRM, ClippedChange
 from skdp.privacy import Budget
-from skdp.privacy.release._plan import Line, Poisson
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout, Line, Poisson
 from skdp.solvers._descent import NoisySGD
 from skdp.sums._exact import on_grid
 from skdp.tables._memory import MemorySource

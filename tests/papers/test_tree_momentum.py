@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from skdp import DPLogisticRegression
+from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.exceptions import Refused
 from skdp.io import ParquetSource
@@ -22,9 +23,7 @@ from skdp.privacy.noise import _correlated
 from skdp.privacy.noise._correlated import BinaryTrees
 from skdp.privacy.noise._laws import Gaussian
 from skdp.privacy.noise._noise import gaussian_scale
-from skdp.privacy.release._plan import Correlated, Line, Plan
-from skdp.privacy.release._query import Bound
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Bound, Correlated, Line, Plan
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import NoNoise, SpyNoise

@@ -12,7 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers import _two_stage as module
@@ -21,7 +21,7 @@ from skdp.privacy import Budget, GaussianEvent, epsilon_of
 from skdp.privacy.accounting._events import BoundedRangeEvent, ComposedEvent, PureEvent
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import Progress, Solution
+from skdp.solvers._base import Solution
 from skdp.solvers._registry import named_solver
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource

@@ -18,7 +18,6 @@ from skdp import (
     DPGridSearchCV,
     DPLogisticRegression,
     DPSimpleImputer,
-    _fit,
     privacy_report,
     set_budget,
 )
@@ -114,13 +113,13 @@ def test_the_noise_drawn_is_the_noise_declared(name, adjacency, delta, monkeypat
 @by_step
 def test_more_queries_than_declared_are_refused(name, monkeypatch):
     kept = []
-    honest = _fit.Statistics.run
+    honest = _private.StepStatistics.run
 
     def keep(self, answers, question, progress):
         kept.append((answers, question.query))
         return honest(self, answers, question, progress)
 
-    monkeypatch.setattr(_fit.Statistics, "run", keep)
+    monkeypatch.setattr(_private.StepStatistics, "run", keep)
     make_step(name).fit(make_rows())
     ((answers, query),) = kept
     with pytest.raises(PlanUsedUpError, match="declared"):

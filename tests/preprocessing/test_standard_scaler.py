@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from skdp import BoundedScaler, DPStandardScaler
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums._counts import PRESENCE, SQUARES, Pairs, PairSums, shrunken_mean
 from skdp.tables._memory import MemorySource
 from tests.preprocessing.steps import ADJACENCIES, make_rows

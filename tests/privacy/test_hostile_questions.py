@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.exceptions import PlanUsedUpError, SourceError, UnboundedQueryError
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
@@ -22,9 +22,7 @@ from skdp.privacy.noise._laws import Choices, Gaussian, Laplace, PureChoices, Sp
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers, RehearsedAnswers
 from skdp.privacy.release._door import Door
-from skdp.privacy.release._plan import Batch, Buckets, Line, Part, Plan, Poisson
-from skdp.privacy.release._query import Bound
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Batch, Bound, Buckets, Line, Part, Plan, Poisson
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
 from skdp.tables._memory import MemorySource
 from tests.door import OpenDoor, planned

@@ -19,7 +19,6 @@ from scipy.special import ndtr, ndtri
 
 import skdp
 from skdp.privacy.noise import _noise, _rounding
-from skdp.privacy.noise._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy.noise._noise import (
     _QUERY_LIMIT,
     _RELEASE_LIMIT,
@@ -32,8 +31,10 @@ from skdp.privacy.noise._noise import (
 from skdp.privacy.noise._rounding import (
     _QUANTILE_ERROR,
     _TAIL_DIGITS,
+    SeededEntropy,
     StandardGaussian,
     StandardLaplace,
+    SystemEntropy,
     _exponentials,
     _round_exactly,
     _small_uniforms,

@@ -9,8 +9,7 @@ from skdp.privacy import PureEvent
 from skdp.privacy.noise._laws import PureChoices
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers, NoiselessRehearsal
-from skdp.privacy.release._plan import GAUSSIAN, Line, Plan
-from skdp.privacy.release._query import Bound
+from skdp.privacy.release._plan import GAUSSIAN, Bound, Line, Plan
 from skdp.tables._source import Facts, Records
 from tests.spies import SpyNoise
 

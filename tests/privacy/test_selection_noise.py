@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdp.privacy.noise._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy.noise._noise import NoiseSource, laplace_scale, selection_gaps
+from skdp.privacy.noise._rounding import SeededEntropy, SystemEntropy
 from skdp.privacy.noise._selection import (
     _LEVEL_WEIGHTS,
     DEEPEST,

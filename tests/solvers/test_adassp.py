@@ -15,7 +15,7 @@ from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, PureEvent, calibrate, epsilon_of
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.solvers._adassp import AdaSSP, _least_risk
 from skdp.sums._moments import _LARGEST as LARGEST
 from skdp.sums._moments import MomentSums, MomentWeights, whole_rows

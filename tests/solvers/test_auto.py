@@ -14,7 +14,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.preprocessing import TableEncoder
 from skdp.privacy import Budget, calibrate
 from skdp.privacy.accounting._calibrate import fits
-from skdp.solvers._auto import auto_candidates, choose_solver
+from skdp.solvers._registry import auto_candidates, choose_solver
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
 
@@ -75,8 +75,8 @@ def test_without_an_intercept_much_noise_gives_few_steps():
 
 def test_every_candidate_has_a_reason_and_the_named_one_says_so():
     for budget in (BUDGET, Budget(1.0, 0.0), Budget(1e6, 1e-6)):
-        for candidate in auto_candidates(OBJECTIVE, budget):
-            assert candidate.reason
+        for _, reason in auto_candidates(OBJECTIVE, budget):
+            assert reason
     named = choose_solver("noisy_gd", None, OBJECTIVE, BUDGET)
     assert named.reason == "named by the user"
     assert choose_solver("auto", None, OBJECTIVE, Budget(np.inf, 0.0)) is None

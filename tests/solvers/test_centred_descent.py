@@ -29,7 +29,7 @@ from skdp import (
     DPStandardScaler,
     set_budget,
 )
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.columns import Boolean, Range
 from skdp.exceptions import BudgetExceeded, NoiseDominatesWarning, Refused
 from skdp.losses import (
@@ -44,7 +44,6 @@ from skdp.losses import (
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, epsilon_of
 from skdp.privacy.accounting._gaussian import gaussian_mu
-from skdp.solvers._base import Progress
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution
 from skdp.solvers._centred_rows import (
     NoiseOfRun,

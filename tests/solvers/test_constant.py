@@ -18,6 +18,7 @@ from skdp import (
     DPQuantileRegressor,
     DPRobustClassifier,
 )
+from skdp._fit import Progress
 from skdp.audit import audit_estimator
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.columns import Range
@@ -25,9 +26,7 @@ from skdp.exceptions import NoiseDominatesWarning
 from skdp.losses import GammaLoss, LogisticLoss, PoissonLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate, epsilon_of
-from skdp.privacy.release._plan import Plan
-from skdp.privacy.release._query import Bound
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Bound, Plan
 from skdp.solvers._constant import AroundConstant, ConstantModel
 from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
 from skdp.solvers._steps import restarted

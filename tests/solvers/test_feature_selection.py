@@ -15,8 +15,8 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy.noise._laws import Choices
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._auto import choose_solver
 from skdp.solvers._default_rules import favours_selection
+from skdp.solvers._registry import choose_solver
 from skdp.sums._features import FeatureScore
 from skdp.sums._gradient import ClippedGradient, prediction_bound
 from skdp.tables._memory import MemorySource

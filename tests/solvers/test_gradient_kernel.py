@@ -10,8 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import WeightedLoss
 from skdp.sums import _floating as gradient_module
 from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource

@@ -10,12 +10,12 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
 
+from skdp._fit import Progress
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._base import LossId
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.solvers._base import Progress
 from skdp.solvers._registry import named_solver
 from skdp.solvers._sparse import IHT
 from skdp.sums._floating import GradientSum

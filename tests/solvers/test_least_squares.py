@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skdp import DPLinearRegression
+from skdp._fit import Progress
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.solvers import _exact as least
-from skdp.solvers._base import Progress
 from skdp.solvers._exact import exact_minimum
 from skdp.tables._memory import MemorySource
 

@@ -11,7 +11,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from skdp._fit import release
+from skdp._fit import Progress, release
 from skdp.exceptions import SourceError
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import LinearObjective
@@ -29,9 +29,8 @@ from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._plan import EVERYONE
 from skdp.solvers import SOLVERS
 from skdp.solvers._accelerated import AcceleratedGD, best_step_count, error_bounds
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import ChosenLaw, Progress
-from skdp.solvers._registry import named_solver
+from skdp.solvers._base import ChosenLaw
+from skdp.solvers._registry import choose_solver, named_solver
 from skdp.sums._exact import on_grid
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource

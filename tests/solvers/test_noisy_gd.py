@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.exceptions import SourceError
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._base import LossId
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent, calibrate
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.solvers._base import Progress
 from skdp.solvers._descent import NoisyGD
 from skdp.solvers._registry import named_solver
 from skdp.tables._memory import MemorySource

@@ -11,6 +11,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
 
+from skdp._fit import Progress
 from skdp.linear_model import DPLogisticRegression
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
@@ -23,11 +24,9 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.privacy.release._query import Layout
-from skdp.solvers._auto import choose_solver
-from skdp.solvers._base import Progress
+from skdp.privacy.release._plan import Layout
 from skdp.solvers._descent import NoisySGD
-from skdp.solvers._registry import named_solver
+from skdp.solvers._registry import choose_solver, named_solver
 from skdp.solvers._steps import restarted
 from skdp.sums._exact import on_grid
 from skdp.sums._floating import GradientSum

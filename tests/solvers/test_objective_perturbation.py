@@ -26,9 +26,8 @@ from skdp.privacy.accounting._gaussian import gaussian_delta
 from skdp.privacy.noise._laws import LAWS
 from skdp.privacy.noise._noise import _SPHERICAL_LIMIT, NoiseSource, spherical_scale
 from skdp.solvers import _objective_perturbation as module
-from skdp.solvers._auto import choose_solver
 from skdp.solvers._objective_perturbation import ObjectivePerturbation, _pure_epsilon
-from skdp.solvers._registry import named_solver
+from skdp.solvers._registry import choose_solver, named_solver
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.line import Line

@@ -21,7 +21,7 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._sparse import Peeling, PeelingWalk
+from skdp.solvers._sparse import Peeling, PeelingSteps
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
@@ -298,7 +298,7 @@ def test_a_step_of_the_wrong_length_is_mended_by_the_next_release():
     objective, best = problem_of(**facts), np.array([[1.0], [-2.0]])
     for step_size in (0.3, 0.9):  # of the right length: 0.5
         solver = planned(objective, BUDGET, step_size=step_size)
-        walk = PeelingWalk(solver.step_size, objective)
+        walk = PeelingSteps.of(2, solver.step_size, objective)
         for _ in range(2):
             gradient = 2 * (walk.weights - best) - objective.alpha * walk.weights
             walk.step(gradient)

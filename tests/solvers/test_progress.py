@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from skdp import DPLogisticRegression
-from skdp.solvers._base import Progress
+from skdp._fit import Progress
 
 
 class Bar:

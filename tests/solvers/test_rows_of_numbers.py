@@ -25,10 +25,10 @@ from skdp import (
 from skdp.exceptions import Refused
 from skdp.privacy import Budget
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.solvers import SOLVERS
-from skdp.solvers._auto import choose_solver
 from skdp.solvers._centred_rows import Numbers
+from skdp.solvers._registry import choose_solver
 from skdp.sums._record_sums import RowSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import CentredDense

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import issparse
 
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums import _adder
 from skdp.sums._adder import BoundedSum, Compiled, Entries, Products, whole_roots
 from skdp.sums._exact import added

@@ -11,9 +11,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import WeightedLoss
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums import _exact, _gradient, _grid_rows
 from skdp.sums import _gradient_sum as module
 from skdp.sums._exact import WholeSum, norm_exponent, on_grid, units_of

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from skdp.losses import LogisticLoss, SoftmaxLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums import _adder
 from skdp.sums import _gradient_sum as module
 from skdp.sums._exact import added

@@ -12,11 +12,10 @@ from scipy.optimize import minimize
 
 from skdp.ensemble._trees import draw_trees
 from skdp.losses import CauchyLoss, HuberHingeLoss, PoissonLoss
-from skdp.losses._base import LossId
-from skdp.losses._plain import falling_exponential
+from skdp.losses._base import LossId, falling_exponential
+from skdp.losses._classification import WeightedLoss, heaviest, without_weights
 from skdp.losses._regression import ShiftedPoissonLoss
-from skdp.losses._weighted import WeightedLoss, heaviest, without_weights
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums import _leaves_kernel as kernel
 from skdp.sums._leaves import LeafReader, LeafSums, LeafTerms
 from tests.ensemble.coded import (

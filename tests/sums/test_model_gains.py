@@ -12,8 +12,8 @@ from numba.core.types import Dispatcher
 from scipy.special import log_softmax
 
 from skdp.ensemble._trees import draw_trees
-from skdp.losses._weighted import WeightedLoss
-from skdp.privacy.release._query import Layout
+from skdp.losses._classification import WeightedLoss
+from skdp.privacy.release._plan import Layout
 from skdp.sums import _leaves_kernel as kernel
 from skdp.sums._leaves import LeafSums, LeafTerms, ModelGains
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import ACTIVATIONS, NetworkObjective
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums import _network
 from skdp.sums._network import (
     ClippedNetworkGradient,

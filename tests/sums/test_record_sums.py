@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums._record_sums import (
     ErrorSum,
     NoiseRatio,

@@ -14,8 +14,7 @@ from skdp.model_selection._candidates import ScoredTable
 from skdp.privacy.noise._laws import Gaussian, Laplace
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers
-from skdp.privacy.release._plan import Line, Plan
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout, Line, Plan
 from skdp.sums._record_sums import Scores
 
 NORMS = (1, 2, math.inf)

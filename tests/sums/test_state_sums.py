@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from skdp import TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.preprocessing._blocks import OrMissing
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums._counts import StateSums, even_knots
 from skdp.sums._exact import below, nearest
 from skdp.tables._memory import MemorySource

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums._counts import CellCounts, CellMoments, TableSums
 from skdp.sums._exact import below, nearest, unit_for
 from skdp.tables._memory import MemorySource, UserSource, equal_shares

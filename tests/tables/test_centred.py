@@ -15,8 +15,7 @@ from skdp._arrays import row_norms
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._answers import Grant, LocalAnswers
-from skdp.privacy.release._plan import Buckets, Line, Plan, Poisson
-from skdp.privacy.release._query import Bound, Layout
+from skdp.privacy.release._plan import Bound, Buckets, Layout, Line, Plan, Poisson
 from skdp.sums._exact import Summed, WholeSum, blocks_of
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._centred import CentredMatrix, CentredSource, Centring, StateRows

@@ -11,7 +11,7 @@ import pytest
 
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy.release._query import Layout
+from skdp.privacy.release._plan import Layout
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables import _coded as module
 from skdp.tables._coded import CodeBasis, CodeRows, CodeSource, added_up

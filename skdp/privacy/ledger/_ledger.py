@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from skdp._checks import check_bool, check_choice, check_real
+from skdp._checks import check_bool, check_choice, check_real, explained
 from skdp._configured import warn_of_version
-from skdp._explained import explained
 from skdp._quiet import warn
 from skdp._show import Display, card, gauge
 from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning

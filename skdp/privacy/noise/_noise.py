@@ -12,11 +12,12 @@ import numpy as np
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count
 from skdp.privacy.noise import _selection
-from skdp.privacy.noise._entropy import SeededEntropy, SystemEntropy
 from skdp.privacy.noise._rounding import (
+    SeededEntropy,
     StandardGaussian,
     StandardLaplace,
     StandardLaw,
+    SystemEntropy,
     exceeds,
     gamma,
     rounded_draws,

@@ -1,17 +1,55 @@
-"""Continuous noise, rounded exactly to a grid."""
+"""Random words, and continuous noise that is rounded exactly to a grid."""
 
 from __future__ import annotations
 
 import math
+import os
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skdp._arrays import FloatArray, IntArray
-from skdp.privacy.noise._entropy import Entropy
+
+# -------- Sources of random words: the operating system, or a seed that determines them
+
+
+class Entropy(Protocol):
+    """A source of random words."""
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Independent uniform 64-bit words."""
+        ...
+
+
+@dataclass(frozen=True)
+class SystemEntropy:
+    """The operating system's cryptographic generator; forks and workers never share."""
+
+    is_private: ClassVar[bool] = True
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+
+
+class SeededEntropy:
+    """A reproducible stream, for tests and teaching; its noise is not private."""
+
+    is_private: ClassVar[bool] = False
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Philox(seed)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        return np.asarray(self._generator.random_raw(size), dtype=np.uint64)
+
+
+# ------------------------------------------ Continuous noise, rounded exactly to a grid
+
 
 # The magnitude of N is the inverse survival function at a uniform P in (0, 1) whose
 # binary digits are drawn as they are needed. 63 digits and double precision decide the

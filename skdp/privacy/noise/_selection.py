@@ -19,7 +19,7 @@ import numpy as np
 
 from skdp._arrays import IntArray
 from skdp._checks import check_count, check_real
-from skdp.privacy.noise._entropy import Entropy
+from skdp.privacy.noise._rounding import Entropy
 
 # Candidates more e-folds below the best remaining one count as this far below.
 DEEPEST = 64

@@ -18,20 +18,22 @@ from skdp._quiet import no_warnings
 from skdp.exceptions import READ_FAILED, PlanUsedUpError, SourceError
 from skdp.privacy.accounting._events import Event
 from skdp.privacy.accounting._relations import Relation, is_of_users
-from skdp.privacy.noise._draws import DrawsOf
 from skdp.privacy.noise._laws import Choices, NoiseLaw, PureChoices
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._plan import (
     Batch,
     Buckets,
     Correlated,
+    DrawsOf,
     Everyone,
+    Inside,
+    Layout,
     Line,
     Part,
     Plan,
     Poisson,
+    Query,
 )
-from skdp.privacy.release._query import Inside, Layout, Query
 from skdp.tables._memory import MOST_ROWS_OF_A_USER
 from skdp.tables._source import Records
 from skdp.tables._views import buckets, parts_of

@@ -15,7 +15,6 @@ from skdp.exceptions import PlanUsedUpError
 from skdp.privacy.accounting._calibrate import Budget, calibrate
 from skdp.privacy.accounting._events import Event, NonPrivateEvent
 from skdp.privacy.accounting._relations import Relation, is_of_users
-from skdp.privacy.noise._draws import Draws, DrawsOf
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import (
     Answers,
@@ -25,14 +24,11 @@ from skdp.privacy.release._answers import (
     NoiselessRehearsal,
     RehearsedAnswers,
 )
-from skdp.privacy.release._plan import Plan
+from skdp.privacy.release._plan import Draws, DrawsOf, Plan
 from skdp.privacy.release._shared import (
     Owners,
-    RehearsedShares,
     SharedAnswers,
     check_shared,
-    is_rehearsing,
-    owners_now,
 )
 from skdp.tables._source import LEAST_PART, Records, has_room
 
@@ -110,6 +106,37 @@ def audited(auditor: Auditor, work: Callable[[], T]) -> T:
         return context.run(work)
     finally:
         audit.is_over = True
+
+
+# -------------------------------------------------------- Several owners of the records
+# While owners are asked, every release of this context uses their records: a query that
+# cannot be added up among them is refused before anything is booked.
+
+
+# Owners of the records that are queried, and whether in rehearsal; per context.
+_OWNERS: ContextVar[tuple[Owners | None, bool]] = ContextVar(
+    "_OWNERS", default=(None, False)
+)
+
+
+def owners_now() -> Owners | None:
+    """Owners of the records that are queried; None for records of this process."""
+    return _OWNERS.get()[0]
+
+
+def is_rehearsing() -> bool:
+    """Whether this is a rehearsal: no owner is asked, and nothing is sent."""
+    return _OWNERS.get()[1]
+
+
+@contextmanager
+def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
+    """Make all releases within use these owners' records."""
+    token = _OWNERS.set((owners, rehearses))
+    try:
+        yield
+    finally:
+        _OWNERS.reset(token)
 
 
 # ----------------------------------------------------------------------------- The door
@@ -302,10 +329,9 @@ class Door:
             return noiseless(plan or _NOTHING, source, grant)
         if self._notes_only:
             return RehearsedAnswers(plan, source, grant)
-        if owners is not None and is_rehearsing():
-            return RehearsedShares(plan, source, grant, owners)
         if owners is not None:
-            return SharedAnswers(plan, source, grant, owners, self._noise)
+            noise = None if is_rehearsing() else self._noise
+            return SharedAnswers(plan, source, grant, owners, noise)
         if self._auditor is not None:
             answers: Answers = self._auditor.answers(plan, source, grant, self._noise)
             return answers

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from types import FunctionType
@@ -26,13 +24,10 @@ from skdp.privacy.release._answers import (
     seen_by,
     whole_of,
 )
-from skdp.privacy.release._plan import Everyone, Line, Part, Plan
-from skdp.privacy.release._query import Inside, Query
+from skdp.privacy.release._plan import Everyone, Inside, Line, Part, Plan, Query
 from skdp.tables._source import Records
 
 # ---------------------------------------------------- Owners who show nobody their sums
-# While owners are asked, every release of this context uses their records: a query that
-# cannot be added up among them is refused before anything is booked.
 
 
 class Owners(Protocol):
@@ -82,32 +77,6 @@ class Owners(Protocol):
             Shares of the owners in this process, with their noise.
         """
         ...
-
-
-# Owners of the records that are queried, and whether in rehearsal; per context.
-_OWNERS: ContextVar[tuple[Owners | None, bool]] = ContextVar(
-    "_OWNERS", default=(None, False)
-)
-
-
-def owners_now() -> Owners | None:
-    """Owners of the records that are queried; None for records of this process."""
-    return _OWNERS.get()[0]
-
-
-def is_rehearsing() -> bool:
-    """Whether this is a rehearsal: no owner is asked, and nothing is sent."""
-    return _OWNERS.get()[1]
-
-
-@contextmanager
-def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
-    """Make all releases within use these owners' records."""
-    token = _OWNERS.set((owners, rehearses))
-    try:
-        yield
-    finally:
-        _OWNERS.reset(token)
 
 
 def is_theirs(owners: Owners, source: Records) -> bool:
@@ -235,18 +204,41 @@ def _check_seen(plan: Plan) -> None:
             _check_seen(line.plan)
 
 
-class _OfShares(Answers):
-    """Public facts of shared answers, with the noise shares of all owners."""
+class SharedAnswers(Answers):
+    """Sums over the records of several owners, with noise shares from one source.
 
-    _owners: Owners
+    Parameters
+    ----------
+    noise : NoiseSource or None
+        Of the owners in this process: one, or all in a simulation. None in a rehearsal,
+        which refuses what owners could not answer, and gives zeros for the rest.
+    """
 
-    def _scaled(
-        self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
-    ) -> Released:
-        found = super()._scaled(value, line, law, bound)
-        spread = math.sqrt(self._owners.n_parties / self._owners.n_honest)
-        sigma, deviation = found.sigma * spread, found.deviation * spread
-        return replace(found, sigma=sigma, deviation=deviation)
+    def __init__(
+        self,
+        plan: Plan,
+        source: Any,
+        grant: Grant,
+        owners: Owners,
+        noise: NoiseSource | None,
+    ) -> None:
+        super().__init__(plan, source, grant)
+        self._owners, self._noise = owners, noise
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        asked, law, scale, bound = self._shared(query, line)
+        # Count before the read: a failed read may have seen records.
+        self._take(line)
+        statement = statement_of(query, query.shape, scale.grid, scale.sigma)
+        if self._noise is None:
+            # The owners may refuse the statement before anything is booked.
+            self._owners.planned(query, self._source, statement)
+            return self._scaled(np.zeros(query.shape), asked, law, bound)
+        total = self._total(query, scale, self._noise, statement)
+        value = (total * scale.grid).reshape(query.shape)
+        released = self._scaled(value, asked, law, bound)
+        self._largest = max(self._largest, released.sigma)
+        return released
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:
         raise Refused(_ROWS)
@@ -254,8 +246,19 @@ class _OfShares(Answers):
     def inside(self, algorithm: Inside, hear: Any = None) -> Any:
         raise Refused(_ROWS)
 
-    def _shared(self, query: Query, number: int) -> tuple[Line, NoiseScale, float]:
-        """A line that owners can answer, with its noise's scale and its bound."""
+    def _scaled(
+        self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
+    ) -> Released:
+        """With the noise shares of all owners."""
+        found = super()._scaled(value, line, law, bound)
+        spread = math.sqrt(self._owners.n_parties / self._owners.n_honest)
+        sigma, deviation = found.sigma * spread, found.deviation * spread
+        return replace(found, sigma=sigma, deviation=deviation)
+
+    def _shared(
+        self, query: Query, number: int
+    ) -> tuple[Line, NoiseLaw, NoiseScale, float]:
+        """A line that owners can answer, with its law, its scale and its bound."""
         line, law = self._of_noise(number)
         if not isinstance(law, Gaussian):
             raise Refused(_LAW)
@@ -272,74 +275,26 @@ class _OfShares(Answers):
                 "The noise of one owner must be wide on the grid of answers. Got less. "
                 "Use a smaller epsilon or fewer parties. Nothing was booked or read."
             )
-        return line, scale, charged
+        return line, law, scale, charged
 
-
-def _statement(query: Query, scale: NoiseScale) -> bytes:
-    """Digest of the query and of its noise, equal for all owners."""
-    return statement_of(query, query.shape, scale.grid, scale.sigma)
-
-
-class RehearsedShares(_OfShares):
-    """Zeros for queries that owners could answer, and a refusal for other queries."""
-
-    def __init__(self, plan: Plan, source: Any, grant: Grant, owners: Owners) -> None:
-        super().__init__(plan, source, grant)
-        self._owners = owners
-
-    def ask(self, query: Query, line: int = 0) -> Released:
-        asked, scale, bound = self._shared(query, line)
-        self._take(line)
-        # The owners may refuse the statement before anything is booked.
-        self._owners.planned(query, self._source, _statement(query, scale))
-        zeros = np.zeros(query.shape)
-        law = self._of_noise(line)[1]
-        return self._scaled(zeros, asked, law, bound)
-
-    def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
-        source = self._source if view is None else view(self._source)
-        if not is_theirs(self._owners, source):
-            raise Refused(_ROWS)
-        return RehearsedShares(plan, source, grant, self._owners)
-
-
-class SharedAnswers(_OfShares):
-    """Sums over the records of several owners, with noise shares from one source.
-
-    The noise source belongs to the owners in this process: one, or all in a simulation.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        source: Any,
-        grant: Grant,
-        owners: Owners,
-        noise: NoiseSource,
-    ) -> None:
-        super().__init__(plan, source, grant)
-        self._owners, self._noise = owners, noise
-
-    def ask(self, query: Query, line: int = 0) -> Released:
-        asked, scale, bound = self._shared(query, line)
-        # Count before the read: a failed read may have seen records.
-        self._take(line)
-        value = (self._total(query, scale) * scale.grid).reshape(query.shape)
-        released = self._scaled(value, asked, self._of_noise(line)[1], bound)
-        self._largest = max(self._largest, released.sigma)
-        return released
-
-    def _total(self, query: Query, scale: NoiseScale) -> Any:
+    def _total(
+        self, query: Query, scale: NoiseScale, noise: NoiseSource, statement: bytes
+    ) -> Any:
         """Sum of all owners' answers with all noise, in whole steps of the grid."""
         t = self._owners.n_honest
         shares = answered(
             lambda: [
-                self._noise.gaussian_share(own.ravel(), scale, t)
+                noise.gaussian_share(own.ravel(), scale, t)
                 for own in self._owners.answers(query, self._source)
             ]
         )
-        return self._owners.added(_statement(query, scale), shares)
+        return self._owners.added(statement, shares)
 
     def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
-        source = seen_by(view, self._source)
+        if self._noise is not None:
+            source = seen_by(view, self._source)
+        else:
+            source = self._source if view is None else view(self._source)
+            if not is_theirs(self._owners, source):
+                raise Refused(_ROWS)
         return SharedAnswers(plan, source, grant, self._owners, self._noise)

@@ -19,7 +19,7 @@ from skdp.papers import _frank_wolfe as module
 from skdp.papers._frank_wolfe import IntegerRows, VertexScores
 from skdp.privacy import Budget, calibrate
 from skdp.privacy.noise._noise import choice_unit
-from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests.door import event_of, run
 from tests.spies import SpyNoise

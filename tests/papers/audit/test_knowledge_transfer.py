@@ -18,7 +18,7 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._two_stage import KnowledgeTransfer
 from skdp.privacy import Budget, calibrate
-from skdp.solvers._auto import choose_solver
+from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests.door import event_of, run
 from tests.spies import SpyNoise

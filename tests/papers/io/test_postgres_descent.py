@@ -14,8 +14,8 @@ from skdp.exceptions import SourceError
 from skdp.io import SqlSource
 from skdp.io._reading import Labels
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.losses._weighted import WeightedLoss
 from skdp.papers import TrainingSource, _bolt_on_postgres
 from skdp.papers._bolt_on import State
 from skdp.papers._bolt_on_postgres import (
