@@ -14,6 +14,7 @@ from scipy.special import betaincinv, chdtri, nctdtr, ndtr, stdtrit
 from skdp._arrays import FloatArray
 from skdp._show import RED, Display, Shown, axes_or_new
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, mu_pure_epsilon
+from skdp.privacy.release._record import json_ready
 
 # -------------------------------------------------------------------------- AuditResult
 
@@ -168,7 +169,7 @@ class AuditResult(Shown):
             "is_private": False,
             "sentence": self.sentence(),
         }
-        plain: dict[str, Any] = _plain(values)
+        plain: dict[str, Any] = json_ready(values)
         return plain
 
     def plot(self, *, ax: Any = None) -> Display:
@@ -245,16 +246,6 @@ def _how(bound: EpsilonBound) -> str:
 
 def _mark(finding: Finding) -> str:
     return f"{'FOUND' if finding.refutes else 'look at'}: {finding.kind}"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    return value
 
 
 # ----------------------------------- Lower bounds on epsilon from two samples of scores

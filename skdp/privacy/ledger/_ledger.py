@@ -19,7 +19,7 @@ from skdp.privacy.accounting._calibrate import Budget, epsilon_of
 from skdp.privacy.accounting._codec import event_to_json
 from skdp.privacy.accounting._events import ComposedEvent, Event
 from skdp.privacy.accounting._relations import Relation, check_relation
-from skdp.privacy.ledger._filter import Charge, FilterState, Part, Reserve, release
+from skdp.privacy.ledger._filter import Charge, FilterState, Part, release
 from skdp.privacy.ledger._store import (
     Entries,
     LedgerTerms,
@@ -95,7 +95,7 @@ def _named(charge: Charge) -> str:
 
 def sufficient_reserve(
     cap: Budget, booked: Sequence[tuple[Event, float]], event: Event, delta: float
-) -> Reserve | None:
+) -> Charge | None:
     """Set-asides with which a ledger would have had room for all of these events.
 
     `booked` holds events and the deltas of their fits. None if none is found; long
@@ -116,7 +116,7 @@ def sufficient_reserve(
     return None
 
 
-def _candidates(cap: Budget, event: Event, delta: float) -> Iterator[Reserve]:
+def _candidates(cap: Budget, event: Event, delta: float) -> Iterator[Charge]:
     """Candidate set-asides, those with small epsilons first."""
     alone = release(event, delta)
     deltas = [cap.delta / 2, 0.0]
@@ -128,7 +128,7 @@ def _candidates(cap: Budget, event: Event, delta: float) -> Iterator[Reserve]:
     for epsilon in sorted(map(_rounded_up, epsilons)):
         for at in deltas:
             if epsilon < cap.epsilon:
-                yield Reserve(epsilon, at)
+                yield Charge(epsilon, at)
 
 
 def _rounded_up(value: float) -> float:

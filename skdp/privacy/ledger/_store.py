@@ -23,7 +23,7 @@ from skdp.exceptions import LedgerError
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._codec import event_from_json, event_to_json
 from skdp.privacy.accounting._events import Event
-from skdp.privacy.ledger._filter import Charge, FilterState, Reserve
+from skdp.privacy.ledger._filter import Charge, FilterState
 
 # ---------------------------------------------------------- The SQLite file of a ledger
 # The store knows how spends and their charges are stored, and nothing of their
@@ -519,7 +519,7 @@ _ROUNDING = 1e-6
 
 def start_of(terms: LedgerTerms) -> FilterState:
     """The state before all spends."""
-    reserve = Reserve(terms.reserve_epsilon, terms.reserve_delta)
+    reserve = Charge(terms.reserve_epsilon, terms.reserve_delta)
     return FilterState(Budget(terms.epsilon, terms.delta), reserve)
 
 

@@ -206,7 +206,7 @@ class PrivacyRecord:
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {"event": event_to_dict(self.event), "schema": RECORD_SCHEMA}
-        return {name: _json_ready(value) for name, value in values.items()}
+        return {name: json_ready(value) for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
@@ -341,7 +341,7 @@ def _read_fields(stored: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value before `_json_ready`, except that tuples stay lists."""
+    """A value before `json_ready`, except that tuples stay lists."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -372,15 +372,16 @@ def _describe(event: dict[str, Any]) -> str:
     return _compact(event)
 
 
-def _json_ready(value: Any) -> Any:
+def json_ready(value: Any) -> Any:
+    """A value of JSON; an infinite number becomes text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     if isinstance(value, dict):
-        return {name: _json_ready(item) for name, item in value.items()}
+        return {name: json_ready(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json_ready(item) for item in value]
+        return [json_ready(item) for item in value]
     return value
 
 
