@@ -8,9 +8,10 @@ import pytest
 from skdp.privacy import PureEvent
 from skdp.privacy.noise._laws import PureChoices
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.privacy.release._answers import Grant, LocalAnswers, NoiselessRehearsal
+from skdp.privacy.release._answers import Grant, LocalAnswers, RehearsedAnswers
 from skdp.privacy.release._plan import GAUSSIAN, Line, Plan
 from skdp.privacy.release._query import Bound
+from skdp.tables._source import Facts
 from tests.spies import SpyNoise
 
 MECHANISMS = ("permute_and_flip", "exponential")
@@ -19,7 +20,8 @@ MECHANISMS = ("permute_and_flip", "exponential")
 class Numbers:
     """Five scores, of which one record can change each by 2."""
 
-    shape, family, n_samples, largest_block = (5,), "numbers", 1, 1
+    shape, family, n_samples, remote = (5,), "numbers", 1, None
+    facts = Facts(n_samples=1, largest_block=1)
 
     def bound(self):
         return Bound(zero_out=2.0, replace_one=2.0)
@@ -79,7 +81,7 @@ def test_strength_is_of_mu_or_epsilon():
 
 def test_a_rehearsal_without_noise_answers_zeros_as_often_as_asked():
     plan, event = Plan(()), PureEvent(1.0)
-    answers = NoiselessRehearsal(plan, None, Grant(event, 0.0, "zero_out"))
+    answers = RehearsedAnswers(plan, None, Grant(event, 0.0, "zero_out"))
     for _ in range(3):
         released = answers.ask(Numbers())
         assert (released.sigma, released.deviation) == (0.0, 0.0)

@@ -22,13 +22,11 @@ from skdp.privacy.release._answers import (
     ExactAnswers,
     Grant,
     LocalAnswers,
-    NoiselessRehearsal,
     RehearsedAnswers,
 )
 from skdp.privacy.release._plan import Plan
 from skdp.privacy.release._shared import (
     Owners,
-    RehearsedShares,
     SharedAnswers,
     check_shared,
     is_rehearsing,
@@ -297,15 +295,13 @@ class Door:
         self, plan: Plan | None, source: Any, owners: Owners | None, grant: Grant
     ) -> Answers:
         """The right to ask, with noise from whoever adds it."""
-        if plan is None or not self.budget.is_finite:
-            noiseless = NoiselessRehearsal if self._notes_only else ExactAnswers
-            return noiseless(plan or _NOTHING, source, grant)
         if self._notes_only:
-            return RehearsedAnswers(plan, source, grant)
-        if owners is not None and is_rehearsing():
-            return RehearsedShares(plan, source, grant, owners)
+            return RehearsedAnswers(plan or _NOTHING, source, grant)
+        if plan is None or not self.budget.is_finite:
+            return ExactAnswers(plan or _NOTHING, source, grant)
         if owners is not None:
-            return SharedAnswers(plan, source, grant, owners, self._noise)
+            noise = None if is_rehearsing() else self._noise
+            return SharedAnswers(plan, source, grant, owners, noise)
         if self._auditor is not None:
             answers: Answers = self._auditor.answers(plan, source, grant, self._noise)
             return answers

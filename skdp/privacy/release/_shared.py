@@ -235,10 +235,59 @@ def _check_seen(plan: Plan) -> None:
             _check_seen(line.plan)
 
 
-class _OfShares(Answers):
-    """Public facts of shared answers, with the noise shares of all owners."""
+class SharedAnswers(Answers):
+    """Sums over the records of several owners, with noise shares from one source.
 
-    _owners: Owners
+    The noise source belongs to the owners in this process: one, or all in a simulation.
+    It is None in a rehearsal, which answers with zeros what the owners could answer,
+    and refuses other queries.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        source: Any,
+        grant: Grant,
+        owners: Owners,
+        noise: NoiseSource | None,
+    ) -> None:
+        super().__init__(plan, source, grant)
+        self._owners, self._noise = owners, noise
+
+    def ask(self, query: Query, line: int = 0) -> Released:
+        asked, scale, bound = self._shared(query, line)
+        law = self._of_noise(line)[1]
+        # Count before the read: a failed read may have seen records.
+        self._take(line)
+        if self._noise is None:
+            # The owners may refuse the statement before anything is booked.
+            self._owners.planned(query, self._source, _statement(query, scale))
+            return self._scaled(np.zeros(query.shape), asked, law, bound)
+        total = self._total(query, scale, self._noise)
+        value = (total * scale.grid).reshape(query.shape)
+        released = self._scaled(value, asked, law, bound)
+        self._largest = max(self._largest, released.sigma)
+        return released
+
+    def _total(self, query: Query, scale: NoiseScale, noise: NoiseSource) -> Any:
+        """Sum of all owners' answers with all noise, in whole steps of the grid."""
+        t = self._owners.n_honest
+        shares = answered(
+            lambda: [
+                noise.gaussian_share(own.ravel(), scale, t)
+                for own in self._owners.answers(query, self._source)
+            ]
+        )
+        return self._owners.added(_statement(query, scale), shares)
+
+    def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
+        if self._noise is not None:
+            source = seen_by(view, self._source)
+        else:
+            source = self._source if view is None else view(self._source)
+            if not is_theirs(self._owners, source):
+                raise Refused(_ROWS)
+        return SharedAnswers(plan, source, grant, self._owners, self._noise)
 
     def _scaled(
         self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
@@ -278,68 +327,3 @@ class _OfShares(Answers):
 def _statement(query: Query, scale: NoiseScale) -> bytes:
     """Digest of the query and of its noise, equal for all owners."""
     return statement_of(query, query.shape, scale.grid, scale.sigma)
-
-
-class RehearsedShares(_OfShares):
-    """Zeros for queries that owners could answer, and a refusal for other queries."""
-
-    def __init__(self, plan: Plan, source: Any, grant: Grant, owners: Owners) -> None:
-        super().__init__(plan, source, grant)
-        self._owners = owners
-
-    def ask(self, query: Query, line: int = 0) -> Released:
-        asked, scale, bound = self._shared(query, line)
-        self._take(line)
-        # The owners may refuse the statement before anything is booked.
-        self._owners.planned(query, self._source, _statement(query, scale))
-        zeros = np.zeros(query.shape)
-        law = self._of_noise(line)[1]
-        return self._scaled(zeros, asked, law, bound)
-
-    def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
-        source = self._source if view is None else view(self._source)
-        if not is_theirs(self._owners, source):
-            raise Refused(_ROWS)
-        return RehearsedShares(plan, source, grant, self._owners)
-
-
-class SharedAnswers(_OfShares):
-    """Sums over the records of several owners, with noise shares from one source.
-
-    The noise source belongs to the owners in this process: one, or all in a simulation.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        source: Any,
-        grant: Grant,
-        owners: Owners,
-        noise: NoiseSource,
-    ) -> None:
-        super().__init__(plan, source, grant)
-        self._owners, self._noise = owners, noise
-
-    def ask(self, query: Query, line: int = 0) -> Released:
-        asked, scale, bound = self._shared(query, line)
-        # Count before the read: a failed read may have seen records.
-        self._take(line)
-        value = (self._total(query, scale) * scale.grid).reshape(query.shape)
-        released = self._scaled(value, asked, self._of_noise(line)[1], bound)
-        self._largest = max(self._largest, released.sigma)
-        return released
-
-    def _total(self, query: Query, scale: NoiseScale) -> Any:
-        """Sum of all owners' answers with all noise, in whole steps of the grid."""
-        t = self._owners.n_honest
-        shares = answered(
-            lambda: [
-                self._noise.gaussian_share(own.ravel(), scale, t)
-                for own in self._owners.answers(query, self._source)
-            ]
-        )
-        return self._owners.added(_statement(query, scale), shares)
-
-    def _sub(self, plan: Plan, view: Any, grant: Grant) -> Answers:
-        source = seen_by(view, self._source)
-        return SharedAnswers(plan, source, grant, self._owners, self._noise)
