@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from skdp._configured import check_schema, check_version, warn_of_version
-from skdp._show import card
+from skdp._show import Shown
 from skdp._version import __version__
 from skdp.privacy.accounting._codec import event_from_dict, event_to_dict
 from skdp.privacy.accounting._events import Event, GaussianEvent
@@ -103,8 +103,8 @@ ADJACENCY_MEANING = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivacyRecord:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PrivacyRecord(Shown):
     """What was released, under which relation, by which mechanism, at what cost.
 
     Every field is a public fact or post-processing of a private output.
@@ -165,6 +165,8 @@ class PrivacyRecord:
         The largest risk of a record, in one sentence; empty if the release is not
         private, or an older version made it. `skdp.audit.membership_risk` says more.
     """
+
+    _width = 16
 
     estimator: str
     is_private: bool
@@ -236,10 +238,6 @@ class PrivacyRecord:
         """The record that `to_json` wrote; raises and warns as `from_dict` does."""
         return cls(**_read_fields(json.loads(text)))
 
-    def to_json(self) -> str:
-        """The record as JSON text with sorted keys."""
-        return json.dumps(self.to_dict(), sort_keys=True, indent=2, allow_nan=False)
-
     def statement(self) -> str:
         """The guarantee in one sentence, to be quoted."""
         if not self.is_private:
@@ -293,12 +291,11 @@ class PrivacyRecord:
             return text
         return f"{text}; entries clipped to {self.feature_bound:.4g}"
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<16} {value}" for name, value in self._rows()]
-        return "\n".join([self.statement(), *lines])
+    sentence = statement
 
-    def _repr_html_(self) -> str:
-        return card(self.statement(), self._rows(), is_good=self.is_private)
+    @property
+    def _is_good(self) -> bool:
+        return self.is_private
 
 
 def step_of(record: PrivacyRecord) -> StepPrivacy:
