@@ -21,7 +21,7 @@ from skdp.privacy.accounting._events import ComposedEvent, Event
 from skdp.privacy.accounting._relations import Relation, check_relation
 from skdp.privacy.ledger._filter import Charge, FilterState, Part, release
 from skdp.privacy.ledger._store import (
-    Entries,
+    LedgerEntries,
     LedgerTerms,
     Spend,
     SpendStore,
@@ -590,10 +590,10 @@ class BudgetLedger:
         )
         return SpendStore(self.path, terms)
 
-    def _state(self, entries: Entries) -> FilterState:
+    def _state(self, entries: LedgerEntries) -> FilterState:
         return state_of(self._books.terms, entries)
 
-    def _hint(self, entries: Entries, event: Event, delta: float) -> str:
+    def _hint(self, entries: LedgerEntries, event: Event, delta: float) -> str:
         """A sentence on set-asides that would have sufficed, or an empty text."""
         if len(entries.rows) > MOST_SEARCHED:
             return ""

@@ -17,7 +17,7 @@ from skdp.privacy.accounting._codec import event_to_dict
 from skdp.privacy.accounting._events import Event
 from skdp.privacy.ledger._filter import FilterState
 from skdp.privacy.ledger._store import (
-    Entries,
+    LedgerEntries,
     LedgerTerms,
     Spend,
     SpendStore,
@@ -161,7 +161,7 @@ def as_text(signed: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _told(terms: LedgerTerms, entries: Entries) -> dict[str, Any]:
+def _told(terms: LedgerTerms, entries: LedgerEntries) -> dict[str, Any]:
     if terms.adjacency not in ADJACENCY_MEANING:
         raise LedgerError(
             f"The ledger {entries.path!r} must keep books under a relation of skdp. "
