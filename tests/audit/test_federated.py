@@ -223,7 +223,7 @@ def test_broken_twin_in_which_a_search_pays_for_the_chosen_model_only(monkeypatc
     """Owners see the fits of all candidates and the scores too."""
 
     def final_only(self, multiplier, facts):
-        return strength(self._parts(multiplier, facts).final, facts)
+        return strength(self._parts(multiplier, facts)[-1], facts)
 
     monkeypatch.setattr(Composition, "event", final_only)
     assert worst(monkeypatch, "search", rows=(0,)) > 1.1 * CLAIM
