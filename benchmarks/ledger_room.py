@@ -33,7 +33,7 @@ from skdp.privacy import (
     calibrate,
 )
 from skdp.privacy.accounting._gaussian import gaussian_mu
-from skdp.privacy.ledger._filter import FilterState, Reserve
+from skdp.privacy.ledger._filter import Charge, FilterState
 from skdp.solvers._base import Solver
 from skdp.solvers._descent import NoisySGD
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
@@ -79,7 +79,7 @@ def gaussian(epsilon: float, delta: float) -> Event:
 
 
 def count(
-    event: Event, delta: float, reserve: Reserve, first: Event | None = None
+    event: Event, delta: float, reserve: Charge, first: Event | None = None
 ) -> int:
     """How many such fits a ledger takes, after another one."""
     state, taken = FilterState(CAP, reserve), -1
@@ -102,21 +102,21 @@ def print_counts() -> None:
     """Fits in a cap of (3, 1e-6)."""
     print("| fit | set aside | fits | after a Gaussian one | Gaussian fits |")
     print("|---|---|---|---|---|")
-    first, half = gaussian(1.0, 1e-6), Reserve(0.0, _HALF)
+    first, half = gaussian(1.0, 1e-6), Charge(0.0, _HALF)
     for epsilon, delta in ((1.0, 1e-6), (0.5, 1e-6), (1.0, 1e-7), (0.5, 1e-7)):
         event = fit(NoisySGD, 33_000, epsilon, delta)
         row = [count(event, delta, half), count(event, delta, half, first)]
-        row.append(count(gaussian(epsilon, delta), delta, Reserve()))
+        row.append(count(gaussian(epsilon, delta), delta, Charge()))
         _print_row(f"noisy_sgd ({epsilon:g}, {delta:g})", half, row)
     for epsilon, aside in ((0.5, 0.0), (0.5, 1.44), (0.5, 1.6), (1, 0.0), (1, 1.44)):
         event = fit(ObjectivePerturbation, 10_000, epsilon, 1e-6)
-        reserve = Reserve(aside, _HALF)
+        reserve = Charge(aside, _HALF)
         row = [count(event, 1e-6, reserve), count(event, 1e-6, reserve, first)]
-        row.append(count(gaussian(epsilon, 1e-6), 1e-6, Reserve()))
+        row.append(count(gaussian(epsilon, 1e-6), 1e-6, Charge()))
         _print_row(f"objective_perturbation ({epsilon:g}, 1e-06)", reserve, row)
 
 
-def _print_row(name: str, reserve: Reserve, row: list[int]) -> None:
+def _print_row(name: str, reserve: Charge, row: list[int]) -> None:
     aside = f"{reserve.epsilon:g}, {reserve.delta:g}"
     print(f"| {name} | {aside} | {' | '.join(map(str, row))} |")
 
@@ -131,7 +131,7 @@ def print_search() -> None:
 
     search = declare(calibrate(declare, Budget(1.0, 1e-6)))
     for order in ((search, first), (first, search)):
-        state = FilterState(cap, Reserve(1.0, 1e-6))
+        state = FilterState(cap, Charge(1.0, 1e-6))
         for event in order:
             state = state.charged(event, 1e-6)
         names = ["search" if event is search else "fit" for event in order]
@@ -152,7 +152,7 @@ def print_pipeline() -> None:
 
     def has_room(cap: float) -> bool:
         for share in np.linspace(0, 0.6, 31):
-            reserve = Reserve(float(share) * cap, _HALF)
+            reserve = Charge(float(share) * cap, _HALF)
             state = FilterState(Budget(cap, 1e-6), reserve)
             for record in records:
                 state = state.charged(record.event, record.delta)
@@ -170,8 +170,8 @@ def print_losses() -> None:
     """What half of delta costs a ledger of Gaussian fits."""
     for epsilon, delta in ((3.0, 1e-6), (1.0, 1e-6), (0.1, 1e-9), (8.0, 1e-3)):
         cap = Budget(epsilon, delta)
-        half = FilterState(cap, Reserve(0.0, delta / 2)).whole.mu_squared
-        none = FilterState(cap, Reserve()).whole.mu_squared
+        half = FilterState(cap, Charge(0.0, delta / 2)).whole.mu_squared
+        none = FilterState(cap, Charge()).whole.mu_squared
         print(
             f"cap ({epsilon:g}, {delta:g}): mu loses {1 - math.sqrt(half / none):.1%}"
         )

@@ -87,6 +87,10 @@ class Share:
         times = 1 if isinstance(self.line.sample, Buckets) else self.line.times
         return times * self.cost
 
+    def ratio(self, found: float, charged: float) -> float:
+        """Ratio of costs, as mu or as epsilon."""
+        return math.sqrt(found / charged) if self.is_squared else found / charged
+
     def as_mu_squared(self, found: float) -> float:
         """A cost as mu^2, as the events convert it."""
         if self.is_squared:
@@ -400,6 +404,53 @@ def _law(asked: NoiseCall) -> Any:
     return chances / chances.sum()
 
 
+@dataclass
+class LineCosts:
+    """Costs of the answers of a line, one by one, on one replayed transcript.
+
+    Parameters
+    ----------
+    share : Share
+        Of the line's last answer.
+    found : list of float
+        Measured costs.
+    paid : list of float
+        Charges.
+    times : int
+        Number of answers that were used up.
+    """
+
+    share: Share
+    found: list[float] = field(default_factory=list)
+    paid: list[float] = field(default_factory=list)
+    times: int = 0
+
+    @property
+    def over(self) -> float:
+        """Largest ratio of an answer's cost to its charge."""
+        return max(map(self.share.ratio, self.found, self.paid))
+
+    @property
+    def charged(self) -> float:
+        """Charge for all answers; disjoint buckets pay once."""
+        one_bucket = isinstance(self.share.line.sample, Buckets)
+        return self.paid[-1] if one_bucket else sum(self.paid)
+
+
+def line_costs(
+    first: Sequence[NoiseCall], second: Sequence[NoiseCall]
+) -> list[LineCosts]:
+    """Costs of all lines, compared call by call."""
+    lines: dict[tuple[int, ...], LineCosts] = {}
+    for a, b in zip(first, second, strict=True):
+        place = (a.share.opened, *a.share.place)
+        line = lines.setdefault(place, LineCosts(a.share))
+        line.found.append(told_apart(a, b))
+        line.paid.append(a.times * a.share.cost)
+        line.share, line.times = a.share, line.times + a.times
+    return list(lines.values())
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Costs of one replayed transcript, over their charges.
@@ -428,37 +479,23 @@ def verdict(
     first: Sequence[NoiseCall], second: Sequence[NoiseCall], event: Event
 ) -> Verdict:
     """Compare both transcripts with the shares of the lines, and with the event."""
-    found: dict[tuple[int, ...], float] = {}
-    shares: dict[tuple[int, ...], Share] = {}
-    times: dict[tuple[int, ...], int] = {}
-    worst, costs = 0.0, []
-    for a, b in zip(first, second, strict=True):
-        place, cost = a.share.place, told_apart(a, b)
-        costs.append((a.share, cost))
-        worst = max(worst, _ratio(a.share, cost, a.times * a.share.cost))
-        found[place] = found.get(place, 0.0) + cost
-        times[place] = times.get(place, 0) + a.times
-        shares[place] = a.share
-    for place, share in shares.items():
-        assert times[place] == share.line.times, "a line was not used up"
+    each = line_costs(first, second)
+    for line in each:
+        assert line.times == line.share.line.times, "a line was not used up"
     lines = {
-        place: _ratio(share, found[place], share.whole)
-        for place, share in shares.items()
+        line.share.place: line.share.ratio(sum(line.found), line.share.whole)
+        for line in each
     }
+    worst = max((line.over for line in each), default=0.0)
     # Epsilons add up if all laws are pure.
-    if event.mu_squared == 0 and event.pure_epsilon > 0 and _is_pure(event):
-        return Verdict(lines, worst, sum(found.values()) / event.pure_epsilon)
+    if event.mu_squared == 0 == event.box_delta and event.pure_epsilon > 0:
+        total = sum(sum(line.found) for line in each) / event.pure_epsilon
+        return Verdict(lines, worst, total)
     # Each answer separately: several picks of a line add up in squares of mu.
-    squares = sum(share.as_mu_squared(cost) for share, cost in costs)
+    squares = sum(
+        line.share.as_mu_squared(cost) for line in each for cost in line.found
+    )
     return Verdict(lines, worst, math.sqrt(squares / event.gdp_mu_squared))
-
-
-def _ratio(share: Share, found: float, charged: float) -> float:
-    return math.sqrt(found / charged) if share.is_squared else found / charged
-
-
-def _is_pure(event: Event) -> bool:
-    return all(leaf.mu_squared == 0 == leaf.box_delta for leaf in event.leaves)
 
 
 # ------------------------------------------------------- White-box audits of estimators
@@ -510,22 +547,16 @@ class TranscriptVerdict:
         """The epsilon at delta that these neighbours attain."""
         if self.is_pure:
             epsilon = self.cost
+        elif delta == 0 and self.cost > 0:
+            epsilon = math.inf
         else:
-            epsilon = (
-                math.inf
-                if delta == 0 and self.cost > 0
-                else epsilon_of_mu(math.sqrt(self.cost), delta)
-            )
-        rest = (
-            ""
-            if self.is_same
-            else f"no transcript tells less than the {_TRANSCRIPTS} tried"
-        )
+            epsilon = epsilon_of_mu(math.sqrt(self.cost), delta)
+        rest = f"no transcript tells less than the {_TRANSCRIPTS} tried"
         return EpsilonBound(
             method="transcript",
             epsilon=epsilon,
             confidence=1.0,
-            assumption=rest,
+            assumption="" if self.is_same else rest,
             is_main=True,
         )
 
@@ -575,20 +606,14 @@ def _compared(estimator: Any, pair: Neighbours, seed: int) -> TranscriptVerdict:
     leak = _leak(first.asked, second.asked)
     if leak:
         return TranscriptVerdict(pair, math.inf, True, is_pure, {}, math.inf, leak)
-    found: dict[str, float] = {}
-    charged: dict[str, float] = {}
-    total, over = 0.0, 0.0
-    for a, b in zip(first.asked, second.asked, strict=True):
-        cost, place = told_apart(a, b), _place(a)
-        paid = a.times * a.share.cost
-        over = max(over, cost / paid)
-        one_bucket = isinstance(a.share.line.sample, Buckets)
-        found[place] = found.get(place, 0.0) + cost
-        charged[place] = paid + (0.0 if one_bucket else charged.get(place, 0.0))
-        total += cost
+    each = line_costs(first.asked, second.asked)
     root: Callable[[float], float] = float if is_pure else math.sqrt
-    parts = {place: (root(found[place]), root(charged[place])) for place in found}
-    return TranscriptVerdict(pair, total, True, is_pure, parts, root(over))
+    parts = {
+        _place(line.share): (root(sum(line.found)), root(line.charged)) for line in each
+    }
+    total = sum(sum(line.found) for line in each)
+    over = max(line.over for line in each)
+    return TranscriptVerdict(pair, total, True, is_pure, parts, over)
 
 
 def _heard(estimator: Any, side: Side, replay: Replay) -> Replay:
@@ -607,8 +632,8 @@ def _leak(first: list[NoiseCall], second: list[NoiseCall]) -> str:
     return ""
 
 
-def _place(asked: NoiseCall) -> str:
-    numbers = (asked.share.opened, *asked.share.place)
+def _place(share: Share) -> str:
+    numbers = (share.opened, *share.place)
     return "line " + ".".join(str(number) for number in numbers)
 
 

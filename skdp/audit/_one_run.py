@@ -21,6 +21,7 @@ from skdp._show import Shown
 from skdp.audit._exact import NullRecord
 from skdp.audit._inference import leaning
 from skdp.audit._models import as_table, fitted, fresh, named, stacked, taken
+from skdp.audit._result import last
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy.noise._rounding import SystemEntropy
 
@@ -253,8 +254,6 @@ def facts_of(estimator: Any, y: Any, relation: str) -> CanaryFacts:
 #    run. https://arxiv.org/abs/2410.22235
 
 
-# Steps of bisections; a bound is the refuted end of the last interval.
-_HALVINGS = 50
 _LARGEST_EPSILON, _LARGEST_MU = 100.0, 20.0
 _LEAST_TAU = 1e-300
 # Above the rounding of at most 1e5 steps of the recursion.
@@ -298,7 +297,7 @@ class Guesses:
             return _LEAST_TAU
         if not is_refuted(0.0):
             return 1.0
-        return float(10.0 ** _last(lambda x: not is_refuted(x), -300.0, 0.0)[1])
+        return float(10.0 ** last(lambda x: not is_refuted(x), -300.0, 0.0)[1])
 
     def refutes_gaussian(self, mu: float, tau: float) -> bool:
         """Whether mu-Gaussian privacy makes this rarer than `tau`."""
@@ -333,19 +332,7 @@ class Guesses:
         return self._refuted(lambda mu: self.refutes_gaussian(mu, tau), _LARGEST_MU)
 
     def _refuted(self, is_refuted: Callable[[float], bool], high: float) -> float:
-        return _last(is_refuted, 0.0, high)[0] if is_refuted(0.0) else 0.0
-
-
-def _last(
-    holds: Callable[[float], bool], low: float, high: float
-) -> tuple[float, float]:
-    """Interval in which a condition that holds at `low` ends, if it does by `high`."""
-    if holds(high):
-        return high, high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low, high
+        return last(is_refuted, 0.0, high)[0] if is_refuted(0.0) else 0.0
 
 
 def expected_guesses(n_canaries: int, n_guesses: int, mu: float) -> Guesses:
@@ -355,7 +342,7 @@ def expected_guesses(n_canaries: int, n_guesses: int, mu: float) -> Guesses:
     """
     share = n_guesses / n_canaries
     # A score around the middle passes the threshold on either side.
-    threshold = _last(lambda t: _passing(t, mu)[2] > share, 0.0, 40 + mu)[0]
+    threshold = last(lambda t: _passing(t, mu)[2] > share, 0.0, 40 + mu)[0]
     right, wrong, _ = _passing(threshold, mu)
     n_right = math.floor(n_guesses * right / (right + wrong))
     return Guesses(n_canaries=n_canaries, n_guesses=n_guesses, n_right=n_right)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from scipy.special import betaincinv, chdtri, nctdtr, ndtr, stdtrit
 from skdp._arrays import FloatArray
 from skdp._show import RED, Display, Shown, axes_or_new
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, mu_pure_epsilon
+from skdp.privacy.release._record import json_ready
 
 # -------------------------------------------------------------------------- AuditResult
 
@@ -168,7 +169,7 @@ class AuditResult(Shown):
             "is_private": False,
             "sentence": self.sentence(),
         }
-        plain: dict[str, Any] = _plain(values)
+        plain: dict[str, Any] = json_ready(values)
         return plain
 
     def plot(self, *, ax: Any = None) -> Display:
@@ -247,16 +248,6 @@ def _mark(finding: Finding) -> str:
     return f"{'FOUND' if finding.refutes else 'look at'}: {finding.kind}"
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    return value
-
-
 # ----------------------------------- Lower bounds on epsilon from two samples of scores
 # Let an attacker's score be S under one data set and T under its neighbour.
 #
@@ -279,8 +270,22 @@ def _plain(value: Any) -> Any:
 
 # Excess of `gaussian_epsilon` over the truth, at most; subtracted from bounds.
 _ROUNDED_UP = 1e-6
+# Steps of bisections; a bound is the refuted end of the last interval.
+_HALVINGS = 50
 # Above this, the noncentral t law is nearly normal, and hard to compute.
 _LARGEST_T = 30.0
+
+
+def last(
+    holds: Callable[[float], bool], low: float, high: float
+) -> tuple[float, float]:
+    """Interval in which a condition that holds at `low` ends, if it does by `high`."""
+    if holds(high):
+        return high, high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 def lower_rate(found: int, n: int, error: float) -> float:
@@ -398,12 +403,11 @@ def _least_noncentrality(t: float, df: int, error: float) -> float:
         return max(0.0, t * spread + float(stdtrit(1e9, error / 2)))
     if 1 - float(nctdtr(df, 0.0, t)) >= error:
         return 0.0
-    low, high = 0.0, t
-    for _ in range(60):
-        middle = (low + high) / 2
-        is_rare = 1 - float(nctdtr(df, middle, t)) < error
-        low, high = (middle, high) if is_rare else (low, middle)
-    return low
+
+    def is_rare(noncentrality: float) -> bool:
+        return 1 - float(nctdtr(df, noncentrality, t)) < error
+
+    return last(is_rare, 0.0, t)[0]
 
 
 def mu_of_pairs(inside: FloatArray, outside: FloatArray, error: float) -> float:

@@ -56,6 +56,7 @@ from skdp.solvers._default_rules import (
 )
 from skdp.solvers._target_base import Base, is_of_squares, released_base
 from skdp.sums._counts import CodeCounts
+from skdp.sums._histogram import ReleasedHistogram
 from skdp.sums._leaves import (
     MOST_CURVATURE,
     MOST_GAIN,
@@ -443,9 +444,9 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         elif task.init != "zero":
             if asking.has("targets"):
                 released = asking.ask("targets", target_sums(task.n_samples))
-                spread = Spread.of(released, task.n_samples)
-                if isinstance(task.loss, QuantileLoss):
-                    spread = spread.at(task.loss.level, released, task.n_samples)
+                level = task.loss.level if isinstance(task.loss, QuantileLoss) else None
+                targets = ReleasedHistogram.of(released, task.n_samples)
+                spread = Spread.of(targets, level)
             start = self._start(asking, task, spread)
         margins = even(task.columns)
         if asking.has("counts"):

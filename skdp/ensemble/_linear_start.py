@@ -33,7 +33,6 @@ from skdp.privacy.release._plan import Part
 from skdp.solvers._centred_descent import GatedDescent
 from skdp.solvers._centred_rows import NoiseOfRun, principal, state_variances
 from skdp.solvers._default_rules import Pace, Shares, curve_intervals, row_norm
-from skdp.solvers._released_histograms import even_margins
 from skdp.solvers._target_base import Base
 from skdp.tables._coded import CodeBasis, CodeSource, added_up
 from skdp.tables._columns import Range
@@ -239,7 +238,7 @@ def centred(
 
 def even(columns: CodedColumns) -> tuple[FloatArray, ...]:
     """Equal shares of all codes, where nothing was released about them."""
-    return tuple(even_margins((size,)) for size in columns.n_bins)
+    return tuple(np.full(size, 1 / size) for size in columns.n_bins)
 
 
 def linear_loss(loss: Loss) -> Loss:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,12 @@ from skdp.ensemble._trees import CodedColumns
 from skdp.losses._regression import QuantileLoss, ShiftedPoissonLoss
 from skdp.privacy.release._answers import Released
 from skdp.solvers._default_rules import SideQuestion
-from skdp.solvers._released_histograms import quantiles, shrunk_margins, target_scale
 from skdp.solvers._target_base import (
     MEAN_OF_COUNTS,
     posterior_share,
 )
 from skdp.sums._counts import CodeCounts, StateSums, even_knots
+from skdp.sums._histogram import ReleasedHistogram
 from skdp.sums._leaves import LeafTerms
 
 # -------------------------------------------------------- Start of counts and quantiles
@@ -46,17 +46,12 @@ class Spread:
     unit: float = 1.0
 
     @classmethod
-    def of(cls, released: Released, n_samples: int) -> Spread:
-        """The spread from noisy sums of targets at knots."""
-        noisy, noise = released.value / n_samples, released.deviation / n_samples
-        middle, half = target_scale(noisy, noise)
+    def of(cls, targets: ReleasedHistogram, level: float | None) -> Spread:
+        """The spread of shares at knots; `level`: with a quantile as the middle."""
+        middle, half = targets.middle_and_half()
+        if level is not None:
+            (middle,) = targets.quantiles(level)
         return cls(middle, min(_UNIT * half, 1.0))
-
-    def at(self, level: float, released: Released, n_samples: int) -> Spread:
-        """The same spread with a quantile in place of the middle."""
-        noisy, noise = released.value / n_samples, released.deviation / n_samples
-        (middle,) = quantiles(shrunk_margins(noisy, noise), (level,))
-        return replace(self, middle=middle)
 
 
 def target_sums(n_samples: int) -> StateSums:
@@ -111,10 +106,11 @@ def shares_of(
 
     Counts have weight as far as their noise is below an even count.
     """
-    by_column = _by_column(asked, released)
+    noisy = ReleasedHistogram(released.value, released.deviation).split(asked.n_bins)
+    by_column = dict(zip(asked.columns, noisy, strict=True))
     return np.concatenate(
         [
-            _shares(by_column[j], released.deviation) if is_ordered else _even(size)
+            _shares(by_column[j]) if is_ordered else np.full(size, 1 / size)
             for j, (size, is_ordered) in enumerate(
                 zip(columns.n_bins, columns.is_ordered, strict=True)
             )
@@ -125,29 +121,16 @@ def shares_of(
 def margins_of(
     asked: CodeCounts, released: Released, n_samples: int
 ) -> tuple[FloatArray, ...]:
-    """Shares of the records with each code, for the means of features.
-
-    They are nearly equal where noise hides their differences.
-    """
-    noise = released.deviation / n_samples
-    counts = _by_column(asked, released).values()
-    return tuple(shrunk_margins(each / n_samples, noise) for each in counts)
+    """Shares of the records with each code, for the means of features."""
+    noisy = ReleasedHistogram.of(released, n_samples).split(asked.n_bins)
+    return tuple(each.shares for each in noisy)
 
 
-def _by_column(asked: CodeCounts, released: Released) -> dict[int, FloatArray]:
-    counts = np.split(released.value, np.cumsum(asked.n_bins)[:-1])
-    return dict(zip(asked.columns, counts, strict=True))
-
-
-def _even(size: int) -> FloatArray:
-    return np.full(size, 1 / size)
-
-
-def _shares(counts: FloatArray, noise: float) -> FloatArray:
-    size = len(counts)
-    above = np.maximum(counts, 0.0)
+def _shares(noisy: ReleasedHistogram) -> FloatArray:
+    size = len(noisy.counts)
+    above = np.maximum(noisy.counts, 0.0)
     total = max(float(above.sum()), 1.0)
-    even = min(max(_LEAST_EVEN, noise * size / total), 1.0)
+    even = min(max(_LEAST_EVEN, noisy.deviation * size / total), 1.0)
     return np.asarray((1 - even) * above / total + even / size)
 
 

@@ -16,7 +16,7 @@ from skdp._arrays import FloatArray, IntArray, RowsForEach, rows_at, rows_in_pla
 from skdp._checks import check_choice, check_real
 from skdp._quiet import no_warnings, silence
 from skdp.privacy.accounting._relations import Adjacency
-from skdp.sums._counts import consistent
+from skdp.sums._histogram import consistent
 from skdp.sums._record_sums import QUANTUM
 
 # ---------------------------------------- PrivateScoring: exact sums of bounded vectors

@@ -39,7 +39,7 @@ from skdp.privacy.accounting._events import (
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 from skdp.privacy.accounting._relations import Relation, is_of_users
 from skdp.privacy.ledger._ledger import BudgetLedger
-from skdp.privacy.release._record import StepPrivacy, _json_ready
+from skdp.privacy.release._record import StepPrivacy, json_ready
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -552,7 +552,7 @@ class PipelineReport:
     def to_json(self) -> str:
         """JSON text with sorted keys; an infinite number becomes ``"inf"``."""
         values = vars(self) | {"steps": [vars(step) for step in self.steps]}
-        ready = _json_ready(values | {"state": self.state})
+        ready = json_ready(values | {"state": self.state})
         return json.dumps(ready, sort_keys=True, indent=2, allow_nan=False)
 
     def _table(self) -> list[tuple[str, ...]]:

@@ -293,7 +293,7 @@ class OneOf:
         # Cell by cell: a look-up of the whole column would first find a common type for
         # it, and one record would change the encoding of all others.
         code_of = {value: i for i, value in enumerate(self.declared.values)}
-        found = (_look_up(code_of, cell) for cell in cells.filled().tolist())
+        found = (look_up(code_of, cell) for cell in cells.filled().tolist())
         codes = np.fromiter(found, dtype=np.int64, count=len(cells.values))
         return np.where(cells.is_missing, -1, codes)
 
@@ -501,7 +501,7 @@ def side_by_side(blocks: tuple[ColumnBlock, ...], each: list[Sparse]) -> Sparse:
     return np.hstack(states), np.hstack([shares for _, shares in each])
 
 
-def _look_up(code_of: dict[Any, int], cell: Any) -> int:
+def look_up(code_of: dict[Any, int], cell: Any) -> int:
     """Position of a cell's category, -1 if it is not declared."""
     try:
         return code_of.get(cell, -1)

@@ -18,6 +18,7 @@ from skdp._base import DeclaredEstimator
 from skdp._checks import check_bool, check_choice, check_data_norm
 from skdp._input import check_rows, in_column_order, match_bounds, to_unit, without_data
 from skdp.io._takes import AppendsToSources, shown
+from skdp.preprocessing._blocks import look_up
 
 # ----------------------------------------------------------------- Norms of output rows
 
@@ -367,7 +368,7 @@ class DeclaredOneHotEncoder(
             # Cell by cell: a look-up of the whole column would first find a common type
             # for it, and one record would change the encoding of all others.
             code_of = {category: i for i, category in enumerate(categories.tolist())}
-            code = np.array([_look_up(code_of, cell) for cell in column], dtype=int)
+            code = np.array([look_up(code_of, cell) for cell in column], dtype=int)
             if self.handle_unknown == "other":
                 code = np.where(code < 0, len(categories), code)
             codes.append(np.where(code < 0, -1, code + offset))
@@ -474,14 +475,6 @@ def _lists_by_column(categories: Any) -> list[Any] | None:
     if _is_list(categories) and len(categories) and _is_list(categories[0]):
         return list(categories)
     return None
-
-
-def _look_up(code_of: dict[Any, int], cell: Any) -> int:
-    """Position of a cell's category, -1 if it is not declared."""
-    try:
-        return code_of.get(cell, -1)
-    except Exception:  # what cannot be hashed or compared was not declared
-        return -1
 
 
 def _is_list(item: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, clip_rows, in_dtype, row_products
 from skdp._checks import check_bool, check_count, check_data_norm
 from skdp._input import check_rows
-from skdp.io._takes import AppendsToSources, fit_through, shown
+from skdp.io._takes import AppendsToSources, shown
 from skdp.preprocessing._declared import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy.release._answers import Released
@@ -119,28 +119,7 @@ class DPPCA(
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Release the second moments privately.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Finite numbers.
-        y : ignored
-        %(groups)s
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        %(ValueError, BudgetExceeded)s
-        """
-        with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X, groups))
-
-    def _fit(self, given: Any, groups: Any) -> Self:
+    def _fit(self, given: Any, groups: Any) -> None:
         budget = self._check_privacy_params()
         norm = check_data_norm(self.data_norm)
         check_bool("center", self.center)
@@ -168,7 +147,6 @@ class DPPCA(
         self.mean_ = in_dtype(unit * mean, X.dtype)
         self.n_components_ = n_components
         self.data_norm_ = norm if budget.is_finite else math.inf
-        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Coordinates along the components; rows of norm at most `data_norm_`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +44,31 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
     """A transformer whose `fit` releases noisy answers."""
 
     _allows_missing: ClassVar[bool] = False
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Release the statistics privately.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Numbers, as `transform` takes them.
+        y : ignored
+        %(groups)s
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        %(ValueError, BudgetExceeded)s
+        """
+        with self._all_or_nothing():
+            return fit_through(self, X, None, lambda: self._fit(X, groups))
+
+    @abstractmethod
+    def _fit(self, given: Any, groups: Any) -> None:
+        """Set the fitted attributes, from rows or a source."""
 
     def _release(
         self,
@@ -233,28 +259,7 @@ class DPStandardScaler(
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Release mean and variance privately.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Finite numbers.
-        y : ignored
-        %(groups)s
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        %(ValueError, BudgetExceeded)s
-        """
-        with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X, groups))
-
-    def _fit(self, given: Any, groups: Any) -> Self:
+    def _fit(self, given: Any, groups: Any) -> None:
         budget = self._check_privacy_params()
         X = check_rows(self, shown(given), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
@@ -277,7 +282,6 @@ class DPStandardScaler(
                 self.scale_ = np.maximum(half * np.sqrt(variance), tiny)
                 self.var_ = np.clip(self.scale_**2, tiny, largest)
         self.low_, self.high_ = low, high
-        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Standardised rows of norm at most `data_norm_`, up to rounding.
@@ -422,28 +426,7 @@ class DPQuantileClipper(
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Release the quantiles privately.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Finite numbers.
-        y : ignored
-        %(groups)s
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        %(ValueError, BudgetExceeded)s
-        """
-        with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X, groups))
-
-    def _fit(self, given: Any, groups: Any) -> Self:
+    def _fit(self, given: Any, groups: Any) -> None:
         budget = self._check_privacy_params()
         check_bool("scale", self.scale)
         quantiles = _checked_quantiles(self.quantiles)
@@ -474,7 +457,6 @@ class DPQuantileClipper(
         self.low_ = np.where(is_proper, found[0], low)
         self.high_ = np.where(is_proper, found[1], high)
         self.data_norm_ = 1.0 if self.scale else math.inf
-        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """Clipped rows; of norm at most 1, up to rounding, unless ``scale=False``.
@@ -642,28 +624,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         self.random_state = random_state
         self.ledger = ledger
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Release the means privately, or match the constants with the columns of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Finite numbers, or NaN where a value is missing.
-        y : ignored
-        %(groups)s
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        %(ValueError, BudgetExceeded)s
-        """
-        with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X, groups))
-
-    def _fit(self, given: Any, groups: Any) -> Self:
+    def _fit(self, given: Any, groups: Any) -> None:
         check_choice("strategy", self.strategy, ("mean", "constant"))
         budget = None
         if self.strategy == "mean":
@@ -675,7 +636,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         if budget is None:
             self.__dict__.pop("privacy_", None)
             self.statistics_ = _match_constants(self.fill_value, X.shape[1], names)
-            return self
+            return
         low, high = match_bounds(self.bounds, X.shape[1], names)
         middle, half = middle_and_half(low, high)
         source = self._source(given, X, groups, budget)
@@ -686,10 +647,9 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         )
         if released is None:
             self.statistics_ = _exact_means(X, middle, self._shares(source))
-            return self
+            return
         mean = shrunken_mean(*sums.read(released.value), released.deviation)
         self.statistics_ = middle + half * mean
-        return self
 
     def transform(self, X: Any) -> np.ndarray:
         """X with NaN filled in.

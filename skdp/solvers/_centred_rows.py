@@ -21,7 +21,6 @@ from skdp.solvers._default_rules import (
     norm_of_numbers,
     row_norm,
 )
-from skdp.solvers._released_histograms import FeatureMoments, shrunk_margins
 from skdp.solvers._target_base import (
     Base,
     posterior_share,
@@ -29,6 +28,7 @@ from skdp.solvers._target_base import (
 )
 from skdp.sums._counts import StateSums
 from skdp.sums._gradient_sum import grid_view
+from skdp.sums._histogram import ReleasedHistogram
 from skdp.sums._record_sums import RowSum
 from skdp.tables._centred import SHARE_BITS, CentredSource, Centring, StateRows
 from skdp.tables._source import Source
@@ -292,8 +292,8 @@ class States:
         return StateSums(sum(self.parts), n_samples, len(self.parts))
 
     def centred(self, released: Released, n_samples: int) -> CentredStates:
-        noisy, noise = released.value / n_samples, released.deviation / n_samples
-        return CentredStates(self, shrunk_margins(noisy, noise, self.parts))
+        noisy = ReleasedHistogram.of(released, n_samples).split(self.parts)
+        return CentredStates(self, np.concatenate([part.shares for part in noisy]))
 
     def rows(self, states: csr_array) -> StateRows:
         """Rows of features, of norm at most 1."""
@@ -317,10 +317,11 @@ class CentredStates:
     def centring(self) -> Centring:
         """Post-processing of the margins."""
         states = self.states
-        found = FeatureMoments.of(self.margins, states.basis)
-        variance = float(found.variance @ states.weights**2)
+        mean = np.asarray(self.margins @ states.basis)
+        squares = np.asarray(self.margins @ states.basis.power(2))
+        variance = float(np.maximum(squares - mean**2, 0.0) @ states.weights**2)
         norm = row_norm(variance, len(states.parts))
-        return Centring(found.mean, states.weights, norm)
+        return Centring(mean, states.weights, norm)
 
     def view(self, source: Source) -> Source:
         return CentredSource(source, self.states.rows, self.centring)

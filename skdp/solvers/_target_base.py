@@ -24,8 +24,8 @@ from skdp.losses._regression import GammaLoss
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Query
 from skdp.solvers._descent import convex_loss
-from skdp.solvers._released_histograms import moments_of, shrunk_margins
 from skdp.sums._counts import StateSums, even_knots
+from skdp.sums._histogram import ReleasedHistogram
 from skdp.sums._record_sums import TargetSum
 
 # Residuals of numbers are clipped to this many standard deviations. 0.7 helps tables
@@ -198,8 +198,7 @@ class Base:
     def of(
         cls,
         loss: Loss,
-        counts: FloatArray | None,
-        noise: float,
+        targets: ReleasedHistogram | None,
         mean: float | None = None,
         noise_of_mean: float = 0.0,
         *,
@@ -210,11 +209,8 @@ class Base:
         Parameters
         ----------
         loss : Loss
-        counts : ndarray of float64 of shape (n_labels,) or (n_knots,), or None
-            Noisy shares of the labels, or at the knots of `knots_of`; None: not
-            released.
-        noise : float
-            Standard deviation of the noise in each share.
+        targets : ReleasedHistogram or None
+            Shares of the labels, or at the knots of `knots_of`; None: not released.
         mean : float or None, default=None
             Noisy mean of targets; None: not released.
         noise_of_mean : float, default=0.0
@@ -222,28 +218,25 @@ class Base:
             Whether the base is the whole model.
         """
         if not loss.form.is_of_numbers:
-            assert counts is not None
-            return cls._of_labels(loss, counts, noise, is_alone)
+            assert targets is not None
+            return cls._of_labels(loss, targets, is_alone)
         if is_of_squares(loss):
             assert mean is not None
-            found = None if counts is None else (counts, noise)
-            return cls._of_moments(loss, found, mean, noise_of_mean, is_alone)
-        shares = None if counts is None else shrunk_margins(counts, noise)
+            return cls._of_moments(loss, targets, mean, noise_of_mean, is_alone)
+        shares = None if targets is None else targets.shares
         if mean is not None:
             return cls._of_mean(loss, shares, mean, noise_of_mean)
         assert shares is not None
         return cls._at(loss, np.array(knots_of(loss)), shares)
 
     @classmethod
-    def _of_labels(
-        cls, loss: Loss, counts: FloatArray, noise: float, is_alone: bool
-    ) -> Self:
-        """Base from noisy shares of the labels; `noise` is the deviation in each."""
-        k = len(counts)
+    def _of_labels(cls, loss: Loss, labels: ReleasedHistogram, is_alone: bool) -> Self:
+        """Base from noisy shares of the labels."""
+        k = len(labels.counts)
         # Shares add up to 1; subtracting their excess removes a part of their noise.
-        counts = np.clip(counts, -_FAR_SHARE, _FAR_SHARE)
+        counts = np.clip(labels.counts, -_FAR_SHARE, _FAR_SHARE)
         even = counts + (1 - counts.sum()) / k
-        left = noise * math.sqrt(1 - 1 / k)
+        left = labels.deviation * math.sqrt(1 - 1 / k)
         if k > 2:  # the spread of several shares shows how much of it is noise
             spread = float(np.mean((even - 1 / k) ** 2))
             kept = max(1 - left**2 / spread, 0.0) if spread > 0 else 0.0
@@ -273,7 +266,7 @@ class Base:
     def _of_moments(
         cls,
         loss: Loss,
-        counts: tuple[FloatArray, float] | None,
+        targets: ReleasedHistogram | None,
         mean: float,
         noise: float,
         is_alone: bool,
@@ -284,16 +277,15 @@ class Base:
         differs from the mean, and features would learn the difference.
         """
         share, noise = (mean + 1) / 2, noise / 2
-        chance = free_chance(noise) if is_alone and counts is None else 0.0
+        chance = free_chance(noise) if is_alone and targets is None else 0.0
         found = posterior_share(share, noise, _MEAN_OF_NUMBERS, (0.5, chance))
         mean = 2 * found - 1
         offset: tuple[float, ...] = (mean,)
         unit = 1.0
-        if counts is not None:
-            _, unit = moments_of(*counts)
-            shares = shrunk_margins(*counts)
+        if targets is not None:
+            _, unit = targets.moments()
             knots = np.array(knots_of(loss))
-            offset = constant_of(loss, knots, shares, RESIDUALS * unit)
+            offset = constant_of(loss, knots, targets.shares, RESIDUALS * unit)
         return cls(
             offset,
             (mean,),
@@ -370,19 +362,20 @@ def released_base(
     is_alone : bool, default=False
         Whether the base is the whole model.
     """
-    counts, noise, moments = None, 0.0, None
+    targets, moments, farthest = None, None, _FARTHEST_TARGETS
     if "targets" in asked:
         counted = ask("targets", count_query(loss, n_samples))
-        counts, noise = counted.value / n_samples, counted.deviation / n_samples
-        moments = moments_of(counts, noise) if is_of_squares(loss) else None
+        targets = ReleasedHistogram.of(counted, n_samples)
+        moments = targets.moments() if is_of_squares(loss) else None
+        if targets.deviation >= _MUCH_NOISE:
+            farthest = _FARTHEST_IN_NOISE
     if "mean" not in asked:
-        return Base.of(loss, counts, noise, is_alone=is_alone)
-    farthest = _FARTHEST_TARGETS if noise < _MUCH_NOISE else _FARTHEST_IN_NOISE
+        return Base.of(loss, targets, is_alone=is_alone)
     middle, half = middle_and_half(loss, moments, farthest)
     summed = ask("mean", TargetSum(n_samples, middle, half))
     mean = middle + float(summed.value[0]) / n_samples
     noise_of_mean = summed.deviation / n_samples
-    return Base.of(loss, counts, noise, mean, noise_of_mean, is_alone=is_alone)
+    return Base.of(loss, targets, mean, noise_of_mean, is_alone=is_alone)
 
 
 def constant_of(

@@ -30,7 +30,8 @@ from skdp.statistics._description import (
     asked_of,
     mean_of,
 )
-from skdp.sums._counts import CellCounts, CellMoments, TableSums, Total
+from skdp.sums._counts import CellCounts, CellMoments, TableSums
+from skdp.sums._histogram import ReleasedHistogram, total_of
 from skdp.tables._source import Source
 
 _HOW = "Pass describe(X, columns, privacy_unit='user', groups=ids)."
@@ -279,29 +280,29 @@ def _described(
     histograms: dict[str, Histogram] = {}
     means: dict[str, Mean] = {}
     crosses: dict[tuple[str, str], CrossTable] = {}
-    columns, sums = asked.bins.columns, query.read(released)
-    errors = [deviation / weight for weight in query.weights]
-    total = Total.of(
-        [
-            (found, error)
-            for statistic, found, error in zip(
-                asked.statistics, sums, errors, strict=True
-            )
-            if isinstance(statistic.part, CellCounts)
-        ],
-        query.n_samples,
-    )
-    for statistic, found, error in zip(asked.statistics, sums, errors, strict=True):
+    columns = asked.bins.columns
+    each = [
+        ReleasedHistogram(found, deviation / weight)
+        for found, weight in zip(query.read(released), query.weights, strict=True)
+    ]
+    of = list(zip(asked.statistics, each, strict=True))
+    tables = [
+        found for statistic, found in of if isinstance(statistic.part, CellCounts)
+    ]
+    total, total_error = total_of(tables, query.n_samples)
+    for statistic, found in of:
         first, *others = statistic.columns
         column, part = columns[first], statistic.part
         if isinstance(part, CellCounts) and others:
             both = column, columns[others[0]]
-            cross = CrossTable.of(both, part.cells, found, error, total)
+            cross = CrossTable.of(both, part.cells, found, total)
             crosses[cross.columns] = cross
         elif isinstance(part, CellCounts):
-            histograms[column.name] = Histogram.of(column, found, error, total)
+            histograms[column.name] = Histogram(
+                column, found.consistent(total), found.deviation, total_error
+            )
         else:
             known = histograms[column.name]
             axis, k = asked.axes[first], CellMoments.k
-            means[column.name] = mean_of(axis, found, error, k, known)
+            means[column.name] = mean_of(axis, found.counts, found.deviation, k, known)
     return histograms, means, crosses

@@ -24,11 +24,9 @@ from skdp.sums._counts import (
     CellMoments,
     TablePart,
     TableSums,
-    Total,
-    place_of_rank,
-    rank_deviation,
     shrunken_mean,
 )
+from skdp.sums._histogram import ReleasedHistogram, place_of_rank, rank_deviation
 from skdp.tables._columns import Dates, Declaration, Range
 
 # ------------------------------------------ Statistics of one column from released sums
@@ -55,13 +53,6 @@ class Histogram:
     counts: FloatArray
     error: float
     total_error: float = 0.0
-
-    @classmethod
-    def of(
-        cls, column: BinnedColumn, released: FloatArray, error: float, total: Total
-    ) -> Histogram:
-        """The histogram with counts made consistent."""
-        return cls(column, total.share_out(released, error), error, total.error)
 
     @property
     def present(self) -> FloatArray:
@@ -435,15 +426,14 @@ class CrossTable:
         cls,
         columns: tuple[BinnedColumn, BinnedColumn],
         cells: tuple[tuple[int, ...], ...],
-        released: FloatArray,
-        error: float,
-        total: Total,
+        released: ReleasedHistogram,
+        total: float,
     ) -> CrossTable:
         """A table of consistent counts; `cells` has the cell of each code."""
         first, second = columns
         labels = cell_labels(first, cells[0]), cell_labels(second, cells[1])
-        counts = total.share_out(released, error)
-        return cls((first.name, second.name), labels, counts, error)
+        counts = released.consistent(total)
+        return cls((first.name, second.name), labels, counts, released.deviation)
 
     def to_frame(self) -> pd.DataFrame:
         """The counts, with rows and columns by name."""

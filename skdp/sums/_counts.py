@@ -1,10 +1,10 @@
-"""Counts of thresholds, codes, states and cells; and consistent histograms."""
+"""Counts of thresholds, codes, states and cells."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -487,101 +487,3 @@ class TableSums(BoundedSum):
                 np.split(released / self.scale, ends), self.parts, strict=True
             )
         ]
-
-
-# --------------------------------------------------- Post-processing of released counts
-
-
-def consistent(counts: FloatArray, total: float) -> FloatArray:
-    """The nearest nonnegative counts, in squared distance, with a given total.
-
-    Parameters
-    ----------
-    counts : ndarray of any shape
-        Released.
-    total : float of at least 0
-        Public.
-    """
-    # The projection lowers all counts alike and cuts at 0; see Duchi, Shalev-Shwartz,
-    # Singer and Chandra (2008), Efficient projections onto the l1-ball, figure 1.
-    falling = np.sort(counts, axis=None)[::-1]
-    excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
-    # Counts that stay positive come first; the largest one does, unless total is 0.
-    lowered = excess[max(int(np.count_nonzero(falling > excess)), 1) - 1]
-    return np.asarray(np.maximum(counts - lowered, 0.0))
-
-
-# A total below n is believed from this many deviations on: by chance once in 500
-# million tables.
-_BELIEVED = 6.0
-
-
-@dataclass(frozen=True)
-class Total:
-    """Number of records that are in some cell.
-
-    Parameters
-    ----------
-    count : float
-        n, unless released counts show far fewer: null records are in no cell.
-    error : float
-        Standard deviation of the noise in `count`; 0 for n, which is public.
-    """
-
-    count: float
-    error: float = 0.0
-
-    @classmethod
-    def of(cls, tables: Sequence[tuple[FloatArray, float]], n_samples: int) -> Total:
-        """The total from released tables of all records, each with its noise.
-
-        Parameters
-        ----------
-        tables : sequence of (counts, standard deviation of each count)
-        n_samples : int
-            Public.
-        """
-        sums = np.array([float(counts.sum()) for counts, _ in tables])
-        if not any(error for _, error in tables):
-            return cls(float(np.rint(sums[0])))
-        # A sum has the noise of all its cells; this is the mean of least variance.
-        weights = np.array([1 / (error**2 * counts.size) for counts, error in tables])
-        found = float(sums @ weights / weights.sum())
-        error = 1 / math.sqrt(float(weights.sum()))
-        if n_samples - found < _BELIEVED * error:
-            return cls(float(n_samples))
-        return cls(max(found, 0.0), error)
-
-    def share_out(self, counts: FloatArray, error: float) -> FloatArray:
-        """Consistent counts; counts without noise are rounded to whole numbers."""
-        return consistent(counts, self.count) if error else np.rint(counts)
-
-
-def place_of_rank(counts: FloatArray, rank: float) -> float:
-    """Position with `rank` records below, in intervals; linear within an interval.
-
-    Parameters
-    ----------
-    counts : ndarray of shape (n_intervals,)
-        At least 0; one of them above 0.
-    rank : float
-        Clipped to [0, sum of the counts].
-    """
-    cumulated = np.cumsum(counts)
-    rank = min(max(rank, 0.0), float(cumulated[-1]))
-    # The first interval that reaches the rank and is not empty.
-    i = min(int(np.searchsorted(cumulated, rank)), len(counts) - 1)
-    while counts[i] <= 0:
-        i += 1
-    below = float(cumulated[i] - counts[i])
-    return i + min(max((rank - below) / float(counts[i]), 0.0), 1.0)
-
-
-def rank_deviation(deviation: float, place: float, n_intervals: int) -> float:
-    """Standard deviation of the noise in the number of records below a place.
-
-    The counts are projected onto a known sum; projecting them onto nonnegative counts
-    as well reduces the noise further.
-    """
-    share = place / n_intervals
-    return deviation * math.sqrt(n_intervals * share * (1 - share))

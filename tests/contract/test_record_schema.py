@@ -13,10 +13,13 @@ from sklearn.base import clone, is_classifier
 
 from skdp import DPLogisticRegression, private_score
 from skdp.privacy import PrivacyRecord, record_schema
-from skdp.privacy.accounting._codec import _FIELDS as FIELDS_OF_EVENTS
 from skdp.privacy.accounting._codec import _LATER as LATER_FIELDS
-from skdp.privacy.accounting._codec import _WHOLES as WHOLES
-from skdp.privacy.accounting._codec import event_from_json, event_to_dict
+from skdp.privacy.accounting._codec import (
+    EVENTS,
+    event_from_json,
+    event_to_dict,
+    names_of,
+)
 from skdp.privacy.release._record import RECORD_SCHEMA
 from tests.contract.test_estimators import INSTANCES
 from tests.decomposition.ratings import low_rank_ratings
@@ -81,9 +84,9 @@ def test_schema_has_the_fields_and_the_number_of_a_record():
 def test_schema_has_the_events_and_their_fields():
     allowed = SCHEMA["$defs"]["event"]["anyOf"]
     forms = {one["$ref"].removeprefix("#/$defs/") for one in allowed}
-    assert forms == {*FIELDS_OF_EVENTS, *WHOLES}
+    assert forms == {*EVENTS}
     for key in forms:
-        names = {"parts"} if key in WHOLES else set(FIELDS_OF_EVENTS[key][1])
+        names = set(names_of(key))
         form = SCHEMA["$defs"][key]
         assert set(form["properties"]) == names | {"event"}
         later = set(LATER_FIELDS.get(key, {}))

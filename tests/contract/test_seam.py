@@ -79,7 +79,7 @@ DECLARED = {
 }
 # Where the seam keeps records, entropy and its count: no one else's business.
 KEPT = ("_buckets", "_entropy", "_exact", "_grant", "_left", "_noise", "_reader")
-KEPT += ("_source",)
+KEPT += ("_opened", "_source")
 # What gives answers without a commit.
 MADE = ("Grant", "LocalAnswers")
 # They hold entropy, and show no noise of it; tests derive doors of their own.

@@ -15,7 +15,7 @@ from skdp import BudgetLedger, DPGradientBoostingRegressor
 from skdp.columns import Range
 from skdp.ensemble._releases import Spread, target_sums
 from skdp.privacy import epsilon_of
-from skdp.privacy.release._answers import Released
+from skdp.sums._histogram import ReleasedHistogram
 from tests.ensemble.boosted import codes_of, quietly
 from tests.ensemble.coded import source_of
 
@@ -163,10 +163,10 @@ def test_a_quantile_of_the_histogram_is_where_quantiles_start():
     y = np.random.default_rng(0).normal(0.1, 0.2, 20_000)
     query = target_sums(len(y))
     exact = query.total(source_of(np.zeros((len(y), 1), dtype=np.uint8), y), None)
-    released = Released(exact, 0.0, 0.0)
-    spread = Spread.of(released, len(y))
+    targets = ReleasedHistogram(exact / len(y), 0.0)
+    spread = Spread.of(targets, None)
     for level in (0.1, 0.5, 0.9):
-        found = spread.at(level, released, len(y))
+        found = Spread.of(targets, level)
         assert found.middle == pytest.approx(np.quantile(y, level), abs=0.02)
         assert found.unit == spread.unit
 

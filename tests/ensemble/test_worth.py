@@ -12,6 +12,7 @@ from skdp.ensemble._releases import Spread, target_sums
 from skdp.privacy import Budget
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Released
+from skdp.sums._histogram import ReleasedHistogram
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import BUDGET, fitted, solver_of, task_of
 
@@ -69,7 +70,7 @@ def test_units_are_about_two_deviations(middle, deviation):
     y = np.clip(rng.normal(middle, deviation, n), -1, 1)
     query = target_sums(n)
     exact = query.total(source_of(np.zeros((n, 1), dtype=np.uint8), y), None)
-    spread = Spread.of(Released(exact, 0.0, 0.0), n)
+    spread = Spread.of(ReleasedHistogram(exact / n, 0.0), None)
     assert spread.middle == pytest.approx(middle, abs=deviation / 4)
     assert spread.unit == pytest.approx(min(2 * deviation, 1), rel=0.35)
 
@@ -77,8 +78,8 @@ def test_units_are_about_two_deviations(middle, deviation):
 def test_a_histogram_of_noise_leaves_units_wide():
     n, rng = 100, np.random.default_rng(0)
     for _ in range(5):
-        released = Released(rng.normal(0, 100.0, target_sums(n).shape), 100.0, 1.0)
-        spread = Spread.of(released, n)
+        noisy = rng.normal(0, 100.0, target_sums(n).shape) / n
+        spread = Spread.of(ReleasedHistogram(noisy, 1.0 / n), None)
         assert spread.unit > 0.6
         assert abs(spread.middle) <= 0.5
 

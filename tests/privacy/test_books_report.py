@@ -22,8 +22,7 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy.__main__ import main
-from skdp.privacy.accounting._codec import _FIELDS as FIELDS_OF_EVENTS
-from skdp.privacy.accounting._codec import _WHOLES as WHOLES
+from skdp.privacy.accounting._codec import EVENTS
 from skdp.privacy.ledger import _report, _store
 from skdp.privacy.ledger._report import check_report, report_on
 from tests.privacy.test_ledger import ROOT, leave_half_written
@@ -101,7 +100,7 @@ def test_report_on_what_is_not_private(tmp_path, capsys):
 
 
 def test_every_event_has_words():
-    kinds = [kind for kind, _ in FIELDS_OF_EVENTS.values()] + [WHOLES["parallel"]]
+    kinds = [kind for key, kind in EVENTS.items() if key != "composed"]
     assert {kind.__name__ for kind in kinds} == set(_report._KINDS)
 
 

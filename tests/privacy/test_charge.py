@@ -25,7 +25,6 @@ from skdp.privacy.ledger import _filter as charges
 from skdp.privacy.ledger._filter import (
     Charge,
     FilterState,
-    Reserve,
     is_valid,
     largest_of,
     least_charge,
@@ -98,7 +97,7 @@ def violations(charge, orders, epsilons):
 
 def charge_of(event, whole=WHOLE):
     # Through the filter, so that it is what a ledger writes down.
-    reserve = Reserve(whole.epsilon, whole.delta)
+    reserve = Charge(whole.epsilon, whole.delta)
     return FilterState(Budget(3.0, 1e-6), reserve).charge_of(event, 1e-7)
 
 
@@ -340,7 +339,7 @@ ATTACKED = [(1.0, 1e-3, 0.2, 0.5), (2.0, 1e-2, 0.5, 0.3), (1.0, 1e-5, 0.3, 0.5)]
 
 def unit_charge(epsilon, delta, set_aside, shown):
     """A unit of each set-aside, of the filter's own limits."""
-    reserve = Reserve(set_aside * epsilon, shown * delta)
+    reserve = Charge(set_aside * epsilon, shown * delta)
     whole = FilterState(Budget(epsilon, delta), reserve).whole
     return Charge(
         whole.epsilon / UNITS[0], whole.delta / UNITS[1], whole.mu_squared / UNITS[2]
@@ -448,7 +447,7 @@ def test_optimal_adversary_finds_the_broken_twins(shares, units):
 
 
 def test_events_of_closed_form_are_charged_what_they_say():
-    state = FilterState(Budget(3.0, 1e-6), Reserve(0.5, 5e-7)).charged(GaussianEvent(9))
+    state = FilterState(Budget(3.0, 1e-6), Charge(0.5, 5e-7)).charged(GaussianEvent(9))
     assert state.charge_of(GaussianEvent(8.0, 2)) == Charge(mu_squared=2 / 64)
     assert state.charge_of(BoundedRangeEvent(0.2, 2)) == Charge(0.4)
     assert state.charge_of(PureEvent(0.2, 2)) == Charge(0.4)

@@ -26,7 +26,7 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
-from skdp.privacy.ledger._filter import Charge, FilterState, Reserve
+from skdp.privacy.ledger._filter import Charge, FilterState
 from tests.wide import covering
 
 CAP = Budget(3.0, 1e-6)
@@ -42,7 +42,7 @@ def gaussian(epsilon, delta=1e-6, count=1):
 
 
 def state_after(events, cap=CAP, reserve=None, delta=1e-7, kind=FilterState):
-    state = kind(cap, reserve or Reserve(0.0, cap.delta / 2))
+    state = kind(cap, reserve or Charge(0.0, cap.delta / 2))
     for event in events:
         state = state.charged(event, delta)
     return state
@@ -76,7 +76,7 @@ def test_epsilons_add_up_over_the_whole_cap_before_any_squares():
 
 def test_squares_add_up_beside_what_is_set_aside():
     multipliers = np.random.default_rng(0).uniform(20, 100, 50)
-    reserve = Reserve(0.5, 2e-7)
+    reserve = Charge(0.5, 2e-7)
     state = state_after([GaussianEvent(z, 2) for z in multipliers], reserve=reserve)
     assert math.isclose(state.spent.mu_squared, sum(2 / z**2 for z in multipliers))
     assert (state.spent.epsilon, state.spent.delta) == (0, 0)
@@ -88,9 +88,9 @@ def test_squares_add_up_beside_what_is_set_aside():
 def test_what_came_before_the_first_square_is_taken_from_what_is_set_aside():
     before = [PureEvent(0.3), EpsilonDeltaEvent(0.1, 1e-7)]
     for reserve, force in (
-        (Reserve(0.5, 2e-7), Reserve(0.5, 2e-7)),
-        (Reserve(0.1, 5e-8), Reserve(0.4, 1e-7)),
-        (Reserve(0.0, 0.0), Reserve(0.4, 1e-7)),
+        (Charge(0.5, 2e-7), Charge(0.5, 2e-7)),
+        (Charge(0.1, 5e-8), Charge(0.4, 1e-7)),
+        (Charge(0.0, 0.0), Charge(0.4, 1e-7)),
     ):
         state = state_after([*before, GaussianEvent(9.0)], reserve=reserve)
         assert state.reserve == force
@@ -99,7 +99,7 @@ def test_what_came_before_the_first_square_is_taken_from_what_is_set_aside():
 
 
 def test_after_the_first_square_a_pure_release_is_set_aside_or_squared():
-    state = state_after([GaussianEvent(9.0)], reserve=Reserve(0.2, 5e-7))
+    state = state_after([GaussianEvent(9.0)], reserve=Charge(0.2, 5e-7))
     assert state.charge_of(PureEvent(0.19)) == Charge(0.19)
     assert state.charge_of(PureEvent(0.21)) == Charge(mu_squared=pure_mu(0.21) ** 2)
     box = EpsilonDeltaEvent(0.21, 1e-7)
@@ -111,7 +111,7 @@ def test_a_mixed_event_takes_the_cheaper_way_for_its_pure_parts():
     one = ComposedEvent((GaussianEvent(22.661, 10), BoundedRangeEvent(1.0)))
     assert state_after([many]).spent == Charge(mu_squared=many.gdp_mu_squared)
     assert state_after([one]).spent.epsilon == 1.0
-    later = state_after([GaussianEvent(30.0)], reserve=Reserve(1.5, 5e-7))
+    later = state_after([GaussianEvent(30.0)], reserve=Charge(1.5, 5e-7))
     assert later.charge_of(one).epsilon == 1.0
     assert later.charge_of(many).epsilon == 0.0
 
@@ -128,7 +128,7 @@ def test_a_sampled_event_takes_equal_shares_of_what_is_set_aside():
 
 
 def test_nothing_set_aside_leaves_a_sampled_event_its_epsilon_alone():
-    state = state_after([], reserve=Reserve())
+    state = state_after([], reserve=Charge())
     assert state.charge_of(SAMPLED, 1e-7) == Charge(epsilon_of(SAMPLED, 1e-7), 1e-7)
     assert not is_accepted(state.charged(GaussianEvent(9.0)), SAMPLED, 1e-7)
 
@@ -137,14 +137,14 @@ def test_objective_perturbation_has_more_room_with_some_epsilon_set_aside():
     state = state_after([])
     assert state.charge_of(OBJECTIVE).epsilon == 0
     few = how_many(OBJECTIVE, state)
-    state = state_after([], reserve=Reserve(1.5, 5e-7))
+    state = state_after([], reserve=Charge(1.5, 5e-7))
     charge = state.charge_of(OBJECTIVE)
     assert math.isclose(charge.epsilon / 1.5, charge.delta / 5e-7)
     assert how_many(OBJECTIVE, state) >= 3 * few
 
 
 def test_a_search_is_charged_its_epsilon_at_the_delta_of_its_fit():
-    state = state_after([GaussianEvent(9.0)], reserve=Reserve(0.5, 5e-7))
+    state = state_after([GaussianEvent(9.0)], reserve=Charge(0.5, 5e-7))
     for delta in (1e-7, 4e-7):
         assert state.charge_of(SEARCH, delta) == Charge(SEARCH.epsilon(delta), delta)
     assert not is_accepted(state, SEARCH, 6e-7)
@@ -152,7 +152,7 @@ def test_a_search_is_charged_its_epsilon_at_the_delta_of_its_fit():
 
 
 def test_disjoint_sets_are_charged_the_largest_of_each_kind():
-    state = state_after([GaussianEvent(9.0)], reserve=Reserve(1.5, 5e-7))
+    state = state_after([GaussianEvent(9.0)], reserve=Charge(1.5, 5e-7))
     parts = [SAMPLED, OBJECTIVE, GaussianEvent(7.0)]
     alone = [state.charge_of(part) for part in parts]
     both = state.charge_of(ParallelEvent(tuple(parts)))
@@ -162,7 +162,7 @@ def test_disjoint_sets_are_charged_the_largest_of_each_kind():
 
 
 def test_parts_of_an_event_add_up():
-    state = state_after([GaussianEvent(9.0)], reserve=Reserve(1.5, 5e-7))
+    state = state_after([GaussianEvent(9.0)], reserve=Charge(1.5, 5e-7))
     parts = [SAMPLED, OBJECTIVE, GaussianEvent(7.0), PureEvent(0.1), SEARCH]
     whole = state.charge_of(ComposedEvent(tuple(parts)), 1e-8)
     alone = [state.charge_of(part, 1e-8) for part in parts]
@@ -208,7 +208,7 @@ STATES = {
 }
 
 
-@pytest.mark.parametrize("reserve", [Reserve(0.0, 5e-7), Reserve(0.4, 1e-7)])
+@pytest.mark.parametrize("reserve", [Charge(0.0, 5e-7), Charge(0.4, 1e-7)])
 @pytest.mark.parametrize("events", STATES.values(), ids=STATES)
 def test_what_is_told_to_be_left_is_accepted_and_hardly_more(events, reserve):
     state = state_after(events, reserve=reserve)
@@ -227,7 +227,7 @@ def test_gaussian_ledgers_lose_what_is_told():
         cap = Budget(epsilon, delta)
         mu = math.sqrt(state_after([], cap).whole.mu_squared)
         assert 1 - most < mu / gaussian_mu(epsilon, delta) < 1
-        kept = state_after([], cap, Reserve()).whole.mu_squared
+        kept = state_after([], cap, Charge()).whole.mu_squared
         assert kept == gaussian_mu(epsilon, delta) ** 2
 
 
@@ -271,7 +271,7 @@ class FirstComesFirst(FilterState):
 
 
 def test_order_decides_nothing_of_what_is_set_aside():
-    reserve = Reserve(1.2, 5e-7)
+    reserve = Charge(1.2, 5e-7)
     (total,) = totals_of_orders(SHARED, reserve)
     assert total is not None
     totals = totals_of_orders(SHARED, reserve, FirstComesFirst)
@@ -392,10 +392,10 @@ def is_within(cap, reserve, charges):
 
 
 CAPS = [
-    (CAP, Reserve(0.0, 5e-7)),
-    (CAP, Reserve(1.2, 5e-7)),
-    (Budget(0.5, 1e-9), Reserve(0.1, 1e-10)),
-    (Budget(4.0, 0.01), Reserve(3.0, 0.0)),
+    (CAP, Charge(0.0, 5e-7)),
+    (CAP, Charge(1.2, 5e-7)),
+    (Budget(0.5, 1e-9), Charge(0.1, 1e-10)),
+    (Budget(4.0, 0.01), Charge(3.0, 0.0)),
 ]
 
 
@@ -420,7 +420,7 @@ def test_no_adversary_gets_more_than_the_cap(cap, reserve, n_adversaries):
 def test_no_adversary_gets_more_than_a_pure_cap():
     rng, cap = np.random.default_rng(4), Budget(0.3, 0.0)
     for _ in range(400):
-        state, total = FilterState(cap, Reserve()), 0.0
+        state, total = FilterState(cap, Charge()), 0.0
         for _ in range(20):
             event = PureEvent(float(rng.uniform(0.001, 0.2)))
             if rng.random() < 0.3:
@@ -442,9 +442,7 @@ def test_adversary_finds_the_broken_twins(twin):
 
 
 def test_spent_is_the_composition_of_what_was_charged():
-    state = state_after(
-        [*SHARED, gaussian(0.3)], reserve=Reserve(1.2, 5e-7), delta=1e-8
-    )
+    state = state_after([*SHARED, gaussian(0.3)], reserve=Charge(1.2, 5e-7), delta=1e-8)
     mu, left = math.sqrt(state.spent.mu_squared), 1e-6 - state.spent.delta
     spent = state.spent.epsilon + gaussian_epsilon(mu, left)
     assert state.spent_epsilon() == spent <= 3.0

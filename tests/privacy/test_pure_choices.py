@@ -8,7 +8,7 @@ import pytest
 from skdp.privacy import PureEvent
 from skdp.privacy.noise._laws import PureChoices
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.privacy.release._answers import Grant, LocalAnswers, NoiselessRehearsal
+from skdp.privacy.release._answers import Grant, LocalAnswers, RehearsedAnswers
 from skdp.privacy.release._plan import GAUSSIAN, Bound, Line, Plan
 from skdp.tables._source import Facts, Records
 from tests.spies import SpyNoise
@@ -80,7 +80,7 @@ def test_strength_is_of_mu_or_epsilon():
 
 def test_a_rehearsal_without_noise_answers_zeros_as_often_as_asked():
     plan, event = Plan(()), PureEvent(1.0)
-    answers = NoiselessRehearsal(plan, None, Grant(event, 0.0, "zero_out"))
+    answers = RehearsedAnswers(plan, None, Grant(event, 0.0, "zero_out"))
     for _ in range(3):
         released = answers.ask(Numbers())
         assert (released.sigma, released.deviation) == (0.0, 0.0)

@@ -9,6 +9,7 @@ import math
 import pickle
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,9 @@ from skdp.privacy import Budget, BudgetLedger, epsilon_of
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.solvers._centred_descent import CentredDescent, CentredSolution
 from skdp.solvers._centred_rows import (
+    CentredStates,
     NoiseOfRun,
+    States,
     kept_share,
     largest_variance,
     state_variances,
@@ -56,13 +59,7 @@ from skdp.solvers._default_rules import (
     STATES,
     Pace,
     Shares,
-)
-from skdp.solvers._released_histograms import (
-    FeatureMoments,
-    even_margins,
-    on_simplex,
-    shrunk_margins,
-    target_scale,
+    row_norm,
 )
 from skdp.solvers._target_base import (
     Base,
@@ -77,6 +74,7 @@ from skdp.solvers._target_base import (
     shift_to_rates,
     target_range,
 )
+from skdp.sums._histogram import ReleasedHistogram, consistent
 from skdp.tables._memory import MemorySource
 from tests.audit.centred_descent import BUDGET, Case
 from tests.door import OpenDoor
@@ -387,18 +385,19 @@ def test_the_base_rate_of_a_clear_count_is_the_count():
 def test_any_release_makes_a_base(released):
     knots = np.full(33, released)
     knots[3] = -released
+    noisy = partial(ReleasedHistogram, deviation=0.1)
     with np.errstate(all="ignore"):  # as `solve` does
         bases = [
-            Base.of(loss, knots[: len(knots_of(loss))], 0.1, mean, 0.1)
+            Base.of(loss, noisy(knots[: len(knots_of(loss))]), mean, 0.1)
             for loss in NUMBERS
             for mean in (None, released)
             if mean is not None or not is_of_squares(loss)
         ]
         bases += [
-            Base.of(LogisticLoss(), knots[2:4], 0.1),
-            Base.of(SoftmaxLoss(3), knots[2:5], 0.1),
-            Base.of(PoissonLoss(1.0, 0.1), None, 0.0, released, 0.1),
-            Base.of(SquaredLoss(2.0, 1.0), None, 0.0, released, 0.1),
+            Base.of(LogisticLoss(), noisy(knots[2:4])),
+            Base.of(SoftmaxLoss(3), noisy(knots[2:5])),
+            Base.of(PoissonLoss(1.0, 0.1), None, released, 0.1),
+            Base.of(SquaredLoss(2.0, 1.0), None, released, 0.1),
         ]
     for base in bases:
         assert np.isfinite(base.offset).all()
@@ -428,18 +427,18 @@ def test_a_mean_of_which_nothing_is_known_is_the_middle():
 
 def test_a_constant_that_noise_hides_is_the_one_that_costs_nothing():
     loss, squared = LogisticLoss(), SquaredLoss(2.0, 1.0)
+    counts = partial(ReleasedHistogram, np.array([0.1, 0.9]))
     for alone, least in ((True, 0.0), (False, 0.5)):
-        counts = np.array([0.1, 0.9])
-        (hidden,) = Base.of(loss, counts, 0.5, is_alone=alone).constant
-        (clear,) = Base.of(loss, counts, 0.01, is_alone=alone).constant
+        (hidden,) = Base.of(loss, counts(0.5), is_alone=alone).constant
+        (clear,) = Base.of(loss, counts(0.01), is_alone=alone).constant
         assert least < hidden < 1.2
         assert clear == pytest.approx(math.log(9), abs=0.2)
-        (mean,) = Base.of(squared, None, 0.0, 0.8, 1.0, is_alone=alone).constant
+        (mean,) = Base.of(squared, None, 0.8, 1.0, is_alone=alone).constant
         assert least / 5 < mean < 0.3
-        (mean,) = Base.of(squared, None, 0.0, 0.8, 0.01, is_alone=alone).constant
+        (mean,) = Base.of(squared, None, 0.8, 0.01, is_alone=alone).constant
         assert mean == pytest.approx(0.8, abs=0.01)
     # Hardly more than even where nothing is known.
-    (hidden,) = Base.of(loss, np.array([0.1, 0.9]), 5.0, is_alone=True).constant
+    (hidden,) = Base.of(loss, counts(5.0), is_alone=True).constant
     assert abs(hidden) < 0.05
 
 
@@ -730,12 +729,12 @@ def test_the_nearest_shares_are_shares():
     rng = np.random.default_rng(0)
     for size in (1, 2, 5, 40):
         for spread in (1e-9, 1.0, 1e3, 1e18, 1e300):
-            found = on_simplex(spread * rng.normal(size=size))
+            found = consistent(spread * rng.normal(size=size), 1.0)
             assert (found >= 0).all()
             if spread <= 1e3:
                 assert found.sum() == pytest.approx(1)
     given = np.array([0.2, 0.5, 0.3])
-    assert np.allclose(on_simplex(given), given)
+    assert np.allclose(consistent(given, 1.0), given)
     # Against a search over a grid.
     point = np.array([0.9, 0.4, -0.5])
     grid = [
@@ -744,18 +743,23 @@ def test_the_nearest_shares_are_shares():
         for b in np.linspace(0, 1 - a, 101)
     ]
     best = min(grid, key=lambda share: np.linalg.norm(share - point))
-    assert np.allclose(on_simplex(point), best, atol=0.01)
+    assert np.allclose(consistent(point, 1.0), best, atol=0.01)
 
 
 def test_noise_alone_is_spread_evenly():
     rng = np.random.default_rng(0)
     parts, n, deviation = (5, 2, 9), 1000, 400.0
+
+    def shares(counts, noise):
+        each = ReleasedHistogram(counts, noise).split(parts)
+        return np.concatenate([part.shares for part in each])
+
     truth = np.concatenate([[n, 0, 0, 0, 0], [n, 0], np.full(9, n / 9)])
-    clear = shrunk_margins(truth / n, 0.0, parts)
+    clear = shares(truth / n, 0.0)
     assert np.allclose(clear, truth / n, atol=2e-3)
-    noisy = even_margins(parts) + rng.normal(size=16) / n
-    drowned = shrunk_margins(noisy, deviation / n, parts)
-    assert np.allclose(drowned, even_margins(parts), atol=1e-9)
+    even = np.repeat(1 / np.array(parts), parts)
+    drowned = shares(even + rng.normal(size=16) / n, deviation / n)
+    assert np.allclose(drowned, even, atol=1e-9)
     assert [p.sum() for p in np.split(clear, [5, 7])] == pytest.approx([1, 1, 1])
 
 
@@ -764,10 +768,14 @@ def test_moments_are_those_of_a_table_of_these_shares():
     states = rng.integers(0, 4, size=5000)
     basis = rng.normal(size=(4, 3))
     shares = np.bincount(states, minlength=4) / 5000
-    found = FeatureMoments.of(shares, csr_array(basis))
     rows = basis[states]
-    assert np.allclose(found.mean, rows.mean(axis=0))
-    assert np.allclose(found.variance, rows.var(axis=0))
+    # A weight picks one feature, whose variance then is that of the rows.
+    for weights in np.eye(3):
+        table = States((4,), csr_array(basis), weights)
+        centring = CentredStates(table, shares).centring
+        assert np.allclose(centring.centre, rows.mean(axis=0))
+        variance = float(rows.var(axis=0) @ weights)
+        assert centring.norm == pytest.approx(row_norm(variance, 1))
 
 
 @pytest.mark.parametrize("released", [0.0, 1e12, -1e12, 1e300])
@@ -775,7 +783,7 @@ def test_any_release_makes_a_scale_of_targets(released):
     shares = np.full(33, released)
     shares[3] = -released
     with np.errstate(all="ignore"):  # as `solve` does
-        middle, half = target_scale(shares, 0.1)
+        middle, half = ReleasedHistogram(shares, 0.1).middle_and_half()
     assert -1 <= middle <= 1
     assert 1 / 16 <= half <= 2
 
@@ -786,10 +794,13 @@ def test_the_scale_is_that_of_the_targets(noise):
     knots = np.linspace(-1, 1, 33)
     shares = np.exp(-(((knots + 0.9) / 0.1) ** 2))
     shares /= shares.sum()
-    halves = [
-        target_scale(shares + noise * rng.normal(size=33), noise)[1] for _ in range(200)
-    ]
+
+    def found(truth):
+        noisy = truth + noise * rng.normal(size=33)
+        return ReleasedHistogram(noisy, noise).middle_and_half()
+
+    halves = [found(shares)[1] for _ in range(200)]
     assert 0.15 < np.median(halves) < 0.4
     far = 0.9 * shares + 0.1 * (knots == 0.75)
-    middle, half = target_scale(far + noise * rng.normal(size=33), noise)
+    middle, half = found(far)
     assert middle + half > 0.4

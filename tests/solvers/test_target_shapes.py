@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp.solvers._released_histograms import moments_of, shrunk_margins
+from skdp.sums._histogram import ReleasedHistogram
 
 KNOTS = np.linspace(-1.0, 1.0, 9)
 RNG = np.random.default_rng(0)
@@ -33,7 +33,7 @@ def shares_of(y):
 def test_moments_are_those_of_the_targets(name, noise):
     y = np.clip(TARGETS[name], -1, 1)
     counts = shares_of(y) + noise * np.random.default_rng(1).normal(size=9)
-    mean, deviation = moments_of(counts, noise)
+    mean, deviation = ReleasedHistogram(counts, noise).moments()
     assert mean == pytest.approx(y.mean(), abs=0.06)
     assert 0.6 * max(y.std(), 0.02) < deviation < 1.6 * y.std() + 0.06
 
@@ -47,8 +47,9 @@ def test_noise_far_from_the_targets_is_not_taken_for_targets(name, part):
     found, plain = [], []
     for _ in range(200):
         counts = shares_of(y) + noise * rng.normal(size=9)
-        found.append(moments_of(counts, noise)[0] - y.mean())
-        plain.append(float(shrunk_margins(counts, noise) @ KNOTS) - y.mean())
+        histogram = ReleasedHistogram(counts, noise)
+        found.append(histogram.moments()[0] - y.mean())
+        plain.append(float(histogram.shares @ KNOTS) - y.mean())
     error, of_histogram = (math.sqrt(np.mean(np.square(e))) for e in (found, plain))
     assert error < part * of_histogram
 
@@ -59,7 +60,7 @@ def test_any_release_has_moments(released, noise):
     counts = np.full(9, released)
     counts[3] = -released
     with np.errstate(all="ignore"):  # as `solve` does
-        mean, deviation = moments_of(counts, noise)
+        mean, deviation = ReleasedHistogram(counts, noise).moments()
     assert -1 <= mean <= 1
     assert 0 < deviation <= 1
     assert math.isfinite(mean + deviation)

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skdp.sums._counts import Total, consistent, place_of_rank, rank_deviation
+from skdp.sums._histogram import (
+    ReleasedHistogram,
+    consistent,
+    place_of_rank,
+    rank_deviation,
+    total_of,
+)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -56,13 +62,15 @@ def test_far_fewer_records_than_there_should_be_are_believed():
     rng = np.random.default_rng(0)
 
     def found(n):
-        tables = [(np.full(4, n / 4) + rng.normal(0, 3, 4), 3.0) for _ in range(5)]
-        return Total.of(tables, 1000)
+        each = [np.full(4, n / 4) + rng.normal(0, 3, 4) for _ in range(5)]
+        return total_of([ReleasedHistogram(counts, 3.0) for counts in each], 1000)
 
     for _ in range(100):
-        assert found(1000) == Total(1000.0)
-        few = found(700)
-        assert few.error == pytest.approx(3 * 2 / math.sqrt(5))
-        assert abs(few.count - 700) < 8 * few.error
-    assert Total.of([(np.array([-5.0, -9.0]), 0.1)], 10).count == 0.0
-    assert Total.of([(np.array([2.0, 3.0]), 0.0)], 10) == Total(5.0)
+        assert found(1000) == (1000.0, 0.0)
+        few, error = found(700)
+        assert error == pytest.approx(3 * 2 / math.sqrt(5))
+        assert abs(few - 700) < 8 * error
+    below = ReleasedHistogram(np.array([-5.0, -9.0]), 0.1)
+    assert total_of([below], 10)[0] == 0.0
+    exact = ReleasedHistogram(np.array([2.0, 3.0]), 0.0)
+    assert total_of([exact], 10) == (5.0, 0.0)

@@ -18,7 +18,12 @@ from skdp.privacy.accounting._events import (
     PureEvent,
     SelectionEvent,
 )
-from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, smallest
+from skdp.privacy.accounting._gaussian import (
+    gaussian_epsilon,
+    gaussian_mu,
+    narrowed,
+    smallest,
+)
 
 # Relative width of the calibration bracket; the result is its private end.
 _CALIBRATION_WIDTH = 1e-6
@@ -121,10 +126,6 @@ def _selected_epsilon(event: Event, delta: float) -> float:
     return total + (epsilon_of(ComposedEvent(others), share) if others else 0.0)
 
 
-def _selected_fits(event: Event, budget: Budget) -> bool:
-    return _selected_epsilon(event, budget.delta) <= budget.epsilon
-
-
 def _parallel_parts(event: Event) -> tuple[Event, ...]:
     alone = [leaf for leaf in event.leaves if isinstance(leaf, ParallelEvent)]
     return tuple(part for parallel in alone for part in parallel.parts)
@@ -213,16 +214,16 @@ def simple(leaf: Event) -> Event | None:
     return leaf.dominating if isinstance(leaf, ParallelEvent) else leaf
 
 
-def _composed_fits(event: Event, budget: Budget) -> bool:
-    return _composed_epsilon(event, budget.delta) <= budget.epsilon
+def _fits_by_epsilon(event: Event, budget: Budget) -> bool:
+    return _bounds(event).epsilon(event, budget.delta) <= budget.epsilon
 
 
 _CLOSED_KINDS = (GaussianEvent, PureEvent, NonPrivateEvent, ParallelEvent)
-_SELECTED = _Bounds(_selected_epsilon, _selected_fits)
+_SELECTED = _Bounds(_selected_epsilon, _fits_by_epsilon)
 _PARALLEL = _Bounds(_parallel_epsilon, _parallel_fits)
 _CLOSED = _Bounds(closed_epsilon, _closed_fits)
 _OBJECTIVE = _Bounds(_objective_epsilon, _objective_fits)
-_COMPOSED = _Bounds(_composed_epsilon, _composed_fits)
+_COMPOSED = _Bounds(_composed_epsilon, _fits_by_epsilon)
 
 
 def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
@@ -262,13 +263,7 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
             "the budget, a mechanism that is not pure at delta=0, or a budget below "
             "what its accounting resolves. Use a larger epsilon, or a delta above 0."
         )
-    while high / low > 1 + _CALIBRATION_WIDTH:
-        middle = math.sqrt(low) * math.sqrt(high)
-        if admits(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return narrowed(admits, low, high, _CALIBRATION_WIDTH)[1]
 
 
 def _bracket(admits: Callable[[float], bool]) -> tuple[float, float]:

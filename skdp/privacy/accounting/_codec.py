@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, cast
 
 from skdp.privacy.accounting._events import (
@@ -22,53 +23,42 @@ from skdp.privacy.accounting._events import (
 )
 
 # Meanings of keys and fields never change; a new meaning gets a new key.
-_FIELDS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
-    "gaussian": (GaussianEvent, ("noise_multiplier", "count")),
-    "pure": (PureEvent, ("epsilon", "count")),
-    "laplace": (LaplaceEvent, ("noise_multiplier", "count")),
-    "bounded_range": (BoundedRangeEvent, ("epsilon", "count")),
-    "epsilon_delta": (EpsilonDeltaEvent, ("epsilon", "delta", "count")),
-    "poisson_gaussian": (
-        PoissonGaussianEvent,
-        ("noise_multiplier", "sampling_rate", "count", "adjacency"),
-    ),
-    "objective": (
-        ObjectiveEvent,
-        (
-            "noise_multiplier",
-            "log_determinant",
-            "corners",
-            "half_corners",
-            "curvature",
-            "outputs",
-        ),
-    ),
-    "selection": (SelectionEvent, ("trial", "family", "mean", "most", "shape")),
-    "non_private": (NonPrivateEvent, ()),
+EVENTS: dict[str, type[Any]] = {
+    "gaussian": GaussianEvent,
+    "pure": PureEvent,
+    "laplace": LaplaceEvent,
+    "bounded_range": BoundedRangeEvent,
+    "epsilon_delta": EpsilonDeltaEvent,
+    "poisson_gaussian": PoissonGaussianEvent,
+    "objective": ObjectiveEvent,
+    "selection": SelectionEvent,
+    "non_private": NonPrivateEvent,
+    "composed": ComposedEvent,
+    "parallel": ParallelEvent,
 }
-# Events composed of other events, which are in the field "parts".
-_WHOLES: dict[str, type[Any]] = {"composed": ComposedEvent, "parallel": ParallelEvent}
 # Fields added later, with defaults. A field with its default is not written, and a
 # missing field has its default, so events stored before keep their text.
 _LATER: dict[str, dict[str, Any]] = {"objective": {"outputs": 1}}
-_ALL_KEYS = sorted([*_FIELDS, *_WHOLES])
-_KEYS = {kind: key for key, (kind, _) in _FIELDS.items()}
+_KEYS = {kind: key for key, kind in EVENTS.items()}
+
+
+def names_of(key: str) -> tuple[str, ...]:
+    """Names of the fields of an event; "trial" is an event, "parts" are several."""
+    return tuple(field.name for field in fields(EVENTS[key]))
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
     """A JSON-ready description of an event."""
-    for key, kind in _WHOLES.items():
-        if isinstance(event, kind):
-            return {"event": key, "parts": [event_to_dict(p) for p in event.parts]}
     key = _KEYS[type(event)]
-    fields = {name: getattr(event, name) for name in _FIELDS[key][1]}
+    values = {name: getattr(event, name) for name in names_of(key)}
     for name, old in _LATER.get(key, {}).items():
-        if fields[name] == old:
-            del fields[name]
-    return {"event": key} | {
-        name: event_to_dict(value) if hasattr(value, "leaves") else value
-        for name, value in fields.items()
-    }
+        if values[name] == old:
+            del values[name]
+    if "trial" in values:
+        values["trial"] = event_to_dict(values["trial"])
+    if "parts" in values:
+        values["parts"] = [event_to_dict(part) for part in values["parts"]]
+    return {"event": key} | values
 
 
 def event_from_dict(record: Any) -> Event:
@@ -79,26 +69,21 @@ def event_from_dict(record: Any) -> Event:
     """
     if not isinstance(record, dict) or "event" not in record:
         raise ValueError("An event record must be an object with the field 'event'.")
-    fields = {name: value for name, value in record.items() if name != "event"}
-    if not isinstance(record["event"], str) or record["event"] not in _ALL_KEYS:
-        raise ValueError(f"An event must be one of {_ALL_KEYS}.")
-    if record["event"] in _WHOLES:
-        if set(fields) != {"parts"} or not isinstance(fields["parts"], list):
-            raise ValueError(f"A {record['event']} event must have one list, 'parts'.")
-        parts = tuple(event_from_dict(part) for part in fields["parts"])
-        return _built(_WHOLES[record["event"]], {"parts": parts})
-    kind, names = _FIELDS[record["event"]]
-    fields = _LATER.get(record["event"], {}) | fields
-    if set(fields) != set(names):
-        raise ValueError(f"A {record['event']} event must have the fields {names}.")
-    if "trial" in fields:
-        fields["trial"] = event_from_dict(fields["trial"])
-    return _built(kind, fields)
-
-
-def _built(kind: type[Any], fields: dict[str, Any]) -> Event:
+    values = {name: value for name, value in record.items() if name != "event"}
+    key = record["event"]
+    if not isinstance(key, str) or key not in EVENTS:
+        raise ValueError(f"An event must be one of {sorted(EVENTS)}.")
+    values, names = _LATER.get(key, {}) | values, names_of(key)
+    if names == ("parts",):
+        if set(values) != {*names} or not isinstance(values["parts"], list):
+            raise ValueError(f"A {key} event must have one list, 'parts'.")
+        values["parts"] = tuple(event_from_dict(part) for part in values["parts"])
+    if set(values) != {*names}:
+        raise ValueError(f"A {key} event must have the fields {names}.")
+    if "trial" in values:
+        values["trial"] = event_from_dict(values["trial"])
     try:
-        return cast(Callable[..., Event], kind)(**fields)
+        return cast(Callable[..., Event], EVENTS[key])(**values)
     except TypeError as error:
         raise ValueError(str(error)) from None
 

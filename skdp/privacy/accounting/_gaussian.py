@@ -161,24 +161,20 @@ def smallest(accept: Callable[[float], bool], low: float) -> float:
         low, high = high, 2 * high
         if high > 1e100:
             return math.inf
-    while high / low > 1 + _MARGIN:
-        middle = math.sqrt(low) * math.sqrt(high)
-        if accept(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return narrowed(accept, low, high, _MARGIN)[1]
 
 
-def _boundary(accept: Callable[[float], bool], low: float, high: float) -> float:
-    """Largest accepted point, by logarithmic steps; `accept` must hold at `low`."""
-    while high / low > 1 + _MARGIN / 4:
+def narrowed(
+    accept: Callable[[float], bool], low: float, high: float, width: float
+) -> tuple[float, float]:
+    """Ends at most 1 + `width` apart, by logarithmic steps: only the high one accepted.
+
+    The same must hold of the given ends.
+    """
+    while high / low > 1 + width:
         middle = math.sqrt(low) * math.sqrt(high)  # a product may overflow
-        if accept(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+        low, high = (low, middle) if accept(middle) else (middle, high)
+    return low, high
 
 
 @lru_cache(maxsize=4096)
@@ -198,17 +194,17 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     if delta == 0:
         return 0.0
 
-    def fits(mu: float) -> bool:
-        return gaussian_delta(mu, epsilon) <= delta
+    def is_too_large(mu: float) -> bool:
+        return gaussian_delta(mu, epsilon) > delta
 
     # Two explicit points bracket the root up to the margins of the loops below.
     high = math.sqrt(2 * epsilon) + max(0.0, -float(ndtri(delta))) + 1.0
-    while fits(high):
+    while not is_too_large(high):
         high *= 2
     low = min(epsilon, 1.0)
-    while not fits(low):
+    while is_too_large(low):
         low /= 2
-    return _boundary(fits, low, high) * (1 - _MARGIN)
+    return narrowed(is_too_large, low, high, _MARGIN / 4)[0] * (1 - _MARGIN)
 
 
 @lru_cache(maxsize=4096)
@@ -231,18 +227,18 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if delta == 0 or mu > 1e100:
         return math.inf
 
-    def too_small(epsilon: float) -> bool:
-        return gaussian_delta(mu, epsilon) > delta
+    def is_enough(epsilon: float) -> bool:
+        return gaussian_delta(mu, epsilon) <= delta
 
     low = min(mu * mu, 1.0)
-    while not too_small(low):
+    while is_enough(low):
         low /= 2
         if low < 1e-300:  # delta equals its value for epsilon = 0
             return low
     high = max(mu * mu, 1.0)
-    while too_small(high):
+    while not is_enough(high):
         high *= 2
-    return _boundary(too_small, low, high) * (1 + _MARGIN)
+    return narrowed(is_enough, low, high, _MARGIN / 4)[0] * (1 + _MARGIN)
 
 
 def mu_pure_epsilon(mu: float) -> float:

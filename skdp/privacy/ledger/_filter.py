@@ -98,22 +98,20 @@ NOTHING = Charge()
 
 def sum_of(charges: Iterable[Charge]) -> Charge:
     """The charge of several releases together, even if later ones were adaptive."""
-    parts = list(charges)
-    return Charge(
-        math.fsum(part.epsilon for part in parts),
-        math.fsum(part.delta for part in parts),
-        math.fsum(part.mu_squared for part in parts),
-        any(part.is_void for part in parts),
-    )
+    return _joined(math.fsum, charges)
 
 
 def largest_of(charges: Iterable[Charge]) -> Charge:
     """A charge that is valid if at least one of these charges is."""
+    return _joined(max, charges)
+
+
+def _joined(join: Callable[[list[float]], float], charges: Iterable[Charge]) -> Charge:
     parts = list(charges)
     return Charge(
-        max(part.epsilon for part in parts),
-        max(part.delta for part in parts),
-        max(part.mu_squared for part in parts),
+        join([part.epsilon for part in parts]),
+        join([part.delta for part in parts]),
+        join([part.mu_squared for part in parts]),
         any(part.is_void for part in parts),
     )
 
@@ -360,29 +358,22 @@ _TOLD = 1 - 1e-5
 
 
 @dataclass(frozen=True)
-class Reserve:
-    """The part of a cap set aside for charges that do not add up in squares."""
-
-    epsilon: float = 0.0
-    delta: float = 0.0
-
-
-@dataclass(frozen=True)
 class FilterState:
     """The charges so far, and the set-asides.
 
-    `spent` has the three sums. `reserve` is in force once squares have been charged;
-    before, it is the minimum of the later set-asides.
+    `spent` has the three sums. `reserve` is the epsilon and the delta set aside for
+    charges that do not add up in squares. It is in force once squares have been
+    charged; before, it is the minimum of the later set-asides.
     """
 
     cap: Budget
-    reserve: Reserve
+    reserve: Charge
     spent: Charge = NOTHING
 
     @classmethod
     def of(cls, cap: Budget) -> FilterState:
         """Nothing charged, and half of delta set aside."""
-        return cls(cap, Reserve(0.0, cap.delta / 2))
+        return cls(cap, Charge(0.0, cap.delta / 2))
 
     def charged(self, event: Event, delta: float = 0.0) -> FilterState:
         """The state after `event`, whether or not the cap allows it."""
@@ -506,9 +497,9 @@ class FilterState:
         mu = gaussian_mu(left, delta) if left >= _LEAST_EPSILON else 0.0
         return Charge(reserve.epsilon, reserve.delta, mu**2)
 
-    def _reserve_at(self, spent: Charge) -> Reserve:
+    def _reserve_at(self, spent: Charge) -> Charge:
         """The set-asides if the first square is charged now."""
-        return Reserve(
+        return Charge(
             max(self.reserve.epsilon, spent.epsilon),
             max(self.reserve.delta, spent.delta),
         )

@@ -18,9 +18,9 @@ from skdp.privacy.accounting._calibrate import Budget, epsilon_of
 from skdp.privacy.accounting._codec import event_to_json
 from skdp.privacy.accounting._events import ComposedEvent, Event
 from skdp.privacy.accounting._relations import Relation, check_relation
-from skdp.privacy.ledger._filter import Charge, FilterState, Part, Reserve, release
+from skdp.privacy.ledger._filter import Charge, FilterState, Part, release
 from skdp.privacy.ledger._store import (
-    Entries,
+    LedgerEntries,
     LedgerTerms,
     Spend,
     SpendStore,
@@ -94,7 +94,7 @@ def _named(charge: Charge) -> str:
 
 def sufficient_reserve(
     cap: Budget, booked: Sequence[tuple[Event, float]], event: Event, delta: float
-) -> Reserve | None:
+) -> Charge | None:
     """Set-asides with which a ledger would have had room for all of these events.
 
     `booked` holds events and the deltas of their fits. None if none is found; long
@@ -115,7 +115,7 @@ def sufficient_reserve(
     return None
 
 
-def _candidates(cap: Budget, event: Event, delta: float) -> Iterator[Reserve]:
+def _candidates(cap: Budget, event: Event, delta: float) -> Iterator[Charge]:
     """Candidate set-asides, those with small epsilons first."""
     alone = release(event, delta)
     deltas = [cap.delta / 2, 0.0]
@@ -127,7 +127,7 @@ def _candidates(cap: Budget, event: Event, delta: float) -> Iterator[Reserve]:
     for epsilon in sorted(map(_rounded_up, epsilons)):
         for at in deltas:
             if epsilon < cap.epsilon:
-                yield Reserve(epsilon, at)
+                yield Charge(epsilon, at)
 
 
 def _rounded_up(value: float) -> float:
@@ -589,10 +589,10 @@ class BudgetLedger:
         )
         return SpendStore(self.path, terms)
 
-    def _state(self, entries: Entries) -> FilterState:
+    def _state(self, entries: LedgerEntries) -> FilterState:
         return state_of(self._books.terms, entries)
 
-    def _hint(self, entries: Entries, event: Event, delta: float) -> str:
+    def _hint(self, entries: LedgerEntries, event: Event, delta: float) -> str:
         """A sentence on set-asides that would have sufficed, or an empty text."""
         if len(entries.rows) > MOST_SEARCHED:
             return ""

@@ -17,7 +17,7 @@ from skdp.privacy.accounting._codec import event_to_dict
 from skdp.privacy.accounting._events import Event
 from skdp.privacy.ledger._filter import FilterState
 from skdp.privacy.ledger._store import (
-    Entries,
+    LedgerEntries,
     LedgerTerms,
     Spend,
     SpendStore,
@@ -25,7 +25,7 @@ from skdp.privacy.ledger._store import (
     history_of,
     state_of,
 )
-from skdp.privacy.release._record import ADJACENCY_MEANING
+from skdp.privacy.release._record import ADJACENCY_MEANING, json_ready
 
 if TYPE_CHECKING:
     from skdp.privacy.ledger._ledger import BudgetLedger
@@ -161,7 +161,7 @@ def as_text(signed: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _told(terms: LedgerTerms, entries: Entries) -> dict[str, Any]:
+def _told(terms: LedgerTerms, entries: LedgerEntries) -> dict[str, Any]:
     if terms.adjacency not in ADJACENCY_MEANING:
         raise LedgerError(
             f"The ledger {entries.path!r} must keep books under a relation of skdp. "
@@ -194,7 +194,7 @@ def _release(spend: Spend, state: FilterState) -> dict[str, Any]:
         "committed_at": spend.committed_at,
         "label": spend.label,
         "skdp_version": spend.skdp_version,
-        "asked": {"epsilon": _ready(spend.epsilon), "delta": spend.delta},
+        "asked": {"epsilon": json_ready(spend.epsilon), "delta": spend.delta},
         "event": event_to_dict(spend.event),
         "cost": _cost(spend.event, state),
     }
@@ -249,10 +249,6 @@ def _signature(told: Any, key: bytes | None) -> dict[str, str]:
             )
         digest, algorithm = hmac.new(key, text, hashlib.sha256).hexdigest(), _KEYED
     return {"algorithm": algorithm, "digest": digest, "means": _MEANS[algorithm]}
-
-
-def _ready(value: float) -> float | str:
-    return value if math.isfinite(value) else repr(value)
 
 
 def _quoted(label: str) -> str:

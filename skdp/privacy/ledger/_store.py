@@ -23,7 +23,7 @@ from skdp.exceptions import LedgerError
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._codec import event_from_json, event_to_json
 from skdp.privacy.accounting._events import Event
-from skdp.privacy.ledger._filter import Charge, FilterState, Reserve
+from skdp.privacy.ledger._filter import Charge, FilterState
 
 # ---------------------------------------------------------- The SQLite file of a ledger
 # The store knows how spends and their charges are stored, and nothing of their
@@ -102,7 +102,7 @@ class Spend:
 
 
 @dataclass(frozen=True)
-class Entries:
+class LedgerEntries:
     """The content of a verified file; events are parsed when they are needed.
 
     `head` is the last digest of the chain.
@@ -147,7 +147,7 @@ class SpendStore:
     terms: LedgerTerms
     read_only: bool = False
 
-    def read(self) -> Entries:
+    def read(self) -> LedgerEntries:
         """All entries, oldest first.
 
         Raises `LedgerError` if the file is missing, foreign, damaged or made with other
@@ -161,7 +161,7 @@ class SpendStore:
         return _connect(self.path, self.read_only)
 
     @contextmanager
-    def appending(self) -> Iterator[tuple[Entries, Writer]]:
+    def appending(self) -> Iterator[tuple[LedgerEntries, Writer]]:
         """All entries and a way to add one: one writer at a time, all or nothing."""
         with self._translated(), closing(_connect(self.path)) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -219,7 +219,7 @@ class SpendStore:
                 "spent. Wait if another process holds it, else restore a backup."
             )
 
-    def _verified(self, connection: sqlite3.Connection) -> Entries:
+    def _verified(self, connection: sqlite3.Connection) -> LedgerEntries:
         """All entries, after checking that the file is whole and has these terms."""
         if _holds_more(connection):
             raise _damaged(self.path, "it holds more than its tables")
@@ -252,7 +252,7 @@ class SpendStore:
                 check_version("A spend", version)
         except (ValueError, TypeError, OverflowError) as error:
             raise _damaged(self.path, str(error)) from None
-        return Entries(self.path, tuple(rows), charges, versions, head)
+        return LedgerEntries(self.path, tuple(rows), charges, versions, head)
 
 
 @dataclass(frozen=True)
@@ -519,17 +519,17 @@ _ROUNDING = 1e-6
 
 def start_of(terms: LedgerTerms) -> FilterState:
     """The state before all spends."""
-    reserve = Reserve(terms.reserve_epsilon, terms.reserve_delta)
+    reserve = Charge(terms.reserve_epsilon, terms.reserve_delta)
     return FilterState(Budget(terms.epsilon, terms.delta), reserve)
 
 
-def state_of(terms: LedgerTerms, entries: Entries) -> FilterState:
+def state_of(terms: LedgerTerms, entries: LedgerEntries) -> FilterState:
     """The state after all spends."""
     return reduce(FilterState.after, entries.charges, start_of(terms))
 
 
 def history_of(
-    terms: LedgerTerms, entries: Entries
+    terms: LedgerTerms, entries: LedgerEntries
 ) -> Iterator[tuple[Spend, FilterState]]:
     """Every spend, and the state after it."""
     state = start_of(terms)

@@ -67,6 +67,21 @@ def whole_of(query: Any) -> Any:
     return query if getattr(query, "is_whole", False) else None
 
 
+class Opened:
+    """A source's reader for a query; queries of one family share it. Private."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._family: Any = None
+        self._reader: Any = None
+
+    def __call__(self, query: Query) -> Any:
+        if self._family is None or self._family != query.family:
+            self._reader = query.open(self._source)
+            self._family = query.family
+        return self._reader
+
+
 # ----------------------------------------------- State of answers with correlated noise
 # Private: the state has sums over records.
 
@@ -92,7 +107,6 @@ class PartSums:
         most = len(sample.matrix.largest)
         self._exact: deque[FloatArray] = deque(maxlen=most)
         self._released: deque[FloatArray] = deque(maxlen=most)
-        self._reader: tuple[Any, Any] = (None, None)
 
     def part(self) -> Any:
         """The part that the next answer is about."""
@@ -101,7 +115,8 @@ class PartSums:
         if asked == 0:
             if begun and begun % matrix.n_parts == 0:  # another pass
                 self._parts = parts_of(self._source, self.sample.size)
-            self._part, self._reader = next(self._parts, None), (None, None)
+            self._part = next(self._parts, None)
+            self._opened = Opened(self._part)
             if self._part is None:
                 raise PlanUsedUpError(
                     "A plan must have no more answers about parts than there are. Got "
@@ -117,7 +132,7 @@ class PartSums:
         self._exact.appendleft(np.asarray(exact) / bound)
         if self._asked % self.sample.matrix.asks == 0:
             # Later answers need the part's sums, but not its records.
-            self._part, self._reader = None, (None, None)
+            self._part, self._opened = None, Opened(None)
         return self._sum(self._exact, 0)
 
     def unweighted(self, released: FloatArray) -> FloatArray:
@@ -133,13 +148,6 @@ class PartSums:
         weights = self._weights[first : first + len(past)]
         pairs = zip(weights, past, strict=False)
         return np.asarray(sum(weight * each for weight, each in pairs))
-
-    def _opened(self, query: Query) -> Any:
-        family, reader = self._reader
-        if family is None or family != query.family:
-            reader = query.open(self._part)
-            self._reader = query.family, reader
-        return reader
 
 
 # -------------------------------------------------- Answers: the only access to records
@@ -337,6 +345,8 @@ class Answers(ABC):
 
     def expected(self, query: Query, line: int = 0) -> Released:
         """The public part of a future answer: its noise, with zeros for values."""
+        if self.noise_multiplier == 0:
+            return Released(np.zeros(query.shape), 0.0, 0.0)
         asked, law = self._of_noise(line)
         bound = self._bound(query, asked) + self._slack(query, self._layout(asked))
         return self._scaled(np.zeros(query.shape), asked, law, bound)
@@ -452,8 +462,7 @@ class LocalAnswers(Answers):
     ) -> None:
         super().__init__(plan, source, grant)
         self._noise = noise
-        # Rows that the last query's family keeps.
-        self._reader: tuple[Any, Any] = (None, None)
+        self._opened = Opened(source)
         self._buckets: Iterator[Any] | None = None
         self._part_sums: dict[int, PartSums] = {}  # by line
 
@@ -579,13 +588,6 @@ class LocalAnswers(Answers):
             rows = self._noise.subset(n, line.sample.size)
         return exact_answer(query, self._source, self._opened, rows), bound
 
-    def _opened(self, query: Query) -> Any:
-        family, reader = self._reader
-        if family is None or family != query.family:
-            reader = query.open(self._source)
-            self._reader = query.family, reader
-        return reader
-
     def _next_bucket(self, sample: Buckets) -> Any:
         if self._buckets is None:
             self._buckets = buckets(self._source, sample.size)
@@ -613,40 +615,29 @@ class LocalAnswers(Answers):
 
 
 class RehearsedAnswers(Answers):
-    """Constants in place of answers, without reading: for the plan of a search."""
+    """Constants in place of answers, without reading: for the plan of a search.
+
+    Without noise, at ``epsilon=inf``, any number of queries is answered.
+    """
 
     is_rehearsed = True
 
     def ask(self, query: Query, line: int = 0) -> Released:
-        self._take(line)
+        if self.noise_multiplier:
+            self._take(line)
         return self.expected(query, line)
 
     def choose(self, query: Query, k: int, line: int) -> IntArray:
-        self._of_choices(line, query, k)
-        self._take(line, k)
+        if self.noise_multiplier:
+            self._of_choices(line, query, k)
+            self._take(line, k)
         return np.arange(k)
-
-
-class NoiselessRehearsal(RehearsedAnswers):
-    """Zeros for any number of queries: a rehearsal at ``epsilon=inf``."""
-
-    def ask(self, query: Query, line: int = 0) -> Released:
-        return self.expected(query, line)
-
-    def choose(self, query: Query, k: int, line: int) -> IntArray:
-        return np.arange(k)
-
-    def expected(self, query: Query, line: int = 0) -> Released:
-        return Released(np.zeros(query.shape), 0.0, 0.0)
 
 
 class ExactAnswers(Answers):
     """Answers without noise, where nothing is private: ``epsilon=inf``."""
 
     is_exact = True
-
-    def expected(self, query: Query, line: int = 0) -> Released:
-        return Released(np.zeros(query.shape), 0.0, 0.0)
 
     @property
     def records(self) -> Any:

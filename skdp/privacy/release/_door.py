@@ -21,7 +21,6 @@ from skdp.privacy.release._answers import (
     ExactAnswers,
     Grant,
     LocalAnswers,
-    NoiselessRehearsal,
     RehearsedAnswers,
 )
 from skdp.privacy.release._plan import Draws, DrawsOf, Plan
@@ -324,11 +323,10 @@ class Door:
         self, plan: Plan | None, source: Any, owners: Owners | None, grant: Grant
     ) -> Answers:
         """The right to ask, with noise from whoever adds it."""
-        if plan is None or not self.budget.is_finite:
-            noiseless = NoiselessRehearsal if self._notes_only else ExactAnswers
-            return noiseless(plan or _NOTHING, source, grant)
         if self._notes_only:
-            return RehearsedAnswers(plan, source, grant)
+            return RehearsedAnswers(plan or _NOTHING, source, grant)
+        if plan is None or not self.budget.is_finite:
+            return ExactAnswers(plan or _NOTHING, source, grant)
         if owners is not None:
             noise = None if is_rehearsing() else self._noise
             return SharedAnswers(plan, source, grant, owners, noise)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from skdp._configured import check_schema, check_version, warn_of_version
-from skdp._show import card
+from skdp._show import Shown
 from skdp._version import __version__
 from skdp.privacy.accounting._codec import event_from_dict, event_to_dict
 from skdp.privacy.accounting._events import Event, GaussianEvent
@@ -103,8 +103,8 @@ ADJACENCY_MEANING = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivacyRecord:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PrivacyRecord(Shown):
     """What was released, under which relation, by which mechanism, at what cost.
 
     Every field is a public fact or post-processing of a private output.
@@ -166,6 +166,8 @@ class PrivacyRecord:
         private, or an older version made it. `skdp.audit.membership_risk` says more.
     """
 
+    _width = 16
+
     estimator: str
     is_private: bool
     reason: str
@@ -206,7 +208,7 @@ class PrivacyRecord:
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {"event": event_to_dict(self.event), "schema": RECORD_SCHEMA}
-        return {name: _json_ready(value) for name, value in values.items()}
+        return {name: json_ready(value) for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
@@ -235,10 +237,6 @@ class PrivacyRecord:
     def from_json(cls, text: str) -> Self:
         """The record that `to_json` wrote; raises and warns as `from_dict` does."""
         return cls(**_read_fields(json.loads(text)))
-
-    def to_json(self) -> str:
-        """The record as JSON text with sorted keys."""
-        return json.dumps(self.to_dict(), sort_keys=True, indent=2, allow_nan=False)
 
     def statement(self) -> str:
         """The guarantee in one sentence, to be quoted."""
@@ -293,12 +291,11 @@ class PrivacyRecord:
             return text
         return f"{text}; entries clipped to {self.feature_bound:.4g}"
 
-    def __repr__(self) -> str:
-        lines = [f"  {name:<16} {value}" for name, value in self._rows()]
-        return "\n".join([self.statement(), *lines])
+    sentence = statement
 
-    def _repr_html_(self) -> str:
-        return card(self.statement(), self._rows(), is_good=self.is_private)
+    @property
+    def _is_good(self) -> bool:
+        return self.is_private
 
 
 def step_of(record: PrivacyRecord) -> StepPrivacy:
@@ -341,7 +338,7 @@ def _read_fields(stored: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value before `_json_ready`, except that tuples stay lists."""
+    """A value before `json_ready`, except that tuples stay lists."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -372,15 +369,16 @@ def _describe(event: dict[str, Any]) -> str:
     return _compact(event)
 
 
-def _json_ready(value: Any) -> Any:
+def json_ready(value: Any) -> Any:
+    """A value of JSON; an infinite number becomes text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     if isinstance(value, dict):
-        return {name: _json_ready(item) for name, item in value.items()}
+        return {name: json_ready(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json_ready(item) for item in value]
+        return [json_ready(item) for item in value]
     return value
 
 
