@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, clip_rows, in_dtype, row_products
 from skdp._checks import check_bool, check_count, check_data_norm
 from skdp._input import check_rows
-from skdp.io._takes import AppendsToSources, fit_through, shown
+from skdp.io._table import Table, appends_to_sources
 from skdp.preprocessing._declared import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy.release._answers import Released
@@ -22,9 +22,8 @@ _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
 _MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means
 
 
-class DPPCA(
-    AppendsToSources, BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer
-):
+@appends_to_sources
+class DPPCA(BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
     r"""Principal components of private second moments.
 
     Rows are clipped to `data_norm`, in `fit` and in `transform`. One release with noise
@@ -138,15 +137,15 @@ class DPPCA(
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X, groups))
+            return Table.of(X, groups=groups).fitted(self, self._fit)
 
-    def _fit(self, given: Any, groups: Any) -> Self:
+    def _fit(self, table: Table) -> Self:
         budget = self._check_privacy_params()
         norm = check_data_norm(self.data_norm)
         check_bool("center", self.center)
-        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
+        X = check_rows(self, table.sample(), reset=True, accept_sparse=False)
         n_components = _checked_components(self.n_components, X.shape[1])
-        source = self._source(given, X, groups, budget)
+        source = self._source(table, X, budget)
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
         sums = MomentSums(weights, source.n_samples, X.shape[1], norm)
         released = self._release(

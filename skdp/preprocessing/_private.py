@@ -24,9 +24,7 @@ from skdp._input import (
     middle_and_half,
     to_unit,
 )
-from skdp._users import Users, users_to_fit
-from skdp.io._rows import unlabelled
-from skdp.io._takes import AppendsToSources, fit_through, shown
+from skdp.io._table import Table, appends_to_sources
 from skdp.preprocessing._declared import BringsToNorm
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
@@ -91,12 +89,17 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         )
         return fit(self, planned, source, self._door(budget))
 
-    def _source(self, given: Any, X: Any, groups: Any, budget: Budget) -> Source:
+    def _source(self, table: Table, X: Any, budget: Budget) -> Source:
         """Checked rows as a source of records, or of users; refuses wrong ids."""
-        users = users_to_fit(self, given, groups, budget)
-        if isinstance(users, Users):
-            return users.source(X, np.zeros(len(X)))
-        return unlabelled(given, X, budget, allows_missing=self._allows_missing)
+        users = table.users(self, budget)
+        if not (table.holds_rows or budget.is_finite):
+            raise ValueError(
+                "The 'epsilon' parameter must be finite with a source: without noise "
+                "this step needs all rows in memory. Got inf. Use a finite epsilon, or "
+                "read the table into memory."
+            )
+        rows = table.rows(X, allows_missing=self._allows_missing)
+        return table.source(rows, None, users)
 
     @staticmethod
     def _shares(source: Source) -> FloatArray | None:
@@ -137,9 +140,8 @@ def _law_of(budget: Budget, size: int, times: int) -> NoiseLaw | None:
 _LEAST_VARIANCE = 1e-12
 
 
-class DPStandardScaler(
-    AppendsToSources, BringsToNorm, OneToOneFeatureMixin, PrivateTransformer
-):
+@appends_to_sources
+class DPStandardScaler(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
     r"""Standardise features by a private mean and variance; rows of norm at most 1.
 
     Values are clipped to declared `bounds`, in `fit` and in `transform`; one release
@@ -232,14 +234,14 @@ class DPStandardScaler(
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X, groups))
+            return Table.of(X, groups=groups).fitted(self, self._fit)
 
-    def _fit(self, given: Any, groups: Any) -> Self:
+    def _fit(self, table: Table) -> Self:
         budget = self._check_privacy_params()
-        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
+        X = check_rows(self, table.sample(), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
-        source = self._source(given, X, groups, budget)
+        source = self._source(table, X, budget)
         sums = PairSums(SQUARES, low, high, source.n_samples)
         params = {"square_weight": SQUARES.weight}
         found = self._release(sums, source, budget, key="noisy_moments", params=params)
@@ -315,9 +317,8 @@ _WRONG_TURN = 0.05
 _MOST_STEPS = 40
 
 
-class DPQuantileClipper(
-    AppendsToSources, BringsToNorm, OneToOneFeatureMixin, PrivateTransformer
-):
+@appends_to_sources
+class DPQuantileClipper(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
     """Clip each feature to two private quantiles, and scale rows to norm at most 1.
 
     For features whose usual range is not known: `bounds` may be wide. Both quantiles of
@@ -421,17 +422,17 @@ class DPQuantileClipper(
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X, groups))
+            return Table.of(X, groups=groups).fitted(self, self._fit)
 
-    def _fit(self, given: Any, groups: Any) -> Self:
+    def _fit(self, table: Table) -> Self:
         budget = self._check_privacy_params()
         check_bool("scale", self.scale)
         quantiles = _checked_quantiles(self.quantiles)
         n_steps = check_count("n_steps", self.n_steps, high=_MOST_STEPS)
-        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
+        X = check_rows(self, table.sample(), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
-        source = self._source(given, X, groups, budget)
+        source = self._source(table, X, budget)
         bisection = Bisection(low, high, quantiles, n_steps, source.n_samples)
 
         def read(answers: Answers) -> FloatArray:
@@ -542,7 +543,8 @@ def _checked_quantiles(quantiles: Any) -> tuple[float, float]:
 # ---------------------------------------------------------------------- DPSimpleImputer
 
 
-class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer):
+@appends_to_sources
+class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
     """Replace NaN by a private mean of each feature, or by a declared constant.
 
     Which entries are missing is private: no column is dropped or added for it, and a
@@ -641,15 +643,15 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X, groups))
+            return Table.of(X, groups=groups).fitted(self, self._fit)
 
-    def _fit(self, given: Any, groups: Any) -> Self:
+    def _fit(self, table: Table) -> Self:
         check_choice("strategy", self.strategy, ("mean", "constant"))
         budget = None
         if self.strategy == "mean":
             budget = self._check_privacy_params()
         X = check_rows(
-            self, shown(given), reset=True, accept_sparse=False, allow_nan=True
+            self, table.sample(), reset=True, accept_sparse=False, allow_nan=True
         )
         names = getattr(self, "feature_names_in_", None)
         if budget is None:
@@ -658,7 +660,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
             return self
         low, high = match_bounds(self.bounds, X.shape[1], names)
         middle, half = middle_and_half(low, high)
-        source = self._source(given, X, groups, budget)
+        source = self._source(table, X, budget)
         sums = PairSums(PRESENCE, low, high, source.n_samples)
         params = {"count_weight": PRESENCE.weight}
         released = self._release(
