@@ -121,13 +121,6 @@ def explained_nesting(set_params: _Call) -> _Call:
     return checked  # type: ignore[return-value]
 
 
-def explain_methods(cls: type) -> None:
-    """Let the constructor and `fit` that a class defines be `explained`."""
-    for name in ("__init__", "fit"):
-        if inspect.isfunction(vars(cls).get(name)):
-            setattr(cls, name, explained(vars(cls)[name]))
-
-
 def _names_to_give(signature: inspect.Signature) -> str:
     """Arguments that may be positional, and arguments that must be named."""
     found = list(signature.parameters.values())[1:]

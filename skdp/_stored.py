@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from skdp._configured import check_schema, check_version, warn_of_version
-from skdp._explained import explain_methods, explained_nesting
+from skdp._explained import explained, explained_nesting
 from skdp._shared_docs import fill_docs
 from skdp._version import __version__
 
@@ -22,10 +22,17 @@ class StoredEstimator(BaseEstimator):
     set_params = explained_nesting(BaseEstimator.set_params)
 
     def __init_subclass__(cls, **options: Any) -> None:
+        """Fill in docs and let `explained` wrap the constructor and `fit`.
+
+        It is a hook, the only one of the estimators, since Python refuses an unknown
+        argument before a body runs, and estimators that users derive explain too.
+        """
         super().__init_subclass__(**options)
         for documented in (cls, *filter(inspect.isfunction, vars(cls).values())):
             fill_docs(documented)
-        explain_methods(cls)
+        for name in ("__init__", "fit"):
+            if inspect.isfunction(vars(cls).get(name)):
+                setattr(cls, name, explained(vars(cls)[name]))
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
