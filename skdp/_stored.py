@@ -24,8 +24,8 @@ class StoredEstimator(BaseEstimator):
     def __init_subclass__(cls, **options: Any) -> None:
         """Fill in docs and let `explained` wrap the constructor and `fit`.
 
-        It is a hook, the only one of the estimators, since Python refuses an unknown
-        argument before a body runs, and estimators that users derive explain too.
+        It is a hook since Python refuses an unknown argument before a body runs, and
+        since estimators that users derive are documented and explained too.
         """
         super().__init_subclass__(**options)
         for documented in (cls, *filter(inspect.isfunction, vars(cls).values())):

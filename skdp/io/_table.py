@@ -49,51 +49,57 @@ Scaling = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Table(ABC):
-    """Rows where they are, with their targets and the ids of their users. Private.
+class Table:
+    """Rows in memory, with their targets and the ids of their users. Private.
+
+    `SourceTable` is a table that is read where it lies.
 
     Parameters
     ----------
     X : array-like, CSR, data frame or source
     y : array-like of shape (n_rows,), or None
     groups : array-like of shape (n_rows,), or None
+
+    Attributes
+    ----------
+    holds_rows : bool
+        Whether the rows are in memory; public.
+    columns : dict, tuple, Range or None
+        Declarations of the columns that came with the rows; public.
+    assumed_public : tuple of str
+        What a guarantee takes as public beside a table's facts.
+    is_shared : bool
+        Whether several owners have the records; public.
     """
 
     X: Any
     y: Any = None
     groups: Any = None
 
-    # Whether the rows are in memory; public.
-    holds_rows: ClassVar[bool]
+    holds_rows: ClassVar[bool] = True
 
     @staticmethod
     def of(X: Any, y: Any = None, groups: Any = None) -> Table:
         """The table of what was given: the only place that asks what X is."""
-        kind = SourceTable if isinstance(X, TableSource) else MemoryTable
+        kind = SourceTable if isinstance(X, TableSource) else Table
         return kind(X, y, groups)
 
-    # -------------------------------------------------------------------- public facts
-
     @property
-    @abstractmethod
     def columns(self) -> Any:
-        """Declarations of the columns that came with the rows, or None."""
+        return None
 
     @property
-    @abstractmethod
     def assumed_public(self) -> tuple[str, ...]:
-        """What a guarantee takes as public beside a table's facts."""
+        return ()
 
     @property
-    @abstractmethod
     def is_shared(self) -> bool:
-        """Whether several owners have the records."""
+        return False
 
-    @abstractmethod
     def count(self, n_shown: int) -> int:
         """Number of records of the table, of whose `sample` there are `n_shown`."""
+        return n_shown
 
-    @abstractmethod
     def sample(self, declared: Any = None) -> Any:
         """Rows for checks before a commit: all in memory, or a row of a source's form.
 
@@ -102,14 +108,14 @@ class Table(ABC):
         declared : dict, tuple, Range or None
             An estimator's declarations of the columns.
         """
+        return self.X
 
     # ------------------------------------------------------------------------- for fits
 
-    @abstractmethod
     def during(self, call: Callable[[], Result], label: str = "") -> Result:
         """The result of a call that reads the table; a source is open meanwhile."""
+        return call()
 
-    @abstractmethod
     def fitted(self, model: Model, fit: Callable[[Table], Any]) -> Model:
         """The model after a fit to this table.
 
@@ -118,12 +124,12 @@ class Table(ABC):
         ValueError
             If there is a `y` beside a source, or columns are declared in two ways.
         """
+        fit(self)
+        return model
 
-    @abstractmethod
     def refuse_targets(self) -> None:
         """Refuse a y beside a source."""
 
-    @abstractmethod
     def users(
         self, model: Any, budget: Budget, how: str = HOW_TO_PASS
     ) -> UsersToFit | None:
@@ -143,6 +149,15 @@ class Table(ABC):
             If there are ids but the unit is not "user", if the unit is "user" but there
             are no ids, or if `groups` are not ids.
         """
+        if model.privacy_unit != "user":
+            refuse_ids(self.groups)
+            return None
+        if self.groups is None:
+            raise ValueError(
+                "The groups argument must have the ids of users with "
+                f"privacy_unit='user'. Got None. {how}"
+            )
+        return Users.of(self.groups, count_rows(self.X))
 
     def users_of_release(
         self, model: Any, budget: Budget, how: str = HOW_TO_PASS
@@ -151,7 +166,6 @@ class Table(ABC):
         refuse_exact(model, budget)
         return self.users(model, budget, how)
 
-    @abstractmethod
     def rows(
         self,
         sample: Any,
@@ -179,100 +193,34 @@ class Table(ABC):
         -------
         ndarray, CSR or StreamRows of shape (n_samples, n_features)
         """
-
-    @abstractmethod
-    def labels(self, model: Any, rows: Any) -> tuple[Any, Any]:
-        """The public labels, sorted, and the index of each record's label."""
-
-    @abstractmethod
-    def numbers(self, model: Any, rows: Any, scaled: Scaling) -> Any:
-        """Finite targets, each `scaled`. Private."""
-
-    @abstractmethod
-    def source(
-        self, rows: Any, y: Any, users: UsersToFit | None, *, is_private: bool = True
-    ) -> Source:
-        """Rows with their targets for a solver; without targets if `y` is None."""
-
-    # ---------------------------------------------------------------- for fitted models
-
-    @abstractmethod
-    def raw(self, model: TakesSources) -> FloatArray:
-        """Raw predictions of the rows."""
-
-    @abstractmethod
-    def score(self, model: ScoresSources, sample_weight: Any) -> float:
-        """The model's score of scikit-learn's; not private."""
-
-
-class MemoryTable(Table):
-    """A table that is an array, CSR or a data frame."""
-
-    holds_rows = True
-    columns = None
-    assumed_public = ()
-    is_shared = False
-
-    def count(self, n_shown: int) -> int:
-        return n_shown
-
-    def sample(self, declared: Any = None) -> Any:
-        return self.X
-
-    def during(self, call: Callable[[], Result], label: str = "") -> Result:
-        return call()
-
-    def fitted(self, model: Model, fit: Callable[[Table], Any]) -> Model:
-        fit(self)
-        return model
-
-    def refuse_targets(self) -> None:
-        return
-
-    def users(
-        self, model: Any, budget: Budget, how: str = HOW_TO_PASS
-    ) -> UsersToFit | None:
-        if model.privacy_unit != "user":
-            refuse_ids(self.groups)
-            return None
-        if self.groups is None:
-            raise ValueError(
-                "The groups argument must have the ids of users with "
-                f"privacy_unit='user'. Got None. {how}"
-            )
-        return Users.of(self.groups, count_rows(self.X))
-
-    def rows(
-        self,
-        sample: Any,
-        encode: Callable[[Any], Any] | None = None,
-        *,
-        declared: Any = None,
-        refuses_unknown: bool = False,
-        allows_missing: bool = False,
-        most_entries: float = math.inf,
-    ) -> Any:
         return sample
 
     def labels(self, model: Any, rows: Any) -> tuple[Any, Any]:
+        """The public labels, sorted, and the index of each record's label."""
         return encode_labels(model, rows, self.y)
 
     def numbers(self, model: Any, rows: Any, scaled: Scaling) -> Any:
+        """Finite targets, each `scaled`. Private."""
         refuse_several_targets(self.y, "MultiOutputRegressor")
         return scaled(check_targets(model, rows, self.y))
 
     def source(
         self, rows: Any, y: Any, users: UsersToFit | None, *, is_private: bool = True
     ) -> Source:
+        """Rows with their targets for a solver; without targets if `y` is None."""
         y = np.zeros(rows.shape[0]) if y is None else y
         if users is None:
             return MemorySource(rows, y)
         return cast(Users, users).source(rows, y)
 
+    # ---------------------------------------------------------------- for fitted models
+
     def raw(self, model: TakesSources) -> FloatArray:
+        """Raw predictions of the rows."""
         return model._raw_rows(self.X)
 
     def score(self, model: ScoresSources, sample_weight: Any) -> float:
+        """The model's score of scikit-learn's; not private."""
         return model._score_rows(self.X, self.y, sample_weight)
 
 
@@ -485,18 +433,18 @@ class ScoresSources:
 # ---------------------------------------------------- Transformers as steps of a source
 
 
-TransformerT = TypeVar("TransformerT", bound=type[Any])
+class AppendsToSources:
+    """A transformer whose `transform` of a source appends itself to the source.
 
-
-def appends_to_sources(transformer: TransformerT) -> TransformerT:
-    """A class of transformers whose `transform` of a source appends a step to it.
-
-    It is not a base class, since scikit-learn's `set_output` wraps what a class defines
-    and would make a data frame of the source.
+    It must come first in the bases. It is a hook since scikit-learn's `set_output` is
+    one: that wraps what a class defines, and would make a data frame of the source.
     """
-    for name in ("transform", "fit_transform"):
-        setattr(transformer, name, _appending(getattr(transformer, name), name))
-    return transformer
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("transform", "fit_transform"):
+            if hasattr(cls, name):
+                setattr(cls, name, _appending(getattr(cls, name), name))
 
 
 def _appending(method: Any, name: str) -> Any:

@@ -17,7 +17,7 @@ from skdp._arrays import clip_rows
 from skdp._base import DeclaredEstimator
 from skdp._checks import check_bool, check_choice, check_data_norm
 from skdp._input import check_rows, in_column_order, match_bounds, to_unit, without_data
-from skdp.io._table import Table, appends_to_sources
+from skdp.io._table import AppendsToSources, Table
 
 # ----------------------------------------------------------------- Norms of output rows
 
@@ -65,8 +65,8 @@ class BringsToNorm(StatesOutputNorm):
 # ------------------------------------------------------------------------ BoundedScaler
 
 
-@appends_to_sources
 class BoundedScaler(
+    AppendsToSources,
     StatesOutputNorm,
     OneToOneFeatureMixin,
     TransformerMixin,
@@ -170,8 +170,8 @@ class BoundedScaler(
 # ----------------------------------------------------------------------- RowNormClipper
 
 
-@appends_to_sources
 class RowNormClipper(
+    AppendsToSources,
     StatesOutputNorm,
     OneToOneFeatureMixin,
     TransformerMixin,
@@ -268,8 +268,9 @@ class RowNormClipper(
 # ---------------------------------------------------------------- DeclaredOneHotEncoder
 
 
-@appends_to_sources
-class DeclaredOneHotEncoder(StatesOutputNorm, TransformerMixin, DeclaredEstimator):
+class DeclaredOneHotEncoder(
+    AppendsToSources, StatesOutputNorm, TransformerMixin, DeclaredEstimator
+):
     """One column of zeros and ones for each declared category.
 
     **Privacy.** Costs nothing: categories are declared, and each row is encoded on its

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray
 from skdp._base import DeclaredEstimator
 from skdp._checks import check_bool, check_choice, check_count
-from skdp.io._table import Table, appends_to_sources
+from skdp.io._table import AppendsToSources, Table
 from skdp.preprocessing._blocks import (
     ColumnBlock,
     Curve,
@@ -295,8 +295,7 @@ _BY_ROWS = replace(
 )
 
 
-@appends_to_sources
-class TableEncoder(TransformerMixin, DeclaredEstimator):
+class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
     """Encode declared columns of mixed types; rows come out with norm at most 1.
 
     Each declared column becomes a block of norm at most 1, and rows are divided by the

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, clip_rows, in_dtype, row_products
 from skdp._checks import check_bool, check_count, check_data_norm
 from skdp._input import check_rows
-from skdp.io._table import Table, appends_to_sources
+from skdp.io._table import AppendsToSources, Table
 from skdp.preprocessing._declared import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy.release._answers import Released
@@ -22,8 +22,9 @@ _MOST_FEATURES = 3000  # about 4.5 million numbers in the query
 _MEAN_WEIGHT = 0.5  # as adassp's intercept_weight: the share of the means
 
 
-@appends_to_sources
-class DPPCA(BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer):
+class DPPCA(
+    AppendsToSources, BringsToNorm, ClassNamePrefixFeaturesOutMixin, PrivateTransformer
+):
     r"""Principal components of private second moments.
 
     Rows are clipped to `data_norm`, in `fit` and in `transform`. One release with noise

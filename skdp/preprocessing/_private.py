@@ -24,7 +24,7 @@ from skdp._input import (
     middle_and_half,
     to_unit,
 )
-from skdp.io._table import Table, appends_to_sources
+from skdp.io._table import AppendsToSources, Table
 from skdp.preprocessing._declared import BringsToNorm
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
@@ -140,8 +140,9 @@ def _law_of(budget: Budget, size: int, times: int) -> NoiseLaw | None:
 _LEAST_VARIANCE = 1e-12
 
 
-@appends_to_sources
-class DPStandardScaler(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
+class DPStandardScaler(
+    AppendsToSources, BringsToNorm, OneToOneFeatureMixin, PrivateTransformer
+):
     r"""Standardise features by a private mean and variance; rows of norm at most 1.
 
     Values are clipped to declared `bounds`, in `fit` and in `transform`; one release
@@ -317,8 +318,9 @@ _WRONG_TURN = 0.05
 _MOST_STEPS = 40
 
 
-@appends_to_sources
-class DPQuantileClipper(BringsToNorm, OneToOneFeatureMixin, PrivateTransformer):
+class DPQuantileClipper(
+    AppendsToSources, BringsToNorm, OneToOneFeatureMixin, PrivateTransformer
+):
     """Clip each feature to two private quantiles, and scale rows to norm at most 1.
 
     For features whose usual range is not known: `bounds` may be wide. Both quantiles of
@@ -543,8 +545,7 @@ def _checked_quantiles(quantiles: Any) -> tuple[float, float]:
 # ---------------------------------------------------------------------- DPSimpleImputer
 
 
-@appends_to_sources
-class DPSimpleImputer(OneToOneFeatureMixin, PrivateTransformer):
+class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer):
     """Replace NaN by a private mean of each feature, or by a declared constant.
 
     Which entries are missing is private: no column is dropped or added for it, and a

@@ -350,7 +350,7 @@ def test_null_records_are_among_the_rows_of_their_user(column, value, layout, tm
     source = users_of_memory(frame, np.where(bad, 0.0, shares))
     here = clone(MODEL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skdp.linear_model._base.source_of", lambda *given: source)
+        patch.setattr(Table, "source", lambda *given, **private: source)
         here.fit(frame[FEATURES], frame["y"], groups=frame["id"])
     assert released(here).tobytes() == released(there).tobytes()
 
