@@ -37,6 +37,7 @@ from skdp._arrays import FloatArray, IntArray
 from skdp._fit import Progress
 from skdp._users import Users
 from skdp.datasets import load_adult
+from skdp.io._table import Table
 from skdp.linear_model._rows import encoder_of, knots_within
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
@@ -184,7 +185,8 @@ def encoded(rows: Persons, tests: Any, budget: Budget, adjacency: str) -> Any:
     """Rows of persons and of tests, as a model of users encodes them."""
     encoder = encoder_of(COLUMNS)
     users = Users.of(rows.ids, len(rows.ids))
-    encoding, cells = encoder._fit(rows.X, knots_within(budget, adjacency, users))
+    knots = knots_within(budget, adjacency, users)
+    encoding, cells = encoder._fit(Table.of(rows.X), knots)
     order = np.argsort(rows.ids, kind="stable")
     X = encoding.rows(cells, is_sparse=True)[order]
     own = Encoded.of(X, rows.y[order].astype(float), users.codes[order])

@@ -370,12 +370,10 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
     Returns
     -------
     classes : ndarray of shape (n_classes,)
-    codes : ndarray of float64 of shape (n_samples,), or Labels
-        Private. Of a source they are read when its rows are.
+    codes : ndarray of float64 of shape (n_samples,)
+        Private.
     """
     name = type(model).__name__
-    if hasattr(X, "table"):
-        return _declared_alone(model, name), X.labels(declared_labels(model.classes))
     if y is None:
         raise ValueError(
             f"{name} requires y to be passed, but the target y is None. Pass the "
@@ -410,8 +408,9 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
     return classes, codes.astype(np.float64)
 
 
-def _declared_alone(model: Any, name: str) -> np.ndarray:
+def declared_alone(model: Any) -> np.ndarray:
     """The declared labels of a model of a source, which must declare them."""
+    name = type(model).__name__
     if model.classes is None:
         raise ValueError(
             f"{name} needs declared labels with a source, since finding them would be "

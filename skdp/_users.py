@@ -15,7 +15,6 @@ from skdp._arrays import FloatArray, IntArray
 from skdp._input import without_data
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.tables._memory import UserSource, equal_shares
-from skdp.tables._source import Source
 
 # ------------------------------------------------------------------------- Ids of users
 
@@ -25,7 +24,7 @@ _BAD_IDS = (
     "all integers or all texts, none missing. Got something else. Leave out rows "
     "without an id, and turn other ids into texts."
 )
-_HOW = (
+HOW_TO_PASS = (
     "Pass fit(X, y, groups=ids), or the same to partial_fit; of a pipeline's step "
     "pipeline.fit(X, y, step__groups=ids), with the step's name; within scikit-learn's "
     "tools switch on metadata routing and call set_fit_request(groups=True) on the "
@@ -41,10 +40,6 @@ class UsersToFit(Protocol):
         """Public."""
         ...
 
-    def source(self, X: Any, y: Any) -> Source:
-        """Rows with their targets as a source of users."""
-        ...
-
 
 @dataclass(frozen=True)
 class RemoteUsers:
@@ -57,11 +52,6 @@ class RemoteUsers:
     """
 
     n_users: int
-
-    def source(self, X: Any, y: Any) -> Source:
-        """Rows that have not been read, with targets that are read with them."""
-        found: Source = X.with_targets(y)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,59 +144,13 @@ class Users:
         return UserSource(X, y, self.shares, self.n_users, self.codes)
 
 
-def users_to_fit(
-    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
-) -> UsersToFit | None:
-    """The users of a table; None if the model's unit is a record.
-
-    Parameters
-    ----------
-    model : estimator
-        Its `privacy_unit` says whether there must be ids.
-    X : array-like, CSR, data frame or source
-    groups : array-like of shape (n_rows,), or None
-        Private but for the number of users.
-    budget : Budget
-    how : str
-        How to pass ids, for a user who has passed none.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If there are ids but the unit is not "user", if the unit is "user" but there are
-        no ids, or if `groups` are not ids.
-    """
-    is_elsewhere = hasattr(X, "sample_row")
-    if model.privacy_unit != "user":
-        _refuse_ids(groups)
-        if is_elsewhere:
-            refuse_users(X)
-        return None
-    if is_elsewhere:
-        _check_named(X, groups)
-    elif groups is None:
-        raise ValueError(
-            "The groups argument must have the ids of users with privacy_unit='user'. "
-            f"Got None. {how}"
-        )
-    if is_elsewhere and not budget.is_finite:
-        raise ValueError(
-            "The 'epsilon' parameter must be finite with users of a source. Got inf. "
-            "Read the table into memory for a fit without privacy."
-        )
-    return RemoteUsers(X.n_samples) if is_elsewhere else Users.of(groups, _n_rows(X))
-
-
-def users_of_release(
-    model: Any, X: Any, groups: Any, budget: Budget, how: str = _HOW
-) -> UsersToFit | None:
-    """As `users_to_fit`, for releases that can protect users only with noise."""
+def refuse_exact(model: Any, budget: Budget) -> None:
+    """Refuse users for a release that can protect them only with noise."""
     if model.privacy_unit == "user" and not budget.is_finite:
         raise ValueError(
             "The 'epsilon' parameter must be finite with privacy_unit='user'. Got inf. "
             "Leave out groups and privacy_unit for a result without privacy."
         )
-    return users_to_fit(model, X, groups, budget, how)
 
 
 def refuse_users(source: Any) -> None:
@@ -224,7 +168,7 @@ def refuse_users(source: Any) -> None:
         )
 
 
-def _check_named(source: Any, groups: Any) -> None:
+def check_named(source: Any, groups: Any) -> None:
     """Refuse a source without a column of ids, and other ids beside one."""
     if groups is not None:
         raise ValueError(
@@ -239,7 +183,8 @@ def _check_named(source: Any, groups: Any) -> None:
         )
 
 
-def _refuse_ids(groups: Any) -> None:
+def refuse_ids(groups: Any) -> None:
+    """Refuse ids where rows are records."""
     if groups is None:
         return
     raise ValueError(
@@ -247,11 +192,6 @@ def _refuse_ids(groups: Any) -> None:
         "privacy_unit='user' to protect all rows of a user together, or do not pass "
         "ids: no set_fit_request(groups=True), no step__groups."
     )
-
-
-def _n_rows(X: Any) -> int:
-    shape = getattr(X, "shape", ())  # lists have none
-    return int(shape[0]) if shape else len(X)
 
 
 def _checked(groups: Any, n_rows: int) -> Any:

@@ -14,6 +14,7 @@ import skdp
 from skdp import _configured
 from skdp._configured import Registry
 from skdp.decomposition._plain import FACTORIZERS
+from skdp.io._sql import ENGINES
 from skdp.linear_model._base import STREAMS
 from skdp.losses._objective import LAYERS
 from skdp.model_selection import METHODS
@@ -126,7 +127,7 @@ def test_every_key_is_found_and_those_of_the_annex_are_last(registry):
 def test_all_kinds_are_of_the_table_that_pyproject_names():
     lines = (PACKAGE / "papers" / "entry_points.txt").read_text().splitlines()
     groups = {line.strip("[]") for line in lines if line.startswith("[")}
-    assert groups == {registry.group for registry in REGISTRIES}
+    assert groups == {registry.group for registry in (*REGISTRIES, ENGINES)}
     pyproject = (PACKAGE.parent / "pyproject.toml").read_text()
     assert 'entry-points = { file = "skdp/papers/entry_points.txt" }' in pyproject
 

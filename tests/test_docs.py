@@ -11,6 +11,9 @@ from types import ModuleType
 import pytest
 
 import skdp
+from skdp._configured import Registry
+from skdp.exceptions import SourceError
+from skdp.io import _sql
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
@@ -228,3 +231,25 @@ def test_broken_twin_of_a_page_with_a_module_that_left_is_found(monkeypatch):
     page = (ROOT / "docs" / "adding_a_solver.md").read_text(encoding="utf-8")
     with pytest.raises(ModuleNotFoundError):
         list(run_blocks(page.replace("skdp.sums.", "skdp.queries."), monkeypatch))
+
+
+def test_the_engine_of_the_page_reads_what_is_in_memory(monkeypatch, tmp_path):
+    monkeypatch.setattr(_sql, "ENGINES", Registry("none", {}))
+    page = (ROOT / "docs" / "adding_an_engine.md").read_text(encoding="utf-8")
+    lines = "".join(blocks_of_code(page)).splitlines()
+    assert sum(map(bool, lines)) <= 150
+    engine, test = run_blocks(page, monkeypatch)
+    assert _sql.ENGINES["sqlite3"] is engine.SQLite
+    test.test_sqlite_gives_the_bits_of_memory_and_no_cell_makes_it_fail(tmp_path)
+
+
+def test_broken_twin_of_an_engine_that_reads_cells_as_stored_is_found(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(_sql, "ENGINES", Registry("none", {}))
+    page = (ROOT / "docs" / "adding_an_engine.md").read_text(encoding="utf-8")
+    filtered = "CASE WHEN typeof({text}) = 'integer' THEN {text} END"
+    assert filtered in page
+    _, test = run_blocks(page.replace(filtered, "{text}"), monkeypatch)
+    with pytest.raises(SourceError):
+        test.test_sqlite_gives_the_bits_of_memory_and_no_cell_makes_it_fail(tmp_path)

@@ -30,13 +30,11 @@ from skdp._checks import (
 )
 from skdp._fit import NamedKind, PlannedFit, PrivateModel, fit
 from skdp._input import (
-    encode_labels,
     expected_labels,
     label_weights,
-    refuse_several_targets,
     unweighted,
 )
-from skdp._users import UsersToFit, users_to_fit
+from skdp._users import UsersToFit
 from skdp.ensemble._boosting import (
     BoostedTrees,
     NewtonBoosting,
@@ -53,8 +51,7 @@ from skdp.ensemble._losses import (
 )
 from skdp.ensemble._shapes import constrained, directions_of, groups_of
 from skdp.ensemble._trees import MIX, Bins, TableReader, bins_of, read_to_fit, reader_of
-from skdp.io._rows import records
-from skdp.io._takes import ScoresSources, fit_through, targets_of
+from skdp.io._table import ScoresSources, Table
 from skdp.losses._base import Loss
 from skdp.losses._classification import (
     LogisticLoss,
@@ -275,15 +272,13 @@ class GradientBoosting(FittedTrees, PrivateModel):
         names = names or tuple(f"x{i}" for i in range(n_features))
         return bins_of(names, declared_of(names, declared))
 
-    def _read_to_fit(
-        self, X: Any, groups: Any
-    ) -> tuple[Budget, UsersToFit | None, Any]:
+    def _read_to_fit(self, table: Table) -> tuple[Budget, UsersToFit | None, Any]:
         """Checked parameters, users and codes; nothing is spent."""
         budget = self._check_privacy_params()
         self._named()
         self._interactions()
-        users = users_to_fit(self, X, groups, budget)
-        return budget, users, read_to_fit(self, X)
+        users = table.users(self, budget)
+        return budget, users, read_to_fit(self, table)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -459,11 +454,11 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+            return Table.of(X, y, groups).fitted(self, self._fit)
 
-    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
-        budget, users, codes = self._read_to_fit(X, groups)
-        classes, targets = encode_labels(self, codes, y)
+    def _fit(self, table: Table) -> Self:
+        budget, users, codes = self._read_to_fit(table)
+        classes, targets = table.labels(self, codes)
         labels = "taken from y" if self.classes is None else "declared"
         weights = label_weights(self.class_weight, classes)
         check_bool("correct_prior", self.correct_prior)
@@ -471,7 +466,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         if weights:
             public.append("weights of labels (declared)")
         self._boost(
-            records(codes, targets, users=users),
+            table.source(codes, targets, users),
             _loss_of(len(classes), weights),
             budget,
             tuple(public),
@@ -741,22 +736,21 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+            return Table.of(X, y, groups).fitted(self, self._fit)
 
-    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+    def _fit(self, table: Table) -> Self:
         low, high = check_target_bounds(self.target_bounds)
         loss = self._loss()
-        budget, users, codes = self._read_to_fit(X, groups)
-        refuse_several_targets(y, "MultiOutputRegressor")
+        budget, users, codes = self._read_to_fit(table)
         half, middle = half_and_middle(self.target_bounds)
 
         def scaled(y: FloatArray) -> FloatArray:
             return np.clip((np.clip(y, low, high) - middle) / half, -1, 1)
 
-        targets = targets_of(self, codes, y, scaled)
+        targets = table.numbers(self, codes, scaled)
         self._half, self._middle = half, middle
         self._is_log = isinstance(loss, ShiftedPoissonLoss)
-        self._boost(records(codes, targets, users=users), loss, budget, ())
+        self._boost(table.source(codes, targets, users), loss, budget, ())
         return self
 
     @property

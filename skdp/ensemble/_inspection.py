@@ -22,7 +22,7 @@ from skdp._show import Display, draw_each, draw_steps
 from skdp.ensemble._boosting import BoostedTrees
 from skdp.ensemble._shapes import Model, Shape, ShapeFunctions
 from skdp.ensemble._trees import BinnedColumn, Bins, RandomTrees, read_to_predict
-from skdp.io._takes import TakesSources
+from skdp.io._table import TakesSources
 from skdp.preprocessing import _blocks as blocks
 from skdp.privacy.release._record import PrivacyRecord
 

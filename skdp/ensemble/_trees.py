@@ -15,8 +15,7 @@ from sklearn.utils import check_random_state
 
 from skdp._arrays import FloatArray
 from skdp._input import check_rows
-from skdp.io._external import TableSource
-from skdp.io._rows import StreamRows
+from skdp.io._table import Table
 from skdp.preprocessing import _blocks as blocks
 from skdp.preprocessing._blocks import NumberAxis, TimeAxis
 from skdp.preprocessing._cells import Cells, ColumnTable
@@ -559,7 +558,7 @@ def reader_of(columns: Any) -> TableReader:
     return reader
 
 
-def read_to_fit(model: Any, X: Any) -> Any:
+def read_to_fit(model: Any, table: Table) -> Any:
     """Codes of a table as declared, or an error before anything is spent.
 
     Sets the model's ``n_features_in_`` and ``feature_names_in_``, ``encoder_`` and
@@ -571,7 +570,7 @@ def read_to_fit(model: Any, X: Any) -> Any:
         Private.
     """
     reader = reader_of(model.columns)
-    encoding, cells = reader._fit(X, lambda n, d: DEFAULT_INTERVALS + 1)
+    encoding, cells = reader._fit(table, lambda n, d: DEFAULT_INTERVALS + 1)
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(reader, name):
@@ -584,22 +583,12 @@ def read_to_fit(model: Any, X: Any) -> Any:
         has_other=reader.handle_unknown == "ignore",
     )
     model.bins_ = bins
-    if isinstance(X, TableSource):
-        return _to_read(X, reader, bins)
-    return bins.codes(cells)
-
-
-def _to_read(X: TableSource, reader: TableReader, bins: Bins) -> StreamRows:
-    """Codes of a source's records, when these are read."""
-    reading = X.reading(
-        reader.columns_, refuses_unknown=reader.handle_unknown == "error"
+    return table.rows(
+        bins.codes(cells),
+        lambda frame: bins.codes(reader._cells(frame)),
+        declared=reader.columns_,
+        refuses_unknown=reader.handle_unknown == "error",
     )
-
-    def codes(frame: Any) -> NDArray[np.uint8]:
-        return bins.codes(reader._cells(frame))
-
-    row = codes(X.sample_row(reader.columns_))
-    return StreamRows(X, reading, codes, len(bins.columns), row.dtype, shown=row)
 
 
 def read_to_predict(model: Any, X: Any) -> NDArray[np.uint8]:

@@ -14,13 +14,10 @@ from scipy.sparse import csr_array, issparse
 
 from skdp._arrays import IntArray
 from skdp._input import canonical_csr
-from skdp._users import UsersToFit
 from skdp.io._external import TableSource, applied
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
-from skdp.io._reading import Labels, Reading, Targets
-from skdp.privacy.accounting._calibrate import Budget
+from skdp.io._reading import Reading, Targets
 from skdp.sums._adder import present_rows
-from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, Facts, Remote, Source
 
 # Converts rows of a table without surprises to a solver's rows.
@@ -40,8 +37,8 @@ class StreamRows:
     n_features : int
     dtype : dtype
     is_sparse : bool
-    shown : ndarray, CSR or None
-        The encoded sample row; None if `encode` refuses no row.
+    shown : ndarray or CSR
+        The encoded sample row.
     is_as_read : bool, default=False
         Whether `encode` changes nothing.
     most_entries : float, default=inf
@@ -77,12 +74,6 @@ class StreamRows:
     def with_targets(self, targets: Targets | None) -> StreamSource:
         """A source for solvers; nothing is read yet."""
         return StreamSource(self, targets)
-
-    def labels(self, classes: np.ndarray) -> Labels:
-        """How labels are read, or an error before anything is."""
-        found = Labels(classes)
-        check_kind(self.table, found.kind, "The labels in 'classes'")
-        return found
 
 
 def check_kind(table: TableSource, kind: str, what: str) -> None:
@@ -127,6 +118,9 @@ class StreamSource(Source):
             max_overcount=rows.table.max_overcount,
             n_partitions=1 if is_of_users else rows.table.n_partitions,
             most_entries=rows.most_entries,
+            # Rows of users have no order.
+            is_ordered=rows.table.has_fixed_order and not is_of_users,
+            is_permutable=rows.table.is_permutable,
         )
         self._shares: SharesOfPasses | None = None
 
@@ -238,42 +232,3 @@ class PresentOnly(Source):
     def blocks(self) -> Iterator[Block]:
         """Blocks without null records."""
         yield from map(present_rows, self._source.blocks())
-
-
-def records(
-    X: Any, y: Any, *, is_private: bool = True, users: UsersToFit | None = None
-) -> Source:
-    """Rows with their targets as a source of records, in memory or not, or of users."""
-    if users is not None:
-        return users.source(X, y)
-    if not isinstance(X, StreamRows):
-        return MemorySource(X, y)
-    source = X.with_targets(y)
-    return source if is_private else PresentOnly(source)
-
-
-def unlabelled(
-    given: Any, X: Any, budget: Budget, *, allows_missing: bool = False
-) -> Source:
-    """Rows without targets as a source, for steps that release statistics of them.
-
-    Parameters
-    ----------
-    given : TableSource, or what was given in its place
-    X : ndarray of shape (n_rows, n_features)
-        Checked rows; for a source, one row that looks like its rows.
-    budget : Budget
-    allows_missing : bool
-        Whether the step takes missing values.
-    """
-    if not isinstance(given, TableSource):
-        return MemorySource(X, np.zeros(len(X)))
-    if not budget.is_finite:
-        raise ValueError(
-            "The 'epsilon' parameter must be finite with a source: without noise this "
-            "step needs all rows in memory. Got inf. Use a finite epsilon, or read the "
-            "table into memory."
-        )
-    reading = given.reading(allows_missing=allows_missing)
-    rows = StreamRows(given, reading, lambda found: found, X.shape[1], X.dtype)
-    return rows.with_targets(None)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp._checks import check_bool, check_count
+from skdp._configured import Registry
 from skdp.io._duckdb import DuckDB
 from skdp.io._engine import Cell, Engine, quoted
 from skdp.io._external import FETCHED, TableSource
@@ -19,11 +19,11 @@ from skdp.io._parquet import BATCH_SIZE
 from skdp.io._reading import arrow, is_exact
 from skdp.io._session import Session, Snapshot, refused
 
-# Modules of engines by the package of the connection; loaded when one is given.
-_ENGINES = {
-    "adbc_driver_manager": "skdp.io.engines._postgres",
-    "pyspark": "skdp.io.engines._spark",
-}
+# What makes an engine of a connection, by the package of the connection; None if it is
+# of another kind.
+ENGINES: Registry[Callable[[Any], Engine | None]] = Registry(
+    "skdp.engines", {"duckdb": DuckDB, "_duckdb": DuckDB}
+)
 _MOST_READERS = 64
 # Column of a reading that says which rows are records.
 _IS_RECORD = "is a record"
@@ -379,12 +379,9 @@ def _check_of_records(groups: str | None) -> None:
 
 def _engine_of(connection: Any) -> Engine:
     maker = type(connection).__module__.partition(".")[0]
-    if maker in ("duckdb", "_duckdb"):
-        return DuckDB(connection)
-    if maker in _ENGINES:
-        engine: Engine | None = import_module(_ENGINES[maker]).engine_of(connection)
-        if engine is not None:
-            return engine
+    engine = ENGINES[maker](connection) if maker in ENGINES else None
+    if engine is not None:
+        return engine
     raise TypeError(
         "The 'connection' argument must be a connection of DuckDB, or of ADBC to "
         "PostgreSQL, or a SparkSession (without Spark Connect). Got an instance of "

@@ -21,11 +21,9 @@ from skdp._checks import check_count, check_data_norm, check_real
 from skdp._configured import Registry
 from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
-from skdp.io._rows import StreamRows, records
-from skdp.io._takes import TakesSources, fit_through
+from skdp.io._table import Table, TakesSources
 from skdp.linear_model._rows import (
-    DeclaredRows,
-    DeclaredStream,
+    LinearRows,
     centred_knots,
     encoded_unseen,
     encoder_of,
@@ -103,7 +101,7 @@ class Streams(Protocol):
         ...
 
     @staticmethod
-    def next_part(model: Any, X: Any, y: Any, groups: Any) -> None:
+    def next_part(model: Any, part: Table) -> None:
         """Begin a stream, or go on with it by one part."""
         ...
 
@@ -131,42 +129,9 @@ _EXACT = "epsilon=inf: the optimum itself"
 _PATHS = ("coef_path_", "intercept_path_")
 
 
-def n_units(X: Any, users: UsersToFit | None, n_parts: int | None = None) -> int:
+def n_units(rows: LinearRows, users: UsersToFit | None, n_parts: int = 1) -> int:
     """How many records or users all parts of a stream have; public."""
-    n_at_hand = int(X.shape[0]) if users is None else users.n_users
-    return n_at_hand * (n_parts or 1)
-
-
-def source_of(X: Any, y: Any, users: UsersToFit | None, budget: Budget) -> Source:
-    """Rows with their targets, as a solver takes them."""
-    return records(X, y, is_private=budget.is_finite, users=users)
-
-
-def taken(X: Any, *, is_centred: bool = False) -> tuple[Any, States | None]:
-    """Rows as solvers take them, and the declared states of rows that are centred."""
-    if not isinstance(X, DeclaredRows | DeclaredStream):
-        return X, None
-    return (X.states, states_of(X.encoding)) if is_centred else (X.encoded(), None)
-
-
-@dataclass(frozen=True)
-class RowAccess:
-    """How the rows of a fit can be read, as in `LinearObjective`; public."""
-
-    holds_rows: bool = True
-    is_ordered: bool = True
-    is_permutable: bool = True
-
-    @classmethod
-    def of(cls, X: Any, users: UsersToFit | None, part: FirstPart | None) -> Self:
-        held = not isinstance(X, StreamRows | DeclaredStream)
-        is_ordered = part is not None
-        if part is None and users is None:  # whose rows have no order
-            is_ordered = held or X.table.has_fixed_order
-        return cls(held, is_ordered, held or X.table.is_permutable)
-
-
-IN_MEMORY = RowAccess()
+    return (rows.n_rows if users is None else users.n_users) * n_parts
 
 
 class DPEstimator(TakesSources, PrivateModel):
@@ -209,10 +174,10 @@ class DPEstimator(TakesSources, PrivateModel):
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y, groups=groups))
+            return Table.of(X, y, groups).fitted(self, self._fit)
 
     @abstractmethod
-    def _fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:
+    def _fit(self, table: Table) -> Self:
         """Fit; if this fails, the caller restores the estimator."""
 
     def _check_privacy_params(self) -> Budget:
@@ -290,7 +255,6 @@ class DPEstimator(TakesSources, PrivateModel):
         n_features: int,
         alpha: float,
         budget: Budget,
-        access: RowAccess = IN_MEMORY,
     ) -> LinearObjective:
         """The public facts of a fit as an objective."""
         return LinearObjective(
@@ -301,7 +265,6 @@ class DPEstimator(TakesSources, PrivateModel):
             adjacency=relation_for(self.adjacency, self.privacy_unit),
             alpha=alpha,
             fit_intercept=self.fit_intercept,
-            **vars(access),
         )
 
     @abstractmethod
@@ -390,30 +353,33 @@ class DPEstimator(TakesSources, PrivateModel):
 
     def _solve(
         self,
-        X: Any,
-        y: Any,
+        source: Source,
+        rows: LinearRows,
         loss: Loss,
         alpha: float,
         budget: Budget,
         assumed_public: tuple[str, ...],
-        users: UsersToFit | None = None,
         part: FirstPart | None = None,
     ) -> tuple[Solution, LinearObjective]:
-        """Fit to checked rows; sets ``privacy_`` and what centring released.
+        """Fit to a source of checked rows; sets ``privacy_`` and what was released.
 
-        X belongs to `part`, the first of a stream; None: X is the whole table.
+        The source is `part`, the first of a stream; None: it is the whole table.
         """
-        n_samples = n_units(X, users, None if part is None else part.n_parts)
-        access = RowAccess.of(X, users, part)
-        objective = self._objective(loss, n_samples, X.shape[1], alpha, budget, access)
-        X, rows = taken(X, is_centred=self._will_centre())
+        facts = source.facts
+        n_samples = facts.n_samples * (1 if part is None else part.n_parts)
+        objective = replace(
+            self._objective(loss, n_samples, rows.n_features, alpha, budget),
+            holds_rows=facts.holds_rows,
+            # Parts of a stream come in their order, with users or without.
+            is_ordered=facts.is_ordered or part is not None,
+            is_permutable=facts.is_permutable,
+        )
         planned = replace(
-            self._planned(objective, budget, rows),
+            self._planned(objective, budget, rows.states),
             assumed_public=assumed_public,
             remedies=self._remedies(budget),
             verbose=bool(self.verbose),
         )
-        source = source_of(X, y, users, budget)
         if objective.feature_bound < objective.data_norm:
             source = EntriesClipped(source, objective.feature_bound)
         if part is not None:
@@ -422,11 +388,11 @@ class DPEstimator(TakesSources, PrivateModel):
         self._keep_released(solution)
         return solution, objective
 
-    def _begin(self, X: Any, y: Any, groups: Any, part: FirstPart) -> None:
+    def _begin(self, table: Table, part: FirstPart) -> None:
         """Fit to the first part of a stream."""
         raise NotImplementedError  # a sparse model has no solver that takes parts
 
-    def _targets_of_part(self, X: Any, y: Any) -> Any:
+    def _targets_of_part(self, table: Table, rows: LinearRows) -> Any:
         """Targets of a later part, in the units of the loss."""
         raise NotImplementedError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,14 +18,12 @@ from skdp._arrays import in_dtype
 from skdp._checks import check_bool, check_choice, check_count, check_real
 from skdp._input import (
     declared_labels,
-    encode_labels,
     expected_labels,
     label_weights,
     largest_weight,
     unweighted,
 )
-from skdp._users import users_to_fit
-from skdp.io._takes import ScoresSources, fit_through
+from skdp.io._table import ScoresSources, Table
 from skdp.linear_model._base import (
     STREAMS,
     DPEstimator,
@@ -33,7 +32,12 @@ from skdp.linear_model._base import (
     n_units,
     takes_parts,
 )
-from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
+from skdp.linear_model._rows import (
+    LinearRows,
+    public_facts,
+    rows_to_fit,
+    rows_to_predict,
+)
 from skdp.losses._base import Loss
 from skdp.losses._classification import (
     CauchyLoss,
@@ -144,17 +148,18 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         """
         stream = STREAMS[self.solver]
         with stream.one_part(self), self._all_or_nothing(), self._labelled(classes):
-            return fit_through(self, X, y, lambda: stream.next_part(self, X, y, groups))
+            table = Table.of(X, y, groups)
+            return table.fitted(self, partial(stream.next_part, self))
 
-    def _begin(self, X: Any, y: Any, groups: Any, part: FirstPart) -> None:
+    def _begin(self, table: Table, part: FirstPart) -> None:
         if self.classes is None:
             raise ValueError(
                 "The 'classes' parameter must be declared for a stream: a later part "
                 "may have other labels than the first one. Got None. Pass all labels."
             )
-        self._fit(X, y, groups=groups, part=part)
+        self._fit(table, part)
 
-    def _targets_of_part(self, X: Any, y: Any) -> Any:
+    def _targets_of_part(self, table: Table, rows: LinearRows) -> Any:
         given = self.classes
         if not (given is None or np.array_equal(declared_labels(given), self.classes_)):
             raise ValueError(
@@ -163,7 +168,7 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
                 "Nothing was read."
             )
         with self._labelled(self.classes_):
-            return self._encode_labels(X, y)[1]
+            return self._encode_labels(table, rows)[1]
 
     @contextmanager
     def _labelled(self, classes: Any) -> Iterator[None]:
@@ -175,29 +180,28 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         finally:
             self.classes = own
 
-    def _fit(
-        self, X: Any, y: Any, *, groups: Any = None, part: FirstPart | None = None
-    ) -> Self:
+    def _fit(self, table: Table, part: FirstPart | None = None) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         self._check_strength()
-        users = users_to_fit(self, X, groups, budget)
+        users = table.users(self, budget)
         is_centred = self._will_centre()
         n_parts = 1 if part is None else part.n_parts
-        X = rows_to_fit(self, X, budget, users, n_parts, is_centred=is_centred)
-        classes, codes = self._encode_labels(X, y)
+        rows = rows_to_fit(self, table, budget, users, n_parts, is_centred=is_centred)
+        classes, codes = self._encode_labels(table, rows)
         weights = label_weights(self.class_weight, classes)
         loss = weighted(self._loss(len(classes)), weights)
-        alpha = self._alpha(n_units(X, users, n_parts), budget)
+        alpha = self._alpha(n_units(rows, users, n_parts), budget)
         alpha /= largest_weight(self.class_weight, classes)
         labels = "taken from y" if self.classes is None else "declared"
         assumed = (*public_facts(self.columns, users), f"set of labels ({labels})")
         if weights:
             assumed += ("weights of labels (declared)",)
+        source = table.source(rows.X, codes, users, is_private=budget.is_finite)
         solution, objective = self._solve(
-            X, codes, loss, alpha, budget, assumed, users, part
+            source, rows, loss, alpha, budget, assumed, part
         )
-        self._keep_weights(solution, objective, X.dtype)
+        self._keep_weights(solution, objective, rows.X.dtype)
         self.classes_, self._label_weights = classes, weights
         return self
 
@@ -239,9 +243,9 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
     def _loss(self, n_classes: int) -> Loss:
         """The loss for this number of classes, one output for two."""
 
-    def _encode_labels(self, X: Any, y: Any) -> tuple[np.ndarray, Any]:
+    def _encode_labels(self, table: Table, rows: LinearRows) -> tuple[np.ndarray, Any]:
         """The public labels, sorted, and the index of each record's label."""
-        return encode_labels(self, X, y)
+        return table.labels(self, rows.X)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions of the rows, clipped as in `fit`.
@@ -291,11 +295,9 @@ class LogisticModel(LinearClassifier):
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-    def _fit(
-        self, X: Any, y: Any, *, groups: Any = None, part: FirstPart | None = None
-    ) -> Self:
+    def _fit(self, table: Table, part: FirstPart | None = None) -> Self:
         check_bool("correct_prior", self.correct_prior)
-        return super()._fit(X, y, groups=groups, part=part)
+        return super()._fit(table, part)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the labels, of shape (n_samples, n_classes).

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.metrics import d2_tweedie_score
 
 from skdp._checks import check_real, check_target_bounds
-from skdp.io._external import TableSource
 from skdp.linear_model._regressors import LinearRegressor, Units
 from skdp.losses._base import FARTHEST, Loss
 from skdp.losses._objective import LinearObjective
@@ -138,8 +137,9 @@ class LogLinkRegressor(LinearRegressor):
         float
             At most 1; 0 of the constant mean of `y`.
         """
-        if isinstance(X, TableSource):
-            return super().score(X, y)
+        return super().score(X, y, sample_weight)
+
+    def _score_rows(self, X: Any, y: Any, sample_weight: Any) -> float:
         predicted = self.predict(X)
         return float(
             d2_tweedie_score(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,9 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray, in_dtype
 from skdp._checks import check_alpha, check_bool, check_real, check_target_bounds
-from skdp._input import refuse_several_targets
-from skdp._users import users_to_fit
-from skdp.io._takes import ScoresSources, fit_through, targets_of
+from skdp.io._table import ScoresSources, Table
 from skdp.linear_model._base import (
     STREAMS,
     DPEstimator,
@@ -23,7 +22,12 @@ from skdp.linear_model._base import (
     HasEstimates,
     takes_parts,
 )
-from skdp.linear_model._rows import public_facts, rows_to_fit, rows_to_predict
+from skdp.linear_model._rows import (
+    LinearRows,
+    public_facts,
+    rows_to_fit,
+    rows_to_predict,
+)
 from skdp.losses._base import Loss
 from skdp.losses._objective import LinearObjective
 from skdp.losses._regression import QuantileLoss, SquaredLoss
@@ -118,26 +122,27 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         """
         stream = STREAMS[self.solver]
         with stream.one_part(self), self._all_or_nothing():
-            return fit_through(self, X, y, lambda: stream.next_part(self, X, y, groups))
+            table = Table.of(X, y, groups)
+            return table.fitted(self, partial(stream.next_part, self))
 
-    def _begin(self, X: Any, y: Any, groups: Any, part: FirstPart) -> None:
-        self._fit(X, y, groups=groups, part=part)
+    def _begin(self, table: Table, part: FirstPart) -> None:
+        self._fit(table, part)
 
-    def _fit(
-        self, X: Any, y: Any, *, groups: Any = None, part: FirstPart | None = None
-    ) -> Self:
+    def _fit(self, table: Table, part: FirstPart | None = None) -> Self:
         budget = self._check_privacy_params()
         check_bool("fit_intercept", self.fit_intercept)
         loss, alpha = self._loss(budget), self._penalty()
-        users = users_to_fit(self, X, groups, budget)
+        users = table.users(self, budget)
         is_centred = self._will_centre()
         n_parts = 1 if part is None else part.n_parts
-        X = rows_to_fit(self, X, budget, users, n_parts, is_centred=is_centred)
-        y = self._targets_of_part(X, y)
+        rows = rows_to_fit(self, table, budget, users, n_parts, is_centred=is_centred)
+        y = self._targets_of_part(table, rows)
+        source = table.source(rows.X, y, users, is_private=budget.is_finite)
+        assumed = public_facts(self.columns, users)
         solution, objective = self._solve(
-            X, y, loss, alpha, budget, public_facts(self.columns, users), users, part
+            source, rows, loss, alpha, budget, assumed, part
         )
-        self._keep_weights(solution, objective, X.dtype)
+        self._keep_weights(solution, objective, rows.X.dtype)
         return self
 
     def _loss(self, budget: Budget) -> Loss:
@@ -157,16 +162,15 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         """Penalty of the weights in units of the loss."""
         return check_alpha(self.alpha) * self._units().per_alpha
 
-    def _targets_of_part(self, X: Any, y: Any) -> Any:
+    def _targets_of_part(self, table: Table, rows: LinearRows) -> Any:
         units, budget = self._units(), Budget(self.epsilon, self.delta)
         clips = budget.is_finite or self._always_clips
-        refuse_several_targets(y, "MultiOutputRegressor")
 
         def scaled(y: FloatArray) -> FloatArray:
             y = np.clip(y, units.low, units.high) if clips else y
             return np.asarray((y - units.middle) / units.scale)
 
-        return targets_of(self, X, y, scaled)
+        return table.numbers(self, rows.X, scaled)
 
     def _keep_weights(
         self, solution: Solution, objective: LinearObjective, dtype: Any

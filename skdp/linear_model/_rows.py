@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
-import numpy as np
-from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
 
 from skdp._base import PUBLIC_OF_DECLARED, PUBLIC_OF_TABLES, of_users
 from skdp._checks import check_count
 from skdp._input import check_rows
 from skdp._users import UsersToFit
-from skdp.io._external import TableSource
-from skdp.io._rows import StreamRows
-from skdp.io._takes import shown
+from skdp.io._table import Table
+from skdp.preprocessing._cells import Cells
 from skdp.preprocessing._encoder import Encoding, KnotRule, TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
@@ -51,96 +49,65 @@ def knots_within(
 
 
 @dataclass(frozen=True, eq=False)
-class DeclaredRows:
-    """Records of a declared table, to be encoded.
+class LinearRows:
+    """The rows of a fit as solvers take them.
 
     Parameters
     ----------
-    encoding : Encoding
-        Public.
-    states : CSR of shape (n_samples, n_states)
-        Private.
+    X : ndarray, CSR or StreamRows
+        Rows of numbers, or encoded rows of a declared table, of norm at most 1; if they
+        will be centred, their shares in the declared states. Private.
+    n_features : int
+        Number of features of the model.
+    states : States or None, default=None
+        The declared states of rows that will be centred.
     """
 
-    encoding: Encoding
-    states: csr_array
-    dtype: ClassVar[Any] = np.dtype(np.float64)
+    X: Any
+    n_features: int
+    states: States | None = None
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of records and of encoded features."""
-        return self.states.shape[0], self.encoding.basis.shape[1]
-
-    def __len__(self) -> int:
-        return int(self.states.shape[0])
-
-    def encoded(self) -> Any:
-        """Rows of norm at most 1, as an array or CSR."""
-        return self.encoding.rows_of(self.states, is_sparse=None)
+    def n_rows(self) -> int:
+        """Number of rows; of a source number of records, or of users."""
+        return int(self.X.shape[0])
 
 
-@dataclass(frozen=True, eq=False)
-class DeclaredStream:
-    """Records of a declared table that have not been read, to be encoded.
+def rows_of_numbers(model: Any, table: Table, *, reset: bool) -> LinearRows:
+    """Checked rows; `reset` as in `check_rows`."""
+    sample = check_rows(model, table.sample(), reset=reset, accept_sparse=True)
+    return LinearRows(table.rows(sample), sample.shape[1])
 
-    Parameters
-    ----------
-    encoding : Encoding
-        Public.
-    encoder : TableEncoder
-        Fitted; public.
-    table : TableSource
-    """
 
-    encoding: Encoding
-    encoder: TableEncoder
-    table: TableSource
-    dtype: ClassVar[Any] = np.dtype(np.float64)
+def rows_of_columns(
+    table: Table,
+    encoder: TableEncoder,
+    encoding: Encoding,
+    cells: list[Cells],
+    *,
+    is_centred: bool = False,
+) -> LinearRows:
+    """Encoded rows of a declared table, of whose sample there are the cells."""
+    rows = table.rows(
+        _encoded(encoding, cells, is_centred),
+        partial(_encoded_frame, encoder, encoding, is_centred),
+        declared=encoder.columns_,
+        refuses_unknown=encoder.handle_unknown == "error",
+        most_entries=encoding.most_states if is_centred else encoding.most_entries,
+    )
+    states = states_of(encoding) if is_centred else None
+    return LinearRows(rows, encoding.basis.shape[1], states)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of records, as declared, and of encoded features."""
-        return self.table.n_samples, self.encoding.basis.shape[1]
 
-    def __len__(self) -> int:
-        return self.table.n_samples
+def _encoded(encoding: Encoding, cells: list[Cells], is_centred: bool) -> Any:
+    states = encoding.states(cells)
+    return states if is_centred else encoding.rows_of(states, is_sparse=None)
 
-    @property
-    def states(self) -> StreamRows:
-        """Each record's weights of states, computed when the record is read."""
-        n_states = sum(self.encoding.parts)
-        return self._rows(n_states, self._states, self.encoding.most_states)
 
-    def encoded(self) -> StreamRows:
-        """Rows of norm at most 1, when they are read."""
-        return self._rows(self.shape[1], self._encoded, self.encoding.most_entries)
-
-    def labels(self, classes: np.ndarray) -> Any:
-        """How labels are read; an error before anything is read."""
-        return self.encoded().labels(classes)
-
-    def _rows(self, n_features: int, encode: Any, most_entries: int) -> StreamRows:
-        row = encode(self.table.sample_row(self.encoder.columns_))
-        reading = self.table.reading(
-            self.encoder.columns_,
-            refuses_unknown=self.encoder.handle_unknown == "error",
-        )
-        return StreamRows(
-            self.table,
-            reading,
-            encode,
-            n_features,
-            self.dtype,
-            issparse(row),
-            row,
-            most_entries=most_entries,
-        )
-
-    def _states(self, frame: Any) -> csr_array:
-        return self.encoding.states(self.encoder._cells(frame))
-
-    def _encoded(self, frame: Any) -> Any:
-        return self.encoding.rows(self.encoder._cells(frame), is_sparse=None)
+def _encoded_frame(
+    encoder: TableEncoder, encoding: Encoding, is_centred: bool, frame: Any
+) -> Any:
+    return _encoded(encoding, encoder._cells(frame), is_centred)
 
 
 def encoder_of(columns: Any, budget: Budget | None = None) -> TableEncoder:
@@ -187,54 +154,34 @@ def public_facts(columns: Any, users: UsersToFit | None = None) -> tuple[str, ..
 
 def rows_to_fit(
     model: Any,
-    X: Any,
+    table: Table,
     budget: Budget,
     users: UsersToFit | None = None,
     n_parts: int = 1,
     *,
     is_centred: bool = False,
-) -> Any:
+) -> LinearRows:
     """Checked rows of numbers, of a declared table encoded ones.
 
     `is_centred` says whether the model will centre them.
 
     Sets the model's ``n_features_in_`` and ``feature_names_in_``, and ``encoder_`` if
     its columns are declared; nothing of them depends on cells.
-
-    Returns
-    -------
-    ndarray, CSR, DeclaredRows, StreamRows or DeclaredStream, (n_samples, n_features)
     """
     if model.columns is None:
         vars(model).pop("encoder_", None)
-        rows = check_rows(model, shown(X), reset=True, accept_sparse=True)
-        return to_read(X, rows) if isinstance(X, TableSource) else rows
+        return rows_of_numbers(model, table, reset=True)
     encoder = encoder_of(model.columns, budget)
     knots: KnotRule = centred_knots
     if not is_centred:
         knots = knots_within(budget, model.adjacency, users, n_parts)
-    encoding, cells = encoder._fit(X, knots)
+    encoding, cells = encoder._fit(table, knots)
     vars(model).pop("feature_names_in_", None)
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(encoder, name):
             setattr(model, name, getattr(encoder, name))
     model.encoder_ = encoder
-    if isinstance(X, TableSource):
-        return DeclaredStream(encoding, encoder, X)
-    return DeclaredRows(encoding, encoding.states(cells))
-
-
-def to_read(X: TableSource, rows: Any) -> StreamRows:
-    """Rows of a source that are read like the rows that were checked."""
-    return StreamRows(
-        X,
-        X.reading(),
-        lambda found: found,
-        rows.shape[1],
-        rows.dtype,
-        issparse(rows),
-        is_as_read=True,
-    )
+    return rows_of_columns(table, encoder, encoding, cells, is_centred=is_centred)
 
 
 def rows_to_predict(model: Any, X: Any) -> Any:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import clip_entries, columns_at
 from skdp._base import Signal, relaxed
 from skdp._checks import check_alpha, check_count, check_data_norm, check_real
-from skdp.linear_model._base import IN_MEMORY, DPEstimator, RowAccess
+from skdp.linear_model._base import DPEstimator
 from skdp.linear_model._classifiers import LogisticModel
 from skdp.linear_model._regressors import LinearRegressor
 from skdp.losses._base import Loss
@@ -58,11 +58,8 @@ class SparseModel(DPEstimator):
         n_features: int,
         alpha: float,
         budget: Budget,
-        access: RowAccess = IN_MEMORY,
     ) -> LinearObjective:
-        objective = super()._objective(
-            loss, n_samples, n_features, alpha, budget, access
-        )
+        objective = super()._objective(loss, n_samples, n_features, alpha, budget)
         bound = self._checked_bound()
         if self.columns is not None:
             bound = min(bound, float(self.encoder_.entry_bound_))

@@ -24,8 +24,8 @@ from skdp._fit import Progress
 from skdp._input import raise_without_data
 from skdp._quiet import no_warnings, silence
 from skdp._users import RemoteUsers, Users, UsersToFit
-from skdp.io._external import TableSource
-from skdp.io._takes import SourceScores, SourceUsers
+from skdp.io._scores import SourceScores
+from skdp.io._table import Table
 from skdp.model_selection._scorer_sums import PrivateScoring
 from skdp.pipeline._budget import check_accounted, set_budget_in_place
 from skdp.pipeline._walk import fitted_to_users, private_steps, says_its_privacy, walk
@@ -101,6 +101,11 @@ class SearchRecords:
     X: Any
     y: Any
     users: UsersToFit | None = None
+
+    @property
+    def table(self) -> Table:
+        """The rows where they are."""
+        return Table.of(self.X, self.y)
 
     @property
     def n_samples(self) -> int:
@@ -193,8 +198,8 @@ class SearchRecords:
     def scored(self) -> ScoredTable | SourceScores:
         """The object that scores models on these records."""
         users = self.users
-        if isinstance(self.X, TableSource):
-            return SourceScores(self.X) if users is None else SourceUsers(self.X)
+        if not self.table.holds_rows:
+            return SourceScores(self.X)
         return ScoredTable(self.X, self.y, users if isinstance(users, Users) else None)
 
     @staticmethod
@@ -647,7 +652,7 @@ class SearchJob(Records):
     @property
     def remote(self) -> Remote | None:
         """Where records of several owners are scored."""
-        return self.records.X.remote if _is_shared(self.records.X) else None
+        return self.records.X.remote if self.records.table.is_shared else None
 
     def order(self) -> IntArray:
         """A uniform random order of all records, which no record changes."""
@@ -658,7 +663,7 @@ class SearchJob(Records):
 
     def known(self, trials: Sequence[ScoredFit]) -> list[Any]:
         """The keys of trials: numbers, or models where several owners score them."""
-        if _is_shared(self.records.X):
+        if self.records.table.is_shared:
             return [trial.model for trial in trials]
         return [trial.number for trial in trials]
 
@@ -722,10 +727,6 @@ class SearchJob(Records):
         return [int(seed) for seed in self.draws.integers(2**31, count)]
 
 
-def _is_shared(X: Any) -> bool:
-    return isinstance(X, TableSource) and X.is_shared
-
-
 def _ended_in_one_way(work: Callable[[], T]) -> T:
     """The result of work on records; all errors become one, except in rehearsals."""
     return work() if is_rehearsing() else answered(work)
@@ -740,7 +741,7 @@ def _trial(
     scorer: PrivateScoring,
 ) -> tuple[Any, FloatArray]:
     model = _fitted(ready, train, seed, adjacency)
-    if _is_shared(validation.X):
+    if validation.table.is_shared:
         return model, np.empty(0)
     return model, validation.scored().statistic(scorer, model)
 

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import FloatArray
 from skdp._checks import check_choice
-from skdp.io._external import TableSource
-from skdp.io._takes import refuse_targets
+from skdp.io._table import Table
 from skdp.model_selection._calibrators import CALIBRATORS
 from skdp.model_selection._evaluation import PrivateEvaluation
 from skdp.model_selection._methods import (
@@ -93,8 +92,9 @@ class EvaluatedClassifier(PrivateSearch):
         For a score that may be released use `skdp.private_score`.
         """
         check_is_fitted(self)
-        if isinstance(X, TableSource):
-            refuse_targets(y)
+        table = Table.of(X, y)
+        if not table.holds_rows:
+            table.refuse_targets()
             raise TypeError(
                 "score() needs a table in memory. Got a source. Use "
                 "skdp.private_score(model, source, ...)."

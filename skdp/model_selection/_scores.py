@@ -29,10 +29,10 @@ from skdp._fit import PlannedFit, Progress, Question, ReleasedT, Statistics, fit
 from skdp._input import check_rows, check_targets, without_data
 from skdp._shared_docs import fill_docs
 from skdp._show import card
-from skdp._users import Users, UsersToFit, users_of_release
-from skdp.io._external import TableSource
+from skdp._users import Users, UsersToFit
 from skdp.io._passes import shown_to
-from skdp.io._takes import SourceScores, refuse_targets, scores_of
+from skdp.io._scores import SourceScores, scores_of
+from skdp.io._table import Table
 from skdp.model_selection._candidates import ScoredTable
 from skdp.model_selection._scorer_sums import PrivateScoring
 from skdp.model_selection._scorers import resolve_scoring
@@ -196,17 +196,15 @@ def private_score(
     )
     budget = release._check_privacy_params()
     check_is_fitted(estimator)
-    users = users_of_release(release, X, groups, budget, _HOW)
+    table = Table.of(X, y, groups)
+    users = table.users_of_release(release, budget, _HOW)
     found = resolve_scoring(
         scoring, estimator, classes=classes, target_bounds=target_bounds
     )
-    gaussian = _why_gaussian(X, has_ledger=ledger is not None)
+    gaussian = _why_gaussian(table, has_ledger=ledger is not None)
     solver, why = _settled(ScoreValue, estimator, found, budget, adjacency, gaussian)
-    if isinstance(X, TableSource):
-        scored = _accepted_source(estimator, found, X, y, budget)
-        score: PrivateScore = X.during(lambda: release.score(solver, why, scored))
-        return score
-    return release.score(solver, why, _accepted(estimator, found, X, y, users))
+    scored = _accepted(estimator, found, table, users, budget)
+    return table.during(lambda: release.score(solver, why, scored))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,8 +245,8 @@ class ScoreValue(ScoreStatistic[float]):
 StatisticT = TypeVar("StatisticT", bound=ScoreStatistic[Any])
 
 
-def _why_gaussian(X: Any, *, has_ledger: bool) -> str:
-    if isinstance(X, TableSource) and X.is_shared:
+def _why_gaussian(table: Table, *, has_ledger: bool) -> str:
+    if table.is_shared:
         return "the noise that several owners can share"
     return "adds up in squares with the ledger's Gaussian fits" if has_ledger else ""
 
@@ -304,17 +302,14 @@ def released_statistic(
         Ids of users, if users are protected.
     """
     budget = release._check_privacy_params()
-    users = users_of_release(release, X, groups, budget, _HOW)
-    gaussian = _why_gaussian(X, has_ledger=release.ledger is not None)
+    table = Table.of(X, y, groups)
+    users = table.users_of_release(release, budget, _HOW)
+    gaussian = _why_gaussian(table, has_ledger=release.ledger is not None)
     settled = _settled(
         ScoreStatistic, estimator, scoring, budget, release.adjacency, gaussian
     )
-    if not isinstance(X, TableSource):
-        table = _accepted(estimator, scoring, X, y, users)
-        return release.statistic(*settled, table)
-    scored = _accepted_source(estimator, scoring, X, y, budget)
-    found: ReleasedStatistic = X.during(lambda: release.statistic(*settled, scored))
-    return found
+    scored = _accepted(estimator, scoring, table, users, budget)
+    return table.during(lambda: release.statistic(*settled, scored))
 
 
 class ScoreRelease(PrivateRelease):
@@ -366,9 +361,26 @@ class ScoreRelease(PrivateRelease):
 
 
 def _accepted(
+    estimator: Any,
+    scoring: PrivateScoring,
+    table: Table,
+    users: UsersToFit | None,
+    budget: Budget,
+) -> Scored:
+    """The records to be scored, or an error; nothing else is learned from them."""
+    if table.holds_rows:
+        return _accepted_rows(estimator, scoring, table.X, table.y, users)
+    # Accepted by the names and kinds of columns.
+    table.refuse_targets()
+    scored = scores_of(table.X, scoring, estimator, is_private=budget.is_finite)
+    for each in _each(estimator):
+        _check_first_step(each, shown_to(each, table.X))
+    return scored
+
+
+def _accepted_rows(
     estimator: Any, scoring: PrivateScoring, X: Any, y: Any, users: UsersToFit | None
 ) -> ScoredTable:
-    """X and y as passed, or an error; nothing else is learned from them."""
     if y is None:
         raise ValueError("The y argument must hold the true values. Got None.")
     if issparse(X) or not hasattr(X, "shape"):
@@ -398,17 +410,6 @@ def _accepted(
             f"The X argument must have 1 to {MOST_RECORDS} rows. Got {len(y)}."
         )
     return ScoredTable(X, y)
-
-
-def _accepted_source(
-    estimator: Any, scoring: PrivateScoring, X: TableSource, y: Any, budget: Budget
-) -> SourceScores:
-    """A source, accepted by its columns' names and kinds; nothing is read."""
-    refuse_targets(y)
-    scored = scores_of(X, scoring, estimator, is_private=budget.is_finite)
-    for each in _each(estimator):
-        _check_first_step(each, shown_to(each, X))
-    return scored
 
 
 def _each(estimator: Any) -> tuple[Any, ...]:

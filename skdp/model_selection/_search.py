@@ -20,11 +20,11 @@ from skdp._checks import check_count, check_n_jobs, check_real
 from skdp._fit import PlannedFit, PrivateSolver, Progress, fit
 from skdp._input import check_indexable
 from skdp._quiet import warn
-from skdp._users import users_of_release
 from skdp.exceptions import PublicLabelsWarning, TuningCostWarning
 from skdp.io._external import TableSource
+from skdp.io._scores import default_score
 from skdp.io._session import NO_POSITIONS
-from skdp.io._takes import default_score, refuse_targets
+from skdp.io._table import Table
 from skdp.model_selection._candidates import (
     Candidate,
     Prepared,
@@ -209,12 +209,15 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
             in any candidate; the message names the one to use.
         """
         with self._all_or_nothing():
-            if not isinstance(X, TableSource):
-                return self._fit(*check_indexable(X, y), groups, self.n_jobs)
-            refuse_targets(y)
-            self._check_source(X)
-            fitted: Self = X.during(lambda: self._fit(X, None, groups, n_jobs=1))
-            return fitted
+            table, n_jobs = Table.of(X, y, groups), self.n_jobs
+            if table.holds_rows:
+                X, y = check_indexable(X, y)
+                table = replace(table, X=X, y=y)
+            else:
+                table.refuse_targets()
+                self._check_source(X)
+                n_jobs = 1
+            return table.during(lambda: self._fit(table, n_jobs))
 
     def _check_source(self, X: TableSource) -> None:
         check_n_jobs(self.n_jobs)
@@ -227,10 +230,11 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         if self.privacy_unit == "record" and X.groups is None and not is_divisible:
             raise ValueError(NO_POSITIONS)
 
-    def _fit(self, X: Any, y: Any, groups: Any, n_jobs: int | None) -> Self:
+    def _fit(self, table: Table, n_jobs: int | None) -> Self:
         # Parameters are checked before a seed is taken.
         budget = self._check_privacy_params()
-        records = SearchRecords(X, y, users_of_release(self, X, groups, budget))
+        users = table.users_of_release(self, budget)
+        records = SearchRecords(table.X, table.y, users)
         door = self._door(budget)
         plan = self._plan(records, door)
         method, facts = plan.chosen.method, plan.facts
@@ -299,8 +303,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         )
         notes += warn_of_search_noise(candidates, stand_ins, needs)
         assumed = (*public_of_tables(relation), *facts.scorer.assumed_public)
-        if isinstance(records.X, TableSource):
-            assumed += records.X.assumed_public
+        assumed += records.table.assumed_public
         if takes_labels:
             assumed += (self._warn_of_labels(),)
         return _Plan(facts, chosen, multiplier, candidates, stand_ins, assumed, notes)
@@ -461,8 +464,9 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         default score.
         """
         check_is_fitted(self)
-        if isinstance(X, TableSource):
-            refuse_targets(y)
+        table = Table.of(X, y)
+        if not table.holds_rows:
+            table.refuse_targets()
             own = default_score(self.best_estimator_)
             if self.scoring is None or self.scoring_ == own:
                 return float(self.best_estimator_.score(X))

@@ -14,14 +14,11 @@ from sklearn.utils.metaestimators import available_if
 from skdp._arrays import FloatArray
 from skdp._checks import check_bool, check_choice, check_target_bounds
 from skdp._input import (
-    encode_labels,
     expected_labels,
     label_weights,
-    refuse_several_targets,
     unweighted,
 )
-from skdp._users import users_to_fit
-from skdp.io._takes import ScoresSources, fit_through, targets_of
+from skdp.io._table import ScoresSources, Table
 from skdp.linear_model._rows import public_facts, rows_to_fit
 from skdp.losses._base import Loss
 from skdp.losses._classification import (
@@ -193,21 +190,22 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+            return Table.of(X, y, groups).fitted(self, self._fit)
 
-    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+    def _fit(self, table: Table) -> Self:
         budget = self._check_privacy_params()
         check_bool("correct_prior", self.correct_prior)
         self._named()
-        users = users_to_fit(self, X, groups, budget)
-        X = rows_to_fit(self, X, budget, users)
-        classes, codes = encode_labels(self, X, y)
+        users = table.users(self, budget)
+        rows = rows_to_fit(self, table, budget, users)
+        classes, codes = table.labels(self, rows.X)
         labels = "taken from y" if self.classes is None else "declared"
         assumed = (*public_facts(self.columns, users), f"set of labels ({labels})")
         weights = label_weights(self.class_weight, classes)
         if weights:
             assumed += ("weights of labels (declared)",)
-        self._train(X, codes, users, self._loss_of(classes), budget, assumed)
+        source = table.source(rows.X, codes, users, is_private=budget.is_finite)
+        self._train(source, rows, self._loss_of(classes), budget, assumed)
         self.classes_, self._label_weights = classes, weights
         return self
 
@@ -417,15 +415,14 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, y, lambda: self._fit(X, y, groups))
+            return Table.of(X, y, groups).fitted(self, self._fit)
 
-    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+    def _fit(self, table: Table) -> Self:
         budget = self._check_privacy_params()
         self._named()
         low, high = check_target_bounds(self.target_bounds)
-        users = users_to_fit(self, X, groups, budget)
-        X = rows_to_fit(self, X, budget, users)
-        refuse_several_targets(y, "MultiOutputRegressor")
+        users = table.users(self, budget)
+        rows = rows_to_fit(self, table, budget, users)
         middle, half = low / 2 + high / 2, high / 2 - low / 2
         loss = self._expected_loss() if budget.is_finite else SquaredLoss(math.inf)
 
@@ -433,9 +430,10 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
             y = np.clip(y, low, high) if budget.is_finite else y
             return np.asarray((y - middle) / half)
 
-        targets = targets_of(self, X, y, scaled)
+        targets = table.numbers(self, rows.X, scaled)
         facts = public_facts(self.columns, users)
-        self._train(X, targets, users, loss, budget, facts)
+        source = table.source(rows.X, targets, users, is_private=budget.is_finite)
+        self._train(source, rows, loss, budget, facts)
         return self
 
     def _in_units(self, layer: FloatArray) -> FloatArray:

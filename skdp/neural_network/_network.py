@@ -16,11 +16,8 @@ from skdp._arrays import FloatArray, in_dtype
 from skdp._base import Forecast, relaxed
 from skdp._checks import check_alpha, check_choice, check_count, check_data_norm
 from skdp._fit import NamedKind, PlannedFit, PrivateModel, PrivateSolver, fit
-from skdp._users import UsersToFit
-from skdp.io._rows import records
-from skdp.io._takes import TakesSources
-from skdp.linear_model._base import n_units, taken
-from skdp.linear_model._rows import encoder_of, rows_to_predict
+from skdp.io._table import TakesSources
+from skdp.linear_model._rows import LinearRows, encoder_of, rows_to_predict
 from skdp.losses._base import Loss
 from skdp.losses._objective import (
     ACTIVATIONS,
@@ -44,6 +41,7 @@ from skdp.solvers._base import Solution
 from skdp.solvers._default_rules import signal_of_centred
 from skdp.solvers._registry import constant_if_dominated
 from skdp.sums._grid_rows import clipped_products
+from skdp.tables._source import Source
 
 
 class PrivateNetwork(TakesSources, PrivateModel):
@@ -256,24 +254,23 @@ class PrivateNetwork(TakesSources, PrivateModel):
 
     def _train(
         self,
-        X: Any,
-        y: Any,
-        users: UsersToFit | None,
+        source: Source,
+        rows: LinearRows,
         loss: Loss,
         budget: Budget,
         assumed_public: tuple[str, ...],
     ) -> None:
-        """Fit to checked rows; sets ``privacy_`` and the weights."""
-        door, n_samples, dtype = self._door(budget), n_units(X, users), X.dtype
+        """Fit to a source of checked rows; sets ``privacy_`` and the weights."""
+        door = self._door(budget)
         # Public: the first weights hide nothing, and are independent of the noise.
         seed = door.public_seed()
-        objective = self._objective(loss, n_samples, X.shape[1], budget, seed)
+        n_samples, n_features = source.n_samples, rows.n_features
+        objective = self._objective(loss, n_samples, n_features, budget, seed)
         planned = replace(
             self._planned(objective, budget),
             assumed_public=(*assumed_public, "the seed of the first weights"),
         )
-        source = records(taken(X)[0], y, is_private=budget.is_finite, users=users)
-        self._keep(fit(self, planned, source, door), objective, dtype)
+        self._keep(fit(self, planned, source, door), objective, rows.X.dtype)
 
     def _keep(
         self, solution: Solution, objective: NetworkObjective, dtype: Any

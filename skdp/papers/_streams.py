@@ -21,17 +21,9 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_count
 from skdp._configured import Checks, Given
 from skdp._fit import PlannedFit, Progress
-from skdp._input import check_rows
-from skdp._users import users_to_fit
 from skdp.exceptions import Refused, StreamOverError
-from skdp.io._external import TableSource
-from skdp.io._takes import shown
-from skdp.linear_model._base import source_of, taken
-from skdp.linear_model._rows import (
-    DeclaredRows,
-    DeclaredStream,
-    to_read,
-)
+from skdp.io._table import Table
+from skdp.linear_model._rows import LinearRows, rows_of_columns, rows_of_numbers
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._events import ComposedEvent
@@ -450,16 +442,13 @@ def check_unchanged(model: Any, begun_with: dict[str, Any]) -> None:
             )
 
 
-def rows_of_part(model: Any, X: Any) -> Any:
+def rows_of_part(model: Any, part: Table) -> LinearRows:
     """Checked rows of a later part, in the form of the first part's rows."""
     if not hasattr(model, "encoder_"):
-        rows = check_rows(model, shown(X), reset=False, accept_sparse=True)
-        return to_read(X, rows) if isinstance(X, TableSource) else rows
+        return rows_of_numbers(model, part, reset=False)
     encoder = model.encoder_
-    cells, encoding = encoder._cells(X), encoder._encoding
-    if isinstance(X, TableSource):
-        return DeclaredStream(encoding, encoder, X)
-    return DeclaredRows(encoding, encoding.states(cells))
+    cells = encoder._cells(part.sample(encoder.columns_))
+    return rows_of_columns(part, encoder, encoder._encoding, cells)
 
 
 class PartialFit:
@@ -468,7 +457,7 @@ class PartialFit:
     one_part = staticmethod(one_part)
 
     @staticmethod
-    def next_part(model: Any, X: Any, y: Any, groups: Any) -> None:
+    def next_part(model: Any, part: Table) -> None:
         """Begin a stream, or continue it by one part.
 
         Raises
@@ -479,17 +468,17 @@ class PartialFit:
         stream = open_stream(model)
         if stream is None:
             first = BegunStream(model, n_parts_of(model, budget), budget)
-            model._begin(X, y, groups, first)
+            model._begin(part, first)
             (stream,) = first.begun
             keep(model, stream)
             return
         check_unchanged(model, stream.begun_with)
-        users = users_to_fit(model, X, groups, budget)
-        X = rows_of_part(model, X)
-        y = model._targets_of_part(X, y)
-        part = source_of(taken(X)[0], y, users, budget)
-        solution = after(model, stream, part, budget)
-        model._keep_weights(solution, stream.objective, X.dtype)
+        users = part.users(model, budget)
+        rows = rows_of_part(model, part)
+        y = model._targets_of_part(part, rows)
+        source = part.source(rows.X, y, users)
+        solution = after(model, stream, source, budget)
+        model._keep_weights(solution, stream.objective, rows.X.dtype)
         keep(model, stream)
 
 

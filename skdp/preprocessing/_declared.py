@@ -17,7 +17,7 @@ from skdp._arrays import clip_rows
 from skdp._base import DeclaredEstimator
 from skdp._checks import check_bool, check_choice, check_data_norm
 from skdp._input import check_rows, in_column_order, match_bounds, to_unit, without_data
-from skdp.io._takes import AppendsToSources, shown
+from skdp.io._table import AppendsToSources, Table
 from skdp.preprocessing._blocks import look_up
 
 # ----------------------------------------------------------------- Norms of output rows
@@ -126,7 +126,7 @@ class BoundedScaler(
         -------
         self
         """
-        X = check_rows(self, shown(X), reset=True, accept_sparse=False)
+        X = check_rows(self, Table.of(X).sample(), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         self.low_, self.high_ = match_bounds(self.bounds, X.shape[1], names)
         return self
@@ -223,7 +223,7 @@ class RowNormClipper(
         self
         """
         check_data_norm(self.data_norm)
-        check_rows(self, shown(X), reset=True, accept_sparse=True)
+        check_rows(self, Table.of(X).sample(), reset=True, accept_sparse=True)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -336,7 +336,7 @@ class DeclaredOneHotEncoder(
         """
         check_choice("handle_unknown", self.handle_unknown, ("ignore", "other"))
         check_bool("sparse_output", self.sparse_output)
-        self._check(shown(X), reset=True)
+        self._check(Table.of(X).sample(), reset=True)
         names = getattr(self, "feature_names_in_", None)
         self.categories_ = _match_categories(
             self.categories, self.n_features_in_, names

@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray
 from skdp._base import DeclaredEstimator
 from skdp._checks import check_bool, check_choice, check_count
-from skdp.io._external import TableSource
-from skdp.io._takes import AppendsToSources, fit_through
+from skdp.io._table import AppendsToSources, Table
 from skdp.preprocessing._blocks import (
     ColumnBlock,
     Curve,
@@ -415,8 +414,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         ValueError, TypeError
             If X is not as declared. Nothing was spent.
         """
-        fit_through(self, X, None, lambda: self._fit(X, default_knots))
-        return self
+        return Table.of(X).fitted(self, lambda table: self._fit(table, default_knots))
 
     def transform(self, X: Any) -> Any:
         """Rows of norm at most 1.
@@ -500,14 +498,17 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         """Free; if other steps protect users, only with a declared number of knots."""
         return FREE if isinstance(self.n_knots, Integral) else _BY_ROWS
 
-    def _fit(self, X: Any, knots: KnotRule) -> tuple[Encoding, list[Cells]]:
-        """Fit with this rule for ``n_knots="auto"``; the encoding and its cells."""
+    def _fit(self, table: Table, knots: KnotRule) -> tuple[Encoding, list[Cells]]:
+        """Fit with this rule for ``n_knots="auto"``.
+
+        Returns the encoding and the cells of the table's `sample`.
+        """
         declared, n_knots = self._checked()
-        table = self._open(X, declared, reset=True)
-        names, each = matched(table, declared, is_drop=self.remainder == "drop")
-        n_knots = n_knots or knots(table.n_samples, len(each))
+        sample = self._open(table.sample(declared), declared, reset=True)
+        names, each = matched(sample, declared, is_drop=self.remainder == "drop")
+        n_knots = n_knots or knots(table.count(sample.n_samples), len(each))
         encoding = planned(names, each, self.numeric, n_knots)
-        cells = self._read(table, encoding, declared)
+        cells = self._read(sample, encoding, declared)
         self._keep(declared, names, n_knots, encoding)
         return encoding, cells
 
@@ -553,10 +554,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         return self._read(table, self._encoding, self.columns_)
 
     def _open(self, X: Any, declared: Declared, *, reset: bool) -> ColumnTable:
-        """X as a table, or an error; for a source, one row that looks like its rows."""
-        if isinstance(X, TableSource):
-            row = open_table(self, X.sample_row(declared), declared, reset=reset)
-            return replace(row, n_samples=X.n_samples)
+        """X as a table, or an error."""
         return open_table(self, X, declared, reset=reset)
 
     @property

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import FloatArray, clip_rows, in_dtype, row_products
 from skdp._checks import check_bool, check_count, check_data_norm
 from skdp._input import check_rows
-from skdp.io._takes import AppendsToSources, shown
+from skdp.io._table import AppendsToSources, Table
 from skdp.preprocessing._declared import BringsToNorm
 from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy.release._answers import Released
@@ -119,13 +119,13 @@ class DPPCA(
         self.random_state = random_state
         self.ledger = ledger
 
-    def _fit(self, given: Any, groups: Any) -> None:
+    def _fit(self, table: Table) -> None:
         budget = self._check_privacy_params()
         norm = check_data_norm(self.data_norm)
         check_bool("center", self.center)
-        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
+        X = check_rows(self, table.sample(), reset=True, accept_sparse=False)
         n_components = _checked_components(self.n_components, X.shape[1])
-        source = self._source(given, X, groups, budget)
+        source = self._source(table, X, budget)
         weights = MomentWeights(_MEAN_WEIGHT if self.center else 0.0, 0.0)
         sums = MomentSums(weights, source.n_samples, X.shape[1], norm)
         released = self._release(

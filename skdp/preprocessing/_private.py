@@ -25,9 +25,7 @@ from skdp._input import (
     middle_and_half,
     to_unit,
 )
-from skdp._users import Users, users_to_fit
-from skdp.io._rows import unlabelled
-from skdp.io._takes import AppendsToSources, fit_through, shown
+from skdp.io._table import AppendsToSources, Table
 from skdp.preprocessing._declared import BringsToNorm
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.noise._laws import LAWS, NoiseLaw
@@ -64,10 +62,10 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return fit_through(self, X, None, lambda: self._fit(X, groups))
+            return Table.of(X, groups=groups).fitted(self, self._fit)
 
     @abstractmethod
-    def _fit(self, given: Any, groups: Any) -> None:
+    def _fit(self, table: Table) -> None:
         """Set the fitted attributes, from rows or a source."""
 
     def _release(
@@ -115,12 +113,17 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
         )
         return fit(self, planned, source, self._door(budget))
 
-    def _source(self, given: Any, X: Any, groups: Any, budget: Budget) -> Source:
+    def _source(self, table: Table, X: Any, budget: Budget) -> Source:
         """Checked rows as a source of records, or of users; refuses wrong ids."""
-        users = users_to_fit(self, given, groups, budget)
-        if isinstance(users, Users):
-            return users.source(X, np.zeros(len(X)))
-        return unlabelled(given, X, budget, allows_missing=self._allows_missing)
+        users = table.users(self, budget)
+        if not (table.holds_rows or budget.is_finite):
+            raise ValueError(
+                "The 'epsilon' parameter must be finite with a source: without noise "
+                "this step needs all rows in memory. Got inf. Use a finite epsilon, or "
+                "read the table into memory."
+            )
+        rows = table.rows(X, allows_missing=self._allows_missing)
+        return table.source(rows, None, users)
 
     @staticmethod
     def _shares(source: Source) -> FloatArray | None:
@@ -259,12 +262,12 @@ class DPStandardScaler(
         self.random_state = random_state
         self.ledger = ledger
 
-    def _fit(self, given: Any, groups: Any) -> None:
+    def _fit(self, table: Table) -> None:
         budget = self._check_privacy_params()
-        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
+        X = check_rows(self, table.sample(), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
-        source = self._source(given, X, groups, budget)
+        source = self._source(table, X, budget)
         sums = PairSums(SQUARES, low, high, source.n_samples)
         params = {"square_weight": SQUARES.weight}
         found = self._release(sums, source, budget, key="noisy_moments", params=params)
@@ -426,15 +429,15 @@ class DPQuantileClipper(
         self.random_state = random_state
         self.ledger = ledger
 
-    def _fit(self, given: Any, groups: Any) -> None:
+    def _fit(self, table: Table) -> None:
         budget = self._check_privacy_params()
         check_bool("scale", self.scale)
         quantiles = _checked_quantiles(self.quantiles)
         n_steps = check_count("n_steps", self.n_steps, high=_MOST_STEPS)
-        X = check_rows(self, shown(given), reset=True, accept_sparse=False)
+        X = check_rows(self, table.sample(), reset=True, accept_sparse=False)
         names = getattr(self, "feature_names_in_", None)
         low, high = match_bounds(self.bounds, X.shape[1], names)
-        source = self._source(given, X, groups, budget)
+        source = self._source(table, X, budget)
         bisection = Bisection(low, high, quantiles, n_steps, source.n_samples)
 
         def read(answers: Answers) -> FloatArray:
@@ -624,13 +627,13 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         self.random_state = random_state
         self.ledger = ledger
 
-    def _fit(self, given: Any, groups: Any) -> None:
+    def _fit(self, table: Table) -> None:
         check_choice("strategy", self.strategy, ("mean", "constant"))
         budget = None
         if self.strategy == "mean":
             budget = self._check_privacy_params()
         X = check_rows(
-            self, shown(given), reset=True, accept_sparse=False, allow_nan=True
+            self, table.sample(), reset=True, accept_sparse=False, allow_nan=True
         )
         names = getattr(self, "feature_names_in_", None)
         if budget is None:
@@ -639,7 +642,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
             return
         low, high = match_bounds(self.bounds, X.shape[1], names)
         middle, half = middle_and_half(low, high)
-        source = self._source(given, X, groups, budget)
+        source = self._source(table, X, budget)
         sums = PairSums(PRESENCE, low, high, source.n_samples)
         params = {"count_weight": PRESENCE.weight}
         released = self._release(

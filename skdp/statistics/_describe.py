@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from skdp._arrays import FloatArray
 from skdp._base import PUBLIC_OF_DECLARED, PrivateRelease, of_users
 from skdp._checks import check_count
 from skdp._fit import PlannedFit, Progress, Question, Statistics, fit
 from skdp._shared_docs import fill_docs
-from skdp._users import users_of_release
 from skdp.ensemble._trees import MOST_BINS, TableReader
-from skdp.io._external import TableSource
-from skdp.io._rows import StreamRows, records
+from skdp.io._table import Table
 from skdp.preprocessing._encoder import TableEncoder
 from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import check_adjacency, is_of_users
@@ -135,20 +131,17 @@ def describe(
     budget = release._check_privacy_params()
     n_bins = check_count("n_bins", n_bins, low=2, high=MOST_BINS - 1)
     cross_bins = check_count("cross_bins", cross_bins, high=n_bins)
-    if columns is None and isinstance(X, TableSource):
-        columns = X.columns
+    table = Table.of(X, groups=groups)
+    columns = table.columns if columns is None else columns
     reader = _reader_of(columns, n_bins)
-    users = users_of_release(release, X, groups, budget, how=_HOW)
+    users = table.users_of_release(release, budget, how=_HOW)
 
     def run() -> Description:
-        asked, rows = _read(reader, X, n_bins, crosses, cross_bins, weights)
-        targets, is_private = _no_targets(rows), budget.is_finite
-        source = records(rows, targets, is_private=is_private, users=users)
-        public = X.assumed_public if isinstance(X, TableSource) else ()
-        return release.run(asked, source, budget, tuple(public))
+        asked, rows = _read(reader, table, n_bins, crosses, cross_bins, weights)
+        source = table.source(rows, None, users, is_private=budget.is_finite)
+        return release.run(asked, source, budget, table.assumed_public)
 
-    found: Description = X.during(run) if isinstance(X, TableSource) else run()
-    return found
+    return table.during(run)
 
 
 def _reader_of(columns: Any, n_bins: int) -> TableReader:
@@ -169,14 +162,14 @@ def _reader_of(columns: Any, n_bins: int) -> TableReader:
 
 def _read(
     reader: TableReader,
-    X: Any,
+    table: Table,
     n_bins: int,
     crosses: Any,
     cross_bins: int,
     weights: Any,
 ) -> tuple[TableQuestions, Any]:
     """The query, and private rows of codes and values. Spends nothing."""
-    encoding, cells = reader._fit(X, lambda n, d: n_bins + 1)
+    encoding, cells = reader._fit(table, lambda n, d: n_bins + 1)
     asked = asked_of(
         encoding.names,
         encoding.declared,
@@ -186,23 +179,13 @@ def _read(
         cross_bins=cross_bins,
         weights=weights,
     )
-    if not isinstance(X, TableSource):
-        return asked, asked.rows(cells)
-    reading = X.reading(
-        reader.columns_, refuses_unknown=reader.handle_unknown == "error"
-    )
-    rows = StreamRows(
-        X,
-        reading,
+    rows = table.rows(
+        asked.rows(cells),
         lambda frame: asked.rows(reader._cells(frame)),
-        asked.n_features,
-        shown=asked.rows(cells),
+        declared=reader.columns_,
+        refuses_unknown=reader.handle_unknown == "error",
     )
     return asked, rows
-
-
-def _no_targets(rows: Any) -> Any:
-    return None if isinstance(rows, StreamRows) else np.zeros(len(rows))
 
 
 Found = tuple[dict[str, Histogram], dict[str, Mean], dict[tuple[str, str], CrossTable]]

@@ -65,6 +65,8 @@ class MemorySource(Source):
             and X.flags.c_contiguous
             and X.dtype.isnative,
             is_stable=type(self) is MemorySource,  # as in `held`
+            is_ordered=True,
+            is_permutable=True,
         )
 
     @classmethod
@@ -200,6 +202,7 @@ class UserSource(MemorySource):
             # The size of blocks follows from the number of features alone.
             largest_block=self.most_rows,
             is_stable=True,
+            is_ordered=False,
             is_of_users=True,
         )
 

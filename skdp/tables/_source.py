@@ -94,6 +94,10 @@ class Facts:
         Whether every reading shows the same rows in the same blocks.
     holds_rows : bool, default=True
         Whether the rows are in memory.
+    is_ordered : bool, default=False
+        Whether every reading has the records in one order, which no record changes.
+    is_permutable : bool, default=False
+        Whether the records can be read in a random order.
     is_of_users : bool, default=False
         Whether the records are users, whose rows come with shares.
     max_overcount : float, default=1.0
@@ -116,6 +120,8 @@ class Facts:
     is_row_major: bool = False
     is_stable: bool = False
     holds_rows: bool = True
+    is_ordered: bool = False
+    is_permutable: bool = False
     is_of_users: bool = False
     max_overcount: float = 1.0
     n_partitions: int = 1

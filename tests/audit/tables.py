@@ -19,7 +19,7 @@ from skdp import (
     private_score,
 )
 from skdp.audit._exact import replayed, verdict
-from skdp.io import _rows
+from skdp.io import _table
 from skdp.model_selection import SCORINGS, _scores
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.privacy.noise._laws import law_for
@@ -60,7 +60,9 @@ def transformer(name, adjacency, law, seeds, **bugs):
         X = np.array([second if record is None else record, [0.7, 0.3]], dtype=float)
         there = np.array([record is not None, True])
         with answered_by(noise) as patch:
-            patch.setattr(_rows, "MemorySource", lambda X, y: MemorySource(X, y, there))
+            patch.setattr(
+                _table, "MemorySource", lambda X, y: MemorySource(X, y, there)
+            )
             fitted = kind(**facts, **params).fit(X)
         event.append(fitted.privacy_.event)
 

@@ -13,7 +13,7 @@ from skdp import describe
 from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
-from skdp.io import _rows
+from skdp.io import _table
 from skdp.statistics._description import TableQuestions
 from skdp.sums import _counts
 from skdp.sums._adder import Compiled, Entries
@@ -39,7 +39,9 @@ def audited(adjacency, law="gaussian", seeds=(0,), **bugs):
         X = pd.DataFrame([record or SECOND, *OTHERS], columns=list(DECLARED))
         there = np.array([record is not None, True, True])
         with answered_by(noise) as patch:
-            patch.setattr(_rows, "MemorySource", lambda X, y: MemorySource(X, y, there))
+            patch.setattr(
+                _table, "MemorySource", lambda X, y: MemorySource(X, y, there)
+            )
             found = describe(
                 X,
                 DECLARED,

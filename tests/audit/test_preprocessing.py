@@ -16,7 +16,7 @@ import pytest
 
 from skdp import DPPCA, DPQuantileClipper, DPSimpleImputer, DPStandardScaler
 from skdp.audit._result import epsilon_lower_bound
-from skdp.io import _rows
+from skdp.io import _table
 from skdp.privacy.release import _door
 from skdp.tables._memory import MemorySource
 from tests.spies import SpyNoise
@@ -51,7 +51,9 @@ def queries_of(name, adjacency, law, which, monkeypatch):
         present = np.array([False, True])
     spy = SpyNoise(seed=0)
     monkeypatch.setattr(_door, "NoiseSource", lambda seed: spy)
-    monkeypatch.setattr(_rows, "MemorySource", lambda X, y: MemorySource(X, y, present))
+    monkeypatch.setattr(
+        _table, "MemorySource", lambda X, y: MemorySource(X, y, present)
+    )
     kind(delta=DELTAS[law], adjacency=adjacency, random_state=0, **params).fit(X)
     return spy.draws
 

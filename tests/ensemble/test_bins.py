@@ -10,6 +10,7 @@ from scipy.sparse import csc_array, csr_array
 from skdp import TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.ensemble._trees import bins_of, read_to_fit, read_to_predict, reader_of
+from skdp.io._table import Table
 from tests.preprocessing.tables import DECLARED, FORMS, REFUSED, frame
 
 
@@ -19,7 +20,7 @@ class Reader(TableEncoder):
 
 def read(X, columns=DECLARED):
     model = Reader(columns)
-    return read_to_fit(model, X), model
+    return read_to_fit(model, Table.of(X)), model
 
 
 def one(declared, values, **how):

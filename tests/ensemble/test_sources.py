@@ -10,6 +10,7 @@ import pytest
 
 from skdp.ensemble import _estimators
 from skdp.ensemble._trees import read_to_predict
+from skdp.io._table import Table
 from skdp.tables._memory import CachedSource
 from skdp.tables._source import Block, Facts, Source
 from tests.ensemble.boosted import decision, labels_of, quietly, table, unfitted
@@ -61,7 +62,7 @@ def fitted(case, monkeypatch, order=None, **params):
     model = unfitted(name, **needs | params)
     sources = []
 
-    def by_blocks(codes, targets, users):
+    def by_blocks(table, codes, targets, users):
         source = FrameBlocks(X, targets, order)
         sources.append(source)
         encode = partial(read_to_predict, model)
@@ -69,7 +70,7 @@ def fitted(case, monkeypatch, order=None, **params):
 
     with monkeypatch.context() as patch:
         if order is not None:
-            patch.setattr("skdp.ensemble._estimators.records", by_blocks)
+            patch.setattr(Table, "source", by_blocks)
         quietly(lambda: model.fit(X, y))
     assert all(source.n_readings == 1 for source in sources)
     return decision(model, X)

@@ -39,7 +39,7 @@ from skdp.io._external_users import (
 )
 from skdp.io._passes import _Taking
 from skdp.io._rows import StreamSource
-from skdp.io._takes import SourceUsers, _passed, _read, scores_of
+from skdp.io._scores import SourceScores, _passed, _read, scores_of
 from skdp.model_selection._candidates import ScoredTable
 from skdp.model_selection._scorer_sums import DISAGREEMENTS
 from skdp.model_selection._scorers import resolve_scoring
@@ -497,7 +497,7 @@ def ranks(self):
 
 
 PLACES = {
-    "rows as they stand": (SourceUsers, "statistic", asked_as_they_stand),
+    "rows as they stand": (SourceScores, "_of_users", asked_as_they_stand),
     "ranks of ids that are there": (UserIds, "places", property(ranks)),
 }
 
@@ -535,7 +535,7 @@ def test_a_twin_whose_arrays_have_no_public_length_is_found(
     pair = users, [own if u != last else [] for u, own in enumerate(users)]
     make = by_file(tmp_path / "rows", np.arange, batch_size=1 << 14)
     assert told("by lengths", make, pair, adjacency) <= 1 + ROUNDING
-    monkeypatch.setattr("skdp.io._takes.statistic_of_users", as_long_as_needed)
+    monkeypatch.setattr("skdp.io._scores.statistic_of_users", as_long_as_needed)
     assert told("by lengths", make, pair, adjacency) > 2
 
 

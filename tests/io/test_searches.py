@@ -26,8 +26,8 @@ from skdp import (
 from skdp.exceptions import READ_FAILED, BudgetExceeded, Refused, SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._passes import rows_of
+from skdp.io._scores import SourceScores
 from skdp.io._session import RowBatch, RowPositions, Session
-from skdp.io._takes import SourceScores
 from skdp.model_selection import _candidates, resolve_scoring
 from tests.io.places import (
     COLUMNS,

@@ -40,7 +40,7 @@ from skdp.io import ParquetSource, SqlSource
 from skdp.io import _session as session_module
 from skdp.io._external_users import FirstRows, LeastRows, Rows, UserIds, UserShares
 from skdp.io._rows import StreamSource
-from skdp.linear_model._rows import to_read
+from skdp.io._table import Table
 from skdp.privacy.release._door import audited_by
 from skdp.tables._memory import UserSource
 from tests.io import places
@@ -350,7 +350,7 @@ def test_null_records_are_among_the_rows_of_their_user(column, value, layout, tm
     source = users_of_memory(frame, np.where(bad, 0.0, shares))
     here = clone(MODEL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skdp.linear_model._base.source_of", lambda *given: source)
+        patch.setattr(Table, "source", lambda *given, **private: source)
         here.fit(frame[FEATURES], frame["y"], groups=frame["id"])
     assert released(here).tobytes() == released(there).tobytes()
 
@@ -386,7 +386,7 @@ def test_no_row_depends_on_how_many_are_beside_it(name, tmp_path):
     for batch_size in (1, 2, 7, 1 << 14):
         facts = facts_of(frame, batch_size=batch_size)
         source = steps.transform(places.in_files(frame, tmp_path / "f", **facts))
-        rows = to_read(source, source.sample_row()).with_targets(None)
+        rows = Table.of(source).rows(source.sample_row()).with_targets(None)
         blocks = source.during(lambda rows=rows: list(rows.blocks()))
         shown.append(np.concatenate([block.X for block in blocks]).tobytes())
     assert len(set(shown)) == 1

@@ -210,9 +210,10 @@ def test_knots_follow_from_public_facts():
 
 
 def test_broken_twin_that_counts_knots_by_values(monkeypatch):
-    def by_values(model, X, budget, *others, **centred):
-        model.columns = TableEncoder(DECLARED, n_knots=2 + int(X["age"].isna().sum()))
-        return real(model, X, budget, *others, **centred)
+    def by_values(model, table, budget, *others, **centred):
+        n_missing = int(table.X["age"].isna().sum())
+        model.columns = TableEncoder(DECLARED, n_knots=2 + n_missing)
+        return real(model, table, budget, *others, **centred)
 
     real = _rows.rows_to_fit
     monkeypatch.setattr("skdp.linear_model._classifiers.rows_to_fit", by_values)

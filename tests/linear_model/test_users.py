@@ -48,8 +48,8 @@ from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
 from skdp.exceptions import PublicLabelsWarning
+from skdp.io._table import Table
 from skdp.linear_model import _base as base_module
-from skdp.linear_model import _classifiers as classifier_module
 from skdp.model_selection import UserKFold
 from skdp.privacy import PrivacyRecord
 from skdp.privacy.release._door import audited_by
@@ -412,15 +412,15 @@ def test_a_source_of_users_is_not_read_as_one_of_records():
 def test_the_door_knows_users_from_records(monkeypatch):
     """A model that takes its rows for records, or records for users, reads nothing."""
     X, y, ids = table_of(users_of(np.random.default_rng(0)))
-    source = base_module.source_of
+    source = Table.source
     with monkeypatch.context() as patch:
         patch.setattr(
-            base_module, "source_of", lambda X, y, u, b: source(X, y, None, b)
+            Table, "source", lambda own, X, y, u, **p: source(own, X, y, None)
         )
         with pytest.raises(ValueError, match="Nothing was read"):
             model_of("logistic").fit(X, y, groups=ids)
     users = Users.of(ids, len(X))
-    monkeypatch.setattr(base_module, "source_of", lambda X, y, u, b: users.source(X, y))
+    monkeypatch.setattr(Table, "source", lambda own, X, y, u, **p: users.source(X, y))
     with pytest.raises(ValueError, match="Nothing was read"):
         model_of("logistic", privacy_unit="record").fit(X, y)
 
@@ -745,13 +745,13 @@ def test_tools_hand_on_the_ids_of_the_very_rows(tool, monkeypatch):
     """Ids of other rows would be a guarantee for nobody: here each row has its own."""
     rows = np.column_stack([X[:, 0], PLAIN / 100])
     seen = []
-    find = classifier_module.users_to_fit
+    find = Table.users
 
-    def found(model, X, groups, budget):
-        seen.append(np.array_equal(np.rint(X[:, -1] * 100), groups))
-        return find(model, X, groups, budget)
+    def found(table, model, budget):
+        seen.append(np.array_equal(np.rint(table.X[:, -1] * 100), table.groups))
+        return find(table, model, budget)
 
-    monkeypatch.setattr(classifier_module, "users_to_fit", found)
+    monkeypatch.setattr(Table, "users", found)
     with sklearn.config_context(enable_metadata_routing=True):
         own = clone(BY_USER).set_fit_request(groups=True)
         TOOLS[tool](own, rows, Y, groups=PLAIN)
@@ -786,14 +786,14 @@ def test_searches_of_records_do_not_take_users():
 
 def bagged(seen, monkeypatch, **facts):
     """Members of a bag, and which rows each of them was given."""
-    find = classifier_module.users_to_fit
+    find = Table.users
 
-    def found(model, X, groups, budget):
-        seen.append(np.asarray(groups))
-        return find(model, X, groups, budget)
+    def found(table, model, budget):
+        seen.append(np.asarray(table.groups))
+        return find(table, model, budget)
 
     with monkeypatch.context() as patch:
-        patch.setattr(classifier_module, "users_to_fit", found)
+        patch.setattr(Table, "users", found)
         with sklearn.config_context(enable_metadata_routing=True):
             own = clone(BY_USER).set_fit_request(groups=True)
             own.set_params(ledger=facts.pop("ledger", None))

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 
 from skdp import TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
+from skdp.io._table import Table
 from skdp.preprocessing._blocks import OrMissing
 from skdp.privacy.release._plan import Layout
 from skdp.sums._counts import StateSums, even_knots
@@ -67,7 +68,9 @@ def states_of(kind, numeric="hats"):
     for name, column in declared.items():
         if isinstance(column, Boolean):
             table[name] = table[name].astype("boolean")
-    encoding, read = TableEncoder(declared, numeric=numeric)._fit(table, lambda n, d: 9)
+    encoding, read = TableEncoder(declared, numeric=numeric)._fit(
+        Table.of(table), lambda n, d: 9
+    )
     return encoding.states(read).toarray(), encoding.parts
 
 
@@ -170,7 +173,7 @@ def test_targets_are_at_their_knots():
 def test_random_records_of_the_mixed_table():
     rng = np.random.default_rng(0)
     blocks = TableEncoder(DECLARED)
-    encoding, cells = blocks._fit(frame(400), lambda n, d: 17)
+    encoding, cells = blocks._fit(Table.of(frame(400)), lambda n, d: 17)
     states = encoding.states(cells).toarray()
     bound = query_of(states, encoding.parts).bound()
     pairs = rng.integers(0, 400, size=(2000, 2))

@@ -38,6 +38,8 @@ TOLD = Facts(
     is_row_major=True,
     is_stable=True,
     holds_rows=False,
+    is_ordered=True,
+    is_permutable=True,
     is_of_users=True,
     max_overcount=1.5,
     n_partitions=3,
@@ -151,11 +153,17 @@ def test_facts_of_rows_in_memory(storage):
         largest_block=N,
         is_row_major=is_dense,
         is_stable=True,
+        is_ordered=True,
+        is_permutable=True,
     )
     source = MemorySource(X, y)
     assert source.facts == of_records
     assert source.remote is None
     # How many rows users have is private: the size of blocks follows from D alone.
     assert UserSource(X, y, np.ones(N), 3).facts == replace(
-        of_records, n_samples=3, largest_block=source.most_rows, is_of_users=True
+        of_records,
+        n_samples=3,
+        largest_block=source.most_rows,
+        is_ordered=False,  # no order of rows is one of users
+        is_of_users=True,
     )

@@ -1,13 +1,11 @@
-"""Sources as X of estimators: fit, predict and score."""
+"""Scores over a source: scikit-learn's, and statistics for private scores."""
 
 from __future__ import annotations
 
-import functools
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -15,15 +13,12 @@ from sklearn.metrics import mean_tweedie_deviance
 from sklearn.pipeline import Pipeline
 
 from skdp._arrays import FloatArray, rows_in_places
-from skdp._input import check_targets
-from skdp._users import refuse_users
 from skdp.io._external import TableSource
 from skdp.io._external_users import Passed, Rows, SharesOfPasses
 from skdp.io._passes import rows_of, rows_of_each, targets_too
 from skdp.io._reading import Labels, NumberTargets
 from skdp.io._rows import check_kind
 from skdp.sums._record_sums import MOST_RECORDS, MOST_USERS, statistic_of_users
-from skdp.tables._columns import as_declared
 from skdp.tables._source import Facts, Records, Remote
 
 # ----------------------------------------------------------------- Scores over a source
@@ -100,6 +95,8 @@ def _d2(model: Any, X: TableSource, power: int) -> float:
 class SourceScores(Records):
     """Records of a source on which one model, or several, are scored.
 
+    Users of a source with `groups` count once each, with the mean over their rows.
+
     Parameters
     ----------
     X : TableSource
@@ -107,8 +104,12 @@ class SourceScores(Records):
 
     def __init__(self, X: TableSource) -> None:
         self.X = X
+        is_of_users = X.groups is not None
         self.facts = Facts(
-            n_samples=X.n_samples, largest_block=min(X.batch_size, X.n_samples)
+            n_samples=X.n_samples,
+            # How many rows users have is private.
+            largest_block=X.batch_size if is_of_users else min(X.batch_size, len(X)),
+            is_of_users=is_of_users,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -125,6 +126,8 @@ class SourceScores(Records):
 
         `model` is a fitted model, or a tuple of models that are compared.
         """
+        if self.X.groups is not None:
+            return self._of_users(scorer, model)
         total = np.zeros(scorer.size)
         for read in _read(self.X, scorer, model):
             if not read.there.any():
@@ -137,23 +140,7 @@ class SourceScores(Records):
             total += scorer.statistic(model, some, read.y[places], 1.0 * is_there)
         return total
 
-
-class SourceUsers(SourceScores):
-    """Users of a source, each of whom counts once, with the mean over the user's rows.
-
-    Parameters
-    ----------
-    X : TableSource
-        With `groups`.
-    """
-
-    def __init__(self, X: TableSource) -> None:
-        super().__init__(X)
-        # How many rows there are is private.
-        self.facts = replace(self.facts, largest_block=X.batch_size, is_of_users=True)
-
-    def statistic(self, scorer: Any, model: Any) -> FloatArray:
-        """The exact statistic on these users. Private."""
+    def _of_users(self, scorer: Any, model: Any) -> FloatArray:
         total, users, name = np.zeros(scorer.size), self.X.users, self.X.groups
         assert name is not None  # since there are `users`
         shares = SharesOfPasses(
@@ -214,7 +201,7 @@ def scores_of(
         )
     read = _targets_of(scorer, model)
     check_kind(X, read.kind, "The targets of a score")
-    return SourceScores(X) if X.groups is None else SourceUsers(X)
+    return SourceScores(X)
 
 
 def _targets_of(scorer: Any, model: Any) -> Labels | NumberTargets:
@@ -226,196 +213,3 @@ def _targets_of(scorer: Any, model: Any) -> Labels | NumberTargets:
     return (
         NumberTargets() if classes is None else Labels(np.unique(np.asarray(classes)))
     )
-
-
-# -------------------------------------------------------- Estimators with a source as X
-
-
-Model = TypeVar("Model")
-
-
-def shown(X: Any) -> Any:
-    """X, or one row that looks like a source's rows: for code that reads no values."""
-    return X.sample_row() if isinstance(X, TableSource) else X
-
-
-def fit_through(model: Model, X: Any, y: Any, fit: Callable[[], Any]) -> Model:
-    """The result of a fit; a source gives the target, and its session stays open.
-
-    Raises
-    ------
-    ValueError
-        If there is a `y` beside a source, or columns are declared in two ways.
-    """
-    if not isinstance(X, TableSource):
-        fit()
-        return model
-    _fit_source(model, X, y, fit)
-    return model
-
-
-def _fit_source(model: Any, X: TableSource, y: Any, fit: Callable[[], Any]) -> None:
-    refuse_targets(y)
-    given = model.get_params(deep=False)
-    _check_unit(given, X)
-    label = type(model).__name__ if given.get("verbose") else ""
-    before = dict(vars(model))
-    takes_columns = "columns" in given and X.columns is not None
-    own = given.get("columns")
-    if takes_columns:
-        _check_same(own, X)
-        model.columns = X.columns if own is None else own
-    try:
-        X.during(fit, label)
-    except BaseException:
-        # The result of a rehearsal must not be mistaken for a release.
-        vars(model).clear()
-        vars(model).update(before)
-        raise
-    finally:
-        if takes_columns:
-            model.columns = own
-    record = getattr(model, "privacy_", None)
-    if record is not None:
-        public = dict.fromkeys((*record.assumed_public, *X.assumed_public))
-        model.privacy_ = replace(record, assumed_public=tuple(public))
-
-
-def _check_unit(given: dict[str, Any], X: TableSource) -> None:
-    """Refuse a source of users for an estimator that takes rows for records."""
-    takes_users = "epsilon" not in given or given.get("privacy_unit") == "user"
-    if not takes_users:
-        refuse_users(X)
-
-
-def refuse_targets(y: Any) -> None:
-    """Refuse a y beside a source."""
-    if y is not None:
-        raise ValueError(
-            "The y argument must be left out with a source, which has its target. Got "
-            "one. Name the column with target= where the source is made."
-        )
-
-
-def _check_same(own: Any, X: TableSource) -> None:
-    declared = getattr(own, "columns", own)
-    if own is None or as_declared(declared) == as_declared(X.columns):
-        return
-    raise ValueError(
-        "The columns must be declared once. Got two different declarations, of the "
-        "source and of the estimator. Leave one of them out."
-    )
-
-
-class TakesSources(ABC):
-    """A model whose raw predictions of a source are made block by block."""
-
-    @abstractmethod
-    def _raw_rows(self, X: Any) -> FloatArray:
-        """Raw predictions of rows in memory, each from its row alone."""
-
-    def _raw(self, X: Any) -> FloatArray:
-        """Raw predictions of rows, in memory or of a source."""
-        if not isinstance(X, TableSource):
-            return self._raw_rows(X)
-        _check_ordered(X)
-        predicted: FloatArray | None = X.during(lambda: self._raw_blocks(X))
-        if predicted is None:
-            raise ValueError(
-                "The rows must be readable for predictions that are an array. Got "
-                "missing or infinite values. Use source.predict_to(model, path, "
-                "keys=[...]), which leaves such predictions empty."
-            )
-        return predicted
-
-    def _raw_blocks(self, X: TableSource) -> FloatArray | None:
-        """Raw predictions of all rows; None if some of them cannot be read."""
-        parts = []
-        for rows, is_present, _ in rows_of(self, X):
-            if not is_present.all():
-                return None
-            parts.append(self._raw_rows(rows))
-        return np.concatenate(parts)
-
-
-class ScoresSources:
-    """A classifier or regressor of scikit-learn's whose `score` takes a source."""
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy of a classifier, R² of a regressor; reads raw data, not private.
-
-        Parameters
-        ----------
-        X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Left out with a source, which has its target.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-
-        Returns
-        -------
-        float
-        """
-        if isinstance(X, TableSource):
-            refuse_targets(y)
-            return float(X.during(lambda: score_of(self, X)))
-        # scikit-learn's mixin is the next class.
-        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
-
-
-def _check_ordered(X: TableSource) -> None:
-    if not X.is_ordered:
-        raise ValueError(
-            "The source must have an order for predictions that are an array. Got one "
-            "without. Use source.predict_to(model, path, keys=[...]), which writes the "
-            "keys beside them, or declare order_by."
-        )
-
-
-class AppendsToSources:
-    """A transformer whose `transform` of a source appends itself to the source."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name in ("transform", "fit_transform"):
-            if hasattr(cls, name):
-                setattr(cls, name, _appending(getattr(cls, name), name))
-
-
-def _appending(method: Any, name: str) -> Any:
-    @functools.wraps(method)
-    def wrapped(self: Any, X: Any, *args: Any, **named: Any) -> Any:
-        if not isinstance(X, TableSource):
-            return method(self, X, *args, **named)
-        if name == "fit_transform":
-            refuse_targets(args[0] if args else named.get("y"))
-            self.fit(X)
-        return X.appended(self)
-
-    return wrapped
-
-
-# -------------------------------------------------------------- Targets of a regression
-
-
-def targets_of(
-    model: Any, X: Any, y: Any, then: Callable[[FloatArray], FloatArray]
-) -> Any:
-    """Finite targets, changed number by number by a public rule.
-
-    Parameters
-    ----------
-    model : estimator
-    X : rows as the model reads them
-    y : array-like of shape (n_samples,), or None of a source
-        Private.
-    then : callable
-
-    Returns
-    -------
-    ndarray of float64 of shape (n_samples,), or Numbers
-        Targets of a source are read with its rows.
-    """
-    if not hasattr(X, "table"):
-        return then(check_targets(model, X, y))
-    check_kind(X.table, "number", "The targets of a regression")
-    return NumberTargets(then)
