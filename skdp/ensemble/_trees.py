@@ -586,7 +586,7 @@ def read_to_fit(model: Any, table: Table) -> Any:
     return table.rows(
         bins.codes(cells),
         lambda frame: bins.codes(reader._cells(frame)),
-        declared=reader.columns_,
+        columns=reader.columns_,
         refuses_unknown=reader.handle_unknown == "error",
     )
 

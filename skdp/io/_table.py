@@ -171,7 +171,7 @@ class Table:
         sample: Any,
         encode: Callable[[Any], Any] | None = None,
         *,
-        declared: Any = None,
+        columns: Any = None,
         refuses_unknown: bool = False,
         allows_missing: bool = False,
         most_entries: float = math.inf,
@@ -184,7 +184,9 @@ class Table:
             The checked and encoded `sample`.
         encode : callable or None
             Encodes each row by itself; None: rows are taken as they are.
-        declared, refuses_unknown, allows_missing
+        columns : dict, tuple, Range or None, default=None
+            Declarations of the columns.
+        refuses_unknown, allows_missing
             As in `Reading`.
         most_entries : float, default=inf
             Largest number of stored entries of a row.
@@ -311,13 +313,13 @@ class SourceTable(Table):
         sample: Any,
         encode: Callable[[Any], Any] | None = None,
         *,
-        declared: Any = None,
+        columns: Any = None,
         refuses_unknown: bool = False,
         allows_missing: bool = False,
         most_entries: float = math.inf,
     ) -> Any:
         reading = self.X.reading(
-            declared, refuses_unknown=refuses_unknown, allows_missing=allows_missing
+            columns, refuses_unknown=refuses_unknown, allows_missing=allows_missing
         )
         return StreamRows(
             self.X,

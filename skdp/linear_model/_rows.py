@@ -91,7 +91,7 @@ def rows_of_columns(
     rows = table.rows(
         _encoded(encoding, cells, is_centred),
         partial(_encoded_frame, encoder, encoding, is_centred),
-        declared=encoder.columns_,
+        columns=encoder.columns_,
         refuses_unknown=encoder.handle_unknown == "error",
         most_entries=encoding.most_states if is_centred else encoding.most_entries,
     )

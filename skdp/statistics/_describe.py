@@ -182,7 +182,7 @@ def _read(
     rows = table.rows(
         asked.rows(cells),
         lambda frame: asked.rows(reader._cells(frame)),
-        declared=reader.columns_,
+        columns=reader.columns_,
         refuses_unknown=reader.handle_unknown == "error",
     )
     return asked, rows
