@@ -266,6 +266,9 @@ class PartTable:
     # Rows of users are never added up on workers.
     groups: ClassVar[None] = None
     max_overcount: ClassVar[float] = 1.0
+    # A client asks for sums, which need no order.
+    has_fixed_order: ClassVar[bool] = False
+    is_permutable: ClassVar[bool] = False
 
     @property
     def n_samples(self) -> int:

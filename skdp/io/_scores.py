@@ -108,7 +108,9 @@ class SourceScores(Records):
         self.facts = Facts(
             n_samples=X.n_samples,
             # How many rows users have is private.
-            largest_block=X.batch_size if is_of_users else min(X.batch_size, len(X)),
+            largest_block=X.batch_size
+            if is_of_users
+            else min(X.batch_size, X.n_samples),
             is_of_users=is_of_users,
         )
 

@@ -103,7 +103,7 @@ def test_rows_take_no_more_than_is_declared(name, tmp_path, readers):
     model.fit(places.in_files(places.numbers(), tmp_path / "rows"))
     reader = readers[-1]
     blocks = reader._kept._blocks
-    rows = [getattr(block, "sums", getattr(block, "rows", None)) for block in blocks]
+    rows = [block.X.sums if hasattr(block, "X") else block.rows for block in blocks]
     assert {type(each) for each in rows} == {KINDS[name]}
     taken = sum(block.n_bytes for block in blocks)
     assert taken <= declared_bytes(reader) + N * OF_ROW

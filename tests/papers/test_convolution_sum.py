@@ -183,7 +183,7 @@ def passed_of(objective, weights, X, y):
     (block,) = reader._blocks(None)
     layers = objective.layers(weights)
     with np.errstate(all="ignore"):
-        return reader._passed(block.products.in_double(), block, layers)
+        return reader._passed(block.X.products.in_double(), block, layers)
 
 
 def explicit(passed):
