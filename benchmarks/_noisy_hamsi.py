@@ -19,6 +19,7 @@ from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from skdp._arrays import FloatArray, IntArray
 from skdp._checks import check_count, check_real
@@ -131,11 +132,10 @@ class NoisyGradientHAMSI(PrivateFactorizer):
         """That of the start, were it to have the whole budget."""
         return _START.bias_noise(task, budget)
 
-    def run(
-        self, answers: Answers, task: Task, rng: Draws, progress: Progress
-    ) -> Factors:
+    def run(self, answers: Answers, task: Task, progress: Progress, /) -> Factors:
+        rng = check_random_state(task.seed)
         biases = replace(task, n_components=0)
-        start = _START.run(answers.part(0), biases, rng, Progress())
+        start = _START.run(answers.part(0), biases, Progress())
         factors = Factors.zeros(task, start.mean)
         k = task.n_components
         if task.biases:
