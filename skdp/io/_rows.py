@@ -231,4 +231,5 @@ class PresentOnly(Source):
 
     def blocks(self) -> Iterator[Block]:
         """Blocks without null records."""
-        yield from map(present_rows, self._source.blocks())
+        for block in self._source.blocks():
+            yield present_rows(block)

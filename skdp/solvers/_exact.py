@@ -253,8 +253,9 @@ def sparse_minimum(
 def _mean_squares(source: Source) -> FloatArray:
     """Mean square of each column."""
     total = np.zeros(source.n_features)
-    for block in map(present_rows, source.blocks()):
-        X, weights = block.X, row_weights(block)
+    for block in source.blocks():
+        there = present_rows(block)
+        X, weights = there.X, row_weights(there)
         squares = X.multiply(X) if issparse(X) else X * X
         if weights is not None:
             squares = diags_array(weights) @ squares

@@ -187,13 +187,15 @@ class ExactSum(ABC):
         return self._kept.passed(self._read) if self._keeps else self._read()
 
     def _read(self) -> Iterator[Block]:
-        return map(self._on_grid, self._source.blocks())
+        # A generator: `map` would end quietly if a block raised StopIteration.
+        return (self._on_grid(block) for block in self._source.blocks())
 
     def _drawn(self, rows: IntArray) -> Iterator[Block]:
         # A sampled null record leaves no trace.
-        for block in map(present_rows, blocks_of(self._source, rows)):
-            if len(block.y):
-                yield self._on_grid(block)
+        for block in blocks_of(self._source, rows):
+            there = present_rows(block)
+            if len(there.y):
+                yield self._on_grid(there)
 
     def _of_none(self) -> GridRows:
         """Gridded rows of no records; public."""

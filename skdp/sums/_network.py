@@ -192,7 +192,8 @@ class ExactNetworkSum(ExactSum):
         layers = self._objective.layers(weights)
         totals, at_once = self._totals(), self._rows_at_once()
         for block in self._blocks(rows):
-            for run in map(block.part, _runs(len(block.y), at_once)):
+            for rows_of_run in _runs(len(block.y), at_once):
+                run = block.part(rows_of_run)
                 own = run.X.products.in_double()
                 passed = self._passed(own, run, layers)
                 factors = self._factors(passed, run.X.squares)
@@ -236,7 +237,8 @@ class ExactNetworkSum(ExactSum):
         """Present records of several blocks together: a sample has few of each."""
         drawn: Iterator[Block]
         if self._keeps:
-            drawn = map(present_rows, chosen(self._kept.passed(self._read), rows))
+            kept = chosen(self._kept.passed(self._read), rows)
+            drawn = (present_rows(block) for block in kept)
         else:
             drawn = super()._drawn(rows)
         # Copied once, into the double precision in which they are multiplied.

@@ -289,7 +289,7 @@ def held(source: Source, *, with_shares: bool = False) -> Block:
         return source.whole()
     if is_of_users:
         return _joined([*source.blocks()] or [source.nothing()])
-    blocks = map(_of_records, source.blocks())
+    blocks = (_of_records(block) for block in source.blocks())
     # A partition may have no records.
     first = next(blocks, None)
     first = source.nothing() if first is None else first

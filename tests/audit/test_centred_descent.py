@@ -399,7 +399,7 @@ class Model:
         ):
             warnings.simplefilter("ignore")
             patch.setattr(
-                "skdp.io._rows.MemorySource",
+                "skdp.io._table.MemorySource",
                 lambda X, y: MemorySource(X, y, there),
             )
             return model.fit(X, y)

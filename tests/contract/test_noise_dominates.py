@@ -205,9 +205,9 @@ def test_users_are_told_by_declared_numbers_alone():
 def test_twin_that_looks_at_the_rows_is_caught(monkeypatch):
     """A signal that grows with the largest row tells the tables apart."""
 
-    def peeking(self, X, *rest):
-        self.seen = float(np.abs(X).max())
-        return solve(self, X, *rest)
+    def peeking(self, source, *rest):
+        self.seen = float(np.abs(source.whole().X).max())
+        return solve(self, source, *rest)
 
     def by_size(self, objective, budget):
         told = signal_of(objective, budget)

@@ -25,6 +25,7 @@ from skdp import (
 from skdp.exceptions import Refused, SourceError
 from skdp.federated import Federation, _federation
 from skdp.io import TableSource
+from skdp.io._table import SourceTable
 from skdp.privacy.noise import _noise
 from skdp.solvers import SOLVERS
 from tests.federated.owned import DIVISIONS, divided, federation, model
@@ -283,7 +284,7 @@ def test_what_cannot_travel_is_refused_before_it_is_booked(tmp_path, monkeypatch
 def test_no_owner_gives_an_exact_score(monkeypatch):
     """Broken twin: scored as other sources are, rows would have to come here."""
     grid, _ = search("linear")
-    monkeypatch.setattr("skdp.model_selection._candidates._is_shared", lambda X: False)
+    monkeypatch.setattr(SourceTable, "is_shared", False)
     with pytest.raises(Refused, match=r"Several owners|stay with their owners"):
         grid.fit(federation())
 

@@ -32,7 +32,7 @@ def make_rows(n=200, d=3, seed=0):
 def note_reads(monkeypatch, name, diary):
     """Every source that `fit` of this step makes writes its reads down."""
     assert STEPS[name][0].__module__.startswith("skdp.preprocessing")
-    module = importlib.import_module("skdp.io._rows")
+    module = importlib.import_module("skdp.io._table")
     monkeypatch.setattr(
         module, "MemorySource", lambda X, y: SpySource(MemorySource(X, y), diary)
     )

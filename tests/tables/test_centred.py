@@ -251,8 +251,10 @@ class Spied(Summed):
         return source
 
     def whole_sums(self, reader, rows):
-        n = sum(len(block.y) for block in blocks_of(reader, rows))
-        return (WholeSum.of(np.array([n])),)
+        total = WholeSum((1,))
+        for block in blocks_of(reader, rows):
+            total.add(np.array([len(block.y)]))
+        return (total,)
 
     def from_whole(self, source, sums):
         return sums[0].value()
