@@ -156,7 +156,8 @@ class BoundedSum(Summed):
     def added(self, block: Block) -> Form | tuple[Form, ...]:
         """What each row adds, before scale and weight; several forms are joined.
 
-        Each row by itself. Private.
+        Each row by itself. With a unit of 1 dense numbers are new arrays, which are
+        rounded in place. Private.
         """
 
     def bound(self) -> Bound:
@@ -239,9 +240,10 @@ class BoundedSum(Summed):
         return np.asarray(sum(np.bincount(*pair, form.size) for pair in pairs))
 
     def _rounded(self, values: np.ndarray, factor: Any) -> FloatArray:
-        """Values times factors as whole numbers, in new memory."""
+        """Values times factors as whole numbers."""
         if np.ndim(factor) == 0 and factor == 1:
-            return np.asarray(self.rounding(values), dtype=np.float64)
+            # In place, since new memory would take longer than the arithmetic.
+            return np.asarray(self.rounding(values, out=values), dtype=np.float64)
         units = np.asarray(values * factor, dtype=np.float64)
         self.rounding(units, out=units)
         return units

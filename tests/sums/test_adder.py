@@ -171,6 +171,36 @@ def test_null_rows_add_exactly_nothing(name):
     assert not total(example.query, nobody).any()
 
 
+# -------------------------------------------------------- Rows stay as they were given
+
+
+def leaves_rows_alone(query, example):
+    X, y = example.X.copy(), example.y.copy()
+    total(query, MemorySource(X, y))
+    before, after = (
+        [rows.data if issparse(rows) else rows, targets]
+        for rows, targets in ((example.X, example.y), (X, y))
+    )
+    pairs = zip(before, after, strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+
+
+@every_sum
+def test_no_sum_overwrites_the_rows_of_its_source(name):
+    assert leaves_rows_alone(ALL[name].query, ALL[name])
+
+
+def test_planted_bug_of_rows_that_are_rounded_in_place_is_seen(monkeypatch):
+    example = EXAMPLES["rows"]
+    assert example.query.unit == 1.0
+    monkeypatch.setattr(type(example.query), "added", lambda _, block: _padded(block))
+    assert not leaves_rows_alone(example.query, example)
+
+
+def _padded(block):
+    return block.X, np.zeros(len(block.y))
+
+
 # ----------------------------------------------------- Lemma 1: weights keep the bound
 
 
