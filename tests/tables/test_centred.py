@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from skdp._arrays import row_norms
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
+from skdp.privacy.release import _answers
 from skdp.privacy.release._answers import Grant, LocalAnswers
 from skdp.privacy.release._plan import Bound, Buckets, Layout, Line, Plan, Poisson
 from skdp.sums._exact import Summed, WholeSum, blocks_of
@@ -260,8 +261,7 @@ class Spied(Summed):
         return sums[0].value()
 
 
-@pytest.mark.parametrize("sample", [Buckets(2), Poisson(0.5)])
-def test_buckets_and_samples_are_charged_with_the_amplification(sample):
+def charges_amplification(sample):
     source, query = centred(), Spied()
     facts, plan = source.facts, Plan((Line(1, sample=sample),))
     assert (facts.amplification, facts.cells) != (1.0, 0)
@@ -271,7 +271,24 @@ def test_buckets_and_samples_are_charged_with_the_amplification(sample):
     )
     answers.ask(query)
     charged = query.layouts[-1]
-    assert (charged.amplification, charged.cells) == (facts.amplification, facts.cells)
+    return (charged.amplification, charged.cells) == (facts.amplification, facts.cells)
+
+
+both_samples = pytest.mark.parametrize("sample", [Buckets(2), Poisson(0.5)])
+
+
+@both_samples
+def test_buckets_and_samples_are_charged_with_the_amplification(sample):
+    assert charges_amplification(sample)
+
+
+@both_samples
+def test_broken_twin_that_charges_for_plain_rows_is_found(sample, monkeypatch):
+    def plain(source, *_):
+        return Layout(source.facts.largest_block)
+
+    monkeypatch.setattr(_answers, "_layout_of", plain)
+    assert not charges_amplification(sample)
 
 
 def test_weights_in_units_of_the_features():
