@@ -36,7 +36,7 @@ def absolute(page: str, site: str) -> str:
         if path.startswith("examples/"):
             return f"]({site}gallery/index.html)"
         path = path.removeprefix("docs/")
-        path = path.rstrip("/") + ".md" if path.endswith("/") else path
+        path = path + "index.md" if path.endswith("/") else path
         return f"]({site}{path.removesuffix('.md')}.html{anchor})"
 
     return _LINK.sub(on_the_site, page)

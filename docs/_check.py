@@ -12,18 +12,24 @@ from urllib.parse import unquote, urlsplit
 
 # What a newcomer asks, by the page that answers and words of the answer.
 QUESTIONS = {
-    "Which epsilon?": ("which_epsilon", "Start from epsilon 1 for the whole study"),
-    "Which bounds do I declare?": ("which_bounds", "Where to look, in this order."),
-    "Can I look at my data first?": ("looking", "What to do in place of it."),
-    "How do I evaluate the model?": ("evaluating", "score.standard_error"),
-    "My own train and test split?": ("evaluating", "Not fine: stratify=y"),
-    "What do I tell my data protection officer?": ("letter", "Fill in what is in"),
-    "What do I lose?": ("what_it_costs", "Noise in a linear model falls as"),
-    "Who is the adversary?": ("faq", "Who is the attacker?"),
-    "Is the model safe to publish?": ("faq", "at the epsilon that privacy_ prints"),
-    "What if labels are rare?": ("faq", "The label that matters is rare."),
-    "May records have weights?": ("faq", "Why is sample_weight refused?"),
-    "Missing cells and categories?": ("faq", "Cells are missing"),
+    "Which epsilon?": ("guide/epsilon", "Start from epsilon 1 for the whole study"),
+    "Which bounds do I declare?": ("guide/tables", "Look in this order:"),
+    "Can I look at my data first?": ("guide/tables", "instead of looking"),
+    "How do I evaluate the model?": ("guide/tour", "score.standard_error"),
+    "My own train and test split?": ("guide/faq", "Not fine: stratify=y"),
+    "What do I tell my data protection officer?": (
+        "guide/before_you_sign",
+        "Fill in what is in",
+    ),
+    "What do I lose?": ("guide/tour", "Noise in a linear model falls as"),
+    "Who is the adversary?": ("guide/faq", "Who is the attacker?"),
+    "Is the model safe to publish?": (
+        "guide/faq",
+        "at the epsilon that privacy_ prints",
+    ),
+    "What if labels are rare?": ("guide/faq", "The label that matters is rare."),
+    "May records have weights?": ("guide/faq", "Why is sample_weight refused?"),
+    "Missing cells and categories?": ("guide/faq", "Cells are missing"),
     "What is deprecated when?": ("support", "in at least two minor releases before"),
 }
 CLICKS = 2

@@ -20,7 +20,7 @@ def outside(app: Any, page: str, source: list[str]) -> None:
         if target.is_relative_to(DOCS) and target.suffix == ".md":
             return match[0]
         if target == DOCS / "proofs":
-            return f"[{text}]({'../' * page.count('/')}proofs.md)"
+            return f"[{text}]({'../' * page.count('/')}proofs/index.md)"
         name = target.relative_to(DOCS.parent)
         return text if str(name) in text else f"{text} (`{name}`)"
 

@@ -9,7 +9,7 @@ DOCUMENTATION = "https://skdp.readthedocs.io/en/stable/"
 
 
 class _Documented(BaseException):
-    """Ends its message with the address of what `docs/errors.md` says of its class.
+    """Ends its message with the address of what `docs/guide/faq.md` says of its class.
 
     The address follows from the class alone. ``args[0]`` is the message without the
     address, for use within another message.
@@ -21,7 +21,7 @@ class _Documented(BaseException):
     def _see(self) -> str:
         # Classes that users derive have no page.
         own = next(each for each in type(self).__mro__ if each.__module__ == __name__)
-        return f"See {DOCUMENTATION}errors.html#{own.__name__.lower()}"
+        return f"See {DOCUMENTATION}guide/faq.html#{own.__name__.lower()}"
 
 
 class BudgetExceeded(_Documented, RuntimeError):

@@ -70,7 +70,7 @@ def links(page):
 def test_links_of_the_package_page_lead_to_pages_that_there_are():
     page = build.absolute((ROOT / "README.md").read_text(), SITE)
     found = links(page)
-    assert len(found) > 60
+    assert len(found) >= 6
     for link in found:
         assert link.startswith(SITE), link
         name = link.removeprefix(SITE).partition("#")[0].removesuffix(".html")

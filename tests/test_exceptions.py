@@ -33,17 +33,17 @@ def made(found):
 
 
 def headings(page):
-    return re.findall(r"^## (\w+)$", page, re.MULTILINE)
+    return re.findall(r"^### (\w+)$", page, re.MULTILINE)
 
 
 def unexplained(classes, page):
     """Classes that lead to no section of a page."""
-    anchors = {f"errors.html#{name.lower()}" for name in headings(page)}
+    anchors = {f"guide/faq.html#{name.lower()}" for name in headings(page)}
     leads = {each: str(made(each)).rpartition(DOCUMENTATION)[2] for each in classes}
     return [each.__name__ for each, anchor in leads.items() if anchor not in anchors]
 
 
-PAGE = (ROOT / "docs/errors.md").read_text()
+PAGE = (ROOT / "docs/guide/faq.md").read_text()
 
 
 def test_all_lead_to_a_section_of_the_page():
@@ -53,7 +53,7 @@ def test_all_lead_to_a_section_of_the_page():
 
 
 def test_broken_twin_without_a_section_is_found():
-    assert unexplained([Refused], PAGE.replace("## Refused", "")) == ["Refused"]
+    assert unexplained([Refused], PAGE.replace("### Refused", "")) == ["Refused"]
 
 
 @pytest.mark.parametrize("found", CLASSES, ids=lambda each: each.__name__)
@@ -78,7 +78,7 @@ def test_classes_that_others_derive_lead_to_the_one_above():
         pass
 
     error = Own("No.", ledger="study.db", exhausted="delta")
-    assert str(error).endswith("errors.html#budgetexceeded")
+    assert str(error).endswith("guide/faq.html#budgetexceeded")
 
 
 def test_the_site_is_that_of_the_package():

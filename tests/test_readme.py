@@ -63,7 +63,7 @@ def n_lines(example):
 
 def test_it_takes_a_table_in_few_lines(example):
     assert n_lines(example) <= 12
-    assert n_lines(example + "\nprint(books)") == 13  # broken twin
+    assert n_lines(example + "\nprint(ledger)") == 13  # broken twin
 
 
 def test_the_first_model_takes_ten_lines(example):
@@ -92,13 +92,13 @@ def all_examples(text):
     return "\n".join(blocks)
 
 
-@pytest.mark.parametrize("page", ["tour", "what_it_costs"])
+@pytest.mark.parametrize("page", ["tour", "tables"])
 def test_a_page_that_says_it_runs_does(page, tmp_path):
-    code = all_examples((ROOT / "docs" / f"{page}.md").read_text())
+    code = all_examples((ROOT / "docs" / "guide" / f"{page}.md").read_text())
     done = run(code, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_a_page_whose_code_is_wrong_is_found(tmp_path):
-    code = all_examples((ROOT / "docs" / "tour.md").read_text())
+    code = all_examples((ROOT / "docs" / "guide" / "tour.md").read_text())
     assert run(code.replace("classes=[0, 1]", "labels=[0, 1]"), tmp_path).returncode

@@ -71,7 +71,7 @@ from tests.wide import covering
 
 matplotlib.use("Agg")
 
-PAGE = Path(__file__).parents[2] / "docs" / "scikit_learn_tools.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
 
 N = 300
 MUCH = 1e3  # so that tools can be seen to work; what they cost does not depend on it
@@ -509,7 +509,7 @@ def test_features_are_selected_behind_an_encoder(name, books):
 
 
 def largest_effects(model):
-    """One number a column, as `docs/scikit_learn_tools.md` has it."""
+    """One number a column, as `docs/guide/pipelines.md` has it."""
     effects = model.effects()
     columns = [effects[name] for name in model.feature_names_in_]
     return np.array([table["effect"].abs().max() for table in columns])
