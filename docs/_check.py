@@ -15,8 +15,8 @@ QUESTIONS = {
     "Which epsilon?": ("guide/epsilon", "Start from epsilon 1 for the whole study"),
     "Which bounds do I declare?": ("guide/tables", "Look in this order:"),
     "Can I look at my data first?": ("guide/tables", "instead of looking"),
-    "How do I evaluate the model?": ("guide/tour", "score.standard_error"),
-    "My own train and test split?": ("guide/faq", "Not fine: stratify=y"),
+    "How do I evaluate the model?": ("guide/scores", "score.standard_error"),
+    "My own train and test split?": ("guide/scores", "Not fine: stratify=y"),
     "What do I tell my data protection officer?": (
         "guide/before_you_sign",
         "Fill in what is in",

@@ -45,7 +45,7 @@ from tests.federated.owned import federation, model
 from tests.io.places import COLUMNS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "federated.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guide/several_owners.md").read_text(encoding="utf-8")
 LABELS = {"classes": [0, 1]}
 BOUNDS = {"target_bounds": (0, 1)}
 SPARSE = {"feature_bound": 1.0}
@@ -142,7 +142,7 @@ def test_every_private_estimator_is_supported_or_refused_by_name():
         named(one) for one, _ in REFUSED.values()
     }
     assert private_names() <= tried
-    (table,) = re.findall(r"\| what \| over a federation \|\n.*?\n\n", PAGE, re.S)
+    (table,) = re.findall(r"\| What \| Over a federation \|\n.*?\n\n", PAGE, re.S)
     in_table = set(re.findall(r"`(\w+)`", table))
     assert private_names() <= in_table
     # Whatever a plan can hold is on the page; pipelines in words.
@@ -189,8 +189,8 @@ OUTCOMES = {
         "test_garbage_and_strangers_are_dropped_and_the_fit_goes_on",
         "test_messages_that_are_replayed_or_changed_prove_nothing",
     ],
-    "somebody who can cut wires": ["test_a_hello_of_an_earlier_fit_gets_no_share"],
-    "one record only": [
+    "an attacker cuts connections": ["test_a_hello_of_an_earlier_fit_gets_no_share"],
+    "one row only": [
         "test_integers_are_those_of_the_pooled_table",
         "test_searches_among_shares_are_booked_once",
         "test_a_party_without_a_positive_label_changes_nothing",
@@ -200,12 +200,12 @@ OUTCOMES = {
         "test_other_questions_than_were_planned_are_refused_before_the_books",
         "test_a_party_that_answers_another_question_ends_the_fit",
     ],
-    "a plan says that wires": ["test_connections_are_as_planned_or_there_is_no_fit"],
+    "a plan asks for encryption": ["test_connections_are_as_planned_or_there_is_no_fit"],
 }
 
 
 def test_every_outcome_of_the_page_has_its_test():
-    (table,) = re.findall(r"\| what \| outcome \|\n\|---\|---\|\n(.*?)\n\n", PAGE, re.S)
+    (table,) = re.findall(r"\| What \| Outcome \|\n\|---\|---\|\n(.*?)\n\n", PAGE, re.S)
     rows = table.splitlines()
     starts = [[key for key in OUTCOMES if row.startswith(f"| {key}")] for row in rows]
     assert all(len(found) == 1 for found in starts)

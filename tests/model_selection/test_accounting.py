@@ -305,7 +305,7 @@ def test_a_search_that_dies_leaves_one_entry_and_no_model(name, method, tmp_path
     assert len(ledger.spends()) == 2
 
 
-# The table in docs/model_selection.md.
+# The table in docs/guide/scores.md.
 
 
 def kind_of(text):
@@ -379,7 +379,7 @@ def as_page(table, digits=3):
 
 
 def test_table_of_what_each_fit_receives():
-    page = ROOT / "docs" / "model_selection.md"
+    page = ROOT / "docs" / "guide" / "scores.md"
     if not page.is_file() or "What each fit receives" not in page.read_text():
         pytest.skip("the page is not written yet")
     check_table(page.read_text())
