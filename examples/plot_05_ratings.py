@@ -97,7 +97,7 @@ def by_user(epsilon):
 # 943 users are few: biases that are not private are better here than what protects
 # values at an epsilon below 2, or users at one below 20. On MovieLens 1M, with 6040
 # users, values pass that line before epsilon 1 and users soon after 4
-# (docs/matrix_factorization.md).
+# (docs/guide/ratings.md).
 results = {"value": {}, "user": {}}
 # Fits for so few users warn at the smallest epsilons that noise dominates: as was said.
 warnings.simplefilter("ignore", NoiseDominatesWarning)

@@ -112,7 +112,7 @@ class Signal:
         above which they were hardly better than a constant: 0.3 and 12 for the default
         (12 is less with many labels), 0.3 and 10 for named solvers, 0.3 and 4 for delta
         = 0, 0.3 and 3 for sparse models, 0.02 and 1.5 for factorisations, 0.01 and 1
-        for boosted trees (``docs/how_to_choose.md``,
+        for boosted trees (``docs/guide/linear_models.md``,
         ``benchmarks/dominating_noise.py``).
     """
 

@@ -3,8 +3,8 @@
 The list of Python's filters belongs to the process, and threads that change it in turn
 leave it changed. So there is one silence for all threads, counted: the first to come
 keeps the filters, the last to go puts them back. Another thread of the user's may still
-lift it meanwhile (``docs/known_weaknesses.md``), but not that of skdp's own warnings,
-which ask a variable of their own context.
+lift it meanwhile (``docs/guide/before_you_sign.md``), but not that of skdp's own
+warnings, which ask a variable of their own context.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def silence() -> Iterator[None]:
     Models and transformers of other libraries print a line a call if they are verbose,
     and how often they are called follows from the records. Lines that other threads
     print meanwhile are lost. What C code prints, and what is written to files, is not
-    held back (``docs/known_weaknesses.md``).
+    held back (``docs/guide/before_you_sign.md``).
     """
     with no_warnings(), _NO_OUTPUT:
         yield

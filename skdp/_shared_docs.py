@@ -34,7 +34,8 @@ privacy_unit : {"record", "user"}, default="record"
     What the guarantee protects. "record": one row. "user": all rows of one user; pass
     the users' ids as `groups` to `fit`. Each user then counts as one record, which
     contributes the mean of what the user's rows contribute; `adjacency` exchanges one
-    user, and the number of users is public, not that of rows (``docs/users.md``).
+    user, and the number of users is public, not that of rows
+    (``docs/guide/several_rows.md``).
 columns : mapping, sequence, Range, TableEncoder or None, default=None
     Declarations of `skdp.columns`, known without looking at the data. With them X is a
     table, which `fit` and `predict` encode as `TableEncoder` does; how finely follows
@@ -55,8 +56,9 @@ fit_intercept : bool, default=True
     Whether the model has an intercept.
 solver : str, default="auto"
     ``"auto"`` chooses a solver from public facts and says why in ``privacy_``
-    (``docs/how_to_choose.md``). Any other value is a key of ``skdp.solvers.SOLVERS``; a
-    solver that cannot fit this model refuses it before anything is spent.
+    (``docs/guide/linear_models.md``). Any other value is a key of
+    ``skdp.solvers.SOLVERS``; a solver that cannot fit this model refuses it before
+    anything is spent.
 solver_params : mapping or None, default=None
     Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. skdp derives
     sensitivity and noise from them and from the budget: no hyper-parameter can weaken
@@ -135,7 +137,7 @@ classes_ : ndarray of shape (n_classes,)
 center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
     Each row is centred on `center_`, multiplied by `scale_` and clipped to `row_norm_`.
     The centre is a private output, the scale is public. Only of ``solver="auto"``
-    (``docs/default_solver.md``).
+    (``docs/guide/linear_models.md``).
 row_norm_ : float
     Norm to which centred rows are clipped. Private output. Only with `center_`.
 coef_path_, intercept_path_ : ndarray of shape (n_steps, ...)

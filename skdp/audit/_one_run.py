@@ -244,7 +244,7 @@ def facts_of(estimator: Any, y: Any, relation: str) -> CanaryFacts:
 #
 # ([1]_, Theorem 5.2, with a different term for delta), and under a mu-Gaussian private
 # release with probability at most the smallest tau that the recursion of [2]_ refutes.
-# Both are derived in ``docs/proofs/one_run.md``.
+# Both are derived in ``docs/proofs/audits.md``.
 #
 # References
 # ----------
@@ -595,7 +595,7 @@ def audit_one_run(
     Each canary has two versions, and a separate public coin says which one is in the
     fit. The fit is scored, and the coins of the surest scores are guessed. Many right
     guesses are unlikely if a claim is true ([1]_, [2]_; both bounds are derived in
-    ``docs/proofs/one_run.md``).
+    ``docs/proofs/audits.md``).
 
     One fit refutes far less than many: do not expect bounds near a true epsilon;
     `one_run_power` says what to expect. A bound below the claim does not confirm the

@@ -69,7 +69,7 @@ _FILE_COLUMNS = (
 ).split()
 
 # Checksums of the text inside the .gz files, which may be compressed anew
-# (docs/data.md).
+# (docs/notebook/data.md).
 _SHA256 = {
     "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
     "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
@@ -106,9 +106,9 @@ def load_adult() -> Dataset:
     """Adult from the first place that has it, or a stand-in that says so.
 
     The places are the folder named by the environment variable ``SKDP_DATA_HOME``
-    (layout and checksums in ``docs/data.md``), then OpenML through scikit-learn, which
-    gets 20 seconds and one try. Without both the data are the digits that come
-    with scikit-learn; the task is then whether a digit is odd.
+    (layout and checksums in ``docs/notebook/data.md``), then OpenML through
+    scikit-learn, which gets 20 seconds and one try. Without both the data are the
+    digits that come with scikit-learn; the task is then whether a digit is odd.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def load_adult() -> Dataset:
         data = _digits(f"{missing}; OpenML: {type(error).__name__} {error}")
     warn(
         f"load_adult gives {data.source}. Set {DATA_HOME} to a folder with the data "
-        "(docs/data.md), or connect to the network.",
+        "(docs/notebook/data.md), or connect to the network.",
         StandInDataWarning,
     )
     return data

@@ -13,7 +13,7 @@ from skdp._checks import check_choice
 from skdp.datasets._published import data_folder, published
 
 # Checksums of the text inside the .gz files, which may be compressed anew
-# (docs/data.md).
+# (docs/notebook/data.md).
 _SHA256 = {
     "u.data.gz": "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490",
     "u1.test.gz": "18c6014a4b2c7324f250a63f8904a7b16b2b19f911129e346141507b0cbac950",

@@ -35,6 +35,6 @@ def published(path: Path, sha256: str) -> bytes:
         raise ValueError(
             f"The file {str(path)!r} must hold {name} as published, with sha256 "
             f"{sha256} when unpacked. Got {got}. Get it again from a source "
-            f"listed in docs/data.md, or unset {DATA_HOME}."
+            f"listed in docs/notebook/data.md, or unset {DATA_HOME}."
         )
     return content

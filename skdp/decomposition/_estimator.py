@@ -460,9 +460,9 @@ None, default=None
         """Solver, and noise against signal, of a fit to so many ratings.
 
         Nothing is read and nothing spent. A rule of thumb
-        (``docs/how_to_choose.md``), by which `fit` warns. With ``privacy_unit="user"``
-        `fit`, to which the number of ratings is private, takes users to have
-        `max_ratings` of them, or 100.
+        (``docs/guide/linear_models.md``), by which `fit` warns. With
+        ``privacy_unit="user"`` `fit`, to which the number of ratings is private, takes
+        users to have `max_ratings` of them, or 100.
 
         Parameters
         ----------

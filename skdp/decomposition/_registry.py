@@ -32,8 +32,8 @@ PRIVATE_FORMS: dict[tuple[str, Unit], type[PrivateFactorizer]] = {
     ("als", "user"): UserALS,
 }
 # The solver of solver="auto", with its reason: the race of
-# docs/matrix_factorization.md.
-_AUTO = "vb", "the smallest held-out error for the time (docs/matrix_factorization.md)"
+# docs/guide/ratings.md.
+_AUTO = "vb", "the smallest held-out error for the time (docs/guide/ratings.md)"
 _AUTO_WITH_ALPHA = "sgd", "the smallest held-out error for the time, for a given alpha"
 _PRIVATE_AUTO = "als", "the most accurate of the private forms"
 

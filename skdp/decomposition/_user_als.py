@@ -233,7 +233,7 @@ def _within(values: FloatArray, bounds: tuple[float, float]) -> FloatArray:
 #
 # where e are the user's residuals, clipped, z is the user's row, and d are weights of
 # the items, public by then. The whole c_u is clipped to a ball, so that G has a known
-# sensitivity; see ``docs/proofs/mf_user.md``. Before the rounds the weighted counts of
+# sensitivity; see ``docs/proofs/ratings.md``. Before the rounds the weighted counts of
 # the items are released, ``N_i = sum of w_u over users who rated i``. They turn G into
 # steps, and they are a first factor: the change of a user's ratings with popularity is
 # worth more than any factor that can be learned through the noise. The second factor is
@@ -265,7 +265,7 @@ class UserALS(PrivateFactorizer):
     One Gaussian release of weighted counts and `n_rounds` of clipped sums over users,
     composed exactly: ``1 / noise_multiplier``-GDP for the replacement of all ratings of
     one user. Nothing about who rated what is public. Derived in
-    ``docs/proofs/mf_user.md``.
+    ``docs/proofs/ratings.md``.
 
     Utility
     -------

@@ -1,7 +1,7 @@
 """Sums of users' contributions, each clipped as a whole: counts, and sums for rows.
 
 Residuals are in units of half the width of the rating bounds, so that they lie in
-[-1, 1] after clipping. Sensitivities are those of ``docs/proofs/mf_user.md``.
+[-1, 1] after clipping. Sensitivities are those of ``docs/proofs/ratings.md``.
 """
 
 from __future__ import annotations

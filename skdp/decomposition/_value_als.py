@@ -223,7 +223,7 @@ class Fit:
 # ------------------------------------------------------------ Sums of clipped residuals
 # They require a public pattern. Ratings are measured from the middle of their bounds in
 # units of the bounds' width, so that no choice of units overflows. Proofs:
-# ``docs/proofs/mf_rating_value.md``.
+# ``docs/proofs/ratings.md``.
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +283,7 @@ def clipped(residuals: FloatArray, clip: float) -> FloatArray:
 
 
 def residual_sensitivity(clip: float, pattern: Pattern) -> float:
-    """Sensitivity of sums of residuals within `clip` times unit rows: Lemmas 1, 3."""
+    """Sensitivity of sums of residuals within `clip` times unit rows: Lemmas 5, 6."""
     longest = max(
         pattern.by_user.counts.max(initial=0), pattern.by_item.counts.max(initial=0)
     )
@@ -333,7 +333,7 @@ class ValueALS(PrivateFactorizer):
     The value of one rating changes; who rated what is public. ``1 + 2 n_rounds``
     adaptive Gaussian releases with fixed shares of mu^2: exactly mu-GDP. All releases
     may be published. The L2 sensitivity of each is twice the bound on clipped
-    residuals, as derived in ``docs/proofs/mf_rating_value.md``.
+    residuals, as derived in ``docs/proofs/ratings.md``.
 
     Utility
     -------

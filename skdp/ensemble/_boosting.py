@@ -226,8 +226,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     -------
     Adaptive Gaussian releases, one for each tree and one each for targets, start,
     counts and gains: exactly mu-GDP. Sensitivities under both adjacencies are derived
-    in ``docs/proofs/newton_boosting.md``. All values may be published. Unit of privacy:
-    one record, or all rows of a user (``docs/proofs/users.md``).
+    in ``docs/proofs/boosting.md``. All values may be published. Unit of privacy:
+    one record, or all rows of a user (``docs/proofs/adder.md``).
 
     Parameters
     ----------
@@ -538,8 +538,8 @@ def _by_rule(
 ) -> dict[str, Any]:
     """All parameters, from n mu under the adjacency and from the given parameters.
 
-    Settled on validation parts of tables seen together (``docs/boosting.md``);
-    ``benchmarks/boosting_rules.py`` compares them with neighbours.
+    They were settled on validation parts of several tables
+    (``docs/notebook/benchmarks.md``).
     """
     # Sensitivity under zero_out, over the sensitivity under the adjacency.
     terms = LeafTerms(task.loss, _allowed_clip(task.loss, 0.7), 1.0).bound()

@@ -78,7 +78,7 @@ _LEAVES = 8
 # columns, and ratios of 0.78 and 0.58 without that factor, models had no skill.
 _COLUMNS = 8
 # Ratio below which models are close to models without privacy, and ratio above which
-# noise leaves a constant model (docs/boosting.md).
+# noise leaves a constant model (docs/guide/boosting.md).
 _LITTLE_TO, _CONSTANT_FROM = 0.01, 1.0
 
 
@@ -233,7 +233,7 @@ class GradientBoosting(FittedTrees, PrivateModel):
         """Solver, and noise against signal, of a fit to a table of this shape.
 
         Nothing is read and nothing spent. A classifier without `classes` is taken to
-        have two. A rule of thumb (``docs/boosting.md``), by which `fit` warns.
+        have two. A rule of thumb (``docs/guide/boosting.md``), by which `fit` warns.
 
         Parameters
         ----------
@@ -303,9 +303,9 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     `adjacency`, with the number of records, the declarations and the set of labels
     public. Released are these counts, the linear model's gradients, what it and the
     trees are worth, and the values of all leaves; see ``privacy_``,
-    ``docs/privacy_guarantee.md`` and, for what is not covered,
-    ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
-    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+    ``docs/guide/before_you_sign.md`` and, for what is not covered,
+    ``docs/guide/before_you_sign.md``. Predictions, shapes, importances and constraints
+    are post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
     ----------
@@ -586,9 +586,9 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     `adjacency`, with the number of records and the declarations public. Released are
     these counts, a histogram of the targets, the linear model's gradients, what it and
     the trees are worth, and the values of all leaves; see ``privacy_``,
-    ``docs/privacy_guarantee.md`` and, for what is not covered,
-    ``docs/known_weaknesses.md``. Predictions, shapes, importances and constraints are
-    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+    ``docs/guide/before_you_sign.md`` and, for what is not covered,
+    ``docs/guide/before_you_sign.md``. Predictions, shapes, importances and constraints
+    are post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
     ----------

@@ -429,7 +429,7 @@ classes, (n_samples, n_features, n_classes)
         """The whole model as JSON that needs no skdp to be read.
 
         Columns with the ends of their intervals, trees as nested questions, and the
-        privacy record (``docs/boosting.md``).
+        privacy record (``docs/guide/boosting.md``).
 
         Returns
         -------

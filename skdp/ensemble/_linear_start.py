@@ -6,7 +6,7 @@ the descent and the gate of linear models (`skdp.solvers._centred_descent`) find
 weights, starting at a released base. In gradient sums a record with a long row counts
 less, as if it had a weight, so that no record adds more than a unit row does. Two
 labels count by their declared weights. Raw predictions remain sums of one curve a
-column. Proofs: ``docs/proofs/linear_start.md``.
+column. Proofs: ``docs/proofs/default.md``.
 """
 
 from __future__ import annotations

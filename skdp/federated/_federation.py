@@ -292,14 +292,14 @@ class Federation(TableSource):
     done is refused before anything is booked.
 
     `simulated` makes a federation of tables in this process; for owners who trust
-    nobody with their table see ``docs/federated.md``.
+    nobody with their table see ``docs/guide/several_owners.md``.
 
     **Privacy.** A model is as private as it states against everyone except the owner of
     the record, as long as `n_honest` owners, the owner of the record among them, draw
     their share of the noise and keep it secret. The number of records of each owner and
     the names and types of columns are taken as public. Records at different owners
     count as different persons: a person with records at two owners is two persons. See
-    ``docs/proofs/federated.md``.
+    ``docs/proofs/owners.md``.
 
     Parameters
     ----------

@@ -185,8 +185,9 @@ def check_row_wise(
     if found is None or not all(_is_fine(node, known) for node in _nodes(found)):
         raise ValueError(
             f"{what} must be one SQL expression of columns of its own row, by "
-            "operators, CASE, CAST and the functions that docs/large_data.md lists. "
-            "Got another. For anything else pass a query, with "
+            "operators, CASE, CAST and the functions that "
+            "docs/guide/large_tables.md lists. Got another. For anything else pass a "
+            "query, with "
             "one_record_per_row=True if that holds."
         )
 

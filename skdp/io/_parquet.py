@@ -34,7 +34,7 @@ class ParquetSource(TableSource):
     files, and how rows are divided into files and row groups are taken as public; with
     `groups` the number of users is public, and neither the number of rows nor how they
     are divided. Sizes and checksums of the files' ends are compared before each pass
-    and at the end, and never leave memory. See ``docs/large_data.md``.
+    and at the end, and never leave memory. See ``docs/guide/large_tables.md``.
 
     Parameters
     ----------

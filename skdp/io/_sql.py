@@ -52,7 +52,8 @@ class SqlSource(TableSource):
     are counted in `n_samples`.
 
     **Privacy.** The number of rows, the names and types of columns, and the texts of
-    the query and its expressions are taken as public. See ``docs/large_data.md``.
+    the query and its expressions are taken as public. See
+    ``docs/guide/large_tables.md``.
 
     Parameters
     ----------

@@ -278,7 +278,7 @@ class DPEstimator(TakesSources, PrivateModel):
 
         The solver and its parameters are those of `fit`. Nothing is read and nothing
         spent. A classifier without `classes` is taken to have two. What to expect is a
-        rule of thumb (``docs/how_to_choose.md``), by which `fit` warns.
+        rule of thumb (``docs/guide/linear_models.md``), by which `fit` warns.
 
         Parameters
         ----------

@@ -330,9 +330,9 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. Released are
-    ``coef_`` and ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and,
-    for what is not covered, ``docs/known_weaknesses.md``. `predict` and its kin are
-    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+    ``coef_`` and ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md``
+    and, for what is not covered, ``docs/guide/before_you_sign.md``. `predict` and its
+    kin are post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
     ----------
@@ -436,8 +436,8 @@ class DPLinearSVC(LinearClassifier):
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. Released are
-    ``coef_`` and ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and,
-    for what is not covered, ``docs/known_weaknesses.md``. `predict` and
+    ``coef_`` and ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md``
+    and, for what is not covered, ``docs/guide/before_you_sign.md``. `predict` and
     `decision_function` are post-processing; ``score(X, y)`` reads raw data and is
     **not** private.
 
@@ -552,8 +552,8 @@ class DPRobustClassifier(LinearClassifier):
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. It does not
     depend on convexity. Released are ``coef_`` and ``intercept_``; see ``privacy_``,
-    ``docs/privacy_guarantee.md`` and, for what is not covered,
-    ``docs/known_weaknesses.md``. `predict` and `decision_function` are
+    ``docs/guide/before_you_sign.md`` and, for what is not covered,
+    ``docs/guide/before_you_sign.md``. `predict` and `decision_function` are
     post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters

@@ -48,10 +48,11 @@ def forecast(
     No data are read and no budget is spent. The solver and its parameters are those
     that `fit` takes. The noise of the default, in units of a coefficient, is 600 over
     the number of records times mu, where mu is halved under replace_one
-    (``docs/default_solver.md``). The noise of a named solver is that of an estimate
-    which spends the whole budget on one sum of gradients: ``S deviation / (n h)``, with
-    S the sensitivity, ``deviation = 1 / mu`` for Gaussian noise and about ``sqrt(size)
-    / epsilon`` for delta = 0, and h the average curvature ``curvature_trace / n_outputs
+    (``docs/guide/linear_models.md``). The noise of a named solver is that of an
+    estimate which spends the whole budget on one sum of gradients: ``S deviation / (n
+    h)``, with S the sensitivity, ``deviation = 1 / mu`` for Gaussian noise and about
+    ``sqrt(size) / epsilon`` for delta = 0, and h the average curvature
+    ``curvature_trace / n_outputs
     * data_norm^2 / n_features`` of rows that spread evenly. Solvers stop short of
     coefficients that would drown in it, so the forecast says what can be learned, not
     the error of the release. It is a rule of thumb for models in which every feature

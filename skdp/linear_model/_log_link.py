@@ -172,8 +172,8 @@ class DPPoissonRegressor(LogLinkRegressor):
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are ``coef_`` and
-    ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and, for what is not
-    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md`` and, for what is
+    not covered, ``docs/guide/before_you_sign.md``. `predict` is post-processing;
     ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
@@ -289,8 +289,8 @@ class DPGammaRegressor(LogLinkRegressor):
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are ``coef_`` and
-    ``intercept_``; see ``privacy_``, ``docs/privacy_guarantee.md`` and, for what is not
-    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md`` and, for what is
+    not covered, ``docs/guide/before_you_sign.md``. `predict` is post-processing;
     ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters

@@ -154,8 +154,8 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
     `adjacency`, with the number of records and the set of labels public. Released are
     ``coef_``, which features it is nonzero for included, and ``intercept_``; see
     ``privacy_``,
-    ``docs/privacy_guarantee.md`` and, for what is not covered,
-    ``docs/known_weaknesses.md``. `predict` and its kin and
+    ``docs/guide/before_you_sign.md`` and, for what is not covered,
+    ``docs/guide/before_you_sign.md``. `predict` and its kin and
     `get_support` are post-processing;
     ``score(X, y)`` reads raw data and is **not** private.
 
@@ -277,8 +277,8 @@ class DPSparseLinearRegression(SparseModel, LinearRegressor):
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are ``coef_``,
     which features it is nonzero for included, and ``intercept_``; see ``privacy_``,
-    ``docs/privacy_guarantee.md`` and, for what is not covered,
-    ``docs/known_weaknesses.md``. `predict` and `get_support` are post-processing;
+    ``docs/guide/before_you_sign.md`` and, for what is not covered,
+    ``docs/guide/before_you_sign.md``. `predict` and `get_support` are post-processing;
     ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters

@@ -52,7 +52,7 @@ class Loss(Protocol):
 
     The two bounds hold for **every** record, for unit rows and weights of spectral
     norm at most `radius`. They are derived separately for each loss (proof page:
-    ``docs/proofs/noisy_gd.md``); for rows of norm rho they are used as
+    ``docs/proofs/gradient_descent.md``); for rows of norm rho they are used as
     ``rho * bound(rho * ||W||)``.
     """
 
@@ -164,7 +164,8 @@ def record_weights(loss: Loss, y: FloatArray) -> FloatArray:
 # -------------- Residuals by plain arithmetic: the same bits in NumPy and compiled code
 # The code uses + - * / floor, comparisons and roots only, each rounded once, in the
 # order in which they are written, and no library's exponential. `_kernel.py` has the
-# same formulas for one record at a time. Proof: ``docs/proofs/noisy_gd.md``, Lemma 4.
+# same formulas for one record at a time. Proof: ``docs/proofs/gradient_descent.md``,
+# Lemma 11.
 
 
 # Taylor's coefficients of exp, the highest power first.

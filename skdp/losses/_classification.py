@@ -228,7 +228,7 @@ class HuberHingeLoss:
 
     def zero_out_bound(self, radius: float) -> float:
         """sqrt(n_outputs) for h <= 1; for a wider corner smaller near W = 0."""
-        # Proof page, Lemma 3b.
+        # Proof page, Lemma 4.
         worst = math.sqrt(self.n_outputs)
         near_zero = (worst * (1 + self.h) + radius) / (2 * self.h)
         return min(worst, near_zero) * (1 + 1e-12)
@@ -312,7 +312,8 @@ class CauchyLoss:
 
     def zero_out_bound(self, radius: float) -> float:
         """C / 2 in every output, or less where no error comes near c."""
-        # Proof page of noisy_gd, Lemma 3d: errors are from 1 - radius to 1 + radius.
+        # Proof page of gradient descent, Lemma 4: errors are from 1 - radius to 1 +
+        # radius.
         nearest = min(max(self.c, 1 - radius), 1 + radius)
         worst = nearest / (1 + (nearest / self.c) ** 2)
         return math.sqrt(self.n_outputs) * worst * (1 + 1e-12)
@@ -383,7 +384,7 @@ class SigmoidLoss:
 
     def zero_out_bound(self, radius: float) -> float:
         """A quarter in every output, attained at W = 0."""
-        # Proof page of noisy_gd, Lemma 3c.
+        # Proof page of gradient descent, Lemma 4.
         return math.sqrt(self.n_outputs) / 4 * (1 + 1e-12)
 
     def replace_one_bound(self, radius: float) -> float:
@@ -404,7 +405,8 @@ class WeightedLoss:
 
     A record's weighted gradient lies between 0 and its gradient without the weight. So
     every bound of the loss also holds with weights, under both adjacencies. Scaling the
-    weights by the largest is their only cost (``docs/proofs/noisy_gd.md``, Lemma 3e).
+    weights by the largest is their only cost (``docs/proofs/gradient_descent.md``,
+    Lemma 5).
 
     Parameters
     ----------

@@ -154,7 +154,7 @@ class PrivateEvaluation:
         With few intervals that are narrow at both ends it is mostly more accurate than
         `roc_auc` with many intervals at small budgets, since few counts have less
         noise; it is less accurate if labels are easy to tell apart; see
-        ``docs/model_selection.md``.
+        ``docs/guide/scores.md``.
         """
         return smooth_roc_auc(self.counts)
 
@@ -431,7 +431,7 @@ def private_evaluation(
     `adjacency`, with the number of records public, or for all rows of one user, as in
     `private_score`. The counts are released once, with noise. A record is in one cell,
     so that exchanging a record moves the counts by the root of 2, and making it the
-    null record moves them by 1 (``docs/proofs/private_score.md``). Labels and intervals
+    null record moves them by 1 (``docs/proofs/scores.md``). Labels and intervals
     are public.
 
     Parameters

@@ -175,7 +175,7 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
     `adjacency`, with the number of records public, or for all rows of one user, with
     the number of users public: one event for fit and histogram
-    (``docs/proofs/private_score.md``). The threshold is post-processing of the
+    (``docs/proofs/scores.md``). The threshold is post-processing of the
     histogram, never of raw probabilities.
 
     A threshold that is *declared* costs nothing: scikit-learn's
@@ -312,7 +312,7 @@ class DPCalibratedClassifier(EvaluatedClassifier):
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
     `adjacency`, with the number of records public, or for all rows of one user, with
     the number of users public: one event for fit and histogram
-    (``docs/proofs/private_score.md``). The calibration is post-processing of the
+    (``docs/proofs/scores.md``). The calibration is post-processing of the
     histogram, never of raw probabilities.
 
     For a fitted model `private_evaluation(...).calibrate` does the same with records

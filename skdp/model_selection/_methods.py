@@ -346,7 +346,7 @@ class RandomStopping(Method):
     Privacy
     -------
     A trial is mu-GDP, or pure: a record is either in the fit or in the score.
-    ``docs/proofs/random_stopping.md`` derives the cost of the release, which does not
+    ``docs/proofs/accounting.md`` derives the cost of the release, which does not
     depend on the number of candidates. The number of trials, and everything that would
     reveal it, stays secret, except for the running time unless `fixed_duration` is set.
 
@@ -473,7 +473,7 @@ class HeldOut(Method):
     -------
     The held-out records are drawn without looking at the data. A record is either in
     the fit or in the query, so that each part gets the whole budget (parallel
-    composition, ``docs/proofs/private_score.md``): for a record in the fit, the answer
+    composition, ``docs/proofs/scores.md``): for a record in the fit, the answer
     about the other records is post-processing of the model.
     """
 
@@ -524,7 +524,7 @@ class HeldOut(Method):
 
 # ---------------------------------------- Registry of methods, and the automatic choice
 # A key has the same name everywhere: in this table, its test
-# ``tests/model_selection/test_<key>.py``, its section in ``docs/model_selection.md``,
+# ``tests/model_selection/test_<key>.py``, its section in ``docs/guide/scores.md``,
 # and its rows in the benchmark of searches.
 
 
@@ -582,7 +582,7 @@ def _given(key: str, params: Mapping[str, Any] | None) -> Given:
 
 
 def _automatic(facts: SearchFacts) -> ChosenMethod:
-    """The automatic choice; docs/model_selection.md has the measurements behind it."""
+    """The automatic choice; docs/guide/scores.md has the measurements behind it."""
     if facts.is_pure and facts.n_candidates > 1:
         reason = "delta=0: half of epsilon for the model, however many candidates"
         return ChosenMethod(RandomStopping.planned({}, facts), reason)

@@ -22,7 +22,7 @@ from skdp.sums._record_sums import QUANTUM
 # ---------------------------------------- PrivateScoring: exact sums of bounded vectors
 # A score follows from a *statistic*: a sum over the records of one bounded vector each.
 # Every scorer states how far one record can move the statistic, in L1 and in L2, under
-# both adjacencies; ``docs/proofs/private_score.md`` derives the numbers. Whatever an
+# both adjacencies; ``docs/proofs/scores.md`` derives the numbers. Whatever an
 # estimator returns or raises for one record, this record's vector stays within its
 # bounds and the other vectors do not change.
 
@@ -413,7 +413,7 @@ def _failing(
 
 # ----------------------------------------- Scores from a histogram: ranks and confusion
 # A record is in one cell: of its label and the interval of its predicted probability,
-# or of its label and the predicted label. Derived in ``docs/proofs/private_score.md``.
+# or of its label and the predicted label. Derived in ``docs/proofs/scores.md``.
 
 
 # Noise and ties cost about the same: settled on synthetic tables of 10,000 records, at

@@ -114,11 +114,11 @@ def private_score(
     and everything that follows from it count as public: use an estimator that was
     fitted privately, or on other records. On the records that it was fitted to, the
     costs of fit and score add up; a `ledger` adds them.
-    ``docs/proofs/private_score.md`` derives how much one record can change. Its
+    ``docs/proofs/scores.md`` derives how much one record can change. Its
     predictions for a row must follow from that row alone; a row for which it raises
     counts as predicted in the worst way. With ``privacy_unit="user"`` the guarantee is
     for all rows of one user, and for their number, with the number of users public: a
-    user counts once, with the mean over the user's rows (``docs/proofs/users.md``).
+    user counts once, with the mean over the user's rows (``docs/proofs/adder.md``).
 
     Parameters
     ----------

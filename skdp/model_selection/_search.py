@@ -511,8 +511,8 @@ class DPGridSearchCV(PrivateSearch):
     `adjacency`, with the number of records, the grid and the set of labels public; with
     ``privacy_unit="user"`` for all rows of one user, with the number of users public
     and the number of rows private. Released are the choice, the model and the scores in
-    ``cv_results_``; see ``privacy_``, ``docs/model_selection.md`` and
-    ``docs/proofs/random_stopping.md``. One event is on the ledger before the data are
+    ``cv_results_``; see ``privacy_``, ``docs/guide/scores.md`` and
+    ``docs/proofs/accounting.md``. One event is on the ledger before the data are
     read; inner fits charge nothing. ``score(X, y)`` reads raw data and is **not**
     private. The running time may reveal the number of trials and is outside the
     guarantee (see ``fixed_duration``).
@@ -542,7 +542,7 @@ class DPGridSearchCV(PrivateSearch):
         What neighbouring data sets differ in: one record, or all rows of one user,
         whose ids are then passed as ``fit(X, y, groups=ids)``, or are in the column
         that a source names. Users are divided with all of their rows, and each counts
-        once in fits and scores (``docs/users.md``). Holds for every step.
+        once in fits and scores (``docs/guide/several_rows.md``). Holds for every step.
     method : {"auto", "composition", "random_stopping", "disjoint_splits"}, \
 default="auto"
         How to choose. "auto" decides from public facts and says why in ``privacy_``.

@@ -53,14 +53,14 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
     all layers, biases included, is clipped to one norm. On tables
     `DPGradientBoostingClassifier` has been better in every comparison so far; a network
     is for rows of one kind, such as pixels or their declared features
-    (``docs/networks.md``).
+    (``docs/guide/networks.md``).
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. Released are
     ``coefs_`` and ``intercepts_``, and could be all weights on the way; see
-    ``privacy_``, ``docs/proofs/networks.md``, ``docs/privacy_guarantee.md`` and, for
-    what is not covered, ``docs/known_weaknesses.md``. `predict` and its kin are
-    post-processing; ``score(X, y)`` reads raw data and is **not** private.
+    ``privacy_``, ``docs/proofs/networks.md``, ``docs/guide/before_you_sign.md`` and,
+    for what is not covered, ``docs/guide/before_you_sign.md``. `predict` and its kin
+    are post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
     ----------
@@ -293,13 +293,13 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
     joint gradient of all layers, biases included, is clipped to one norm, which is
     found without forming it. Targets are clipped to `target_bounds`, rows to
     `data_norm`. On tables try `DPGradientBoostingRegressor` first
-    (``docs/networks.md``).
+    (``docs/guide/networks.md``).
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are ``coefs_`` and
     ``intercepts_``, and could be all weights on the way; see ``privacy_``,
-    ``docs/proofs/networks.md``, ``docs/privacy_guarantee.md`` and, for what is not
-    covered, ``docs/known_weaknesses.md``. `predict` is post-processing;
+    ``docs/proofs/networks.md``, ``docs/guide/before_you_sign.md`` and, for what is not
+    covered, ``docs/guide/before_you_sign.md``. `predict` is post-processing;
     ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters

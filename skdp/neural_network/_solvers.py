@@ -35,8 +35,8 @@ from skdp.sums._network import ClippedNetworkGradient
 
 # ----------------------------------------------------------- Defaults from public facts
 # They are few, and accuracy is flat around their best values. They were chosen once, on
-# held-out records of training parts (docs/networks.md). Their argument is n mu, the
-# number of records over the deviation of the noise that hides one of them.
+# held-out records of training parts (docs/notebook/benchmarks.md). Their argument is
+# n mu, the number of records over the deviation of the noise that hides one of them.
 
 
 # Norm of the longest rows at the first layer, beside the 1 of the biases.
@@ -271,7 +271,7 @@ class NetworkGD(NetworkDescent):
     (zero_out) or 2 C (replace_one): exactly mu-GDP with
     ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be published.
     ``docs/proofs/networks.md``. Unit of privacy: one record, or all
-    rows of a user (``docs/proofs/users.md``).
+    rows of a user (``docs/proofs/adder.md``).
 
     Parameters
     ----------
@@ -343,8 +343,8 @@ class NetworkSGD(PoissonSamples[NetworkObjective], NetworkGD):
     by privacy-loss distributions. The noise multiplier is sigma over the *zero_out*
     sensitivity C, under both adjacencies: replace_one is two steps for the whole run,
     by the null record. All iterates may be published, the samples may not.
-    ``docs/proofs/networks.md``, ``docs/proofs/noisy_sgd.md``. Unit of privacy: one
-    record.
+    ``docs/proofs/networks.md``, ``docs/proofs/gradient_descent.md``. Unit of privacy:
+    one record.
 
     Parameters
     ----------

@@ -39,8 +39,8 @@ class HeavyBall(AcceleratedGD):
     Privacy
     -------
     As `Nesterov`: unequal Gaussian releases with ``mu^2 = sum_t 1 / z_t^2``, or
-    spherical ones. Sensitivities: ``docs/proofs/heavy_ball.md``. Unit of privacy: one
-    record, or without batches all rows of a user (``docs/proofs/users.md``).
+    spherical ones. Sensitivities: ``docs/proofs/papers.md``. Unit of privacy: one
+    record, or without batches all rows of a user (``docs/proofs/adder.md``).
 
     Utility
     -------
@@ -125,14 +125,15 @@ class Multistage(AcceleratedGD):
     Privacy
     -------
     As `Nesterov`: unequal Gaussian releases with ``mu^2 = sum_t 1 / z_t^2``, or
-    spherical ones. Sensitivities: ``docs/proofs/multistage.md``. Unit of privacy: one
+    spherical ones. Sensitivities: ``docs/proofs/papers.md``. Unit of privacy: one
     record.
 
     Utility
     -------
     The bound of `error_bounds`. By that bound no run is worth a second
-    stage, which doubles the weight of all before it (``docs/errata.md``); measured, a
-    short one does a little good. So the default first stage is longer than the paper's.
+    stage, which doubles the weight of all before it (``docs/notebook/errata.md``);
+    measured, a short one does a little good. So the default first stage is longer than
+    the paper's.
 
     Parameters
     ----------

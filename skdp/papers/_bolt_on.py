@@ -35,8 +35,8 @@ from skdp.tables._source import Block, Source
 
 # ------------------------------------ Sensitivity of permutation-based gradient descent
 # The sensitivity comes from the exact recursion over the updates, not from a closed
-# form of the literature (``docs/proofs/bolt_on.md``, Theorem 1; errors of the closed
-# forms: ``docs/errata.md``).
+# form of the literature (``docs/proofs/papers.md``, Theorem 1; errors of the closed
+# forms: ``docs/notebook/errata.md``).
 
 
 # Factor by which a computed projection, or an average of them, may leave the ball.
@@ -141,7 +141,7 @@ def farthest_iterate(updates: Updates, objective: LinearObjective) -> float:
 def rounding_of(
     updates: Updates, objective: LinearObjective, farthest: float
 ) -> Rounding:
-    """Effect of floating point at iterates within `farthest` (proof page, Lemma 4)."""
+    """Effect of floating point at iterates within `farthest` (proof page, Lemma 3)."""
     d, size = objective.n_columns, objective.n_columns * objective.loss.n_outputs
     norm = objective.row_norm
     record = norm * objective.loss.zero_out_bound(math.inf)
@@ -336,7 +336,7 @@ def _decreasing(t: FloatArray, step: float, alpha: float, offset: float) -> Floa
 def _strongly_convex(
     t: FloatArray, step: float, alpha: float, offset: float
 ) -> FloatArray:
-    # Without the cap no step would be a contraction (docs/errata.md).
+    # Without the cap no step would be a contraction (docs/notebook/errata.md).
     return np.minimum(step, 1 / (alpha * t))
 
 
@@ -413,7 +413,7 @@ class BoltOn(ChosenLaw):
     Privacy
     -------
     One release of the L2 sensitivity that the exact recursion over all updates gives
-    (``docs/proofs/bolt_on.md``, Theorem 1), under either adjacency. Gaussian noise,
+    (``docs/proofs/papers.md``, Theorem 1), under either adjacency. Gaussian noise,
     exactly ``1 / noise_multiplier``-GDP, or spherical noise for delta = 0. All
     outputs are one joint vector. Only the final weights are released: no iterate, no
     order. The order may even be public, since neighbours have their records at the
@@ -475,8 +475,8 @@ class BoltOn(ChosenLaw):
        stochastic gradient descent. ICML, Lemma 2.5. https://arxiv.org/abs/1509.01240
 
     Deviations: the sensitivity is that of the exact recursion, since several closed
-    forms of [1]_ are too small (``docs/errata.md``); the regulariser is no part of it;
-    exact Gaussian calibration; several outputs are one vector.
+    forms of [1]_ are too small (``docs/notebook/errata.md``); the regulariser is no
+    part of it; exact Gaussian calibration; several outputs are one vector.
     """
 
     key: ClassVar[str] = "bolt_on"

@@ -273,9 +273,9 @@ class FrankWolfe(Solver):
     delta = 0 they add up to pure epsilon. A vertex's score has a sensitivity of
     ``entry_bound`` times the residual's bound under zero_out and twice that under
     replace_one. Entries and residuals are integers, so that sums are exact and nothing
-    is charged for rounding (``docs/proofs/frank_wolfe.md``). All vertices may be
+    is charged for rounding (``docs/proofs/papers.md``). All vertices may be
     published. Unit of privacy: one record, or all rows of a user
-    (``docs/proofs/users.md``).
+    (``docs/proofs/adder.md``).
 
     Utility
     -------
@@ -327,7 +327,7 @@ class FrankWolfe(Solver):
     is_pure: ClassVar[bool] = True
     is_sparse: ClassVar[bool] = True
     # For study: the solver of "auto" is more accurate on all compared data
-    # (docs/sparse.md).
+    # (docs/notebook/benchmarks.md).
     checks: ClassVar[Checks] = {
         "n_steps": partial(check_count, high=10**6),
         "l1_radius": partial(check_real, low=1e-150, high=1e150),

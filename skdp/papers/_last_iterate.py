@@ -8,7 +8,7 @@ With ``c = 1 - step_size * alpha`` the last of T iterates is mu-GDP with
 
 instead of ``sqrt(T) / noise_multiplier`` [1]_. The noise is added to the next iterate,
 so that rounding to the grid is part of a map that is a contraction up to a charged
-constant (``docs/proofs/noisy_gd.md``, "Only the last iterate").
+constant (``docs/proofs/gradient_descent.md``, "Only the last iterate").
 
 References
 ----------

@@ -31,7 +31,7 @@ from skdp.tables._source import Block, Source
 # --------------------------------------------------- Sum of gradients and their changes
 # The query of recursive momentum: a record adds ``(1 - refresh)`` times the change of
 # its gradient since the last weights, and ``refresh`` times the gradient itself, each
-# clipped. Proofs: ``docs/proofs/srm.md``.
+# clipped. Proofs: ``docs/proofs/papers.md``.
 
 
 # Factor on the weights' norm, for the rounding of raw predictions.
@@ -177,7 +177,7 @@ class SRM(PoissonSamples[LinearObjective], LinearDescent):
     by privacy-loss distributions, or Gaussian ones if all records are read. The noise
     follows the bound at the released weights: the change of a residual is at most the
     loss's smoothness times what raw predictions have moved by, and at most
-    `change_clip`. ``docs/proofs/srm.md``. Unit of privacy: one record. All iterates
+    `change_clip`. ``docs/proofs/papers.md``. Unit of privacy: one record. All iterates
     and all V_t may be published, the samples may not.
 
     Parameters
@@ -349,7 +349,7 @@ class DiffGD(LinearDescent):
     the first gradient, one for all differences and the rest for all fresh gradients.
     A difference is noised by its bound at the released weights, the loss's smoothness
     times the way of the raw predictions; nothing is clipped for it, so that differences
-    telescope. ``docs/proofs/diff_gd.md``. Unit of privacy: one record. All iterates and
+    telescope. ``docs/proofs/papers.md``. Unit of privacy: one record. All iterates and
     all releases may be published.
 
     Parameters

@@ -50,7 +50,7 @@ class OutputPerturbation(CertifiedSolver):
     residual (zero_out) or the difference of two (replace_one), plus twice the
     distance that the certificate leaves. Gaussian noise, exactly
     ``1 / noise_multiplier``-GDP, or spherical noise for delta = 0. All outputs are one
-    joint vector. Derivations: ``docs/proofs/output_perturbation.md``. Unit of
+    joint vector. Derivations: ``docs/proofs/papers.md``. Unit of
     privacy: one record.
 
     Parameters
@@ -165,7 +165,7 @@ def _balance(objective: LinearObjective, deviation: float) -> float:
 
 
 def _gradient_change(objective: LinearObjective) -> float:
-    """Largest change of the sum of gradients at any weights (proof page, Lemma 1)."""
+    """Largest change of the sum of gradients at any weights (proof page, Lemma 4)."""
     bound = {
         "zero_out": objective.loss.zero_out_bound(math.inf),
         "replace_one": objective.loss.replace_one_bound(math.inf),
@@ -195,7 +195,7 @@ class OnlineGD(ChosenLaw, MomentumGD):
     sums costs what releasing one of them costs, however many there are: exactly
     ``1 / noise_multiplier``-GDP with Gaussian noise, ``1 / noise_multiplier``-DP with
     spherical noise. All iterates may be published. Parallel composition of adaptive
-    releases is proved in ``docs/proofs/online.md``. Unit of privacy: one record.
+    releases is proved in ``docs/proofs/papers.md``. Unit of privacy: one record.
 
     Utility
     -------

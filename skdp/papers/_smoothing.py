@@ -68,7 +68,7 @@ class LaplacianSmoothing(NoisySGD):
     -------
     That of `noisy_sgd`, for every strength: an invertible public map of a release
     leaves its privacy as it is, and the noise is calibrated as if there was none
-    (``docs/proofs/laplacian_smoothing.md``). Unit of privacy: one record.
+    (``docs/proofs/papers.md``). Unit of privacy: one record.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class LaplacianSmoothing(NoisySGD):
        https://arxiv.org/abs/1806.06317
 
     Deviations: Poisson samples and numerical composition in place of the thesis's
-    theorem, whose conditions do not hold in its experiments (docs/errata.md).
+    theorem, whose conditions do not hold in its experiments (docs/notebook/errata.md).
     """
 
     key: ClassVar[str] = "laplacian_smoothing"
@@ -165,7 +165,7 @@ class LaplacianSmoothing(NoisySGD):
 # ------------------------------------------- Loss reduction by steps of several lengths
 # The steps are in one released direction. Every record's part is clipped in proportion
 # to the length and rounded to whole units, so that sums are exact in any order.
-# Sensitivities are derived in ``docs/proofs/line_search_gd.md``.
+# Sensitivities are derived in ``docs/proofs/papers.md``.
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class LineSearchGD(LinearDescent):
     -------
     ``2 n_steps`` adaptive Gaussian releases: mu-GDP, with a share of mu squared for all
     line searches and the rest for all gradients. Steps that are not taken cost what
-    others cost. ``docs/proofs/line_search_gd.md``. Unit of privacy: one record. All
+    others cost. ``docs/proofs/papers.md``. Unit of privacy: one record. All
     iterates and all releases may be published.
 
     Parameters

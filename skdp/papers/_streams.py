@@ -64,11 +64,11 @@ class FTRL(MomentumGD):
     -------
     All releases together are exactly ``1 / noise_multiplier``-GDP: a record is in one
     part, and the noise is calibrated to all weighted sums that its part's answers are
-    in (``docs/proofs/ftrl.md``). That no record is in two parts is taken as given.
+    in (``docs/proofs/streams.md``). That no record is in two parts is taken as given.
     Sums of parts before, which later answers are weighted with, are held where the
     records are answered about, and never stored: a stream whose process ends is over.
     Unit of privacy: one record, or all rows of a user, which are in one part
-    (``docs/proofs/users.md``).
+    (``docs/proofs/adder.md``).
 
     Utility
     -------

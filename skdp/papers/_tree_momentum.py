@@ -73,7 +73,7 @@ class TreeMomentum(LinearDescent):
     All releases together are exactly ``1 / noise_multiplier``-GDP: what leaves are the
     nodes of trees over the batches, one Gaussian vector with the sensitivity of all
     nodes that hold a record, which is in one batch of every epoch
-    (``docs/proofs/tree_momentum.md``). By differences the nodes are of three kinds,
+    (``docs/proofs/streams.md``). By differences the nodes are of three kinds,
     which share mu squared. Unit of privacy: one record. All iterates may be published.
 
     Parameters
@@ -107,10 +107,10 @@ class TreeMomentum(LinearDescent):
     .. [1] Tran and Cutkosky (2022). Momentum aggregation for private non-convex ERM.
        NeurIPS.
 
-    Deviations (``docs/errata.md``): trees begin anew in every epoch, so that no node
-    holds a record twice; one order for all epochs; all nodes that hold a record are
-    counted exactly, in place of V; changes are noised by the smoothness times the way
-    of the weights; noise in units of each answer's own bound; the last iterates are
+    Deviations (``docs/notebook/errata.md``): trees begin anew in every epoch, so that
+    no node holds a record twice; one order for all epochs; all nodes that hold a record
+    are counted exactly, in place of V; changes are noised by the smoothness times the
+    way of the weights; noise in units of each answer's own bound; the last iterates are
     averaged in place of a random one.
     """
 

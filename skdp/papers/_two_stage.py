@@ -78,8 +78,8 @@ def check_dense_key(name: str, value: Any) -> str:
         )
     raise ValueError(
         f"{text} Got {value!r}. Without noise nothing computed of it would be private: "
-        "one record decides which features a sparse model has (docs/errata.md). Use "
-        "None for the default rule."
+        "one record decides which features a sparse model has "
+        "(docs/notebook/errata.md). Use None for the default rule."
     )
 
 
@@ -199,7 +199,7 @@ class TwoStage(Solver):
     Adaptive composition of three parts, each with its own event: four releases of the
     constant model's gradient, if there is an intercept; one release of the gradient, or
     `n_nonzero` selections of bounded range by it; and the refit's event. They are
-    calibrated together. Both adjacencies: ``docs/proofs/two_stage.md`` and the refit's
+    calibrated together. Both adjacencies: ``docs/proofs/papers.md`` and the refit's
     page. Unit of privacy: one record, or all rows of a user if the refit's may be.
 
     Utility
@@ -249,7 +249,7 @@ class TwoStage(Solver):
     is_sparse: ClassVar[bool] = True
     clips_selected: ClassVar[bool] = True
     # For study: the solver of "auto" is more accurate on all compared data
-    # (docs/sparse.md).
+    # (docs/notebook/benchmarks.md).
     checks: ClassVar[Checks] = {
         "selection": partial(check_choice, allowed=("gaussian", "peeling")),
         "selection_share": partial(check_real, low=1e-3, high=0.999),
@@ -638,7 +638,7 @@ class _Standardised:
 # computed from the teacher's weights.
 #
 # The paper's teacher is sparse and has no noise; its labels have noise, and its claim
-# is false (``docs/errata.md``).
+# is false (``docs/notebook/errata.md``).
 
 
 _ISOTROPIC: Literal["isotropic"] = "isotropic"
@@ -664,7 +664,7 @@ class KnowledgeTransfer(Solver):
     -------
     That of the teacher, whose event, sensitivity and noise are those of the whole: the
     student is a function of released weights and of public rows. Both adjacencies:
-    ``docs/proofs/knowledge_transfer.md`` and the teacher's page. Unit of privacy: one
+    ``docs/proofs/papers.md`` and the teacher's page. Unit of privacy: one
     record, or all rows of a user if the teacher's may be.
 
     Utility
@@ -704,7 +704,7 @@ default="isotropic"
     is_pure: ClassVar[bool] = True  # if the teacher is; else it refuses
     is_sparse: ClassVar[bool] = True
     # For study: the solver of "auto" is more accurate on all compared data
-    # (docs/sparse.md).
+    # (docs/notebook/benchmarks.md).
     checks: ClassVar[Checks] = {"public_rows": _check_rows}
     given_checks: ClassVar[Checks] = {
         "teacher": check_dense_key,

@@ -198,7 +198,7 @@ class DPStandardScaler(
     none with more than the default ``data_norm`` of the estimators.
 
     Where `bounds` are close to the spread of the data, `BoundedScaler` does nearly as
-    well and costs nothing (``docs/preprocessing.md``).
+    well and costs nothing (``docs/guide/pipelines.md``).
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are, for all features

@@ -37,7 +37,8 @@ from skdp.sums._gradient import ClippedGradient
 # where s_t is the stage of step t, from 1: a new stage starts without velocity, for
 # which the Lyapunov function of the proof is at most twice the excess. One stage is
 # Nesterov's method. The factor 2 that the first stage puts on E_0 is missing in the
-# theorem as it is printed, which bounds the Lyapunov function (``docs/errata.md``).
+# theorem as it is printed, which bounds the Lyapunov function
+# (``docs/notebook/errata.md``).
 #
 # A step whose noise has r times the standard deviation of one release for the whole
 # budget costs the share r^-k of the budget: k = 2 for Gaussian noise, whose mu^2 add
@@ -288,7 +289,7 @@ def best_step_count(bounds: FloatArray) -> int:
 # The noise N_t has the standard deviation (or scale) ``noise_multiplier * r_t`` times
 # the sensitivity at the released point. The factors r_t divide the budget so that the
 # error bound of `skdp.solvers._accelerated` is least: late steps get less noise.
-# Proofs: ``docs/proofs/nesterov.md``.
+# Proofs: ``docs/proofs/gradient_descent.md``.
 
 
 # Limits on the default number of steps. One relaxation takes 1 / sqrt(step_size * mu)
@@ -539,8 +540,8 @@ class Nesterov(AcceleratedGD):
     ``mu^2 = sum_t 1 / z_t^2`` over their noise multipliers; or, for pure epsilon,
     spherical ones: ``epsilon = sum_t 1 / z_t``, with batches
     ``sum_t log(1 + m / n (exp(1 / z_t) - 1))``. All iterates may be published. Both
-    sensitivities: ``docs/proofs/nesterov.md``. Unit of privacy: one record, or
-    without batches all rows of a user (``docs/proofs/users.md``).
+    sensitivities: ``docs/proofs/gradient_descent.md``. Unit of privacy: one record, or
+    without batches all rows of a user (``docs/proofs/adder.md``).
 
     Utility
     -------

@@ -30,7 +30,7 @@ from skdp.sums._moments import Moments, MomentSums, MomentWeights
 #
 # for true weights beta and errors e. The variance of the right hand side is known up to
 # the variance of the errors, which follows from the released squares of the targets.
-# Everything here is post-processing (``docs/proofs/adassp.md``, Standard errors).
+# Everything here is post-processing (``docs/proofs/moments.md``, Standard errors).
 
 
 # Above this least eigenvalue of the centred moments, in units of the edge of the
@@ -172,9 +172,9 @@ class AdaSSP(ChosenLaw):
     One release of a joint vector of second moments, with Gaussian noise ``z S`` or, for
     delta = 0, with spherical noise of density ``exp(-norm / (z S))``: exactly
     (1/z)-GDP, respectively pure (1/z)-DP. S under both adjacencies, with the
-    intercept's cross terms, is derived in ``docs/proofs/adassp.md``; note that under
+    intercept's cross terms, is derived in ``docs/proofs/moments.md``; note that under
     replace_one S is not twice that of zero_out. Unit of privacy: one record, or all
-    rows of a user (``docs/proofs/users.md``).
+    rows of a user (``docs/proofs/adder.md``).
 
     Utility
     -------
@@ -369,7 +369,7 @@ def _least_risk(
 
     Candidates are c (G + ridge)^{-1} g over ridges and scales c, among them 0. The
     estimate is unbiased for the risk under the exact moments (Stein's identity,
-    ``docs/proofs/adassp.md``), so that the choice does not fit the noise.
+    ``docs/proofs/moments.md``), so that the choice does not fit the noise.
     """
     best, least = np.zeros_like(along), 0.0
     edge = 2 * math.sqrt(len(along) * in_matrix)  # of the noise matrix's spectrum

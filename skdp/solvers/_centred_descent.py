@@ -13,7 +13,7 @@ Five releases in one Gaussian plan:
 5. the mean prediction or probability, which corrects the intercept.
 
 Boosting starts from the same descent (`GatedDescent`). Below a signal-to-noise ratio of
-50 the constant model is used. Proofs: ``docs/proofs/centred_descent.md``.
+50 the constant model is used. Proofs: ``docs/proofs/default.md``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class GatedDescent:
     -------
     Adaptive Gaussian answers: exactly mu-GDP for their squares together, under both
     adjacencies and for users. Gradient sums take rows of norm at most 1
-    (``docs/proofs/centred_descent.md``, ``docs/proofs/linear_start.md``).
+    (``docs/proofs/default.md``, ``docs/proofs/default.md``).
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ class CentredDescent(Solver):
     Privacy
     -------
     All answers are Gaussian: exactly mu-GDP for their squares together. Both
-    adjacencies, users and the null record: ``docs/proofs/centred_descent.md``.
+    adjacencies, users and the null record: ``docs/proofs/default.md``.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class ConstantModel(ChosenLaw):
     One answer: label counts, a histogram of the targets, or their sum, with noise for
     its L2 sensitivity; or two Gaussian answers, a histogram, and the sum of the targets
     clipped to the range in which the histogram puts most of them. No feature is read.
-    Both adjacencies, and users: ``docs/proofs/centred_descent.md``, Lemmas 1 and 3.
+    Both adjacencies, and users: ``docs/proofs/default.md``, Lemmas 1 and 4.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ over the noise of one count, where the relation is 1 if neighbours differ in the
 presence of a record and 2 if they differ in its value. Every rule is a function of
 public facts and of released numbers. Constants were settled on six tables (adult,
 covertype, ccpp, protein_casp, wine_white, kddcup99) with 2,000 to 32,000 records and
-epsilon 0.1 to 4, and compared on seven others (``docs/default_solver.md``).
+epsilon 0.1 to 4, and compared on seven others (``docs/notebook/benchmarks.md``).
 """
 
 from __future__ import annotations

@@ -314,10 +314,10 @@ class NoisyGD(MomentumGD):
     ``noise_multiplier`` times its sensitivity: exactly mu-GDP with
     ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be published.
     Sensitivities under both adjacencies, the intercept and the softmax are derived
-    in ``docs/proofs/noisy_gd.md``. Unit of privacy: one record, or all rows of a
-    user (``docs/proofs/users.md``). With ``release="last"``, of records alone, nothing
-    but the last iterate may be published, and it is mu-GDP for a smaller mu, bounded
-    for any number of steps.
+    in ``docs/proofs/gradient_descent.md``. Unit of privacy: one record, or all rows of
+    a user (``docs/proofs/adder.md``). With ``release="last"``, of records alone,
+    nothing but the last iterate may be published, and it is mu-GDP for a smaller mu,
+    bounded for any number of steps.
 
     Utility
     -------
@@ -367,7 +367,7 @@ class NoisyGD(MomentumGD):
         the user's gradients, without such a clip. More signal of users with several
         rows, for the noise of means, or up to twice as much where users are exchanged,
         and for steps that follow other weights than means (when to take which:
-        ``docs/users.md``).
+        ``docs/guide/several_rows.md``).
 
     References
     ----------
@@ -470,8 +470,8 @@ class NoisySGD(PoissonSamples[LinearObjective], MomentumGD):
     by privacy-loss distributions. The noise multiplier is sigma over the *zero_out*
     sensitivity, the largest contribution of one record, under both adjacencies:
     replace_one is two steps for the whole run, by the null record. All iterates may be
-    published, the samples may not. ``docs/proofs/noisy_sgd.md``. Unit of privacy: one
-    record.
+    published, the samples may not. ``docs/proofs/gradient_descent.md``. Unit of
+    privacy: one record.
 
     Utility
     -------
@@ -512,7 +512,7 @@ class NoisySGD(PoissonSamples[LinearObjective], MomentumGD):
 
     Deviations: Poisson samples in place of subsets of a fixed size, Gaussian noise and
     numerical composition in place of the thesis's lemma, which does not hold for small
-    samples (docs/errata.md); the sensitivity follows the released weights.
+    samples (docs/notebook/errata.md); the sensitivity follows the released weights.
     """
 
     key: ClassVar[str] = "noisy_sgd"
@@ -574,8 +574,8 @@ class GraduatedGD(MomentumGD):
     ``n_steps`` adaptive Gaussian releases of gradient sums, each with noise
     ``noise_multiplier`` times the sensitivity of the step's loss at the step's weights:
     exactly mu-GDP with ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be
-    published. ``docs/proofs/graduated_gd.md``. Unit of privacy: one record, or
-    all rows of a user (``docs/proofs/users.md``).
+    published. ``docs/proofs/gradient_descent.md``. Unit of privacy: one record, or
+    all rows of a user (``docs/proofs/adder.md``).
 
     Parameters
     ----------

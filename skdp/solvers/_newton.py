@@ -35,7 +35,7 @@ from skdp.sums._moments import NewtonAnswer, NewtonSum, NewtonSums, NewtonWeight
 #
 # The variance of the right hand side is known up to the variance of the records, which
 # follows from the released squares. Everything here is post-processing
-# (``docs/proofs/noisy_newton.md``, Standard errors).
+# (``docs/proofs/moments.md``, Standard errors).
 
 
 # _CLEAR: above this least eigenvalue of the curvatures, in units of the edge of the
@@ -179,7 +179,7 @@ class NoisyNewton(Solver):
     -------
     ``n_steps`` adaptive Gaussian releases, each twice as strong in mu squared as the
     one before: exactly (1/z)-GDP together. Sensitivities under both adjacencies, with
-    the intercept, are derived in ``docs/proofs/noisy_newton.md``. Unit of privacy: one
+    the intercept, are derived in ``docs/proofs/moments.md``. Unit of privacy: one
     record.
 
     Utility

@@ -48,7 +48,7 @@ from skdp.tables._source import Source
 # and strongly convex, so a point whose exact gradient has norm tau is within
 # ``tau / strength`` of the minimiser, whatever method found the point. The method is
 # free: no choice below costs privacy, and the running time is outside the guarantee
-# (``docs/known_weaknesses.md``).
+# (``docs/guide/before_you_sign.md``).
 #
 # Quasi-Newton steps come first, with a preconditioner from a part of the records: a
 # handful of passes. If they miss the bound within their limit of passes, accelerated
@@ -450,7 +450,7 @@ _MARGIN_NOISE, _MARGIN_NOISE_OUTPUTS = 3.0, 1.0
 # (`python -m benchmarks.hard_edges lines`).
 _MARGIN_NOISE_OF_NUMBERS, _MARGIN_NOISE_OF_LOGS = 1.0, 0.5
 # Share of epsilon that the default's regularisation may cost; and the regularisation,
-# in units of row_norm^2 / epsilon, from which on it costs nothing if Theorem 1' holds.
+# in units of row_norm^2 / epsilon, from which on it costs nothing if Theorem 2 holds.
 _CURVATURE_SHARE, _FREE_CURVATURE = 0.25, 1.25
 # Least regularisation of the default, in units of row_norm^2: below it rounding errors,
 # divided by it, would need more output noise than the tilt.
@@ -735,7 +735,7 @@ def _sensitivity(objective: LinearObjective, intercept_weight: float) -> float:
 
 
 def _curvature_is_free(objective: LinearObjective) -> bool:
-    """Whether Theorem 1' of the proof page applies."""
+    """Whether Theorem 2 of the proof page applies."""
     is_logistic = objective.loss.form is LossId.SIGMOID
     return is_logistic and objective.adjacency == "zero_out"
 
@@ -781,7 +781,7 @@ def _pure_epsilon(
     curvature: float | None,
     objective: LinearObjective,
 ) -> float:
-    """Pure epsilon of a spherical tilt (proof page, Theorem 3)."""
+    """Pure epsilon of a spherical tilt (proof page, Theorem 6)."""
     plain = 1 / multiplier
     if curvature is None:
         return plain + log_determinant

@@ -70,8 +70,8 @@ def named_solver(key: str, params: Mapping[str, Any] | None) -> Named | None:
 
 
 # ---------------- solver="auto": which solver for which problem, from public facts only
-# The default is one recipe (``docs/default_solver.md``). Problems outside the recipe
-# have a list of candidates; the first candidate that does not refuse is used.
+# The default is one recipe (``docs/guide/linear_models.md``). Problems outside the
+# recipe have a list of candidates; the first candidate that does not refuse is used.
 
 
 # If noisy_gd would take fewer steps, there are too few iterates to average, and

@@ -108,8 +108,8 @@ class IHT(Solver):
     with more: exactly mu-GDP with
     ``mu^2 = n_steps / noise_multiplier^2 / (1 - intercept_share)``. Thresholds,
     supports and steps are computed from what was released. Sensitivities under both
-    adjacencies are derived in ``docs/proofs/iht.md``. Unit of privacy: one record,
-    or all rows of a user (``docs/proofs/users.md``).
+    adjacencies are derived in ``docs/proofs/sparse.md``. Unit of privacy: one record,
+    or all rows of a user (``docs/proofs/adder.md``).
 
     Utility
     -------
@@ -450,8 +450,8 @@ class Peeling(ChosenLaw):
     times its sensitivity, and ``n_nonzero`` selections, each of bounded range, composed
     numerically; for delta = 0 spherical noise and pure selections, added up. All
     iterates and the order of the rounds may be published. Sensitivities under both
-    adjacencies: ``docs/proofs/peeling.md``. Unit of privacy: one record, or all rows of
-    a user (``docs/proofs/users.md``).
+    adjacencies: ``docs/proofs/sparse.md``. Unit of privacy: one record, or all rows of
+    a user (``docs/proofs/adder.md``).
 
     Utility
     -------

@@ -5,7 +5,7 @@ one. Where noise leaves an answer uncertain, the priors of this module complete 
 of it is post-processing of released numbers. Constants were settled on six tables
 (adult, covertype, ccpp, protein_casp, wine_white, kddcup99), constants of losses of
 logarithms on protein_casp, wine_white and two made-up tables
-(``docs/default_solver.md``).
+(``docs/notebook/benchmarks.md``).
 """
 
 from __future__ import annotations

@@ -59,8 +59,8 @@ def describe(
     **Privacy.** (epsilon, delta)-differential privacy for one record of X, under
     `adjacency`, with the number of records public. Released is one vector: for each
     column a histogram, for numbers and dates the sums of values and squares, and the
-    cells of cross-tables; see ``docs/proofs/describe.md``. Everything in the result is
-    post-processing of it, or public.
+    cells of cross-tables; see ``docs/proofs/preprocessing.md``. Everything in the
+    result is post-processing of it, or public.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def describe(
         one record. Counts and sums then give each user a total weight of 1. Means and
         quantiles are those of a random row of a random user. `n_samples` is the number
         of users, which is public in place of the number of rows. Epsilon must be finite
-        (``docs/proofs/users.md``).
+        (``docs/proofs/adder.md``).
     groups : array-like of shape (n_rows,) or None, default=None
         With ``privacy_unit="user"`` the user of each row: integers or texts. Private
         but for the number of users; a categorical of pandas declares them. Left out

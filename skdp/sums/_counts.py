@@ -22,7 +22,7 @@ from skdp.tables._source import Block
 # --------------------------------------------------------- Centred counts at thresholds
 # For each threshold of its features a record adds 1/2 if it is at or below and -1/2 if
 # it is above; the null record adds 0. Sensitivities are derived in
-# ``docs/proofs/preprocessing.md``, Lemmas 5 and 6.
+# ``docs/proofs/preprocessing.md``, Lemma 3.
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Counts(BoundedSum):
 
 # ---------------------------------------------------------------------- Counts of codes
 # A record adds 1 to one entry of each column, and a row of a user adds its share.
-# Sensitivities are derived in ``docs/proofs/newton_boosting.md``, Lemma 5.
+# Sensitivities are derived in ``docs/proofs/boosting.md``, Lemma 3.
 
 
 @dataclass(frozen=True)
@@ -125,11 +125,11 @@ class Pairs:
     weight: float
 
     def record_norm(self, n_features: int) -> float:
-        """Largest norm of one record's contribution: zero_out, Lemmas 1, 3."""
+        """Largest norm of one record's contribution: zero_out, Lemmas 1, 2."""
         return math.sqrt(n_features * (1 + self.weight**2 / 4))
 
     def record_distance(self, n_features: int) -> float:
-        """Largest distance between two contributions: replace_one, Lemmas 2, 4."""
+        """Largest distance between two contributions: replace_one, Lemmas 1, 2."""
         return 2 * math.sqrt(n_features)
 
     def bound(self, n_features: int) -> Bound:
@@ -220,7 +220,7 @@ PRESENCE = Pairs(_presence, math.sqrt(3))
 # A record has nonnegative shares in a few states; the shares add up to at most 1 in
 # each part of the record. They are rounded down to whole units, so that sums are exact
 # in any order.
-# Sensitivities are derived in ``docs/proofs/centred_descent.md``, Lemma 1.
+# Sensitivities are derived in ``docs/proofs/default.md``, Lemma 1.
 
 
 def even_knots(n_intervals: int) -> tuple[float, ...]:
@@ -300,7 +300,7 @@ class StateSums(BoundedSum):
 # A record adds 1 to one entry of each histogram and cross-table, and its value and
 # square to the moments of each column that has moments; a user adds the mean over the
 # user's rows. Every part is multiplied by a public weight. Sensitivities are derived in
-# ``docs/proofs/describe.md``.
+# ``docs/proofs/preprocessing.md``.
 
 
 class TablePart(ABC):

@@ -110,8 +110,8 @@ class WholeSum:
 # --------------------------------------------- Public grids for exact sums over records
 # Rows are integers of 22 bits, residuals of 18, weights of 30. Every sum of products of
 # a row with weights, and of 2^13 rows with residuals, is an integer below 2^53, which
-# double precision holds in any order of addition. Lemma 4 of
-# ``docs/proofs/noisy_gd.md``.
+# double precision holds in any order of addition. Lemma 11 of
+# ``docs/proofs/gradient_descent.md``.
 
 
 ROW_BITS, RESIDUAL_BITS = 22, 18

@@ -13,7 +13,7 @@ from skdp.sums._exact import on_grid
 from skdp.sums._gradient import ClippedGradient, LinearGradient
 
 # A feature's score is the norm of its row of the gradient sum, or of that row's
-# distance from a public place. Proofs: ``docs/proofs/peeling.md``.
+# distance from a public place. Proofs: ``docs/proofs/sparse.md``.
 
 
 # Public places are clipped to this multiple of the largest gradient sum: far from

@@ -42,7 +42,7 @@ def rounding_slack(
     (b + n / b + 16) units in the last place of the sum of the records' norms), plus
     the error of every row that is computed differently: of its factor and residual,
     and of its raw prediction, which grows with the weights. If the layout of the blocks
-    is public, one record is computed differently; if not, all `moved_rows`. Lemma 4 of
+    is public, one record is computed differently; if not, all `moved_rows`. Lemma 13 of
     the proof page. All of it grows by `amplification` with the terms that cancel in
     centred rows.
     """

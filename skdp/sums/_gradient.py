@@ -21,8 +21,8 @@ from skdp.tables._source import Source
 
 # --------------------------------------------------- What a record adds, and its bounds
 # A record adds its row times its residual, at released weights. Both are clipped, and
-# the bound holds *at these weights*. Proofs: ``docs/proofs/noisy_gd.md``; one part of
-# the rows: ``iht.md``; chosen columns and entries: ``peeling.md``; users: ``users.md``.
+# the bound holds *at these weights*. Proofs: ``docs/proofs/gradient_descent.md``,
+# Lemmas 2 to 12; settings of sparse models: ``docs/proofs/sparse.md``.
 
 
 # Factor on the weights' norm, for the rounding of raw predictions.
@@ -188,7 +188,7 @@ class ClippedGradient:
         objective = self.objective
         if objective.product_norm is None:
             return self.length()
-        # Rows in products differ from rows in sums (docs/proofs/linear_start.md).
+        # Rows in products differ from rows in sums (docs/proofs/default.md).
         weight = self.intercept_weight * objective.fit_intercept
         return math.hypot(objective.product_norm, objective.data_norm * weight)
 
@@ -237,7 +237,8 @@ class ClippedGradient:
         added = (self.length(part) if length is None else length) * self.grid_error()
         one_record = bound.under("zero_out") + added
         if self.user_clip is not None:
-            # A user's contribution lies in a ball (docs/proofs/users.md, Lemma 4).
+            # A user's contribution lies in a ball (docs/proofs/gradient_descent.md,
+            # Lemma 12).
             most = self.user_clip * one_record
             return Bound(zero_out_user=most, replace_user=2 * most)
         replaced = bound.under("replace_one") + 2 * added
@@ -248,8 +249,9 @@ class ClippedGradient:
     ) -> Bound:
         """`bound` for residuals and rows in real numbers, of records.
 
-        Both relations are derived separately: Lemma 3 of ``docs/proofs/noisy_gd.md``,
-        and Lemma 1 of ``iht.md`` for rows of which the query has a part.
+        Both relations are derived separately: Lemmas 2 to 10 of
+        ``docs/proofs/gradient_descent.md``, and Lemma 11f for rows of which the query
+        has a part.
         """
         loss, clip = self.objective.loss, self.residual_clip
         length = self.length(part) if length is None else length
@@ -270,13 +272,13 @@ class ClippedGradient:
         is_of_rows = self.objective.product_norm is None and not self.objective.offset
         if math.isinf(clip) and is_of_rows:
             two_records = min(two_records, loss.replace_one_bound(radius))
-        # With equal signs the intercept's parts cancel each other (Lemma 3f).
+        # With equal signs the intercept's parts cancel each other (Lemma 6).
         pair = max(2 * self.objective.data_norm, heaviest_pair(loss, clip) * length)
         replaced = min(length * two_records, one_record * pair)
         return Bound(zero_out=length * one_record, replace_one=replaced)
 
     def grid_error(self) -> float:
-        """What grids add to a record's residual: Lemma 4.
+        """What grids add to a record's residual: Lemma 11.
 
         Plain arithmetic, and half of a unit in every output.
         """
@@ -292,7 +294,7 @@ class ClippedGradient:
     def grid_slack(self, layout: Layout, length: float, weights_norm: float) -> float:
         """Bound on the sensitivity that floating point adds to exact sums.
 
-        It covers the rounding of sums to double precision, and the terms of Lemma 4c
+        It covers the rounding of sums to double precision, and the terms of Lemma 11e
         for rows that are made of parts.
         """
         objective, largest = self.rows.objective, self.largest_residual

@@ -117,8 +117,9 @@ class GridPair:
 
 
 # ------------------------------------------------------- What a record adds: residuals
-# Lemma 4 of ``docs/proofs/noisy_gd.md`` and Lemma 1 of ``docs/proofs/users.md``. A null
-# record's residual is 0. A row of a user is multiplied by its weight and cut towards 0.
+# Lemma 11 of ``docs/proofs/gradient_descent.md`` and Lemma 4 of
+# ``docs/proofs/adder.md``. A null record's residual is 0. A row of a user is multiplied
+# by its weight and cut towards 0.
 
 
 def residual_of(
@@ -431,8 +432,8 @@ class ExactGradientSum(ExactSum):
     def _clipped_sums(self, weights: FloatArray) -> Sums:
         """Whole sums of users' contributions of norm at most the bound.
 
-        A user adds the sum over the user's rows, shortened and cut towards 0: Lemma 4
-        of ``docs/proofs/users.md``.
+        A user adds the sum over the user's rows, shortened and cut towards 0: Lemma 12
+        of ``docs/proofs/gradient_descent.md``.
         """
         of_features, of_constant = self._by_user(weights)
         n_users, size = len(of_features), of_features[0].size + of_constant[0].size

@@ -26,12 +26,13 @@ from skdp.tables._coded import CodeRows, added_up, summed_by_code
 from skdp.tables._source import Block
 
 # ------------------------------------------------ Rows as integers of norm at most 2^22
-# Each row is clipped by rounding. The rule of Lemma 4 in ``docs/proofs/noisy_gd.md``: a
-# number x becomes ``floor(x 2^22 / norm + 1/2)``; a row whose squares then add up to
-# more than 4^22 is shortened, and its entries are cut towards 0. Squares are integers.
-# Either double precision adds them up exactly, or their sum shows that the row must be
-# scaled by a power of two first. So the outcome depends on the row alone, to the last
-# bit, in any layout and on any engine.
+# Each row is clipped by rounding, by the rule of Lemma 11 in
+# ``docs/proofs/gradient_descent.md``: a number x becomes
+# ``floor(x 2^22 / norm + 1/2)``; a row whose squares then add up to more than 4^22 is
+# shortened, and its entries are cut towards 0. Squares are integers. Either double
+# precision adds them up exactly, or their sum shows that the row must be scaled by a
+# power of two first. So the outcome depends on the row alone, to the last bit, in any
+# layout and on any engine.
 
 
 LONGEST = 2.0**ROW_BITS

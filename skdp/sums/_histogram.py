@@ -1,7 +1,7 @@
 """Released histograms: noisy counts, and the distribution that follows from them.
 
-All of it is post-processing of one release (``docs/proofs/centred_descent.md``,
-``docs/proofs/describe.md``).
+All of it is post-processing of one release (``docs/proofs/default.md``,
+``docs/proofs/preprocessing.md``).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from skdp.tables._source import Block, Source
 # One vector has residuals and curvatures. The tree was drawn without data and raw
 # predictions follow from released values, so a record adds a bounded vector to one
 # leaf. Sensitivities are derived in
-# ``docs/proofs/newton_boosting.md``.
+# ``docs/proofs/boosting.md``.
 
 
 # With a larger weight a smaller residual may come with a larger vector (Lemma 1).
@@ -183,7 +183,7 @@ class LeafSums(BoundedSum):
 
     @property
     def arithmetic(self) -> float:
-        # Lemma 3.
+        # "What rounding adds" on the proof page.
         width = self.terms.width
         return math.sqrt(width) * 4 * (width + 64) * UNIT_ROUNDOFF * 4
 
@@ -340,7 +340,7 @@ def add_values(
 # -------------------------------------------- Loss reduction by shares of boosted trees
 # Raw predictions follow from released values, so a record's gains are a function of the
 # record alone; each gain is clipped. Sensitivities are derived in
-# ``docs/proofs/newton_boosting.md``, Lemma 7.
+# ``docs/proofs/boosting.md``, Lemma 4.
 
 
 # Sums of terms up to this are exact in double precision.

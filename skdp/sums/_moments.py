@@ -32,7 +32,7 @@ from skdp.tables._source import Block
 # numbers of a public unit, and rows are never longer than the bound, so all sums are
 # exact in any order. A row of a user, and the constant 1 beside it, are multiplied by
 # the root of the row's share first. Sensitivities are derived in
-# ``docs/proofs/adassp.md``.
+# ``docs/proofs/moments.md``.
 
 
 # The bound of rows, and the bound of targets, in whole numbers.
@@ -280,7 +280,7 @@ def _shrinking(squares: FloatArray) -> FloatArray:
 # of the curvatures and q the weight of the squares; the last part is left out if q is
 # 0. The summed numbers are whole: r u and the root of c times u, rounded, and their
 # products, so all sums are exact in any order. Sensitivities are derived in
-# ``docs/proofs/noisy_newton.md``.
+# ``docs/proofs/moments.md``.
 
 
 @dataclass(frozen=True)
@@ -366,7 +366,7 @@ class NewtonSums:
         residual += plain_error(objective.loss) / self.largest_residual
         of_gradient = residual**2
         of_matrices = self.parts.curvature**2 + (self.parts.squares * residual**2) ** 2
-        # Lemma 1, and Lemma 2 in its two cases.
+        # Lemma 5, and Lemma 6 in its two cases.
         one = of_gradient * p + of_matrices * p**2
         apart = of_gradient * 4 * p + of_matrices * p**2
         between = min(of_gradient / (2 * of_matrices), p)
@@ -378,7 +378,7 @@ class NewtonSums:
         )
 
     def _rounded(self) -> float:
-        """Effect of whole numbers on the norm of a record's contribution (Lemma 3)."""
+        """Effect of whole numbers on the norm of a record's contribution (Lemma 7)."""
         off = math.sqrt(self.objective.n_columns) / 2 / _LARGEST
         of_product = off * (2 * math.sqrt(self.length) + off)
         weights = self.parts.curvature + self.parts.squares

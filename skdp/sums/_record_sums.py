@@ -24,7 +24,7 @@ from skdp.tables._source import Block
 # ----------------------------- Sums of one bounded number, of probabilities, or of rows
 # Every number is clipped to a public interval and rounded to a multiple of a public
 # power of two, so that sums are exact in any order. Sensitivities are derived in
-# ``docs/proofs/centred_descent.md``, Lemma 3.
+# ``docs/proofs/default.md``, Lemma 4.
 
 
 # Least denominator of a ratio.
@@ -284,7 +284,7 @@ class RowSum(BoundedSum):
 # The score of a model is a sum of one bounded vector for each record. A record moves
 # the statistic of every model that is scored on it, so norms of the changes add up in
 # L1, and their squares add up in L2; a choice among models needs each model's bound
-# separately. Derived in ``docs/proofs/private_score.md``.
+# separately. Derived in ``docs/proofs/scores.md``.
 
 
 # A record's contribution is rounded to this grid. Sums of up to MOST_RECORDS numbers

@@ -117,7 +117,7 @@ class MemorySource(Source):
 
 
 # Further rows of a user do not count: the rounding of each row is charged for all users
-# (docs/proofs/users.md, Lemma 3).
+# (docs/proofs/adder.md, Lemma 3).
 MOST_ROWS_OF_A_USER = 1024
 
 

@@ -178,7 +178,7 @@ def has_room(n_at_hand: int, n_declared: int) -> bool:
     """Whether a part of users is large enough for a fit; public.
 
     Then sums whose units are made for `n_at_hand` users are exact for every possible
-    number of users (``docs/proofs/users.md``, Lemma 6).
+    number of users (``docs/proofs/adder.md``, Lemma 6).
     """
     return n_at_hand >= LEAST_PART * n_declared
 

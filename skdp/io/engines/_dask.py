@@ -424,7 +424,7 @@ class DaskSource(TableSource):
     **Privacy.** Exact sums, without noise, and rows go from workers to the client: the
     scheduler, the workers and the connections between them are trusted like the machine
     with the records. The number of records, the names and types of columns, and how
-    rows are divided into parts are taken as public. See ``docs/large_data.md``.
+    rows are divided into parts are taken as public. See ``docs/guide/large_tables.md``.
 
     Parameters
     ----------

@@ -287,8 +287,8 @@ def batch_epsilon(epsilon: float, rate: float) -> float:
     epsilon : float in (0, inf)
         Epsilon of the release, for the exchange of **one record of the batch for any
         other**, also if neighbouring data sets differ by a missing record, since
-        another record takes its place in the batch (``docs/proofs/nesterov.md``,
-        Lemma 3).
+        another record takes its place in the batch
+        (``docs/proofs/gradient_descent.md``, Lemma 14).
     rate : float in (0, 1]
         Size of the batch over the number of records, both public.
 

@@ -10,7 +10,7 @@ respect to Q. If Q'(E) <= g(Q(E)) for all events E and neighbouring data, then
 
 where sum_j a_j (z - z_j)_+ is the smallest convex function above w(u) z - w(g(u)) for
 all u. The theorem, its proof and how it improves on [1]_ and [2]_, which it contains,
-are in ``docs/proofs/random_stopping.md``.
+are in ``docs/proofs/accounting.md``.
 
 References
 ----------

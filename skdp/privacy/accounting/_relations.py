@@ -12,7 +12,7 @@ Neither sensitivity is derived from the other: halving is right for a sum of
 vectors from a symmetric set and wrong for counts and for second moments.
 
 Two are the same relations for users, who have any number of rows each, with the number
-of users public and the number of rows not (``docs/proofs/users.md``):
+of users public and the number of rows not (``docs/proofs/adder.md``):
 
 ``replace_user``
     All rows of one user are exchanged for any other rows, or for none.

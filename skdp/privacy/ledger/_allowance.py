@@ -5,7 +5,7 @@ a *rehearsal*, before that commit, private steps declare and calibrate as usual,
 events are noted, and they answer with constants in place of reading data. In the trial
 itself events are accepted as long as together they cost no more than the trial was
 given. Later steps may depend on releases of earlier steps: squares of mu, and pure
-epsilons, add up for adaptively chosen releases too (``docs/privacy_guarantee.md``).
+epsilons, add up for adaptively chosen releases too (``docs/guide/before_you_sign.md``).
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ Part = Literal["epsilon", "delta"]
 # Three fits at 0.1 must fit a cap of 0.3 although the doubles add up to more: sums may
 # exceed their limits by this relative amount. For squares the margin of gaussian_mu
 # (1e-7) more than covers the excess; for epsilons and deltas the cap holds up to it
-# (docs/known_weaknesses.md).
+# (docs/guide/before_you_sign.md).
 _ROUNDING = 1e-10
 # A smaller epsilon counts as nothing left; a Budget may not ask for less either.
 _LEAST_EPSILON = 1e-6

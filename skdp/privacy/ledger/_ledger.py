@@ -156,7 +156,7 @@ class BudgetLedger:
     Every fit that carries this ledger commits its event to the file before it reads
     the data; a fit that would pass the cap raises `BudgetExceeded` and reads nothing.
     Spends are never refunded. The cap holds for adaptively chosen fits, by the
-    privacy filter of ``docs/privacy_guarantee.md``: noise that adds up in squares
+    privacy filter of ``docs/guide/before_you_sign.md``: noise that adds up in squares
     shares what is left of the cap when `reserve_epsilon` and `reserve_delta` are taken
     off.
 
@@ -167,7 +167,7 @@ class BudgetLedger:
     stratified folds do, since one record's label moves others to other folds, so pass
     ``cv=KFold(5)``. Under "user" all of scikit-learn's folds depend on the data, since
     the number of rows does: pass `skdp.model_selection.UserKFold`, and nothing else.
-    See ``docs/pipelines.md``.
+    See ``docs/guide/pipelines.md``.
 
     Parameters
     ----------

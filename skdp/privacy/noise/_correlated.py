@@ -10,7 +10,7 @@ cancels in the sums for which C was made:
 - trees of momentum: row t covers the dyadic interval that ends at t; the weight of an
   answer falls by the factor momentum with every later answer.
 
-Proofs: ``docs/proofs/correlated_noise.md``.
+Proofs: ``docs/proofs/streams.md``.
 """
 
 from __future__ import annotations

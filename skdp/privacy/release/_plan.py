@@ -116,7 +116,7 @@ class Bound:
     def with_user_bounds(self) -> Bound:
         """Add the bounds of users whose rows count with shares of at most 1 together.
 
-        Lemma 1 of ``docs/proofs/users.md``: a user's contribution lies in the convex
+        Lemma 1 of ``docs/proofs/adder.md``: a user's contribution lies in the convex
         hull of 0 and the possible contributions of a record. Valid for sums in which
         each row's part is multiplied by the row's share, or by a number between 0 and
         the share.
@@ -270,7 +270,7 @@ class Poisson:
 
     The noise multiplier is relative to one record's contribution, under both
     adjacencies: replace_one is two steps, by the null record, for all answers together
-    (``docs/proofs/noisy_sgd.md``).
+    (``docs/proofs/gradient_descent.md``).
 
     `rate` is in (0, 1].
     """
@@ -327,7 +327,7 @@ class Buckets:
         self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
     ) -> Event:
         _check_of_rows(relation)
-        # Parallel composition: all answers cost as much as one (docs/proofs/online.md).
+        # Parallel composition: all answers cost as much as one (docs/proofs/papers.md).
         return law.event(multiplier)
 
     def covering(self, relation: Relation) -> Relation:
@@ -351,7 +351,7 @@ class Correlated(Buckets):
     """Buckets whose answers are released as weighted sums, with noise in each sum.
 
     All sums together are one Gaussian vector. Their cost is that of one answer with the
-    bound `joint` (``docs/proofs/correlated_noise.md``).
+    bound `joint` (``docs/proofs/streams.md``).
 
     Parameters
     ----------

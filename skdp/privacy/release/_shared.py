@@ -154,7 +154,7 @@ def _say(found: Any, kind: str, content: bytes) -> None:
 # -------------------------------------------------------- Answers added up among owners
 # Each owner adds ``round(N(0, sigma^2 / t))`` to the owner's answer on the grid. As
 # long as t owners do so and keep their draws secret, the visible sum has at least the
-# declared noise. ``docs/proofs/federated.md`` has the law of the sum and the proof.
+# declared noise. ``docs/proofs/owners.md`` has the law of the sum and the proof.
 
 
 _REMEDY = (
