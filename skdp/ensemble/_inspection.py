@@ -428,8 +428,25 @@ classes, (n_samples, n_features, n_classes)
     def to_json(self) -> str:
         """The whole model as JSON that needs no skdp to be read.
 
-        Columns with the ends of their intervals, trees as nested questions, and the
-        privacy record (``docs/guide/boosting.md``).
+        To predict from it, first clip each value to the first and last edge of its
+        column. The fields are:
+
+        * ``columns``: for each coded column its ``name``, the declared column (``of``),
+          and ``edges`` (``log`` if they are even in logarithms) or ``values`` by code;
+          ``other`` and ``missing`` are codes or null;
+        * ``start``: raw predictions before any tree;
+        * ``trees``: a leaf is a number, or a list with one number for each class; a
+          node has a ``column``, a question (``at_least`` a number, ``in`` a list;
+          ``other``, ``missing``: whether these cells count as yes), and ``then`` and
+          ``else``;
+        * ``tables``: values to add, by the codes of their ``columns``;
+        * ``factor``, ``shift``: the raw prediction is ``factor`` times the sum plus
+          ``shift``;
+        * ``link``: ``log`` if a regression predicts the exponential of the sum, which
+          is at most the upper bound;
+        * ``class_weight``: by class, over the largest; their logarithms are in
+          ``start`` and ``trees``, and not in ``predict_proba``;
+        * ``classes``, ``target_bounds``, ``privacy``: facts, and the statement.
 
         Returns
         -------
