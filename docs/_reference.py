@@ -57,9 +57,8 @@ def kinds() -> Iterator[tuple[str, str, type]]:
     for models, (module, table) in REGISTRIES.items():
         registry = getattr(importlib.import_module(module), table)
         for key, kind in registry.items():
-            yield (
-                (key, models, kind) if isinstance(key, str) else (key[0], models, kind)
-            )
+            name, *unit = (key,) if isinstance(key, str) else key
+            yield name, ": ".join([models, *unit]), kind
 
 
 def _keys(folder: Path) -> str:
@@ -78,9 +77,10 @@ def _keys(folder: Path) -> str:
             row = f"   * - :doc:`{key} <keys/{key}>`\n     - {models}\n     - {summary}"
             rows.append(row)
         _write(folder / f"{key}.rst", "\n".join(parts))
-    head = ".. list-table::\n   :header-rows: 1\n\n   * - key\n     - models\n     - method"
+    head = ".. list-table::\n   :header-rows: 1\n\n   * - key\n     - models"
+    rows.insert(0, f"{head}\n     - method")
     tree = ".. toctree::\n   :hidden:\n   :glob:\n\n   keys/*\n"
-    return "\n".join([KEYS, head, *rows, "", tree])
+    return "\n".join([KEYS, *rows, "", tree])
 
 
 def _title(text: str, line: str) -> str:

@@ -447,7 +447,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class HAMSI(Incremental):
-    """Hessian approximated multiple subsets iteration, algorithm 3 of [1]_.
+    """Hessian approximated multiple subsets iteration, algorithm 3 of Kuru's thesis.
 
     Not private. Use it to study the method, or when a few passes must do: on MovieLens
     1M its training RMSE is 0.6406 after one second and 0.4983 after 25, and that of

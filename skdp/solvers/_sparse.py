@@ -461,9 +461,8 @@ class Peeling(ChosenLaw):
     Notes
     -----
     Released are values and ``n_nonzero`` selections of bounded range, composed
-    numerically.
-     Unit of privacy: one record, or all rows of a user. Proof:
-    ``docs/proofs/sparse.md``, Theorem 2.
+    numerically. A selected feature stays selected. Unit of privacy: one record, or all
+    rows of a user. Proof: ``docs/proofs/sparse.md``, Theorem 2.
 
     References
     ----------
