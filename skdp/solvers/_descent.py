@@ -316,8 +316,8 @@ class NoisyGD(MomentumGD):
     Parameters
     ----------
     n_steps : int in [1, 1e6] or None, default=None
-        Number of gradients; all are taken. None: the fewest steps in which momentum
-        covers the flow time s, 10 to 300.
+        Gradients; all are taken. None: the fewest in which momentum covers the flow
+        time s, 10 to 300.
     step_size : float in [1e-250, 1e250] or None, default=None
         Weights per gradient of the mean loss. None: from s, at most 1/L.
     momentum : float in [0, 1) or None, default=None
@@ -327,13 +327,13 @@ class NoisyGD(MomentumGD):
         None: the loss's `noisy_clip`, looser with less noise. Set inf where calibration
         matters more.
     intercept_weight : float in [1e-6, 1] or None, default=None
-        Factor on the intercept's part of every query, undone after the noise. None:
-        ``(1 + h s)^(-1/4)``.
+        Factor on the intercept's part of the query. None: ``(1 + h s)^(-1/4)``.
     tail : float in [1e-9, 1] or None, default=None
         Share of the last iterates that is averaged. None: 0.5.
     release : {"path", "last"}, default="path"
-        "last" pays for the last iterate only; it needs a positive alpha, plain steps
-        and no clip, and was less accurate (Adult, epsilon 1: 0.833 for 0.838).
+        "last" pays for the last iterate alone, and no other may be published. It needs
+        a positive alpha, plain steps and no clip, and was less accurate (Adult, epsilon
+        1: 0.833 for 0.838).
     user_clip : float in [1e-3, 1] or None, default=None
         Norm of the sum of a user's gradients, in units of one record's bound. None:
         their mean.
@@ -344,9 +344,9 @@ class NoisyGD(MomentumGD):
     -----
     In flat directions the noise of a weight is s S / (n mu), so that the rule fixes s
     by a noise of 2 in a row's raw prediction. Released are ``n_steps`` gradient sums:
-    exactly mu-GDP with ``mu = sqrt(n_steps) / noise_multiplier``. Unit of privacy: one
-    record, or all rows of a user. Proof: ``docs/proofs/gradient_descent.md``, Theorems
-    1 and 4.
+    exactly mu-GDP with ``mu = sqrt(n_steps) / noise_multiplier``; all iterates may be
+    published. Unit of privacy: one record, or all rows of a user. Proof:
+    ``docs/proofs/gradient_descent.md``, Theorems 1 and 4.
 
     References
     ----------

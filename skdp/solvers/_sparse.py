@@ -461,8 +461,9 @@ class Peeling(ChosenLaw):
     Notes
     -----
     Released are values and ``n_nonzero`` selections of bounded range, composed
-    numerically. A selected feature stays selected. Unit of privacy: one record, or all
-    rows of a user. Proof: ``docs/proofs/sparse.md``, Theorem 2.
+    numerically; all iterates may be published. A selected feature stays selected. Unit
+    of privacy: one record, or all rows of a user. Proof: ``docs/proofs/sparse.md``,
+    Theorem 2.
 
     References
     ----------
