@@ -132,7 +132,7 @@ class IHT(Solver):
     Released are ``n_steps`` gradient sums and ``n_steps + 2`` of the intercept: exactly
     mu-GDP with ``mu^2 = n_steps / noise_multiplier^2 / (1 - intercept_share)``. Unit of
     privacy: one record, or all rows of a user. Proof: ``docs/proofs/sparse.md``,
-    Theorem 1.  [1]_ has half of the variance that it needs.
+    Theorem 1. The noise of [1]_ has half of the variance that it needs.
 
     References
     ----------
