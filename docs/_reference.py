@@ -1,9 +1,10 @@
-"""The reference: a page that lists what each public module says is public."""
+"""The reference: what each public module says is public, and a page for each key."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 
 MODULES = {
@@ -14,6 +15,19 @@ MODULES = {
     "Privacy": ("privacy", "exceptions"),
     "What papers describe": ("papers",),
 }
+# What users name by a key, by the module and the table that has the keys.
+REGISTRIES = {
+    "Linear and sparse models": ("skdp.solvers", "SOLVERS"),
+    "Boosted trees": ("skdp.ensemble", "BOOSTERS"),
+    "Networks": ("skdp.neural_network", "NETWORK_SOLVERS"),
+    "Ratings, not private": ("skdp.decomposition._registry", "FACTORIZERS"),
+    "Ratings, private": ("skdp.decomposition._registry", "PRIVATE_FORMS"),
+}
+KEYS = """Solvers by key
+--------------
+
+These are the keys of the parameter ``solver``, and the parameters of ``solver_params``.
+"""
 INTRODUCTION = """Reference
 =========
 
@@ -29,10 +43,44 @@ def write(folder: Path) -> None:
     parts = [INTRODUCTION]
     for title, modules in MODULES.items():
         parts += [_title(title, "-"), *(_listing(f"skdp.{name}") for name in modules)]
-    text = "\n".join(parts)
-    page = folder / "index.rst"
+    _write(folder / "index.rst", "\n".join([*parts, _keys(folder / "keys")]))
+
+
+def _write(page: Path, text: str) -> None:
+    """Write a page if it has changed, so that an unchanged page is not built again."""
     if not page.exists() or page.read_text() != text:
         page.write_text(text)
+
+
+def kinds() -> Iterator[tuple[str, str, type]]:
+    """Each key, the models that take it, and its class."""
+    for models, (module, table) in REGISTRIES.items():
+        registry = getattr(importlib.import_module(module), table)
+        for key, kind in registry.items():
+            name, *unit = (key,) if isinstance(key, str) else key
+            yield name, ": ".join([models, *unit]), kind
+
+
+def _keys(folder: Path) -> str:
+    """Write a page for each key; the table that lists them."""
+    folder.mkdir(exist_ok=True)
+    pages: dict[str, list[tuple[str, type]]] = {}
+    for key, models, kind in kinds():
+        pages.setdefault(key, []).append((models, kind))
+    rows = []
+    for key, classes in sorted(pages.items()):
+        parts = [_title(key, "=")]
+        for models, kind in classes:
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            parts += [_title(models, "-"), f".. autoclass:: {name}\n"]
+            summary = (inspect.getdoc(kind) or "").partition("\n")[0]
+            row = f"   * - :doc:`{key} <keys/{key}>`\n     - {models}\n     - {summary}"
+            rows.append(row)
+        _write(folder / f"{key}.rst", "\n".join(parts))
+    head = ".. list-table::\n   :header-rows: 1\n\n   * - key\n     - models"
+    rows.insert(0, f"{head}\n     - method")
+    tree = ".. toctree::\n   :hidden:\n   :glob:\n\n   keys/*\n"
+    return "\n".join([KEYS, *rows, "", tree])
 
 
 def _title(text: str, line: str) -> str:

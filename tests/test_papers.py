@@ -1,4 +1,4 @@
-"""docs/papers.md: every row has a status, and what a row names is there."""
+"""docs/notebook/papers.md: every row has a status, and what a row names is there."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def missing(text):
 
 
 def test_every_row_has_a_status_and_names_what_there_is():
-    text = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "notebook" / "papers.md").read_text(encoding="utf-8")
     assert len(list(rows(text))) > 50
     assert problems(text) == []
 

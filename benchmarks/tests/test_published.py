@@ -221,7 +221,7 @@ def test_parquet_and_plot_are_written(tmp_path, monkeypatch):
 
 
 SAVED = Path(_published.__file__).parent / "saved"
-PAGE = SAVED.parents[1] / "docs" / "replications.md"
+PAGE = SAVED.parents[1] / "docs" / "notebook" / "replications.md"
 NAMES = sorted(path.stem for path in SAVED.glob("*.csv"))
 
 

@@ -98,19 +98,33 @@ _LEAST_NOISE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class VariationalBayes(Factorizer):
-    r"""Variational Bayes with learned priors; the task's alpha has no part in it.
+    """Variational Bayes with learned priors; the task's alpha has no part in it.
+
+    Not private; ``solver="auto"`` takes it at ``epsilon=inf``. It has the smallest
+    held-out error for the time: MovieLens 1M 0.8283 (libmf 0.8493) in 1.23 times
+    libmf's time. About half of the gain is the posterior's, half the pattern's.
 
     Parameters
     ----------
-    n_steps : int, default=20
+    n_steps : int in [1, 1e6], default=20
         Sweeps over all users and all items.
     pattern_alpha : float in [1e-3, inf], default=10.0
-        Penalty of the regression of prior means on who rated what; inf for none.
+        Penalty of the regression of prior means on who rated what; inf for none. Set
+        inf where users do not choose what they rate.
+
+    Notes
+    -----
+    A rating is normal around its prediction. A user's row is normal with a learned
+    covariance and the mean ``m + D'x / n^0.3``, x his pattern and n his number of
+    ratings; items likewise. Rows that few ratings determine count for less, so that
+    many factors are harmless: `n_components` is 16 by default, and more gains little. A
+    sweep sums about k^2/2 numbers per rating and side for k factors. Results do not
+    depend on `n_jobs`.
 
     References
     ----------
-    .. [1] Lim and Teh (2007). Variational Bayesian approach to movie rating
-       prediction. KDD Cup and Workshop.
+    .. [1] Lim and Teh (2007). Variational Bayesian approach to movie rating prediction.
+       KDD Cup and Workshop.
     .. [2] Simm et al. (2017). Macau: scalable Bayesian factorization with
        high-dimensional side information using MCMC. MLSP.
     .. [3] Koren (2008). Factorization meets the neighborhood. KDD, section 4.
@@ -355,17 +369,30 @@ _ALS_START = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class ALS(Factorizer):
-    r"""Alternating least squares.
+    """Alternating least squares.
+
+    Not private; its private forms are `ValueALS` and `UserALS`. It takes few passes,
+    has no step size, and the objective never rises. On held-out error `sgd` is as good
+    in less time and `vb` better (MovieLens 1M: 0.8521, 0.8470 and 0.8283).
 
     Parameters
     ----------
-    n_steps : int, default=12
+    n_steps : int in [1, 1e6], default=12
         Sweeps over all users and all items.
+
+    Notes
+    -----
+    With the rows of items fixed each user's row is a ridge regression, and the other
+    way round. `n_components` is 48 by default, `alpha` 0.65 over the root of the
+    ratings per id (ratings over users plus items, a public count): the error of a row
+    falls with its number of ratings, and so does the penalty that balances it. Fewer
+    factors were worse everywhere. A system without a unique solution is solved by the
+    nearest point to the last row. Results do not depend on `n_jobs`.
 
     References
     ----------
-    .. [1] Zhou, Wilkinson, Schreiber and Pan (2008). Large-scale parallel
-       collaborative filtering for the Netflix prize. AAIM.
+    .. [1] Zhou, Wilkinson, Schreiber and Pan (2008). Large-scale parallel collaborative
+       filtering for the Netflix prize. AAIM.
     """
 
     key: ClassVar[str] = "als"
@@ -429,16 +456,29 @@ _SGD_START = 1e-4
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Factorizer):
-    r"""Stochastic gradient descent with steps that adapt to each row.
+    """Stochastic gradient descent with steps that adapt to each row.
+
+    Not private. It takes the least time for an error near that of the other solvers of
+    the same objective (MovieLens 1M: 0.8470 in 0.32 times libmf's time, libmf 0.8493);
+    ``solver="auto"`` takes it if you give an `alpha`. `vb` is more accurate (0.8283).
 
     Parameters
     ----------
-    n_steps : int, default=20
-        Passes over the ratings.
+    n_steps : int in [1, 1e6], default=20
+        Passes over the ratings. Steps shrink to zero over them, so that half of a long
+        run is not a short run.
     step_size : float, default=0.1
-        Step size of the first pass, in units of the ratings' standard deviation.
-    n_blocks : int, default=8
-        Number of intervals of users and of items, and so of threads that have work.
+        Step size of the first pass, in units of the ratings' standard deviation; 0.05
+        and 0.2 were worse.
+    n_blocks : int in [1, 1000], default=8
+        Intervals of users and of items, and so of threads that have work.
+
+    Notes
+    -----
+    `n_components` is 48 by default, `alpha` 0.55 over the root of the ratings per id.
+    Blocks that share neither users nor items are visited at the same time, so that
+    results depend on `n_blocks` and not on `n_jobs`. Each row divides its steps by the
+    root of the sum of its squared gradients.
 
     References
     ----------

@@ -21,9 +21,9 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.privacy.accounting._relations import Unit
 
 # A key has the same name everywhere: in `FACTORIZERS` of
-# ``skdp/decomposition/_plain.py``, its test in ``tests/decomposition``, its page
-# ``docs/factorizers/<key>.md`` (a private form also has a proof), and its benchmark
-# configuration.
+# ``skdp/decomposition/_plain.py``, its test in ``tests/decomposition`` and its
+# benchmark configuration. The docstring of its class is its page in the reference; that
+# of a private form links to its proof.
 
 
 # The private forms of a key, by what they protect.

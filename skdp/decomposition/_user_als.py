@@ -258,56 +258,45 @@ _Query = CountQuery | RowQuery | PairQuery
 
 @dataclass(frozen=True, kw_only=True)
 class UserALS(PrivateFactorizer):
-    r"""Noisy alternation between released items and users, who are computed one by one.
+    """Noisy alternation between released items and users, who are computed one by one.
 
-    Privacy
-    -------
-    One Gaussian release of weighted counts and `n_rounds` of clipped sums over users,
-    composed exactly: ``1 / noise_multiplier``-GDP for the replacement of all ratings of
-    one user. Nothing about who rated what is public. Derived in
-    ``docs/proofs/ratings.md``.
-
-    Utility
-    -------
-    The noise of an item's bias is about ``2 clip / (mu N_i)`` for the weighted count
-    N_i, so few users per item, a small mu, or both, leave popular items only.
-    ``mu n_users / n_items`` decides how many rounds pay.
+    Use it with ``privacy_unit="user"``: who rated what is as sensitive as the ratings,
+    and each user may compute his own predictions. `n_users` and `item_ids` must be
+    declared. MovieLens 1M, folded in, has 0.9537 at epsilon 1 and 0.8949 at 10 (item
+    means 0.9892 and 0.9276). For values alone `ValueALS` is far more accurate. It
+    refuses ``delta=0``.
 
     Parameters
     ----------
     n_rounds : int in [1, 100] or None, default=None
-        Sums that are released after the counts. The first is for biases; factors are
-        refined in the others. None: 4 if ``mu * n_users / n_items`` is 1 or more, else
-        1.
+        Sums after the counts; the first is for biases. None: 4 if
+        ``mu * n_users / n_items`` is 1 or more, else 1.
     n_directions : int in [0, 100] or None, default=None
-        Factors besides the first two. They start at eigenvectors of noisy sums of
-        products of residuals, for pairs of at most 300 popular items, released after
-        two rounds. None: 0; 2 if ``min(mu, 4) * n_users`` is 15,000 or more, 4 from
-        24,000 on; at most `n_components` less 2. Unused factors are zero.
+        Factors besides the first two, from pairs of at most 300 popular items. None: 0;
+        2 from ``min(mu, 4) * n_users`` of 15,000 on, 4 from 24,000 on.
     count_share : float in [0.01, 0.49] or None, default=None
-        Share of mu^2 that the counts get. None: 0.2 with one round, else 0.15.
+        Budget fraction of mu^2 for the counts. None: 0.2 with one round, else 0.15.
     pair_share : float in [0.01, 0.49], default=0.17
-        The same for the pairs, if there are any.
+        The same for the pairs.
     first_share : float in [1e-6, 1) or None, default=None
-        Share of the remaining mu^2 that the first sum gets. None: all with one round,
-        else 0.4.
-    bias_clip : float in [1e-3, 10], default=0.325
-        Norm of a user's contribution to the first sum, in units of half the width of
-        the rating bounds.
-    row_clip : float in [1e-3, 10], default=0.5
-        The same in later rounds.
+        Share of the rest for the first sum. None: all with one round, else 0.4.
+    bias_clip, row_clip : float in [1e-3, 10], default=0.325, 0.5
+        Norm of a user's contribution to the first and to later sums, in units of half
+        the width of the rating bounds.
+
+    Notes
+    -----
+    Released are weighted counts and `n_rounds` clipped sums over users:
+    ``1 / noise_multiplier``-GDP for the replacement of all ratings of one user. Proof:
+    ``docs/proofs/ratings.md``, Theorem 1. A user's own row is never released.
 
     References
     ----------
-    .. [1] McSherry and Mironov (2009). Differentially private recommender systems.
-       KDD. (Item means, then a covariance of items, of centred and clipped users.)
+    .. [1] McSherry and Mironov (2009). Differentially private recommender systems. KDD.
     .. [2] Hardt and Price (2014). The noisy power method. NeurIPS.
        https://arxiv.org/abs/1311.2495
     .. [3] Chien et al. (2021). Private alternating least squares. ICML.
-       https://arxiv.org/abs/2107.09802 (users' rows never released)
-
-    Deviations: one joint contribution of a user clipped as a whole, weights of items
-    from released counts, popularity and bias as starts, shrinkage by known noise.
+       https://arxiv.org/abs/2107.09802
     """
 
     key: ClassVar[str] = "als"

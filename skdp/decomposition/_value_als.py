@@ -326,55 +326,45 @@ _COMPONENTS = 10  # returned; more were no better on validation parts
 
 @dataclass(frozen=True, kw_only=True)
 class ValueALS(PrivateFactorizer):
-    r"""Private factorisation under ``privacy_unit="rating_value"``.
+    """Private factorisation under ``privacy_unit="rating_value"``.
 
-    Privacy
-    -------
-    The value of one rating changes; who rated what is public. ``1 + 2 n_rounds``
-    adaptive Gaussian releases with fixed shares of mu^2: exactly mu-GDP. All releases
-    may be published. The L2 sensitivity of each is twice the bound on clipped
-    residuals, as derived in ``docs/proofs/ratings.md``.
-
-    Utility
-    -------
-    K coefficients that share n ratings equally, each from a statistic of sensitivity S,
-    add ``(K S / (n mu))^2`` to the mean squared error before shrinkage. The first query
-    has few coefficients, so it is nearly free; the later queries have a prior that
-    leaves out coefficients that noise would drown.
+    Use it where who rated what is public and the values are not; ``solver="auto"``
+    takes it. MovieLens 1M has 0.8986 at epsilon 1, noisy means 0.9306, biases without
+    privacy 0.9118. If pairs say nothing about taste (items shown at random), set
+    ``rank=0``. It refuses ``delta=0``, and `alpha`, since the penalties follow from the
+    noise.
 
     Parameters
     ----------
     n_embedding : int in [0, 60] or None, default=None
-        Dimensions of the points that users and items have from the pattern alone.
-        None: ``0.7 n^0.3``, at most 40.
+        Dimensions of the points that users and items have from the pattern alone. None:
+        ``0.7 n^0.3``, at most 40.
     n_rounds : int in [0, 100], default=2
         Half-steps for items and for users.
     rank : int in [0, 60], default=10
         Factors of each half-step, beside the biases.
     residual_clip : float in (0, 0.5] or None, default=None
-        Bound on the residuals of the half-steps, in units of the width of the rating
-        bounds. None: ``0.19 + 0.06 mu``, at most 0.3.
+        Bound on residuals, in units of the width of the rating bounds. None:
+        ``0.19 + 0.06 mu``, at most 0.3.
     prior_scale : float in [1e-6, 100], default=1.0
-        Multiplies all standard deviations of the prior: smaller shrinks more. It
-        takes the place of alpha, which is None in private fits.
+        Multiplies the standard deviations of the prior; smaller shrinks more.
 
     Notes
     -----
-    Whatever is asked for, the predictions inside have rank ``n_embedding + 2 +
-    2 n_rounds (rank + 1)``; the best `n_components` factors of them for the pattern
-    are returned, beside the biases.
+    Released are ``1 + 2 n_rounds`` adaptive Gaussian sums with fixed budget fractions:
+    exactly mu-GDP for the value of one rating, with L2 sensitivity twice the clip.
+    Proof: ``docs/proofs/ratings.md``, Theorem 1. The first query has few coefficients
+    (``(k + 1)^2`` in place of one for every id), so that it is nearly free. The fit has
+    rank ``n_embedding + 2 + 2 n_rounds (rank + 1)``, cut to `n_components` (10).
 
     References
     ----------
-    .. [1] Zhou, Wilkinson, Schreiber and Pan (2008). Large-scale parallel
-       collaborative filtering for the Netflix prize. AAIM. (the half-steps)
-    .. [2] Foulds, Geumlek, Welling and Chaudhuri (2016). On the theory and practice
-       of privacy-preserving Bayesian data analysis. UAI.
-       https://arxiv.org/abs/1603.07294 (noisy sufficient statistics)
+    .. [1] Zhou, Wilkinson, Schreiber and Pan (2008). Large-scale parallel collaborative
+       filtering for the Netflix prize. AAIM.
+    .. [2] Foulds, Geumlek, Welling and Chaudhuri (2016). On the theory and practice of
+       privacy-preserving Bayesian data analysis. UAI. https://arxiv.org/abs/1603.07294
     .. [3] Bernstein and Sheldon (2019). Differentially private Bayesian linear
-       regression. NeurIPS. https://arxiv.org/abs/1910.13153 (noise in the posterior)
-    .. [4] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
-       https://arxiv.org/abs/1905.02383
+       regression. NeurIPS. https://arxiv.org/abs/1910.13153
     """
 
     key: ClassVar[str] = "als"

@@ -222,39 +222,44 @@ _PRIOR_AFTER = 0.3
 class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
     """Boosted random trees with Gaussian noise in the sums over their leaves.
 
-    Privacy
-    -------
-    Adaptive Gaussian releases, one for each tree and one each for targets, start,
-    counts and gains: exactly mu-GDP. Sensitivities under both adjacencies are derived
-    in ``docs/proofs/boosting.md``. All values may be published. Unit of privacy:
-    one record, or all rows of a user (``docs/proofs/adder.md``).
+    The only solver of `DPGradientBoostingClassifier` and `DPGradientBoostingRegressor`.
+    With ``init="linear"`` trees continue an additive linear model. Cuts come from a
+    public seed and from noisy counts, never from targets; leaves with more noise than
+    records add nearly nothing. It refuses ``delta=0``.
 
     Parameters
     ----------
     n_estimators : int in [0, 10000] or None, default=None
-        Number of trees. None: a rule of n mu.
+        Number of trees; all are paid for. None: a rule of n mu. 0: the start alone.
+        More trees of smaller steps cost no more noise.
     learning_rate : float in (0, 1] or None, default=None
+        Share of a Newton step that a tree takes. None: a rule.
     max_depth : int in [1, 12] or None, default=None
+        Depth; at most 4 for trees of one column. None: a rule.
     residual_clip : float in [1e-3, 2] or None, default=None
         Norm to which residuals are clipped; of a regression in units of two deviations
-        of the targets, as the histogram has them.
+        of the targets.
     curvature_weight : float in [1e-3, sqrt(8)] or None, default=None
-        Weight of the curvatures, beside residuals of weight 1.
-    start_share : float in (0, 1) or None, default=None
-        Share of mu^2 for the constant. Where n mu allows nothing else, the constant has
-        all that the other parts leave.
-    linear_share : float in [0, 1) or None, default=None
-        Share of mu^2 for a linear model; 0: no linear model. Without trees it has all
-        that the other parts leave.
-    counts_share : float in [0, 1) or None, default=None
-        Share of mu^2 for the counts of codes; 0: all codes are taken to be equally
-        frequent.
-    targets_share : float in [0, 1) or None, default=None
-        Share of mu^2 for a histogram of the targets of a regression, whose spread is
-        the unit of clips; 0: the unit is half of the bounds' width.
-    gains_share : float in [0, 1) or None, default=None
-        Share of mu^2 for the gain by the trees; 0: the trees are kept without
-        shrinkage.
+        Weight of the curvatures beside residuals of weight 1.
+    start_share, linear_share, counts_share, targets_share, gains_share
+        Budget fractions of mu^2 for the constant, the linear model, the counts of
+        codes, the histogram of a regression's targets, and the gain of the trees. 0
+        leaves a part out (not the constant). None: rules; `privacy_` has their values.
+
+    Notes
+    -----
+    Released are adaptive Gaussian answers, one for each tree and one each for targets,
+    start, counts and gains: exactly mu-GDP, and all values may be published. A leaf is
+    the posterior mean of a Newton step; at the end one answer chooses how much of the
+    trees is kept. Unit of privacy: one record, or all rows of a user. Proof:
+    ``docs/proofs/boosting.md``, Theorem 1. The guide: ``docs/guide/boosting.md``.
+
+    References
+    ----------
+    .. [1] Friedman, Hastie and Tibshirani (2000). Additive logistic regression.
+       Annals of Statistics 28(2). (Newton steps)
+    .. [2] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
+       https://arxiv.org/abs/1905.02383
     """
 
     key: ClassVar[str] = "newton_boosting"
@@ -657,8 +662,8 @@ class _Asking:
 
 # ------------------------------------------------------------------ Registry of solvers
 # A key has the same name everywhere: in this table, its test
-# ``tests/ensemble/test_<key>.py``, its audit ``tests/audit/test_<key>.py``, its page
-# ``docs/solvers/<key>.md`` and its proof ``docs/proofs/<key>.md``.
+# ``tests/ensemble/test_<key>.py`` and its audit ``tests/audit/test_<key>.py``. The
+# docstring of its class is its page in the reference, and links to its proof.
 
 
 BOOSTERS: dict[str, type[NewtonBoosting]] = {"newton_boosting": NewtonBoosting}

@@ -263,44 +263,43 @@ class NetworkDescent(
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkGD(NetworkDescent):
-    r"""Noisy full-batch gradient descent of a network.
+    """Noisy full-batch gradient descent of a network.
 
-    Privacy
-    -------
-    ``n_steps`` adaptive Gaussian releases of a sum that one record moves by at most C
-    (zero_out) or 2 C (replace_one): exactly mu-GDP with
-    ``mu = sqrt(n_steps) / noise_multiplier``. All iterates may be published.
-    ``docs/proofs/networks.md``. Unit of privacy: one record, or all
-    rows of a user (``docs/proofs/adder.md``).
+    For `DPMLPClassifier` and `DPMLPRegressor`. Its releases add up in squares in a
+    ledger, and a private search takes it. `noisy_sgd` with all records is the same, and
+    ``solver="auto"`` takes that. It refuses ``delta=0``.
 
     Parameters
     ----------
     n_steps : int in [1, 1e6] or None, default=None
-        Number of sums, all of them taken. Public. None: a rule of n mu.
+        Number of sums; all are taken. None: ``200 sqrt(n mu / 3000)``, from 30 to 400
+        times one plus the momentum; mu is halved under replace_one.
     step_size : float in [1e-250, 1e250] or None, default=None
-        Size of the first step, in units of weights per gradient of the mean loss.
-        None: a rule.
+        Of the first step, weights per gradient of the mean loss. None: 0.25 over the
+        loss's mean curvature, 0.75 of a regression, less below n mu of 500.
     momentum : float in [0, 1) or None, default=None
-        Heavy-ball momentum. None: ``1 - 4500 * n_outputs / (n mu)``, between 0 and 0.9.
+        Heavy ball. None: ``1 - 4500 * n_outputs / (n mu)``, between 0 and 0.9.
     last_step : float in (0, 1] or None, default=None
         The last step's size over the first one's. None: 0.1.
     gradient_clip : float in [1e-6, 1e6] or None, default=None
-        Norm C of a record's joint gradient of all layers. None: 4, a third of it for
-        a regression, no clipping if epsilon is inf.
+        Norm C of a record's joint gradient of all layers, biases included. None: 4,
+        1.33 of a regression, no clip if epsilon is inf.
     tail : float in [1e-9, 1] or None, default=None
         Share of the last iterates that is averaged. None: 0.5.
+
+    Notes
+    -----
+    Released are ``n_steps`` sums that one record moves by at most C (zero_out) or 2 C
+    (replace_one): exactly mu-GDP with ``mu = sqrt(n_steps) / noise_multiplier``. All
+    iterates may be published. Unit of privacy: one record, or all rows of a user.
+    Proof: ``docs/proofs/networks.md``, Theorem 1. Sums are of integers.
 
     References
     ----------
     .. [1] Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang (2016). Deep
        learning with differential privacy. CCS. https://arxiv.org/abs/1607.00133
     .. [2] Goodfellow (2015). Efficient per-example gradient computations.
-       https://arxiv.org/abs/1510.01799 (norms from activations and what is sent back)
-    .. [3] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
-       https://arxiv.org/abs/1905.02383
-
-    Deviations: exact Gaussian composition in place of the moments accountant; one clip
-    for all layers with their biases; sums of integers.
+       https://arxiv.org/abs/1510.01799
     """
 
     key: ClassVar[str] = "noisy_gd"
@@ -335,25 +334,28 @@ class NetworkGD(NetworkDescent):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkSGD(PoissonSamples[NetworkObjective], NetworkGD):
-    r"""Noisy gradient descent of a network on Poisson samples.
+    """Noisy gradient descent of a network on Poisson samples.
 
-    Privacy
-    -------
-    ``n_steps`` Poisson-sampled Gaussian releases of rate ``batch_size / n``, composed
-    by privacy-loss distributions. The noise multiplier is sigma over the *zero_out*
-    sensitivity C, under both adjacencies: replace_one is two steps for the whole run,
-    by the null record. All iterates may be published, the samples may not.
-    ``docs/proofs/networks.md``, ``docs/proofs/gradient_descent.md``. Unit of privacy:
-    one record.
+    ``solver="auto"`` takes it for networks. It saves time on large tables; with all
+    records at every step it is `NetworkGD`. It refuses ``delta=0``.
 
     Parameters
     ----------
     n_steps, step_size, momentum, last_step, gradient_clip, tail
         As of `NetworkGD`.
     batch_size : int in [1, 2^31] or None, default=None
-        Expected number of records in a sample; n_samples or more means all of them.
-        None: all up to 8,192 records, and 4,096 above, or more where the multiplier
-        would fall below about 1.
+        Expected records of a sample; n_samples or more means all of them. None: all up
+        to 8,192 records, and 4,096 above, or more where the multiplier would fall below
+        about 1.
+
+    Notes
+    -----
+    Released are ``n_steps`` Poisson-sampled Gaussian sums of rate ``batch_size / n``,
+    composed by privacy-loss distributions. The noise multiplier is sigma over the
+    *zero_out* sensitivity C under both adjacencies: replace_one is two steps for the
+    whole run, by the null record. All iterates may be published, the samples may not.
+    Unit of privacy: one record. Proofs: ``docs/proofs/networks.md``, Theorem 1, and
+    ``docs/proofs/gradient_descent.md``, Theorem 2.
 
     References
     ----------
@@ -361,9 +363,6 @@ class NetworkSGD(PoissonSamples[NetworkObjective], NetworkGD):
        learning with differential privacy. CCS. https://arxiv.org/abs/1607.00133
     .. [2] Zhu, Dong and Wang (2022). Optimal accounting of differential privacy via
        characteristic function. AISTATS. https://arxiv.org/abs/2106.08567
-
-    Deviations: numerical composition in place of the moments accountant; one clip for
-    all layers with their biases; sums of integers.
     """
 
     key: ClassVar[str] = "noisy_sgd"
@@ -397,12 +396,12 @@ class NetworkSGD(PoissonSamples[NetworkObjective], NetworkGD):
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkAdam(PoissonSamples[NetworkObjective], NetworkDescent):
-    r"""Adam on noisy sums of a network's clipped gradients.
+    """Adam on noisy sums of a network's clipped gradients.
 
-    Privacy
-    -------
-    The queries are those of `NetworkSGD`, at the same cost; moments and steps are
-    post-processing. ``docs/proofs/networks.md``. Unit of privacy: one record.
+    Use it for networks without privacy or with a large epsilon; ``solver="auto"`` takes
+    it at ``epsilon=inf`` only. Where noise is the larger part of the gradients, their
+    squares are squares of noise and Adam is momentum: `noisy_sgd` was better in every
+    cell tried at epsilon 1. It refuses ``delta=0``.
 
     Parameters
     ----------
@@ -415,14 +414,18 @@ class NetworkAdam(PoissonSamples[NetworkObjective], NetworkDescent):
     beta_1, beta_2 : float in [0, 1) or None, default=None
         Decay of the first and the second moment. None: 0.9 and 0.999.
 
+    Notes
+    -----
+    Released are the sums of `NetworkSGD`, at the same cost; moments and steps are
+    post-processing. Unit of privacy: one record. Proof: ``docs/proofs/networks.md``,
+    Theorem 1.
+
     References
     ----------
     .. [1] Kingma and Ba (2015). Adam: a method for stochastic optimization. ICLR.
        https://arxiv.org/abs/1412.6980
     .. [2] Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang (2016). Deep
        learning with differential privacy. CCS. https://arxiv.org/abs/1607.00133
-
-    Deviations: none of the steps; sums as of `NetworkSGD`.
     """
 
     key: ClassVar[str] = "noisy_adam"
@@ -453,8 +456,8 @@ class NetworkAdam(PoissonSamples[NetworkObjective], NetworkDescent):
 
 # ------------------------------------------------------------------ Registry of solvers
 # A key that a linear model has too is the same algorithm. A key has the same name
-# everywhere: in this table, its test ``tests/neural_network/test_<key>.py`` and its
-# page ``docs/solvers/<key>.md``; all queries have one proof,
+# everywhere: in this table and its test ``tests/neural_network/test_<key>.py``. The
+# docstring of its class is its page in the reference; all queries have one proof,
 # ``docs/proofs/networks.md``.
 
 

@@ -31,41 +31,31 @@ _MOST_MOMENTUM = 1 - 2.0**-30
 class HeavyBall(AcceleratedGD):
     """Momentum on gradients at the weights themselves, noise divided over the steps.
 
-    The smoothed gradient descent of [2]_, ``V = (1 - b) V + b (g + N)`` and
-    ``W = W - s V``, is this method with momentum ``1 - b`` and step size ``s b``.
-    Smoothing is post-processing: it changes neither the noise of a release nor what it
-    costs.
-
-    Privacy
-    -------
-    As `Nesterov`: unequal Gaussian releases with ``mu^2 = sum_t 1 / z_t^2``, or
-    spherical ones. Sensitivities: ``docs/proofs/papers.md``. Unit of privacy: one
-    record, or without batches all rows of a user (``docs/proofs/adder.md``).
-
-    Utility
-    -------
-    No bound of Nesterov's form is known; the noise is divided by his weights, whose
-    rate is the heavy ball's up to a factor.
+    Kept for study: `nesterov` was never clearly worse, and is clearly better with
+    ``delta=0`` and at small epsilons (breast_cancer, epsilon 1: 0.879 here, 0.928
+    there). It also runs the smoothed gradient descent of [2]_,
+    ``V = (1 - b) V + b (g + N)``, ``W = W - s V``: set momentum ``1 - b`` and step size
+    ``s b``. Smoothing is post-processing: noise and cost of every release are the same
+    for every b.
 
     Parameters
     ----------
-    n_steps : int in [1, 1e6] or None, default=None
-        Number of gradients, all of them taken.
-    step_size : float in [1e-250, 1e250] or None, default=None
-        Per gradient of the mean loss.
-    strong_convexity : float in [1e-250, 1e250] or None, default=None
-        mu, from which momentum and division follow.
-    division : {"optimal", "even"}, default="optimal"
-        Whether late steps get less noise.
-    residual_clip : float in [1e-6, inf] or None, default=None
-    intercept_weight : float in [1e-6, 1] or None, default=None
-    law : {"gaussian", "spherical"} or None, default=None
-    batch_size : int in [1, 2^31] or None, default=None
-        Secret batches without replacement; spherical noise only.
+    n_steps, step_size, strong_convexity, division, residual_clip, intercept_weight
+        As for `nesterov`.
+    law, batch_size, keeps_path
+        As for `nesterov`.
     momentum : float in [0, 1) or None, default=None
-        None: Nesterov's, ``(1 - r) / (1 + r)`` with ``r = sqrt(step_size * mu)``; where
-        noise limits the run (mu above alpha) the rule of `noisy_gd`, ``1 - sqrt(10) r``
-        with ``sqrt(10) / r`` steps, since large curvatures must settle in so few.
+        None: Nesterov's, ``(1 - r) / (1 + r)`` with ``r = sqrt(step_size * mu)``. Where
+        noise limits the run (mu above alpha), ``1 - sqrt(10) r`` with ``sqrt(10) / r``
+        steps, since large curvatures must settle in so few.
+
+    Notes
+    -----
+    Released are adaptive answers of unequal noise, as of `nesterov`:
+    ``mu^2 = sum_t 1 / z_t^2``, or spherical ones. All iterates may be published. No
+    error bound of Nesterov's form is known; the noise is divided by his weights. Unit
+    of privacy: one record, or without batches all rows of a user. Proof:
+    ``docs/proofs/papers.md``, Theorem 7.
 
     References
     ----------
@@ -74,9 +64,6 @@ class HeavyBall(AcceleratedGD):
        https://arxiv.org/abs/2008.01989
     .. [2] Kuru (2019). Novel gradient-based methods for data distribution and privacy
        in data science. PhD thesis, Sabanci University, sections 4.2.1 and 4.3.1.
-
-    Deviations: exact Gaussian composition or spherical noise instead of Laplace noise;
-    the exact law for batches; public constants instead of the data's.
     """
 
     key: ClassVar[str] = "heavy_ball"
@@ -122,36 +109,28 @@ _FIRST = 0.75
 class Multistage(AcceleratedGD):
     """Nesterov's method, restarted in stages of smaller steps (`multistage_steps`).
 
-    Privacy
-    -------
-    As `Nesterov`: unequal Gaussian releases with ``mu^2 = sum_t 1 / z_t^2``, or
-    spherical ones. Sensitivities: ``docs/proofs/papers.md``. Unit of privacy: one
-    record.
-
-    Utility
-    -------
-    The bound of `error_bounds`. By that bound no run is worth a second
-    stage, which doubles the weight of all before it (``docs/notebook/errata.md``);
-    measured, a short one does a little good. So the default first stage is longer than
-    the paper's.
+    Kept for study: about as good as `nesterov` with a delta (Adult, epsilon 1: 0.844
+    and 0.842), often better with ``delta=0``, where `objective_perturbation` is far
+    ahead of both. By the papers' bound no run is worth a second stage; measured, a
+    short one does a little good.
 
     Parameters
     ----------
-    n_steps : int in [1, 1e6] or None, default=None
-        Number of gradients, all of them taken.
-    step_size : float in [1e-250, 1e250] or None, default=None
-        Per gradient of the mean loss.
-    strong_convexity : float in [1e-250, 1e250] or None, default=None
-        mu, from which momentum and division follow.
-    division : {"optimal", "even"}, default="optimal"
-        Whether late steps get less noise.
-    residual_clip : float in [1e-6, inf] or None, default=None
-    intercept_weight : float in [1e-6, 1] or None, default=None
-    law : {"gaussian", "spherical"} or None, default=None
-    batch_size : int in [1, 2^31] or None, default=None
-        Secret batches without replacement; spherical noise only.
+    n_steps, step_size, strong_convexity, division, residual_clip, intercept_weight
+        As for `nesterov`.
+    law, batch_size, keeps_path
+        As for `nesterov`.
     first_stage : int in [1, 1e6] or None, default=None
-        Steps of the first stage. None: three quarters of `n_steps`.
+        Steps of the first stage. None: three quarters of `n_steps`, longer than the
+        papers', because a second stage hardly pays.
+
+    Notes
+    -----
+    Stage k >= 2 has step size ``step_size / 4^k`` and ``2^k ceil(sqrt(L / mu) log 8)``
+    steps; the last one is cut at `n_steps`. Released are adaptive answers of unequal
+    noise, as of `nesterov`: ``mu^2 = sum_t 1 / z_t^2``, or spherical ones. All iterates
+    may be published. Unit of privacy: one record. Proof: ``docs/proofs/papers.md``,
+    Theorem 7.
 
     References
     ----------
@@ -163,10 +142,6 @@ class Multistage(AcceleratedGD):
        https://arxiv.org/abs/1901.08022
     .. [3] Kuru (2019). Novel gradient-based methods for data distribution and privacy
        in data science. PhD thesis, Sabanci University, sections 4.2.2 and 4.3.2.
-
-    Deviations: no velocity is carried into a stage; momentum follows every stage's step
-    size; exact composition and the exact law for batches instead of an equal epsilon
-    for every stage; public constants instead of the data's.
     """
 
     key: ClassVar[str] = "multistage"

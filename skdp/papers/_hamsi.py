@@ -447,20 +447,12 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class HAMSI(Incremental):
-    r"""Hessian approximated multiple subsets iteration, algorithm 3 of [1]_.
+    """Hessian approximated multiple subsets iteration, algorithm 3 of Kuru's thesis.
 
-    A cycle takes a step ``x -= H g_k / beta_t`` on each of K subsets and one more on
-    the first, with one limited-memory BFGS inverse Hessian H for the whole cycle. The
-    two gradients of the first subset give the cycle's pair for H, so that curvature is
-    never the difference of two functions. Both are taken before the last step; the
-    thesis prints an s with that step and a y without it.
-
-    Gradients of subsets are exact in every partition, with any number of threads: no
-    two threads write to one place. So "hogwild" is a random split without the races of
-    its name.
-
-    If the objective has grown after a cycle, the cycle is undone and the next cycle's
-    steps are shortened, so the method cannot diverge.
+    Not private. Use it to study the method, or when a few passes must do: on MovieLens
+    1M its training RMSE is 0.6406 after one second and 0.4983 after 25, and that of
+    `lbfgs` 0.6502 and 0.4959. With more time `lbfgs` is as good or better, without
+    steps to schedule.
 
     Parameters
     ----------
@@ -471,28 +463,30 @@ class HAMSI(Incremental):
     schedule : {"deterministic", "stochastic"}, default="deterministic"
         The order of subsets: a cycle, or a random one.
     n_subsets : int in [1, 1e6] or None, default=None
-        K; at most the number of users and of items for strata, of ratings for others.
-        None: 2.
+        K. None: 2.
     n_corrections : int in [1, 100], default=5
-        Number of pairs in H.
+        Pairs of which the inverse Hessian is made.
     eta, gamma : float in (0, 1e6], float in [0, 1], default=0.06, 0.51
         ``beta_t = (eta t)^gamma``.
     least_divisor : float in [0, 1e6], default=1.0
-        Least value of beta_t; 0 in the thesis.
+        Least beta_t.
     first_step : float in (0, 1e6] or None, default=None
-        The scale of H before there is a pair. None: the first step is a hundredth of
-        the start's norm.
-    capped : bool, default=False
-        Whether the scale of H may never grow, as in the thesis's experiments.
-    waits : bool, default=False
-        Whether steps are gradient steps until there are `n_corrections` pairs, as in
-        the thesis, or use what there is.
+        Scale of H before there is a pair. None: a hundredth of the start's norm.
+    capped, waits : bool, default=False
+        Whether the scale of H never grows, and whether steps are gradient steps until H
+        is full, as in the thesis.
     safeguarded : bool, default=True
-        Whether cycles are undone if the objective grows. Otherwise only those that end
-        in numbers which are not finite.
+        Whether cycles after which the objective has grown are undone; the thesis's
+        settings diverge without it.
     start_scale : float in [0, 1e6] or None, default=None
-        Standard deviation of the factors at the start. None: the predictions have
-        half the deviation of the ratings.
+        Standard deviation of the factors at the start. None: predictions have half the
+        deviation of the ratings.
+
+    Notes
+    -----
+    A cycle takes a step ``x -= H g_k / beta_t`` on each of K subsets and one more on
+    the first, whose two gradients give the next pair for H. Results do not depend on
+    `n_jobs`. Measurements: ``docs/notebook/papers.md``.
 
     References
     ----------
@@ -553,21 +547,31 @@ _MOST_TRIALS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class LBFGS(Factorizer):
-    r"""Full-batch limited-memory BFGS with a safe line search.
+    """Full-batch limited-memory BFGS with a safe line search.
 
-    Every accepted step decreases the objective by at least a fixed share of what the
-    slope promises, whatever the start, so the method cannot diverge. One iterate costs
-    one pass over the ratings, rarely more.
+    Not private. Use it to fit ratings as closely as possible: ``alpha=0``, or the
+    optimum of a penalised objective to many digits. Every accepted step decreases the
+    objective, so that the method cannot diverge. For held-out error prefer `vb`
+    (MovieLens 1M: 0.8283, and 0.8531 here).
 
     Parameters
     ----------
     n_steps : int in [1, 1e6], default=100
-        Iterates at most; fewer if no step decreases the objective any more.
+        Steps at most; fewer if no step decreases the objective any more. A step is
+        about one pass over the ratings.
     n_corrections : int in [1, 100], default=10
         Pairs of steps and changes of the gradient that are remembered.
     start_scale : float in [0, 1e6] or None, default=None
-        Standard deviation of the factors at the start. None: the predictions have
-        half the deviation of the ratings.
+        Standard deviation of the factors at the start. None: predictions have half the
+        deviation of the ratings.
+
+    Notes
+    -----
+    Steps start at 1 and are shortened along a parabola until the objective falls by
+    1e-4 of what the slope promises; pairs without safely positive curvature are left
+    out. The result has the same bits for any `n_jobs`. Extra memory is
+    ``2 n_corrections + 6`` times the factors, and 16 bytes for each rating.
+    Measurements: ``docs/notebook/papers.md``.
 
     References
     ----------

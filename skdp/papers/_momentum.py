@@ -166,58 +166,43 @@ _SHARED = ("n_steps", "batch_size", "step_size", "residual_clip", "tail")
 
 @dataclass(frozen=True, kw_only=True)
 class SRM(PoissonSamples[LinearObjective], LinearDescent):
-    r"""Noisy stochastic recursive momentum (DP-SRM).
+    """Noisy stochastic recursive momentum (DP-SRM).
 
     Kept for replication and study: at equal privacy it has not been better than
-    `noisy_sgd` without momentum (``docs/papers/srm.md``).
-
-    Privacy
-    -------
-    ``n_steps`` Poisson-sampled Gaussian releases of rate ``batch_size / n``, composed
-    by privacy-loss distributions, or Gaussian ones if all records are read. The noise
-    follows the bound at the released weights: the change of a residual is at most the
-    loss's smoothness times what raw predictions have moved by, and at most
-    `change_clip`. ``docs/proofs/papers.md``. Unit of privacy: one record. All iterates
-    and all V_t may be published, the samples may not.
+    `noisy_sgd` without momentum (a9a, epsilon 0.2: log-loss 0.3415, and 0.3320 there).
+    Any loss with bounded residuals, convex or not. It refuses ``delta=0``.
 
     Parameters
     ----------
-    n_steps : int in [1, 1e6] or None, default=None
-        Number of samples, all of them taken. Public. None: the rule of `noisy_sgd`.
-    batch_size : int in [1, 2^31] or None, default=None
-        Expected number of records in a sample; more than there are means all of them.
-        None: the rule of `noisy_sgd`.
-    step_size : float in [1e-250, 1e250] or None, default=None
-        In units of weights per gradient of the mean loss. None: the rule of
-        `noisy_sgd` without momentum.
-    residual_clip : float in [1e-6, inf] or None, default=None
-        Norm to which a record's residual is clipped. None: the rule of `noisy_sgd`.
+    n_steps, batch_size, step_size, residual_clip, tail
+        As for `noisy_sgd` without momentum; `residual_clip` times the row norm is C_1.
     change_clip : float in [1e-6, inf] or None, default=None
-        Norm to which the change of a record's residual is clipped. None: `refresh`
-        times the bound on residuals, as in the experiments of [1]_.
+        Norm to which the change of a record's residual is clipped; times the row norm
+        it is C_2. None: `refresh` times the bound on residuals, as in [1]_.
     refresh : float in (0, 1], default=0.3
         Share of the fresh gradient, gamma of [1]_; 1 is plain descent.
     longest_step : float in (0, inf], default=inf
-        Norm to which a step along V_t is shortened; finite in the theory of [1]_, where
-        it is zeta / (n0 L).
+        Norm to which a step is shortened; zeta / (n0 L) in the theory of [1]_.
     penalty : float in [0, 1e250], default=0.0
-        Strength of the penalty ``sum of w^2 / (1 + w^2)`` over the features' weights,
-        which is not convex; of [1]_, and outside of the noise.
-    tail : float in [1e-9, 1] or None, default=None
-        Share of the last iterates that is averaged; the very last one if the share
-        is smaller than one step. None: 0.5.
+        Strength of ``sum of w^2 / (1 + w^2)`` over the features' weights, which is not
+        convex, of [1]_; public, outside of the noise.
+
+    Notes
+    -----
+    Released are ``n_steps`` Poisson-sampled Gaussian answers, composed by privacy-loss
+    distributions, with noise that follows the bound at the released weights: a change
+    is at most the smoothness times what raw predictions have moved by, and
+    `change_clip`. All iterates may be published, the samples may not. With C_2 = gamma
+    C_1 the recursion has ``(2 - gamma)^2`` times the variance of an average that
+    forgets as fast. Unit of privacy: one record. Proof: ``docs/proofs/papers.md``,
+    Theorem 5.
 
     References
     ----------
     .. [1] Wang (2021). Towards efficient and effective privacy-preserving machine
        learning. PhD thesis, UCLA. (chapter 4, Algorithm 4)
     .. [2] Cutkosky and Orabona (2019). Momentum-based variance reduction in non-convex
-       SGD. NeurIPS. https://arxiv.org/abs/1905.10018 (STORM, the recursion)
-
-    Deviations: Poisson samples and numerical composition in place of subsets and a
-    closed form; residuals are clipped in place of gradients; the first sample is as
-    large as the others; the last iterates are averaged in place of a random one; the
-    noise follows the released weights.
+       SGD. NeurIPS. https://arxiv.org/abs/1905.10018
     """
 
     key: ClassVar[str] = "srm"
@@ -338,47 +323,41 @@ def check_shares(kind: type[Solver], given: Given, *names: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class DiffGD(LinearDescent):
-    r"""Noisy gradient descent by gradients and their differences (DIFF-GD).
+    """Noisy gradient descent by gradients and their differences (DIFF-GD).
 
-    An experiment, kept for study: it can help only where steps are many and short
-    (``docs/papers/diff_gd.md``).
-
-    Privacy
-    -------
-    ``2 n_steps - 1`` adaptive Gaussian releases: mu-GDP, with a share of mu squared for
-    the first gradient, one for all differences and the rest for all fresh gradients.
-    A difference is noised by its bound at the released weights, the loss's smoothness
-    times the way of the raw predictions; nothing is clipped for it, so that differences
-    telescope. ``docs/proofs/papers.md``. Unit of privacy: one record. All iterates and
-    all releases may be published.
+    An experiment, kept for study: it can help only where steps are many and short, and
+    averages of iterates already buy most of that. On a9a at epsilon 0.2 its log-loss is
+    0.3451, and 0.3325 with tuned `noisy_gd`. Any loss with bounded residuals, convex or
+    not. It refuses ``delta=0``.
 
     Parameters
     ----------
     n_steps : int in [2, 1e6] or None, default=None
-        Number of steps, all of them taken. Public. None: ``L`` times the flow time of
-        `noisy_gd`, at most 300.
+        Number of steps; all are taken, and each reads the table three times. None: L
+        times the flow time of `noisy_gd`, at most 300.
     step_size : float in [1e-250, 1e250] or None, default=None
-        In units of weights per gradient of the mean loss. None: the flow time divided
-        by the steps, at most ``1 / L``.
+        Weights per gradient of the mean loss. None: the flow time over the steps, at
+        most 1/L, without momentum.
     first_share : float in (0, 1), default=0.02
-        Of mu squared, for the first gradient.
+        Budget fraction of mu^2 for the first gradient.
     change_share : float in (0, 1), default=0.1
-        Of mu squared, for all differences. The sum of both shares must be below 1.
+        Budget fraction of mu^2 for all differences; the rest is for fresh gradients.
     tail : float in [1e-9, 1], default=0.5
-        Share of the last iterates that is averaged; the very last one if the share
-        is smaller than one step.
+        Share of the last iterates that is averaged.
+
+    Notes
+    -----
+    Released are ``2 n_steps - 1`` adaptive Gaussian answers: mu-GDP. A difference has
+    the noise of its bound at the released weights, the loss's smoothness times the way
+    of the raw predictions. All iterates may be published. Unit of privacy: one record.
+    Proof: ``docs/proofs/papers.md``, Theorem 5.
 
     References
     ----------
     .. [1] Tran and Cutkosky (2022). Momentum aggregation for private non-convex ERM.
-       NeurIPS. (section 4: sensitivity reduction by differences)
+       NeurIPS. (section 4, without trees and order of records)
     .. [2] Murata and Suzuki (2023). DIFF2: differential private optimization via
        gradient differences. ICML. https://arxiv.org/abs/2302.03884
-    .. [3] Kalman (1960). A new approach to linear filtering and prediction problems.
-       J. Basic Engineering 82(1). (the gain)
-
-    Deviations: full gradients in place of trees over epochs, and no order of records;
-    the gain is the best one for the deviations declared.
     """
 
     key: ClassVar[str] = "diff_gd"

@@ -57,35 +57,36 @@ def smoothed(gradient: FloatArray, strength: float, axis: int) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class LaplacianSmoothing(NoisySGD):
-    r"""Noisy gradient descent on samples with smoothed gradients (DP-LSSGD).
+    """Noisy gradient descent on samples with smoothed gradients (DP-LSSGD).
 
-    Kept for replication and study (``docs/papers/laplacian_smoothing.md``). Smoothing
-    helps where neighbouring features should have similar weights, such as pixels, and
-    a run has too much noise; it is a smaller step in rough directions. Where columns
-    have no order it mixes what does not belong together.
-
-    Privacy
-    -------
-    That of `noisy_sgd`, for every strength: an invertible public map of a release
-    leaves its privacy as it is, and the noise is calibrated as if there was none
-    (``docs/proofs/papers.md``). Unit of privacy: one record.
+    Kept for study. Smoothing helps a run with too much noise where neighbouring
+    features should have similar weights, such as pixels; it is a smaller step in rough
+    directions, on average ``1 / sqrt(1 + 4 strength)`` of it. Where columns have no
+    order it mixes what does not belong together: on a9a at epsilon 0.2 the log-loss is
+    0.3414, and 0.3320 without it. It refuses ``delta=0``.
 
     Parameters
     ----------
     strength : float in [0, 1e6], default=1.0
-        sigma of [1]_: 0 smooths nothing.
+        sigma of [1]_; 0 is `noisy_sgd`.
     n_across : int in [1, 1e9] or None, default=None
-        Features lie in rows of so many, as pixels of an image do: smoothing is along
-        rows and columns. It must divide the number of features. None: along all
-        features in their order, as in [1]_.
+        Features lie in rows of so many, as pixels do, and are smoothed along rows and
+        columns, taken as rings. It must divide their number. None: along all features.
     adam : bool, default=False
-        Whether steps are divided by the roots of smoothed gradients' squares, as in
-        Algorithm 6 of [1]_.
+        Whether steps are divided by the roots of smoothed gradients' squares
+        (DP-LSAdam).
     beta_2 : float in [0, 1), default=0.999
         Decay of these squares.
     n_steps, batch_size, step_size, momentum, residual_clip, intercept_weight, tail
-        As for `noisy_sgd`; with `adam` a step of size 0.1 and momentum 0.9, if they
-        are not given.
+        As for `noisy_sgd`; with `adam` a step size of 0.1 and momentum 0.9.
+    keeps_path : bool, default=False
+        Whether all iterates are kept.
+
+    Notes
+    -----
+    Released is what `noisy_sgd` releases, at the same cost for every strength: an
+    invertible public map of a release leaves its privacy as it is. Unit of privacy: one
+    record. Proof: ``docs/proofs/papers.md``, Theorem 5. The intercept is not smoothed.
 
     References
     ----------
@@ -94,9 +95,6 @@ class LaplacianSmoothing(NoisySGD):
     .. [2] Osher, Wang, Yin, Luo, Barekat, Pham and Lin (2022). Laplacian smoothing
        gradient descent. Research in the Mathematical Sciences 9(55).
        https://arxiv.org/abs/1806.06317
-
-    Deviations: Poisson samples and numerical composition in place of the thesis's
-    theorem, whose conditions do not hold in its experiments (docs/notebook/errata.md).
     """
 
     key: ClassVar[str] = "laplacian_smoothing"
@@ -293,48 +291,43 @@ _STEPS, _LONGEST = 50, 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class LineSearchGD(LinearDescent):
-    r"""Noisy gradient descent with a noisy line search (DP-AGD, with a fixed budget).
+    """Noisy gradient descent with a noisy line search (DP-AGD, with a fixed budget).
 
-    Kept for study (``docs/papers/line_search_gd.md``): no step size has to be known,
-    and what that costs has not been worth it.
-
-    Privacy
-    -------
-    ``2 n_steps`` adaptive Gaussian releases: mu-GDP, with a share of mu squared for all
-    line searches and the rest for all gradients. Steps that are not taken cost what
-    others cost. ``docs/proofs/papers.md``. Unit of privacy: one record. All
-    iterates and all releases may be published.
+    Kept for study: no step size has to be known, but every step reads the table twice
+    and pays for two answers, and `noisy_gd` was better wherever both ran (a9a, epsilon
+    0.2: log-loss 0.3443, and 0.3325 tuned there). Any loss with bounded residuals,
+    convex or not. It refuses ``delta=0``.
 
     Parameters
     ----------
     n_steps : int in [1, 1e6] or None, default=None
-        Number of steps, all of them paid for. Public. None: 50.
+        Number of steps; all are paid for, also those that do not move. None: 50.
     longest_step : float in [1e-250, 1e250] or None, default=None
-        Length of the longest step, in weights. None: 4 over ``data_norm``, or 4.
+        Length of the longest step, in weights. None: 4 over `data_norm`.
     n_lengths : int in [1, 64], default=5
-        How many lengths are tried, each half of the one before.
+        Lengths that are tried, each half of the one before.
     search_share : float in (0, 1), default=0.2
-        Of mu squared, for all line searches.
+        Budget fraction of mu^2 for all line searches.
     gain_clip : float in [1e-6, inf) or None, default=None
-        A record's gain is clipped to so many times a step's length. None: half of
-        what the loss and the rows allow for.
+        A record's gain is clipped to so many times a step's length. None: half of what
+        loss and rows allow; with less than a third of it the clip decides.
     residual_clip : float in [1e-6, inf] or None, default=None
         Norm to which every record's residual is clipped. None: as for `noisy_gd`.
     tail : float in [1e-9, 1], default=0.5
-        Share of the last iterates that is averaged; the very last one if the share
-        is smaller than one step.
+        Share of the last iterates that is averaged.
+
+    Notes
+    -----
+    Released are ``2 n_steps`` adaptive Gaussian answers: mu-GDP. If no length improves,
+    no step is taken, and the gradient is averaged with the next; [1]_ spends more of
+    its budget there, so that its number of steps follows from the data. All iterates
+    may be published. Unit of privacy: one record. Proof: ``docs/proofs/papers.md``,
+    Theorem 6.
 
     References
     ----------
     .. [1] Lee and Kifer (2018). Concentrated differentially private gradient descent
-       with adaptive per-iteration privacy budget. KDD.
-       https://arxiv.org/abs/1808.09501 (DP-AGD)
-
-    Deviations: the number of steps and their noise are fixed beforehand, where [1]_
-    spends more on a gradient of which no step is an improvement, until nothing is left;
-    here such a gradient is averaged with the next. Lengths are compared by Gaussian
-    answers to gains, clipped in proportion to the length, in place of a choice among
-    clipped losses.
+       with adaptive per-iteration privacy budget. KDD. https://arxiv.org/abs/1808.09501
     """
 
     key: ClassVar[str] = "line_search_gd"

@@ -55,39 +55,38 @@ _BAND = 500
 
 @dataclass(frozen=True, kw_only=True)
 class FTRL(MomentumGD):
-    r"""Follow the regularised leader: one reading, part by part, and correlated noise.
+    """Follow the regularised leader: one reading, part by part, with correlated noise.
 
-    For streams: with `partial_fit` every part is given once, when it is there, and the
-    model after each part is released. `fit` cuts a table into such parts.
-
-    Privacy
-    -------
-    All releases together are exactly ``1 / noise_multiplier``-GDP: a record is in one
-    part, and the noise is calibrated to all weighted sums that its part's answers are
-    in (``docs/proofs/streams.md``). That no record is in two parts is taken as given.
-    Sums of parts before, which later answers are weighted with, are held where the
-    records are answered about, and never stored: a stream whose process ends is over.
-    Unit of privacy: one record, or all rows of a user, which are in one part
-    (``docs/proofs/adder.md``).
-
-    Utility
-    -------
-    After K parts the noise in flat directions is about ``1 + log(K) / pi`` times that
-    of `noisy_gd` on all records, where independent noise has ``sqrt(K)`` times.
+    Use it for records that come in parts, with a model after each (`partial_fit`), or
+    for a table that can be read only once. Adult in 20 parts at epsilon 1 under
+    replace_one has an accuracy of 0.8361, where `noisy_gd` on all records has 0.8432
+    and `online` 0.8172; at epsilon 0.1 parts cost 2 to 3 points. It refuses
+    ``delta=0``.
 
     Parameters
     ----------
     n_parts : int in [1, 10000], default=20
-        Public and fixed before the first part; `fit` cuts into no more.
+        Parts, public and fixed before the first; `fit` cuts a table into no more.
     steps_per_part : int in [1, 1000] or None, default=None
         None: as many as make the steps of `noisy_gd` with as much noise.
     band : int in [1, 10000], default=500
-        Past sums that noise is correlated with; 1 is independent noise.
+        Past sums with which noise is correlated, and which are kept; 1 is independent
+        noise.
     step_size, momentum, residual_clip, intercept_weight
         As for `noisy_gd`.
     tail : float in [1e-9, 1] or None, default=None
-        Share of the parts so far, the last ones, whose iterates are averaged. None:
-        0.5.
+        Share of the last parts whose iterates are averaged. None: 0.5.
+    keeps_path : bool, default=False
+        Whether all iterates are kept.
+
+    Notes
+    -----
+    Released is the model after each part; all iterates may be. All releases together
+    are exactly ``1 / noise_multiplier``-GDP, provided that no record is in two parts.
+    Sums of earlier parts stay in memory and are never stored. After K parts the noise
+    in flat directions is about ``1 + log(K) / pi`` times that of `noisy_gd`, where
+    independent noise has ``sqrt(K)`` times. Unit of privacy: one record, or all rows of
+    a user, which are in one part. Proof: ``docs/proofs/streams.md``, Theorem 1.
 
     References
     ----------
@@ -95,11 +94,6 @@ class FTRL(MomentumGD):
        private (deep) learning without sampling or shuffling. ICML.
     .. [2] Kalinin and Lampert (2024). Banded square root matrix factorization for
        differentially private model training. NeurIPS.
-    .. [3] Tran and Cutkosky (2022). Momentum aggregation for private non-convex ERM.
-       NeurIPS. (whose tree this replaces)
-
-    Deviations: several steps on every part, with the sensitivity of all of them; noise
-    in units of each step's own bound.
     """
 
     key: ClassVar[str] = "ftrl"

@@ -192,54 +192,47 @@ def _check_levels(name: str, value: Any) -> StageNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStage(Solver):
-    r"""Private selection of features, then any solver on the columns selected.
+    """Private selection of features, then any solver on the columns selected.
 
-    Privacy
-    -------
-    Adaptive composition of three parts, each with its own event: four releases of the
-    constant model's gradient, if there is an intercept; one release of the gradient, or
-    `n_nonzero` selections of bounded range by it; and the refit's event. They are
-    calibrated together. Both adjacencies: ``docs/proofs/papers.md`` and the refit's
-    page. Unit of privacy: one record, or all rows of a user if the refit's may be.
-
-    Utility
-    -------
-    A feature is found if its row of the gradient at the constant model stands out by
-    about ``S sqrt(2 log d) / (sqrt(share) mu)``, or with peeling by
-    ``B sqrt(s / share) log(d) / mu``: S and B are a row's norm and its largest entry
-    times the residual, share is ``selection_share``. What shows only beside other
-    features is not found. The refit errs like its solver does in s dimensions.
+    Use it to run a solver for all features on few of many, with ``delta=0`` too, or as
+    a baseline. Features that show only beside others are not found: on the sparse
+    design its relative error is 0.242 at epsilon 2, and 0.055 with `peeling`, which
+    looks several times.
 
     Parameters
     ----------
     selection : {"auto", "gaussian", "peeling"}, default="auto"
-        ``"gaussian"``: Gaussian noise on the gradient, of which the largest rows are
-        taken. ``"peeling"``: features one by one, by the exponential mechanism.
-        ``"auto"``: peeling if delta is 0 or
-        ``(data_norm / feature_bound)^2 >= s max(2, log d)``, else gaussian.
+        "gaussian": the largest rows of one noisy gradient. "peeling": the exponential
+        mechanism, feature by feature. "auto": peeling if delta is 0 or
+        ``(data_norm / feature_bound)^2 >= s max(2, log d)``.
     selection_share : float in [1e-3, 0.999], default=0.5
-        Share of the budget for the selection: of mu^2, or of epsilon if delta is 0.
+        Budget fraction for the selection.
     residual_clip : float in [1e-6, inf] or None, default=None
-        Norm to which every record's residual is clipped for the selection. None: the
-        loss's `noisy_clip`.
+        Norm to which residuals are clipped for the selection. None: the loss's
+        `noisy_clip`.
     refit : str or None, default=None
-        Key of a solver in `skdp.solvers.SOLVERS` that gives every feature a weight.
-        None: what ``solver="auto"`` takes for the columns selected.
+        Key of a solver that gives every feature a weight. None: what ``solver="auto"``
+        takes for the selected columns.
     refit_params : mapping or None, default=None
-        Its hyper-parameters, as ``solver_params`` of that solver.
+        Its `solver_params`.
     levels : three floats in [1e-8, 1e8] or None, default=None
-        Noise of the constant model, of the selection and of the refit, in units of what
-        one release for the whole budget would get. None: from the shares.
+        Noise of the constant model, the selection and the refit, in units of one
+        release for the whole budget. None: from the shares.
+
+    Notes
+    -----
+    Released are, in one event, the constant model (5 % of the budget, with an
+    intercept), the selection and the refit, calibrated together. The refit sees rows of
+    s columns, of norm at most ``sqrt(s) * feature_bound``. Unit of privacy: one record,
+    or all rows of a user if the refit's may be. Proof: ``docs/proofs/papers.md``,
+    Theorem 3, and the refit's.
 
     References
     ----------
     .. [1] Kifer, Smith and Thakurta (2012). Private convex empirical risk minimization
-       and high-dimensional regression. COLT.
+       and high-dimensional regression. COLT. (votes of the Lasso on parts of the data)
     .. [2] Smith and Thakurta (2013). Differentially private feature selection via
-       stability arguments, and the robustness of the Lasso. COLT.
-
-    Deviations: one selection by the gradient in place of votes of the Lasso on parts of
-    the data; any refit in place of objective perturbation; exact composition.
+       stability arguments. COLT.
     """
 
     key: ClassVar[str] = "two_stage"
@@ -642,7 +635,8 @@ class _Standardised:
 
 
 _ISOTROPIC: Literal["isotropic"] = "isotropic"
-# The best measured default solver (docs/papers/knowledge_transfer.md).
+# On the synthetic design and on film reviews nesterov and noisy_gd are the best of five
+# teachers, and neither is ahead throughout.
 _TEACHER = Named(Nesterov, {})
 
 
@@ -660,43 +654,37 @@ def _check_rows(name: str, value: Any) -> Any:
 class KnowledgeTransfer(Solver):
     """A sparse student of a private dense teacher (in place of the paper's DPSL-KT).
 
-    Privacy
-    -------
-    That of the teacher, whose event, sensitivity and noise are those of the whole: the
-    student is a function of released weights and of public rows. Both adjacencies:
-    ``docs/proofs/papers.md`` and the teacher's page. Unit of privacy: one
-    record, or all rows of a user if the teacher's may be.
-
-    Utility
-    -------
-    With ``"isotropic"`` the student's weights are at most twice as far as the
-    teacher's from any weights of `n_nonzero` features: of those, none are nearer to the
-    teacher. So they are for predictions on public rows, if the nearest are found.
+    Use it if there are rows that anyone may know, without labels, from about the same
+    source: film reviews at epsilon 1 with 100 features have an accuracy of 0.724 with
+    5,000 public rows, 0.536 without, and 0.707 with `two_stage`. Without public rows it
+    is a baseline. It takes ``delta=0`` if its teacher does.
 
     Parameters
     ----------
     teacher : str or None, default=None
-        Key of a solver in `skdp.solvers.SOLVERS` that gives every feature a weight.
-        None: ``"nesterov"``, or if delta is 0 what ``solver="auto"`` takes for the same
-        problem without selection.
+        Key of a solver that gives every feature a weight. None: ``"nesterov"``, or if
+        delta is 0 what ``solver="auto"`` takes without selection.
     teacher_params : mapping or None, default=None
-        Its hyper-parameters, as ``solver_params`` of that solver.
-    public_rows : "isotropic", or array or CSR of shape (m, n_features), \
-default="isotropic"
-        Rows, in the units of the features, on which student and teacher are to agree.
-        **They are not protected**: use rows that anyone may know, such as another
-        public data set's; labels are not needed. ``"isotropic"`` stands for features of
-        mean 0 and equal variance without correlation, for which the nearest student is
-        the teacher's largest weights, exactly, so that nothing is simulated.
+        Its `solver_params`.
+    public_rows : "isotropic", array or CSR of (m, n_features), default="isotropic"
+        Rows on which student and teacher are to agree, in the units of the features.
+        **They are not protected.** "isotropic" stands for features of mean 0 and equal
+        variance without correlation: the student is then the teacher's largest weights.
+
+    Notes
+    -----
+    Released is what the teacher releases: its event, sensitivity and noise are those of
+    the whole, and the student is post-processing. `privacy_` names public rows by shape
+    and digest. The paper adds noise to the labels of a sparse teacher without noise,
+    which is not private: its true epsilon is 78 for a claim of 0.8 with 1,001 records.
+    Unit of privacy: one record, or all rows of a user if the teacher's may be. Proof:
+    ``docs/proofs/papers.md``, Theorem 4.
 
     References
     ----------
     .. [1] Wang (2021). Towards efficient and effective privacy-preserving machine
        learning. PhD thesis, UCLA, chapter 3.
     .. [2] Foucart (2011). Hard thresholding pursuit. SIAM J. Numer. Anal. 49(6).
-
-    Deviations: noise in the teacher's training instead of on its labels, since the
-    paper's mechanism is not private; a student with an intercept.
     """
 
     key: ClassVar[str] = "knowledge_transfer"

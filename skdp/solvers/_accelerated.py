@@ -532,51 +532,51 @@ def _sample(batch_size: int, n_samples: int) -> Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class Nesterov(AcceleratedGD):
-    """Nesterov's method: gradients at the look-ahead, noise divided over the steps.
+    """Nesterov's accelerated method, with the noise divided over the steps.
 
-    Privacy
-    -------
-    Adaptive Gaussian releases of unequal noise, which compose exactly:
-    ``mu^2 = sum_t 1 / z_t^2`` over their noise multipliers; or, for pure epsilon,
-    spherical ones: ``epsilon = sum_t 1 / z_t``, with batches
-    ``sum_t log(1 + m / n (exp(1 / z_t) - 1))``. All iterates may be published. Both
-    sensitivities: ``docs/proofs/gradient_descent.md``. Unit of privacy: one record, or
-    without batches all rows of a user (``docs/proofs/adder.md``).
-
-    Utility
-    -------
-    With step size at most 1 / L the expected excess objective is at most
-    ``2 (1 - r)^T E_0 + (sum_t a_t^p)^(1 / p) V`` with ``r = sqrt(step_size * mu)`` and
-    V the expected squared norm of the noise, were the budget spent on one step
-    (`error_bounds`). For Gaussian noise the second term has a limit: more
-    steps than needed cost time, not accuracy.
+    Use it where noise dominates (``solver="auto"`` takes it for two classes, counts,
+    amounts and quantiles outside of the default recipe where `noisy_gd` would take
+    fewer than 100 steps), or with real regularisation. Elsewhere `noisy_gd` is as good
+    or better. With ``delta=0`` prefer `objective_perturbation`: Adult at epsilon 1 has
+    0.804 here and 0.837 there.
 
     Parameters
     ----------
     n_steps : int in [1, 1e6] or None, default=None
-        Number of gradients, all of them taken.
+        Number of gradients; all are taken. None: ``2 / sqrt(step_size * mu)``, at most
+        1000.
     step_size : float in [1e-250, 1e250] or None, default=None
-        Per gradient of the mean loss.
+        Weights per gradient of the mean loss. None: 1/L, or a quarter of the flow time
+        of `noisy_gd` if that is less.
     strong_convexity : float in [1e-250, 1e250] or None, default=None
-        mu, from which momentum and division follow.
+        mu, from which momentum and division follow. None: the larger of `alpha` and one
+        over the flow time.
     division : {"optimal", "even"}, default="optimal"
-        Whether late steps get less noise.
-    residual_clip : float in [1e-6, inf] or None, default=None
-    intercept_weight : float in [1e-6, 1] or None, default=None
+        "optimal": late steps get less noise, so that more steps than needed cost time
+        and not accuracy.
+    residual_clip, intercept_weight
+        As for `noisy_gd`.
     law : {"gaussian", "spherical"} or None, default=None
+        None: spherical if delta is 0. Spherical noise beside a delta is refused for
+        several steps.
     batch_size : int in [1, 2^31] or None, default=None
-        Secret batches without replacement; spherical noise only.
+        Records of a secret batch without replacement; spherical noise only. It saves
+        time, not noise.
+    keeps_path : bool, default=False
+        Whether all iterates are kept.
 
-    The rules for None: ``docs/solvers/nesterov.md``.
+    Notes
+    -----
+    Released are adaptive answers of unequal noise: ``mu^2 = sum_t 1 / z_t^2``, or
+    ``epsilon = sum_t 1 / z_t`` for pure epsilon. All iterates may be published. Unit of
+    privacy: one record, or without batches all rows of a user. Proof:
+    ``docs/proofs/gradient_descent.md``, Theorems 1 and 3.
 
     References
     ----------
     .. [1] Kuru, Birbil, Gurbuzbalaban and Yildirim (2022). Differentially private
-       accelerated optimization algorithms. SIAM J. Optim. 32(2), sections 4.1.
+       accelerated optimization algorithms. SIAM J. Optim. 32(2).
        https://arxiv.org/abs/2008.01989
-
-    Deviations: exact Gaussian composition or spherical noise instead of Laplace noise;
-    the factor 2 on E_0; public constants instead of the data's; start at 0.
     """
 
     key: ClassVar[str] = "nesterov"

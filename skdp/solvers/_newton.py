@@ -173,47 +173,46 @@ _LARGEST_PENALTY = 1e200
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyNewton(Solver):
-    r"""Noisy Newton steps, the last of which has standard errors.
+    """Noisy Newton steps, the last of which has standard errors.
 
-    Privacy
-    -------
-    ``n_steps`` adaptive Gaussian releases, each twice as strong in mu squared as the
-    one before: exactly (1/z)-GDP together. Sensitivities under both adjacencies, with
-    the intercept, are derived in ``docs/proofs/moments.md``. Unit of privacy: one
-    record.
-
-    Utility
-    -------
-    The noise in an entry of the curvatures is sigma whatever n is: in a direction of
-    curvature h the last step's error by noise falls like ``sigma / (n h)``. For few
-    features and many records; directions with n h below the noise are not learned.
+    Use it for intervals and p-values of `DPLogisticRegression` with two classes, or of
+    `DPLinearRegression` with errors of unlike variance, on few features and many
+    records. For predictions prefer the default. It refuses ``delta=0``, several
+    classes, ``class_weight``, ``privacy_unit="user"`` and more than 1000 features.
 
     Parameters
     ----------
     n_steps : int in [1, 50], default=6
-        Number of answers, all of them taken. Public.
+        Answers, each with twice the budget fraction of the one before.
     intercept_weight : float in [1e-6, 1], default=0.5
-        The constant in the intercept's column in units of `data_norm`, in the query.
+        Constant in the intercept's column of the query, in units of `data_norm`.
     curvature_weight : float in [1e-6, 1e6], default=0.5
-        Factor on the curvatures, in units of their bound, undone after the noise.
+        Factor on the curvatures, in units of their bound.
     squares_weight : float in [1e-6, 1e6], default=0.25
-        Factor on the squared gradients, in units of their bound, in the last answer.
+        Factor on the squared gradients, for the errors.
     lift : float in [0, 1e6], default=1.0
-        Eigenvalues of the curvatures below so many edges of the noise's spectrum are
-        taken to be there: what noise drowns makes no large step.
+        Eigenvalues below so many edges of the noise's spectrum are raised to it.
+
+    Notes
+    -----
+    Released are ``n_steps`` adaptive Gaussian answers, exactly (1/z)-GDP together. Unit
+    of privacy: one record. Proof: ``docs/proofs/moments.md``, Theorem 2.
+
+    `estimates_` and ``summary()`` are a sandwich: no logistic model has to be true. The
+    interval is of the coefficients that the same clipped, penalised objective has in
+    the population. In 200 fits of 10,000 records and 3 columns, 95 % intervals held
+    94.0 to 95.5 %; at epsilon 1 under replace_one they are 1.33 times as wide as
+    without privacy. Below four edges estimates are NaN with errors of inf: 5,000
+    records of 3 columns had intervals in 95 % of fits at epsilon 1, 2,500 records
+    never. Rare labels with base rate p need 1/(4p(1 - p)) times as many records.
 
     References
     ----------
     .. [1] Ganesh, Haghifam, Steinke and Thakurta (2023). Faster differentially private
        convex optimization via second-order methods. NeurIPS.
-       https://arxiv.org/abs/2305.13209 (noisy Newton steps)
-    .. [2] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
-       https://arxiv.org/abs/1905.02383
-    .. [3] White (1982). Maximum likelihood estimation of misspecified models.
-       Econometrica 50(1). https://doi.org/10.2307/1912526 (the sandwich)
-
-    Deviations: gradient and curvature in one answer with its joint sensitivity; shares
-    of the budget that grow; no line search and no count of steps from the data.
+       https://arxiv.org/abs/2305.13209
+    .. [2] White (1982). Maximum likelihood estimation of misspecified models.
+       Econometrica 50(1). https://doi.org/10.2307/1912526
     """
 
     key: ClassVar[str] = "noisy_newton"

@@ -1,9 +1,9 @@
 """The solvers that users may name, and the choice of ``solver="auto"``.
 
-Each key of `SOLVERS` has a test ``tests/solvers/test_<key>.py``, a page
-``docs/solvers/<key>.md``, a proof ``docs/proofs/<key>.md`` and a benchmark
-configuration. A solver of `skdp.papers` is in ``skdp/papers/entry_points.txt`` instead,
-with its test in ``tests/papers`` and its page in ``docs/papers``.
+Each key of `SOLVERS` has a test ``tests/solvers/test_<key>.py``, a class whose
+docstring is its page in the reference and links to its proof, and a benchmark
+configuration. A solver of `skdp.papers` is in ``skdp/papers/entry_points.txt``
+instead, with its test in ``tests/papers``.
 """
 
 from __future__ import annotations

@@ -75,8 +75,9 @@ def keep_rows(weights: FloatArray, rows: NDArray[np.int64]) -> FloatArray:
 # n_steps, G = data_norm * residual_clip.
 
 
-# Chosen once, on training parts of text collections and on synthetic rows
-# (docs/solvers/iht.md); all are flat around these values.
+# Chosen once, on fifths of the training parts of IMDB reviews and Reuters newswires and
+# on synthetic rows. Clips of 0.25 to 0.5, noise of 0.45 to 0.9, 50 to 100 directions,
+# thresholds of 1.7 to 2.5 and shares of 0.02 to 0.08 are within a point of accuracy.
 #
 # The default stops at this standard deviation of the noise in the raw prediction of a
 # row of norm data_norm, in the loss's units of raw predictions.
@@ -99,61 +100,46 @@ _LARGEST_PRODUCT = 1e200
 
 @dataclass(frozen=True, kw_only=True)
 class IHT(Solver):
-    r"""Iterative hard thresholding with Gaussian noise (the paper's DP-IGHT).
+    """Iterative hard thresholding with Gaussian noise (the paper's DP-IGHT).
 
-    Privacy
-    -------
-    ``n_steps`` adaptive Gaussian releases of the features' gradient sum with noise
-    ``noise_multiplier`` times its sensitivity, and ``n_steps + 2`` of the intercept's
-    with more: exactly mu-GDP with
-    ``mu^2 = n_steps / noise_multiplier^2 / (1 - intercept_share)``. Thresholds,
-    supports and steps are computed from what was released. Sensitivities under both
-    adjacencies are derived in ``docs/proofs/sparse.md``. Unit of privacy: one record,
-    or all rows of a user (``docs/proofs/adder.md``).
-
-    Utility
-    -------
-    Without noise, thresholding and limits on steps this is gradient descent. With it,
-    a feature counts as soon as the sum of its gradients exceeds ``threshold``
-    deviations of the noise in that sum, ``step_size * sqrt(n_steps) * S z / n`` after
-    all steps: how many steps share the way does not matter. Of features without any
-    signal a share of about ``2 Phi(-threshold)`` passes, until there are s.
+    Use it for sparse models of text: rows that are sparse, or that have no tight bound
+    on their entries. Film reviews (replace_one) have an accuracy of 0.811 at epsilon 1,
+    where all features have 0.673. On dense rows it is a baseline: its relative error on
+    the design of [1]_ is 0.85 at epsilon 2, where `peeling` has 0.055. It refuses
+    ``delta=0``.
 
     Parameters
     ----------
     n_steps : int in [1, 1e6] or None, default=None
-        Number of gradients, all of them taken. Public. None: as many as the distance
-        that the noise admits has steps, between 2 and 16 (4 for dense rows).
+        Number of gradients; all are taken. None: 2 to 16 (4 for dense rows).
     step_size : float in [1e-250, 1e250] or None, default=None
-        In units of weights per gradient of the mean loss. None: the distance divided
-        by the steps, at most ``D / (smoothness * data_norm^2)``, with D = 100, or
-        n_features if that is less or rows are dense.
+        Weights per gradient of the mean loss. None: the distance that the noise admits
+        over the steps, at most ``D / (smoothness * data_norm^2)`` with D = min(100,
+        n_features).
     residual_clip : float in [1e-6, inf] or None, default=None
-        Norm to which the residual (the derivative of the loss by the raw predictions)
-        of every record is clipped. None: 0.35 times the loss's worst residual, at
-        most 1.5 times its `noisy_clip`.
+        Norm to which every record's residual is clipped. None: 0.35 times the worst
+        residual, at most 1.5 times the loss's `noisy_clip`.
     threshold : float in [0, 1e6], default=2.0
-        Features whose weights are below so many deviations of the noise in them are
-        not selected even if there are fewer than `n_nonzero` others.
+        Deviations of the noise below which a weight is not selected.
     accumulate : bool or None, default=None
-        Whether features that are not selected keep the gradients that were released so
-        far. None: not if the rows are dense by their public bounds, where a correction
-        of few selected features is worth more than the memory of all.
+        Whether features that are not selected keep what was released of them. None: not
+        for dense rows.
     intercept_share : float in [1e-6, 0.5], default=0.04
-        Share of mu^2 that is spent on the intercept, if there is one.
+        Budget fraction of mu^2 for the intercept.
+
+    Notes
+    -----
+    Released are ``n_steps`` gradient sums and ``n_steps + 2`` of the intercept: exactly
+    mu-GDP with ``mu^2 = n_steps / noise_multiplier^2 / (1 - intercept_share)``. Unit of
+    privacy: one record, or all rows of a user. Proof: ``docs/proofs/sparse.md``,
+    Theorem 1. The noise of [1]_ has half of the variance that it needs.
 
     References
     ----------
     .. [1] Wang (2021). Towards efficient and effective privacy-preserving machine
-       learning. PhD thesis, UCLA, chapter 2, Algorithm 1.
-    .. [2] Jain, Tewari and Kar (2014). On iterative hard thresholding methods for
-       high-dimensional M-estimation. NeurIPS. https://arxiv.org/abs/1410.5137
-    .. [3] Dong, Roth and Su (2022). Gaussian differential privacy, Corollary 3.3.
-       https://arxiv.org/abs/1905.02383
-
-    Deviations from [1]_: twice its variance, which is a factor of 2 short; gradients
-    are clipped instead of assumed to be bounded; an intercept; a threshold by the
-    noise, the memory of released gradients and the retreat, which are free.
+       learning. PhD thesis, UCLA, chapter 2.
+    .. [2] Jain, Tewari and Kar (2014). On iterative hard thresholding. NeurIPS.
+       https://arxiv.org/abs/1410.5137
     """
 
     key: ClassVar[str] = "iht"
@@ -429,7 +415,8 @@ class PeelingSteps(Steps):
 # derivative along the line vanishes. That is post-processing.
 
 
-# Chosen once on synthetic designs (docs/solvers/peeling.md) and flat around the values.
+# Chosen once on synthetic designs with seeds from 1000 up, which no reported figure
+# uses, and flat around the values.
 _ROUNDS, _VALUE_STEPS = 6, 3
 # Residual clip in units of the loss's `noisy_clip`, its decay, its least fraction.
 _FIRST_CLIP, _CLIP_DECAY, _LEAST_CLIP = 1.6, 0.75, 0.1
@@ -442,68 +429,48 @@ _LEAST_BEND = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Peeling(ChosenLaw):
-    r"""Private selection of features in rounds, with noise on the chosen values only.
+    """Private selection of features in rounds, with noise on the chosen values only.
 
-    Privacy
-    -------
-    ``n_steps`` Gaussian releases of a few numbers, each with noise ``noise_multiplier``
-    times its sensitivity, and ``n_nonzero`` selections, each of bounded range, composed
-    numerically; for delta = 0 spherical noise and pure selections, added up. All
-    iterates and the order of the rounds may be published. Sensitivities under both
-    adjacencies: ``docs/proofs/sparse.md``. Unit of privacy: one record, or all rows of
-    a user (``docs/proofs/adder.md``).
-
-    Utility
-    -------
-    A feature is selected if its gradient stands out by about
-    ``B sqrt(s / share) log(d) / mu``, with B the largest entry of a row times the
-    residual; noise in all values would be ``||x|| / B`` times as much as in one. The
-    values' noise goes with the norm of the chosen part of a row, not of the row.
+    Use it for dense rows with a small `feature_bound`, where ``solver="auto"`` takes
+    it: ``(data_norm / feature_bound)^2 >= s max(2, log d)`` for s features of d, or
+    delta = 0. On a design of 1000 features (10 matter, replace_one, delta 0.01) its
+    relative error is 0.055 at epsilon 2, where `iht` has 0.85. Do not use it for text:
+    at epsilon 1 R2 was 0.01 for 0.37. Without `feature_bound` the rule never says yes.
 
     Parameters
     ----------
     n_steps : int in [1, 1e6] or None, default=None
-        Number of releases of values. Public. None: one for the intercept, one for each
-        round, and 3.
+        Releases of values. None: one for the intercept, one for each round, and 3.
     n_rounds : int in [1, 1e6] or None, default=None
-        Number of rounds in which features are selected, at most `n_steps`. None: 6, or
-        fewer for few features or steps.
+        Rounds of selection. None: 6, or fewer for few features or steps.
     selection_share : float in [1e-3, 0.999], default=0.6
-        Share of the budget (of mu^2, of epsilon if delta is 0) for selections.
+        Budget fraction for selections.
     step_size : float in [1e-250, 1e250] or None, default=None
-        In units of weights per gradient of the mean loss. None: the inverse curvature
-        of a feature if all are alike, ``d / (smoothness * data_norm^2)``, or less where
-        rows can be concentrated on few of them; then as if smoothness were 1 at least.
-        The intercept's step is at most
-        ``1 / (smoothness * data_norm^2)``.
+        Weights per gradient of the mean loss. None: ``d / (smoothness * data_norm^2)``.
     residual_clip : float in [1e-6, inf] or None, default=None
-        Norm to which residuals are clipped in the first values; in scores to a third.
-        None: 1.6 times the loss's `noisy_clip`, at most the bound at zero weights.
+        Norm of residuals in the first values. None: 1.6 times the loss's `noisy_clip`.
     clip_decay : float in [1e-3, 1] or None, default=None
-        Factor on the clip from step to step, down to a tenth in all. None: 0.75 for the
-        squared loss, 1 for others, whose residuals do not all become small.
+        Factor on the clip from step to step. None: 0.75 for squares, else 1.
     score_clip : float in [1e-6, 1], default=0.5
-        Magnitude to which entries are clipped in scores, in units of the largest entry.
+        Clip of entries in scores, in units of the bound.
     shortening : float in [1e-6, inf], default=1.15
-        Norm to which the chosen part of a row is shortened in the values' sums, in
-        units of the norm it has if all features are alike.
+        Norm of a row's chosen part, in units of that of even features.
     law : {"gaussian", "spherical"} or None, default=None
-        Of the values' noise. None: spherical if delta is 0, Gaussian otherwise.
-        "spherical" is refused for several steps beside a delta above 0.
+        None: spherical if delta is 0.
+
+    Notes
+    -----
+    Released are values and ``n_nonzero`` selections of bounded range, composed
+    numerically; all iterates may be published. A selected feature stays selected. Unit
+    of privacy: one record, or all rows of a user. Proof: ``docs/proofs/sparse.md``,
+    Theorem 2.
 
     References
     ----------
-    .. [1] Cai, Wang and Zhang (2021). The cost of privacy: optimal rates of convergence
-       for parameter estimation with differential privacy. Annals of Statistics 49(5).
-       https://arxiv.org/abs/1902.04495 (noisy iterative hard thresholding with peeling)
-    .. [2] Durfee and Rogers (2019). Practical differentially private top-k selection
-       with pay-what-you-get composition. NeurIPS. https://arxiv.org/abs/1905.04273
-    .. [3] Dong, Durfee and Rogers (2020). Optimal differential privacy composition for
+    .. [1] Cai, Wang and Zhang (2021). The cost of privacy. Annals of Statistics 49(5).
+       https://arxiv.org/abs/1902.04495
+    .. [2] Dong, Durfee and Rogers (2020). Optimal differential privacy composition for
        exponential mechanisms. ICML. https://arxiv.org/abs/1909.13830
-
-    Deviations: what has been selected is kept, so that s selections are paid for and
-    not s in every step; Gumbel noise once for all of a round in place of Laplace noise
-    for each; selections are charged as of bounded range; residuals are clipped.
     """
 
     key: ClassVar[str] = "peeling"

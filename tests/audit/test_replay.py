@@ -32,7 +32,7 @@ from tests.audit.floors import FLOORS, REASONS
 from tests.wide import covering
 
 ROWS = {row.key: row for row in table.rows()}
-PAGE = Path(__file__).parents[2] / "docs" / "audits.md"
+PAGE = Path(__file__).parents[2] / "docs" / "notebook" / "audits.md"
 # Rounding of the comparison itself.
 ROUNDING = 1e-9
 

@@ -19,7 +19,7 @@ from skdp.privacy import Budget, epsilon_of
 from skdp.privacy.accounting._relations import UNIT_OF
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
-from tests.contract.test_registry import FORBIDDEN
+from tests.contract.test_registry import FORBIDDEN, lacks
 from tests.contract.test_seam import FrameSpy
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 from tests.decomposition.small import planned
@@ -130,14 +130,15 @@ PAPERS = {"hamsi", "lbfgs"}
 def test_one_key_in_all_places(key):
     assert FACTORIZERS[key].key == key
     room = "papers" if key in PAPERS else "decomposition"
-    pages = "papers" if key in PAPERS else "factorizers"
     assert FACTORIZERS[key].__module__.startswith(f"skdp.{room}._")
     for place in (
         f"tests/{room}/test_{key}.py",
-        f"docs/{pages}/{key}.md",
         f"benchmarks/configs/factorizers/{key}.toml",
     ):
         assert (ROOT / place).is_file(), place
+    assert (
+        lacks(FACTORIZERS[key].__doc__, FACTORIZERS[key].checks, is_private=False) == []
+    )
     assert list(FACTORIZERS) == [*sorted(set(FACTORIZERS) - PAPERS), *sorted(PAPERS)]
 
 
@@ -146,10 +147,9 @@ def test_a_private_form_has_its_places_too(form):
     unit, kind = form[1], PRIVATE_FORMS[form]
     name = kind.__module__.rpartition("._")[2]
     assert (kind.key, kind.unit) == form
+    assert lacks(kind.__doc__, kind.checks) == []
     for place in (
         f"tests/decomposition/test_{name}.py",
-        f"docs/factorizers/{name}.md",
-        f"docs/proofs/{PROOFS[unit]}.md",
         f"tests/audit/test_{PROOFS[unit]}.py",
     ):
         assert (ROOT / place).is_file(), place

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -33,8 +35,6 @@ def test_one_key_in_all_places(key):
     assert SOLVERS[key].__module__.startswith(f"skdp.{room}._")
     for place in (
         f"tests/{room}/test_{key}.py",
-        f"docs/{room}/{key}.md",
-        f"docs/proofs/{key}.md",
         f"benchmarks/configs/{key}.toml",
     ):
         assert (ROOT / place).is_file(), place
@@ -48,8 +48,6 @@ def test_one_key_in_all_places_of_boosted_trees(key):
     for place in (
         f"tests/ensemble/test_{key}.py",
         f"tests/audit/test_{key}.py",
-        f"docs/solvers/{key}.md",
-        f"docs/proofs/{key}.md",
     ):
         assert (ROOT / place).is_file(), place
 
@@ -61,14 +59,54 @@ def test_one_key_in_all_places_of_networks(key):
     for place in (
         f"tests/neural_network/test_{key}.py",
         "tests/audit/test_networks.py",
-        f"docs/solvers/{key}.md",
-        "docs/proofs/networks.md",
     ):
         assert (ROOT / place).is_file(), place
-    assert "networks" in (ROOT / f"docs/solvers/{key}.md").read_text()
 
 
 KINDS = [*SOLVERS.values(), *BOOSTERS.values(), *NETWORK_SOLVERS.values()]
+
+
+def lacks(docstring, parameters, *, is_private=True):
+    """What a docstring lacks that is to be a page of the reference."""
+    start, *rest = re.split(r"\n+(\w+)\n-+\n", inspect.cleandoc(docstring or ""))
+    sections = dict(zip(rest[::2], rest[1::2], strict=True))
+    found = [] if re.match(r".+\.\n\n.+", start) else ["a summary of one line"]
+    found += [name for name in SECTIONS if name not in sections]
+    names = re.findall(r"^\w[^:\n]*", sections.get("Parameters", ""), re.M)
+    found += sorted(set(parameters) - set(re.findall(r"\w+", " ".join(names))))
+    pages = re.findall(r"``(docs/proofs/\w+\.md)``", sections.get("Notes", ""))
+    if is_private and not pages:
+        found.append("a proof")
+    return found + [page for page in pages if not (ROOT / page).is_file()]
+
+
+SECTIONS = ("Parameters", "Notes", "References")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_docstring_of_a_solver_is_its_page(kind):
+    assert lacks(kind.__doc__, [*kind.checks, *kind.given_checks]) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "lacking"),
+    [
+        ("One answer.\n", "One answer\n", "a summary of one line"),
+        ("Notes\n-----\n", "", "Notes"),
+        ("References\n----------\n", "", "References"),
+        ("law, tail", "law", "tail"),
+        ("``docs/proofs/adder.md``", "the proof", "a proof"),
+        ("docs/proofs/adder.md", "docs/proofs/gone.md", "docs/proofs/gone.md"),
+    ],
+)
+def test_what_a_docstring_lacks_is_found(old, new, lacking):
+    page = (
+        "One answer.\n\nUse it.\n\nParameters\n----------\nlaw, tail : float\n"
+        "\nNotes\n-----\nProof: ``docs/proofs/adder.md``.\n"
+        "\nReferences\n----------\n.. [1] None.\n"
+    )
+    assert lacks(page, ["law", "tail"]) == []
+    assert lacking in lacks(page.replace(old, new), ["law", "tail"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
