@@ -27,10 +27,11 @@ OLDEST_TESTS = tests/contract
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-wide test-benchmarks test-all test-oldest bench docs build smoke lint clean python
+.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-wide test-benchmarks test-all test-oldest bench docs build smoke lint clean python
 
 help:
-	@echo "make demo         install, then fit private models on real data (2 minutes)"
+	@echo "make dev          install what contributors need into .venv (1 minute)"
+	@echo "make demo         install, then fit private models on real data (1 minute)"
 	@echo "make demo-solvers install, then compare the solvers on real data (2 minutes)"
 	@echo "make demo-search  install, then tune privately on real data (3 minutes)"
 	@echo "make demo-sparse  install, then select few of 26,460 words privately (2 minutes)"
@@ -43,7 +44,7 @@ help:
 	@echo "make demo-audit   install, then try to refute what estimators promise (1 minute)"
 	@echo "make demo-owners  install, then fit one model over tables that stay apart (1 minute)"
 	@echo "make demo-users   install, then promise privacy to persons with several rows (1 minute)"
-	@echo "make test         install, then run the tests (10 minutes on 2 cores)"
+	@echo "make test         install, then run the tests (4 minutes on 2 cores)"
 	@echo "make test-engines  the tests of PostgreSQL, Spark and Dask"
 	@echo "make test-papers  the tests of skdp/papers (3 minutes on 2 cores)"
 	@echo "make test-wide    the rest of cross products, of which make test runs a covering part"
@@ -72,6 +73,9 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	@echo "installing skdp[$*] into $(VENV) ..."
 	@$(PIP) $(INSTALL) --editable '.[$*]'
 	@touch $@
+
+dev: $(VENV)/.installed-test $(VENV)/.installed-dev
+	@echo "ready: $(BIN)/python -m pytest tests/sums, make lint"
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/python examples/plot_01_first_private_model.py
