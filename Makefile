@@ -27,7 +27,7 @@ OLDEST_TESTS = tests/contract
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-wide test-benchmarks test-all test-oldest bench docs build smoke lint clean python
+.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint clean python
 
 help:
 	@echo "make dev          install what contributors need into .venv (1 minute)"
@@ -49,7 +49,9 @@ help:
 	@echo "make test-papers  the tests of skdp/papers (3 minutes on 2 cores)"
 	@echo "make test-wide    the rest of cross products, of which make test runs a covering part"
 	@echo "make test-benchmarks  the tests of benchmarks/ (half a minute)"
-	@echo "make test-all     all of these and the long statistical ones"
+	@echo "make test-rest    these four in one session, as CI runs them"
+	@echo "make test-bugs    plant each bug of tests/bugs and run the tests that must find it"
+	@echo "make test-all     all tests, and the long statistical ones"
 	@echo "make test-oldest  the contract tests on the oldest supported scikit-learn"
 	@echo "make docs       the site, examples run (15 minutes): docs/_build/html/index.html"
 	@echo "make build      wheel and source archive of the last commit, into dist"
@@ -125,8 +127,15 @@ test-engines: $(VENV)/.installed-test
 test-papers: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench and not wide" tests/papers skdp/papers
 
+# One session for all that CI runs beside `make test`.
+test-rest: $(VENV)/.installed-test
+	$(PYTEST) -m "(annex or engines or wide) and not slow and not bench" tests skdp benchmarks
+
 test-wide: $(VENV)/.installed-test
 	$(PYTEST) -m "wide and not slow" tests
+
+test-bugs: $(VENV)/.installed-test
+	@$(TEST_ENV) $(BIN)/python -m tests.bugs --jobs $(JOBS)
 
 test-benchmarks: $(VENV)/.installed-test
 	$(PYTEST) -m "not slow and not bench" benchmarks

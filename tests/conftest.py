@@ -1,14 +1,29 @@
-"""Runs with workers: kernels are compiled once for all, and dots are few."""
+"""What all runs share: marks by folder, kernels that are compiled once, few dots."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
+# What `make test` leaves out, beside the marks that tests carry themselves.
+ANNEXES = ("skdp/papers", "tests/papers", "benchmarks")
+
 # A run of fewer tests compiles what it comes across.
 _MANY = 3000
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the tests of the annexes."""
+    folders = tuple(str(ROOT / name) + os.sep for name in ANNEXES)
+    for item in items:
+        if str(item.path).startswith(folders):
+            item.add_marker("annex")
 
 
 @pytest.hookimpl(tryfirst=True)
