@@ -28,11 +28,11 @@ EVENT = (f"{TEST_TILT}::test_event_counts_the_corners_of_each_loss",)
 BUGS: list[Bug] = [
     # ------------------------------------------------------------------- losses
     Bug(
-        "a softmax's largest wrong probability grows with the radius alone",
+        "two outputs of a softmax move as one",
         "sensitivity",
         LABELS,
-        "math.exp(-radius * math.sqrt(k / (k - 1)))",
-        "math.exp(-radius)",
+        "math.exp(math.sqrt(2) * radius)",
+        "math.exp(radius)",
         SEARCH,
     ),
     Bug(

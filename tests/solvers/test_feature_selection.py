@@ -9,19 +9,16 @@ import pytest
 from scipy.sparse import csr_array
 
 from skdp._arrays import clip_entries
-from skdp.linear_model._sparse import default_n_nonzero
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy import Budget
 from skdp.privacy.noise._laws import Choices
 from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._default_rules import favours_selection
-from skdp.solvers._registry import choose_solver
 from skdp.sums._features import FeatureScore
 from skdp.sums._gradient import ClippedGradient, prediction_bound
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
-from tests.door import answers_for, event_of
+from tests.door import answers_for
 from tests.problems import ADJACENCIES, LOSSES
 from tests.solvers.neighbours import random_targets
 from tests.spies import SpyNoise
@@ -128,20 +125,6 @@ def test_broken_sensitivities_are_found_out():
     assert found > 1.5
 
 
-def test_both_adjacencies_and_clips_in_numbers():
-    loss = SquaredLoss(residual_bound=2.0, target_bound=1.0)
-    one, two = (problem_of(a, loss=loss) for a in ("zero_out", "replace_one"))
-    clipped = feature_bound(two, 0.25, entry_clip=0.1)
-    for found, exact in (
-        (feature_bound(one).zero_out, 0.5 * 2.0),
-        (feature_bound(two).replace_one, 2 * 0.5 * 2.0),
-        (clipped.replace_one, 2 * 0.1 * 0.25),
-    ):
-        # And half a unit of a residual's grid, for each record.
-        assert exact < found == pytest.approx(exact, rel=3e-6)
-    assert feature_bound(one, radius=0.0).zero_out == pytest.approx(0.5, rel=5e-6)
-
-
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_no_clipped_row_is_predicted_beyond_the_bound(fit_intercept):
     rng = np.random.default_rng(0)
@@ -158,24 +141,6 @@ def test_no_clipped_row_is_predicted_beyond_the_bound(fit_intercept):
             if fit_intercept:
                 raw = raw + objective.intercept_value * weights[D]
             assert np.linalg.norm(raw) <= prediction_bound(objective, weights)
-
-
-@pytest.mark.parametrize("storage", [np.asarray, csr_array])
-def test_a_record_of_huge_entries_stays_within_the_charge(storage):
-    objective = problem_of("replace_one", n_samples=3, feature_bound=2.0)
-    X = np.ones((3, D))
-    wild = X.copy()
-    wild[1] = [1e308, -1e308, 1e200, 0, 5e-324, 1.0]
-    found = []
-    for rows in (X, wild):
-        spy = SpyNoise(seed=0)
-        with np.errstate(all="ignore"):  # as `solve` does
-            source = MemorySource(storage(rows), np.ones(3))
-            scored, weights = sums(objective, entry_clip=0.3), np.full((D + 1, 1), 0.1)
-            select(source, FeatureScore.of(scored, weights), 1, spy)
-        found.append(spy.choices[0])
-    change = np.abs(found[0].scores - found[1].scores).max()
-    assert change <= found[0].sensitivity < 0.61
 
 
 def share_in_single_precision(storage):
@@ -205,30 +170,6 @@ def test_entries_in_single_precision_are_within_their_bound(storage, monkeypatch
     assert float(ends[0, 0]) > 0.1
     # Entries are within the bound on their grid all the same.
     assert share_in_single_precision(storage) <= 1
-
-
-@pytest.mark.parametrize("storage", [np.asarray, csr_array])
-@pytest.mark.parametrize("length", [1.0, 50.0, 1e120])
-def test_entries_are_those_of_the_clipped_rows(storage, length):
-    """A row counts as much however far beyond its bound it is."""
-    objective = problem_of("zero_out", feature_bound=math.inf)
-    row = np.array([4.0, -2.0, 2.0, 1.0, 0.0, 0.0])[None] / 5
-    weights, place = np.zeros((D + 1, 1)), np.zeros((D, 1))
-    records = storage(length * row), np.ones(1), np.ones(1, dtype=bool)
-    with np.errstate(all="ignore"):  # as `solve` does
-        scores, _ = scores_of(*records, objective, weights, place, entry_clip=0.5)
-    exact = 0.5 * np.minimum(np.abs(row[0]), 0.5)
-    assert np.allclose(scores, exact, rtol=0, atol=2.0**-21)  # units of the rows' grid
-
-
-def test_bounds_that_have_nothing_to_do_with_each_other_are_no_obstacle():
-    facts = {"data_norm": 1e100, "feature_bound": 1e-100}
-    objective = problem_of("replace_one", n_samples=9, **facts)
-    budget = Budget(1.0, 1e-6)
-    assert default_n_nonzero(objective, budget) == 1
-    for key in ("frank_wolfe", "iht", "peeling", "two_stage"):
-        found = choose_solver(key, None, objective, budget)
-        assert event_of(found.solver, 1.0, objective).leaves
 
 
 def test_selection_is_among_the_candidates_and_in_order():

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from skdp import DPLinearRegression
 from skdp._fit import Progress
-from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.losses import SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.solvers import _exact as least
 from skdp.solvers._exact import exact_minimum
@@ -48,16 +48,6 @@ def test_agrees_with_scikit_learn_to_eight_digits(store, alpha):
     theirs = LinearRegression().fit(X + 1, y + 1)
     assert is_near(model.coef_, theirs.coef_)
     assert is_near(model.intercept_, theirs.intercept_)
-
-
-def test_single_precision_is_that_of_its_numbers():
-    X, y = problem(condition=10)
-    X = X.astype(np.float32)
-    theirs = LinearRegression(fit_intercept=False).fit(X.astype(float), y)
-    for stored in (X, csr_array(X)):
-        model = fitted(stored, y, fit_intercept=False)
-        assert model.coef_.dtype == np.float32
-        assert is_near(model.coef_, theirs.coef_, digits=6)
 
 
 @pytest.mark.parametrize("store", [np.asarray, csr_array])
@@ -102,17 +92,6 @@ def test_runs_of_rows_and_null_records_do_not_matter(monkeypatch):
         assert is_near(found[:-1, 0], theirs.coef_)
         everyone = least.least_squares(MemorySource(store(X), y), objective)
         assert not is_near(everyone[:-1, 0], theirs.coef_)
-
-
-def test_only_plain_squares_are_solved_so():
-    assert least.is_plain_least_squares(objective_of(9, 2))
-    for other in (
-        objective_of(9, 2, LogisticLoss()),
-        objective_of(9, 2, SquaredLoss(2.0)),
-        objective_of(9, 2, SquaredLoss(math.inf, target_bound=1.0)),
-        objective_of(9, 2, data_norm=1.0),
-    ):
-        assert not least.is_plain_least_squares(other)
 
 
 def test_broken_twin_with_squared_moments_loses_digits():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import pickle
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,8 +18,6 @@ from skdp.solvers import _adassp as module
 from skdp.solvers._adassp import estimated
 from skdp.sums._moments import MomentSums, MomentWeights
 from skdp.tables._memory import MemorySource
-from tests.audit.linear import Cell
-from tests.audit.linear_pairs import pairs
 
 PARAMS = {"squares_weight": 0.5}
 
@@ -30,50 +27,6 @@ def fitted(X, y, epsilon=1.0, **params):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return DPLinearRegression(epsilon, **facts | params).fit(X, y)
-
-
-class WithSquares(Cell):
-    """Moments with the squares of the targets."""
-
-    params = PARAMS
-
-
-def attained(adjacency):
-    """Found over charged, by transcripts on all pairs."""
-    cell = WithSquares("adassp", "squared", adjacency, "gaussian")
-    return max(cell.bounds(pair, (0,))[1] for pair in pairs(cell.objective))
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-def test_the_squares_are_charged_for(adjacency):
-    assert 0.9 < attained(adjacency) <= 1 + 1e-9
-
-
-def test_broken_twin_that_gives_them_away_is_caught(monkeypatch):
-    """Under zero_out; under replace_one the worst pairs have the same squares."""
-    honest = MomentWeights.record_norm
-    monkeypatch.setattr(
-        MomentWeights, "record_norm", lambda w: honest(replace(w, squares=0.0))
-    )
-    assert attained("zero_out") > 1.03
-
-
-@pytest.mark.parametrize("has_intercept", [True, False])
-def test_the_variance_of_the_noise_is_what_is_stated(has_intercept):
-    """Of ``N_h - N theta``, against draws of the noise of the query."""
-    rng, n, d, sigma = np.random.default_rng(0), 1000, 3, 2.0
-    weights = MomentWeights(0.5 if has_intercept else 0.0, 0.8, 0.5)
-    query = MomentSums(weights, n, d, 1.0)
-    theta = np.array([0.5, -1.0, 0.2, 0.7])[: d + has_intercept]
-    draws = sigma * rng.normal(size=(200_000, *query.shape))
-    found = []
-    for draw in draws[:20_000]:
-        noise = query.read(draw)
-        matrix, vector = module._equations(noise, weights, 0)
-        found.append(vector - matrix @ theta)
-    stated = module._noise_covariance(theta, query.read(draws[0]), weights, sigma)
-    assert np.allclose(np.cov(np.array(found).T), stated, atol=0.25)
-    assert np.diag(stated).min() > 2.0
 
 
 def test_without_noise_they_are_those_of_least_squares():

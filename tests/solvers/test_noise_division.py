@@ -17,9 +17,6 @@ from skdp.solvers._accelerated import (
     noise_levels,
 )
 
-# Section 5 of the paper: logistic regression, 1e5 records, Laplace noise, epsilon = 1.
-PAPER = {"smoothness": 5.1001, "strong_convexity": 0.02}
-PER_STEP = 20 * (40 / 1e5) ** 2  # d (S_1 / (n epsilon))^2
 by_kind = pytest.mark.parametrize("is_pure", [False, True])
 
 
@@ -37,58 +34,6 @@ def some_course(name):
 
 by_course = pytest.mark.parametrize("course", ["single", "stages"])
 FACTS = {"smoothness": 5.0, "strong_convexity": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("variance_per_scale", "expected"),
-    [
-        (2, {("nag", 1.0): 121, ("nag", 0.1): 349, ("stages", 1.0): 89}),
-        # What the authors' code computes: a scale taken for a standard deviation.
-        (1, {("nag", 1.0): 136, ("nag", 0.1): 396, ("stages", 1.0): 89}),
-    ],
-)
-def test_step_counts_of_the_paper(variance_per_scale, expected):
-    expected = expected | {("stages", 0.1): 89}
-    for (name, c), count in expected.items():
-        step_size = c / PAPER["smoothness"]
-        course = single_stage(1000, step_size)
-        if name == "stages":
-            course = multistage_steps(1000, step_size=step_size, **PAPER)
-        bounds = error_bounds(
-            *course,
-            **PAPER,
-            first_excess=10.0,
-            variance=variance_per_scale * PER_STEP,
-            is_pure=True,
-        )
-        assert best_step_count(bounds) == count
-
-
-@pytest.mark.parametrize(
-    ("n_stages", "n_steps", "expected"),
-    [
-        (2, 53, (65.3, 91.2, 43.2)),
-        (3, 133, (154.7, 216.2, 97.6)),
-        (4, 293, (343.4, 479.9, 205.3)),
-        (5, 613, (741.8, 1036.4, 420.1)),
-    ],
-)
-def test_divided_noise_of_figure_2(n_stages, n_steps, expected):
-    """First, largest and last scale; the figure's, one iteration off, are 1 % less."""
-    step_sizes, stages = multistage_steps(
-        n_steps, step_size=1 / 20, smoothness=20, strong_convexity=1, first_stage=13
-    )
-    assert stages[-1] == n_stages
-    _, weights = bound_weights(step_sizes, stages, smoothness=20, strong_convexity=1)
-    noise = divide_noise(weights, is_pure=True)
-    assert np.allclose([noise[0], noise.max(), noise[-1]], expected, atol=0.06)
-
-
-def test_stages_of_the_paper():
-    step_sizes, stages = multistage_steps(1000, step_size=1 / 5.1001, **PAPER)
-    assert [int(np.sum(stages == k)) for k in (1, 2, 3)] == [89, 4 * 34, 8 * 34]
-    shrink = step_sizes[[0, 89, 89 + 136]] * 5.1001
-    assert np.allclose(shrink, [1, 1 / 16, 1 / 64])
 
 
 @by_course
@@ -185,46 +130,6 @@ def test_the_bound_holds_on_quadratics(course, is_pure):
             assert found <= bound
             if scale == 10.0:  # noise dominates: the bound means something
                 assert found >= bound / 40
-
-
-def test_the_theorem_as_printed_fails_without_its_factor_2():
-    """Theorem 4.1 (28) speaks of the excess; it holds for the Lyapunov function."""
-    step_sizes, stages = single_stage(60, 1.0)
-    facts = {"smoothness": 1.0, "strong_convexity": 0.01}
-    ratios = []
-    second, x, before = [], 1.0, 1.0
-    beta = (1 - 0.1) / (1 + 0.1)
-    for _ in range(60):
-        x, before = (1 - 0.01) * (x + beta * (x - before)), x
-        second.append(x * x)
-    for count in range(1, 61):
-        start, _ = bound_weights(step_sizes[:count], stages[:count], **facts)
-        ratios.append(second[count - 1] / start)
-    assert max(ratios) <= 1.0
-    assert 2 * max(ratios) == pytest.approx(1.40, abs=0.01)
-
-
-def test_long_runs_cost_nothing_with_gaussian_noise():
-    """The noise term's limits: 4 / mu, and 27 kappa^1.5 / L for a pure budget."""
-    kappa = 1e4
-    facts = {"smoothness": 1.0, "strong_convexity": 1 / kappa}
-    _, weights = bound_weights(*single_stage(5000, 1.0), **facts)
-    assert np.sum(np.sqrt(weights)) ** 2 == pytest.approx(4 * kappa, rel=0.02)
-    cubes = np.sum(np.cbrt(weights)) ** 3
-    assert cubes == pytest.approx(27 * kappa**1.5, rel=0.02)
-    bounds = {
-        is_even: error_bounds(
-            *single_stage(5000, 1.0),
-            **facts,
-            first_excess=0.0,
-            variance=1.0,
-            is_pure=False,
-            is_even=is_even,
-        )
-        for is_even in (False, True)
-    }
-    assert bounds[False][-1] < 4 * kappa
-    assert bounds[True][-1] > 12 * bounds[False][-1]
 
 
 @by_course

@@ -8,15 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp._fit import Progress
 from skdp.exceptions import SourceError
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._base import LossId
 from skdp.losses._objective import LinearObjective
-from skdp.privacy import Budget, GaussianEvent, calibrate
+from skdp.privacy import Budget, calibrate
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._descent import NoisyGD
-from skdp.solvers._registry import named_solver
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
@@ -53,47 +51,6 @@ def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
     return door.planned(NoisyGD, objective, budget, **params)
 
 
-def test_defaults_follow_from_public_facts_only():
-    solver = resolved()
-    assert solver == resolved()
-    assert 10 <= solver.n_steps <= 300
-    assert 0 <= solver.momentum < 1
-    assert solver.step_size <= 1 / (LOSS.smoothness * OBJECTIVE.row_norm**2)
-    # More data or more budget: a longer run.
-    assert resolved(replace(OBJECTIVE, n_samples=10**6)).n_steps > solver.n_steps
-    assert resolved(budget=Budget(3.0, 1e-6)).n_steps > solver.n_steps
-
-
-def test_units_of_the_features_do_not_matter():
-    """Rows in metres or millimetres: the same model in other units."""
-    small = resolved()
-    large = resolved(replace(OBJECTIVE, data_norm=1000.0))
-    assert small.n_steps == large.n_steps
-    assert small.momentum == pytest.approx(large.momentum)
-    assert small.step_size == pytest.approx(large.step_size * 1000.0**2)
-
-
-@pytest.mark.parametrize("scale", [0.1, 12.0, 100.0])
-def test_fits_in_other_units_are_the_same_fit(scale):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 5)), rng.integers(0, 2, 2000).astype(float)
-
-    def fit(factor):
-        objective = replace(OBJECTIVE, data_norm=factor)
-        solver = resolved(objective)
-        z = calibrate(lambda z: door.event_of(solver, z, objective), BUDGET)
-        source = MemorySource(factor * X, y)
-        run = door.run(solver, source, objective, z, NoiseSource(1))
-        return run.weights * factor
-
-    # The grid is a power of two, so the scaled runs differ by its rounding.
-    assert np.allclose(fit(1.0), fit(scale), rtol=0.05, atol=0.02)
-
-
-def test_regularisation_shortens_the_run():
-    assert resolved(replace(OBJECTIVE, alpha=1.0)).n_steps < resolved().n_steps
-
-
 def test_several_outputs_are_clipped_and_one_is_not():
     assert resolved().residual_clip == math.inf
     # A clip would cut residuals of rare labels only.
@@ -122,14 +79,6 @@ def test_squared_residuals_are_clipped_less_the_less_noise_there_is():
     assert half.n_steps == resolved(OBJECTIVE.with_loss(loss)).n_steps
 
 
-def test_intercept_gets_less_of_the_budget_the_longer_the_run():
-    weights = [
-        resolved(replace(OBJECTIVE, n_samples=n)).intercept_weight
-        for n in (20, 2000, 20_000)
-    ]
-    assert 1 > weights[0] > weights[1] > weights[2] > 0.1
-
-
 def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():
     """The weighted intercept's noise is 1 / weight times that of the others."""
     source = MemorySource(np.zeros((10, 3000)), np.zeros(10))
@@ -142,29 +91,6 @@ def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():
         others.append(run.weights[0, 0])
     ratio = np.std(intercepts) / np.std(others)
     assert ratio == pytest.approx(4.0, rel=0.3)
-
-
-def test_event_is_one_gaussian_for_each_step():
-    assert door.event_of(resolved(n_steps=7), 3.0, OBJECTIVE) == GaussianEvent(3.0, 7)
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"n_steps": 0}, "n_steps"),
-        ({"n_steps": 2.5}, "n_steps"),
-        ({"step_size": -1.0}, "step_size"),
-        ({"momentum": 1.0}, "momentum"),
-        ({"tail": 0.0}, "tail"),
-        ({"residual_clip": 0.0}, "residual_clip"),
-        ({"intercept_weight": 1.5}, "intercept_weight"),
-        ({"max_iter": 5}, r"max_iter.*cannot be set"),
-        ({"sigma": 0.0}, "sigma"),
-    ],
-)
-def test_bad_parameters_are_named(params, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        named_solver("noisy_gd", params)
 
 
 def test_noise_follows_the_released_weights():
@@ -199,35 +125,6 @@ def test_noise_in_a_flat_direction_matches_the_utility_statement():
     flow, mu = 25 * 2.0, math.sqrt(25) / z
     theory = flow * solver.sensitivity(objective) / (2000 * mu)
     assert float(np.std(run.weights)) == pytest.approx(theory, rel=0.05)
-
-
-def test_default_flow_time_admits_the_stated_noise():
-    solver = resolved(replace(OBJECTIVE, n_samples=20_000))
-    flow = solver.step_size * solver.n_steps / (1 - solver.momentum)
-    mu = math.sqrt(solver.n_steps) / calibrate(
-        lambda z: door.event_of(solver, z, OBJECTIVE), BUDGET
-    )
-    noise = flow * solver.sensitivity(OBJECTIVE) / (20_000 * mu)
-    assert noise * OBJECTIVE.data_norm == pytest.approx(2.0, rel=0.02)
-
-
-@pytest.mark.parametrize("total", [1, 20, 21, 39, 59, 300])
-def test_progress_speaks_at_most_twenty_times(total, capsys):
-    progress = Progress("fit", True)
-    for i in range(total):
-        progress.step(i + 1, total)
-    lines = capsys.readouterr().out.splitlines()
-    assert 1 <= len(lines) <= 21
-    assert lines[-1] == f"[fit] step {total} of {total}"
-
-
-def test_progress_counts_steps_and_nothing_else(capsys):
-    source = MemorySource(np.zeros((10, 5)), np.zeros(10))
-    solver = resolved(n_steps=3)
-    door.run(solver, source, OBJECTIVE, 9.0, NoiseSource(0), Progress("fit", True))
-    assert capsys.readouterr().out.splitlines() == [
-        f"[fit] step {i} of 3" for i in (1, 2, 3)
-    ]
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
@@ -299,12 +196,3 @@ def test_broken_twin_without_the_box_is_found_out(monkeypatch):
             assert not np.abs(run.weights).max() <= 1e50
         except (np.linalg.LinAlgError, ValueError, SourceError):
             pass  # the other ways in which the twin fails
-
-
-def test_broken_twin_in_half_precision_is_found_out():
-    """Sensitivity and noise scale computed in the precision of the parameter."""
-    objective, clip = replace(OBJECTIVE, data_norm=2e4), np.float16(0.4)
-    with np.errstate(all="ignore"):
-        sensitivity = np.float16(objective.row_norm) * clip
-        assert not np.isfinite(sensitivity * np.float16(40.0))
-    assert resolved(objective, residual_clip=clip).sensitivity(objective) * 40 > 1e5

@@ -10,8 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, csr_matrix, issparse, random_array
-from sklearn.metrics import log_loss
+from scipy.sparse import csr_array
 
 from skdp import (
     DPGammaRegressor,
@@ -20,19 +19,13 @@ from skdp import (
     DPLogisticRegression,
     DPPoissonRegressor,
     DPQuantileRegressor,
-    forecast,
 )
-from skdp.exceptions import Refused
-from skdp.privacy import Budget
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Layout
-from skdp.solvers import SOLVERS
 from skdp.solvers._centred_rows import Numbers
-from skdp.solvers._registry import choose_solver
 from skdp.sums._record_sums import RowSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import CentredDense
-from tests.solvers.test_centred_descent import of
 
 D = 5
 MODELS = {
@@ -45,7 +38,6 @@ MODELS = {
     "amounts": (DPGammaRegressor, {"target_bounds": (0.5, 2)}),
 }
 every_model = pytest.mark.parametrize("name", MODELS)
-every_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 
 
 def table(n=4000, seed=0):
@@ -107,80 +99,6 @@ def test_units_of_the_features_change_nothing(name):
     assert np.allclose(raw(model, X), raw(large, 1024 * X), rtol=1e-9, atol=1e-9)
 
 
-@every_adjacency
-def test_labels_at_random_leave_the_base_rate(adjacency):
-    X, y = table(2000)
-    losses = []
-    for seed in range(12):
-        drawn = np.random.default_rng(seed).permutation(y)
-        model = unfitted("logistic", 0.5, random_state=seed, adjacency=adjacency)
-        losses.append(log_loss(drawn, fit(model, X, drawn).predict_proba(X)))
-    constant = log_loss(y, np.full(len(y), y.mean()))
-    assert np.mean(losses) < constant + 0.005
-
-
-def test_more_features_than_records_are_learned_where_rows_have_a_direction():
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 1500)
-    X = random_array((1500, 4000), density=0.01, rng=rng, format="csr")
-    X = csr_array(X + csr_array(np.outer(y, np.r_[np.ones(40), np.zeros(3960)])))
-    model = fit(unfitted("logistic", 2.0, data_norm=8.0), X, y)
-    assert model.score(X, y) > 0.9
-
-
-def test_a_regression_in_a_corner_of_its_bounds_learns():
-    X, _ = table(8000)
-    target = 90 + 4 * X @ np.resize([2.0, -2.0], D)
-    model = unfitted("regression", target_bounds=(-100, 100))
-    assert fit(model, X, target).score(X, target) > 0.9
-
-
-@pytest.mark.parametrize("kind", [np.asarray, csr_array], ids=["dense", "sparse"])
-def test_a_prediction_is_of_its_row_alone(kind):
-    X, y = table()
-    model = fit(unfitted("logistic", 8.0), kind(X), y)
-    together = raw(model, kind(X[:200]))
-    for row in range(0, 200, 7):
-        alone = raw(model, kind(X[[row]]))
-        assert alone[0] == pytest.approx(together[row], rel=1e-13)
-
-
-def test_a_named_solver_does_not_centre():
-    X, y = table()
-    model = fit(unfitted("logistic"), X, y)
-    assert hasattr(model, "center_")
-    fit(model.set_params(solver="noisy_gd"), X, y)
-    assert not hasattr(model, "center_")
-
-
-def test_the_forecast_names_what_a_fit_takes():
-    X, y = table()
-    model = fit(unfitted("logistic"), X, y)
-    told = unfitted("logistic").forecast(len(X), D)
-    assert told.solver == model.privacy_.solver == "centred_descent"
-    assert told.solver_params == model.privacy_.solver_params
-    assert forecast(len(X), D).solver == "centred_descent"
-    assert forecast(len(X), D, fit_intercept=False).solver == "nesterov"
-
-
-@pytest.mark.parametrize(
-    ("facts", "budget"),
-    [
-        ({"fit_intercept": False}, Budget(1.0, 1e-6)),
-        ({"n_nonzero": 2}, Budget(1.0, 1e-6)),
-        ({}, Budget(1.0, 0.0)),
-    ],
-)
-def test_rows_stay_as_they_are_where_they_cannot_be_centred(facts, budget):
-    from skdp.losses import LogisticLoss
-
-    asked = of(LogisticLoss(), **facts)
-    solver = choose_solver("auto", None, asked, budget).solver
-    assert solver.key != "centred_descent"
-    if budget.delta > 0:
-        assert solver.adds_in_squares({})
-
-
 # ------------------------------------------------------------------------ sums of rows
 
 
@@ -214,39 +132,6 @@ def test_no_exchange_of_rows_moves_their_sum_by_more(norm, is_sparse):
     assert largest["zero_out"] > 0.999 * bound.zero_out
     assert largest["replace_one"] > 0.89 * bound.replace_one
     assert RowSum(50, 4, norm).slack(Layout(1)) == 0
-
-
-def test_sums_of_rows_are_the_same_in_any_blocks():
-    rng = np.random.default_rng(0)
-    X, y = rows_near_all_bounds(rng, 3000, 4)[:, :4], np.zeros(3000)
-    X = np.where(np.isfinite(X), X, 0.0)
-    query = RowSum(3000, 4, 1.0)
-    source = MemorySource(X, y)
-    parts = [
-        query.whole_sums(MemorySource(X[a:b], y[a:b]), None)
-        for a, b in ((0, 7), (7, 1900), (1900, 3000))
-    ]
-    for part in parts[1:]:
-        parts[0][0].include(part[0])
-    assert np.array_equal(query.from_whole(source, parts[0]), query.total(source, None))
-
-
-def test_what_is_read_of_a_sum_of_rows():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.4, 0.4, size=(5000, 3))
-    query = RowSum(5000, 3, 2.0)
-    exact = query.total(MemorySource(X, np.zeros(5000)), None)
-    mean, squares = RowSum.read(exact / 5000)
-    assert mean == pytest.approx(X.mean(axis=0) / 2, abs=1e-5)
-    assert squares == pytest.approx(np.mean(np.sum(X**2, axis=1)) / 4, abs=1e-5)
-
-
-def test_sparse_rows_stay_sparse():
-    X, y = table(50)
-    for kind in (csr_array, csr_matrix):
-        found = Numbers(D, 1.0).centred(Released(np.zeros(D + 1), 0.0, 0.0), 50)
-        view = found.view(MemorySource(kind(X), y.astype(float)))
-        assert issparse(next(view.blocks()).X.X.states)
 
 
 def test_a_mean_that_is_noise_is_not_believed():
@@ -284,9 +169,3 @@ def test_centred_rows_are_within_their_norm_each_by_itself():
     for row in (0, 17, 499):
         alone = CentredDense(MemorySource(X[[row]], np.zeros(1)), 1.0, centre, 0.3)
         assert np.array_equal(next(alone.blocks()).X[0], block.X[row])
-
-
-def test_the_solver_is_no_key_that_users_name():
-    assert "centred_descent" not in SOLVERS
-    with pytest.raises((ValueError, Refused)):
-        fit(unfitted("logistic", solver="centred_descent"), *table(100))
