@@ -7,22 +7,15 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.sparse import csr_array
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.svm import LinearSVC
 
-from skdp import BudgetLedger, DPLinearSVC
+from skdp import DPLinearSVC
 from skdp._fit import Progress
 from skdp.losses import HuberHingeLoss
 from skdp.losses._objective import LinearObjective
 from skdp.solvers._exact import exact_minimum
 from skdp.tables._memory import MemorySource
-
-
-@pytest.fixture
-def digits():
-    X, y = load_digits(return_X_y=True)
-    return X / 16 / 8, y  # rows of norm at most 1 by the declared range 0..16
 
 
 def scaled(load):
@@ -88,54 +81,3 @@ def test_infinite_epsilon_is_the_optimum_of_the_stated_objective(several):
         ).x
         assert np.abs(model.coef_[k] - other[:-1]).max() < 1e-4
         assert abs(model.intercept_[k] - other[-1]) < 1e-4
-
-
-def test_private_models_are_useful(digits):
-    X, y = digits
-    few = y < 2
-    model = DPLinearSVC(4.0, adjacency="zero_out", classes=[0, 1])
-    assert model.fit(X[few], y[few]).score(X[few], y[few]) > 0.95
-    model = DPLinearSVC(8.0, adjacency="zero_out", classes=range(10))
-    assert model.fit(X, y).score(X, y) > 0.8
-
-
-def test_decisions_labels_and_storages(digits):
-    X, y = digits
-    names = np.array(["zero", "one", "two"], dtype=object)
-    for top in (2, 3):
-        rows = y < top
-        for stored in (X[rows], X[rows].astype(np.float32), csr_array(X[rows])):
-            model = DPLinearSVC(solver="noisy_gd").fit(stored, names[y[rows]])
-            raw = stored @ model.coef_.T + model.intercept_
-            found = model.decision_function(stored)
-            assert np.array_equal(found.reshape(raw.shape), raw)
-            best = raw.argmax(axis=1) if top == 3 else (raw[:, 0] > 0).astype(int)
-            assert np.array_equal(model.predict(stored), model.classes_[best])
-            assert model.coef_.dtype == stored.dtype
-    assert not hasattr(model, "predict_proba")
-
-
-def test_the_corner_is_as_wide_as_declared():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (60, 2)) / 2
-    y = (X[:, 0] > 0.1).astype(int)
-    found = {}
-    for h in (0.05, 0.5, 5.0):
-        model = DPLinearSVC(np.inf, C=1.0, h=h, data_norm=1.0, classes=[0, 1])
-        fitted = model.fit(X, y)
-        weights = np.append(fitted.coef_, fitted.intercept_)
-        z = (2 * y - 1) * (X @ weights[:2] + weights[2])
-        slope = -np.clip((1 + h - z) / (2 * h), 0, 1) * (2 * y - 1)
-        gradient = np.append(slope @ X, slope.sum()) + weights
-        assert np.abs(gradient).max() < 1e-3
-        found[h] = weights
-    assert not np.allclose(found[0.05], found[5.0], atol=0.05)
-
-
-@pytest.mark.parametrize("h", [0.0, 1e4, "wide"])
-def test_a_corner_out_of_range_is_refused_for_nothing(h, tmp_path):
-    books = BudgetLedger(tmp_path / "books.db", epsilon=5.0, delta=1e-3)
-    model = DPLinearSVC(1.0, h=h, classes=[0, 1], ledger=books)
-    with pytest.raises((ValueError, TypeError), match="'h'"):
-        model.fit(np.zeros((4, 1)), [0, 1, 0, 1])
-    assert books.spends() == []
