@@ -22,7 +22,7 @@ BUGS: list[Bug] = [
         BASE,
         "return (rows.n_rows if users is None else users.n_users) * n_parts",
         "return rows.n_rows * n_parts",
-        (TEST_USERS,),
+        (f"{TEST_USERS}::test_without_noise_each_row_weighs_its_share",),
     ),
     Bug(
         "curves have knots for the number of rows of users",
@@ -30,7 +30,7 @@ BUGS: list[Bug] = [
         ROWS,
         "n_units = n_samples if users is None else users.n_users",
         "n_units = n_samples",
-        (TEST_USERS,),
+        (f"{TEST_USERS}::test_the_number_of_users_stands_in_every_rule",),
     ),
     Bug(
         "predictions clip by what the norm has become",

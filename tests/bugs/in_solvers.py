@@ -21,6 +21,7 @@ TEST_LOSSES = "tests/losses/test_losses.py"
 TEST_NEWTON = "tests/solvers/test_noisy_newton.py"
 TEST_PEELING = "tests/solvers/test_peeling.py"
 TEST_ROWS = "tests/solvers/test_rows_of_numbers.py"
+TEST_USERS = "tests/linear_model/test_users.py"
 TEST_TILT = "tests/solvers/test_objective_perturbation.py"
 SEARCH = (f"{TEST_LOSSES}::test_search_never_exceeds_the_bound_and_comes_close",)
 EVENT = (f"{TEST_TILT}::test_event_counts_the_corners_of_each_loss",)
@@ -28,11 +29,11 @@ EVENT = (f"{TEST_TILT}::test_event_counts_the_corners_of_each_loss",)
 BUGS: list[Bug] = [
     # ------------------------------------------------------------------- losses
     Bug(
-        "two outputs of a softmax move as one",
+        "a softmax's residual is that of the own label",
         "sensitivity",
         LABELS,
-        "math.exp(math.sqrt(2) * radius)",
-        "math.exp(radius)",
+        "math.sqrt(q * (q + m)) * (1 + 1e-12)",
+        "q * (1 + 1e-12)",
         SEARCH,
     ),
     Bug(
@@ -302,7 +303,7 @@ BUGS: list[Bug] = [
         "skdp/solvers/_default_rules.py",
         '_EXCHANGES = ("replace_one", "replace_user")',
         '_EXCHANGES = ("replace_one",)',
-        ("tests/contract/test_users_of_models.py::test_users_of_one_row_are_records",),
+        (f"{TEST_USERS}::test_the_number_of_users_stands_in_every_rule",),
     ),
     Bug(
         "a shift to the base rates is not limited",
@@ -359,7 +360,7 @@ BUGS: list[Bug] = [
         "skdp/solvers/_base.py",
         "if is_of_users(objective.adjacency) and not cls.takes_users:",
         "if False and not cls.takes_users:",
-        ("tests/contract/test_users_of_models.py::test_samples_of_rows_are_refused",),
+        (f"{TEST_USERS}::test_what_has_no_proof_is_refused_in_one_sentence",),
     ),
     Bug(
         "the clip of a user's gradients is forgotten",
@@ -367,7 +368,7 @@ BUGS: list[Bug] = [
         DESCENT,
         "return replace(sums, user_clip=self.user_clip)",
         "return replace(sums, user_clip=None)",
-        ("tests/linear_model/test_users.py",),
+        (f"{TEST_USERS}::test_no_neighbour_whose_sum_is_clipped_tells_more",),
     ),
     # ---------------------------------------------------------------------- sparse
     Bug(

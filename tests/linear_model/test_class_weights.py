@@ -145,7 +145,8 @@ def test_only_ratios_matter_and_equal_weights_are_none(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "adjacency"), zip(KINDS, itertools.cycle(("replace_one", "zero_out")))
+    ("kind", "adjacency"),
+    list(zip(KINDS, itertools.cycle(("replace_one", "zero_out")))),
 )
 def test_noise_is_made_for_the_heaviest_label(kind, adjacency):
     facts = {"adjacency": adjacency, "epsilon": 0.7, "n": 800, "solver": "noisy_gd"}

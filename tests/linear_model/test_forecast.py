@@ -107,7 +107,9 @@ def _facts(make):
     return made.solver, made.why_solver, made.solver_params, made.noise_multiplier
 
 
-@pytest.mark.parametrize(("loss", "delta"), zip(LOSSES, (0.0, 1e-6) * 2, strict=True))
+@pytest.mark.parametrize(
+    ("loss", "delta"), list(zip(LOSSES, (0.0, 1e-6) * 2, strict=True))
+)
 def test_noise_falls_with_records_and_not_with_units(loss, delta):
     def ratio(n=1000, **changes):
         return forecast(n, 5, loss=loss, delta=delta, **changes).noise_to_signal

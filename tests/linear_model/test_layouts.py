@@ -77,7 +77,7 @@ def coefficients(case, adjacency):
     return found
 
 
-@pytest.mark.parametrize(("case", "adjacency"), zip(CASES, cycle(ADJACENCIES)))
+@pytest.mark.parametrize(("case", "adjacency"), list(zip(CASES, cycle(ADJACENCIES))))
 def test_the_same_weights_to_the_last_bit(case, adjacency):
     found = coefficients(case, adjacency)
     assert [len(found[size]) for size in (4, 8)] == [1, 1]
