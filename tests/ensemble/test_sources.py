@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ import pytest
 from skdp.ensemble import _estimators
 from skdp.ensemble._trees import read_to_predict
 from skdp.io._table import Table
-from skdp.tables._memory import CachedSource
 from skdp.tables._source import Block, Facts, Source
 from tests.ensemble.boosted import decision, labels_of, quietly, table, unfitted
 
@@ -23,7 +23,6 @@ CASES = {
     "poisson": ("numbers", {"loss": "poisson", "target_bounds": (0, 60)}),
     "quantile": ("numbers", {"loss": "quantile", "quantile": 0.3}),
 }
-every_case = pytest.mark.parametrize("case", CASES)
 
 
 class FrameBlocks(Source):
@@ -80,20 +79,14 @@ def orders():
     return np.arange(350), np.random.default_rng(0).permutation(350)
 
 
-@every_case
-def test_blocks_in_any_order_give_the_same_model(case, monkeypatch):
-    whole = fitted(case, monkeypatch, init="constant")
+@pytest.mark.parametrize(
+    ("case", "init"), list(zip(CASES, cycle(("constant", "linear"))))
+)
+def test_blocks_in_any_order_give_the_same_model(case, init, monkeypatch):
+    whole = fitted(case, monkeypatch, init=init)
     assert np.ptp(whole) > 0
     for order in orders():
-        found = fitted(case, monkeypatch, order, init="constant")
-        assert np.array_equal(found, whole)
-
-
-@every_case
-def test_a_linear_start_of_blocks_is_that_of_memory(case, monkeypatch):
-    whole = fitted(case, monkeypatch, init="linear")
-    for order in orders():
-        found = fitted(case, monkeypatch, order, init="linear")
+        found = fitted(case, monkeypatch, order, init=init)
         assert np.array_equal(found, whole)
 
 
@@ -102,15 +95,3 @@ def test_broken_twin_that_reads_anew_is_found(monkeypatch):
     monkeypatch.setattr(_estimators, "in_memory", lambda source: source)
     with pytest.raises(AssertionError):
         fitted("two classes", monkeypatch, orders()[0], init="linear")
-
-
-def test_codes_are_kept_and_rows_are_not():
-    X, _ = table(350)
-    source = RowsEncoded(
-        FrameBlocks(X, np.zeros(350), np.arange(350)),
-        lambda rows: np.ones((len(rows), 3), dtype=np.uint8),
-        3,
-    )
-    block = CachedSource(source).whole()
-    assert (block.X.dtype, block.X.shape) == (np.uint8, (350, 3))
-    assert block.X.flags.c_contiguous

@@ -74,20 +74,6 @@ def test_steps_are_those_of_its_docstring():
     assert np.allclose(found, np.mean(path[3:], axis=0), rtol=1e-12)
 
 
-def test_it_learns_what_no_line_can_tell():
-    objective = objective_of(n_samples=400, alpha=0.0)
-    params = {"n_steps": 400, "gradient_clip": 4.0, "step_size": 2.0}
-    solver = door.planned(NetworkGD, objective, BUDGET, **params)
-    source = source_of(objective)
-    layers = objective.layers(
-        run(solver, objective, SpyNoise(seed=0), source=source).weights
-    )
-    block = next(source.blocks())
-    rows = block.X / np.maximum(np.linalg.norm(block.X, axis=1), 1.0)[:, None]
-    raw = np.tanh(6 * rows @ layers[0][:-1] + layers[0][-1]) @ layers[1][:-1]
-    assert np.mean((raw[:, 0] + layers[1][-1, 0] > 0) == block.y) > 0.9
-
-
 def test_far_weights_are_kept_in_a_box():
     objective = objective_of(alpha=1e3)  # the regulariser alone expands a step
     solver = door.planned(NetworkGD, objective, BUDGET, **(PARAMS | {"n_steps": 60}))

@@ -8,7 +8,6 @@ import pytest
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.neural_network._solvers import NetworkGD, NetworkSGD
-from skdp.privacy import Budget
 from skdp.solvers._descent import NoisySGD
 from tests import door
 from tests.neural_network.test_noisy_gd import BUDGET, objective_of, run, source_of
@@ -80,17 +79,3 @@ def test_an_empty_sample_is_noised_like_any_other():
     run(solver, objective, noise, 1.0, source_of(objective))
     assert [draw.query.any() for draw in noise.draws] == [False, False]
     assert all(draw.released.all() for draw in noise.draws)
-
-
-def test_samples_by_rule():
-    def batch_size(n_samples, epsilon=1.0):
-        objective = objective_of(n_samples=n_samples)
-        budget = Budget(epsilon, 1e-6)
-        return door.planned(NetworkSGD, objective, budget).batch_size
-
-    assert batch_size(8192) == 8192
-    assert batch_size(8193) == 4096
-    assert batch_size(60_000) == 4096
-    assert batch_size(10**6) > 4096
-    assert batch_size(60_000, 100.0) > batch_size(60_000, 20.0) > 4096
-    assert not NetworkSGD.adds_in_squares({})

@@ -460,6 +460,7 @@ def test_output_noise_covers_the_certificate(loss, adjacency, budget, monkeypatc
     run = door.run(solver, source, objective, z, noise)
     tilt, output = noise.draws
     assert not tilt.query.any()
+    assert tilt.fine
     assert tilt.sensitivity == solver.sensitivity(objective)
     assert tilt.noise_multiplier == pytest.approx(z)
     ((certified, linear, tolerance),) = asked
