@@ -61,13 +61,14 @@ def test_private_models_are_useful(many, solver, adjacency):
 
 @by_solver
 def test_without_intercept_zero_stays_zero(many, solver):
-    X, y = many
+    X = np.abs(many[0])
+    y = -30 * X @ [1.0, 2.0, 0.5]
     model = DPLinearRegression(
-        fit_intercept=False, target_bounds=(-60, 90), solver=solver
-    ).fit(X, y - 100)
+        fit_intercept=False, target_bounds=(-70, 1), solver=solver
+    ).fit(X, y)
     assert model.intercept_ == 0.0
     assert model.predict(np.zeros((1, 3)))[0] == 0.0
-    assert model.score(X, y - 100) > 0.8
+    assert model.score(X, y) > 0.8
 
 
 @by_solver
@@ -83,11 +84,16 @@ def test_units_of_the_target_do_not_matter(many, solver):
 
 
 @by_solver
-def test_targets_beyond_their_bounds_count_as_the_bounds(many, solver):
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_targets_beyond_their_bounds_count_as_the_bounds(many, solver, fit_intercept):
     X, y = many
-    common = {"solver": solver, "random_state": 0, "target_bounds": (90, 110)}
-    wild = np.where(y > 110, 1e300, y)
-    models = [DPLinearRegression(**common).fit(X, t) for t in (y, wild)]
+    common = {"solver": solver, "random_state": 0, "fit_intercept": fit_intercept}
+    near = np.clip(y, 90, 110)
+    wild = np.where(y > 110, 1e300, np.where(y < 90, -1e300, y))
+    models = [
+        DPLinearRegression(**common, target_bounds=(90, 110)).fit(X, t)
+        for t in (near, wild)
+    ]
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert models[0].intercept_ == models[1].intercept_
 

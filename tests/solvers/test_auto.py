@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from skdp import BudgetLedger, DPLinearRegression
-from skdp.columns import Range
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
-from skdp.preprocessing import TableEncoder
-from skdp.privacy import Budget, calibrate
+from skdp.privacy import Budget
 from skdp.solvers._registry import choose_solver
 from tests import door
 from tests.problems import ADJACENCIES, LOSSES
@@ -56,12 +52,6 @@ def test_too_little_regularisation_for_a_tilt_gives_the_next_candidate():
     assert candidate.reason == "delta=0, and objective_perturbation refuses"
 
 
-def test_without_an_intercept_much_noise_gives_few_steps():
-    plain = replace(OBJECTIVE, fit_intercept=False)
-    keys = [chosen(replace(plain, n_samples=n)).solver.named for n in (2000, 10**6)]
-    assert keys == ["nesterov", "noisy_gd"]
-
-
 EXTREMES = [
     Budget(epsilon, delta)
     for epsilon in (1e-6, 1e-3, 1.0, 1e3, 1e8)
@@ -81,39 +71,3 @@ def test_no_budget_is_too_extreme(loss, adjacency):
             assert solver.sensitivity(objective) > 0
             # Its event exists at any multiplier that calibration may try first.
             assert door.event_of(solver, 1.0, objective).leaves
-
-
-def test_in_a_ledger_many_fits_cost_what_gaussian_noise_costs(tmp_path):
-    """Objective perturbation costs a ledger more than it costs alone."""
-    objective, budget = replace(OBJECTIVE, n_samples=60_000), Budget(3.0, 1e-6)
-    default = chosen(objective, budget).solver
-    tilt = choose_solver("objective_perturbation", None, objective, budget).solver
-
-    def spent(solver):
-        ledger = BudgetLedger(
-            tmp_path / f"{solver.key}.db",
-            epsilon=100.0,
-            delta=1e-5,
-            adjacency=objective.adjacency,
-        )
-        z = calibrate(lambda z: door.event_of(solver, z, objective), budget)
-        event = door.event_of(solver, z, objective)
-        for _ in range(4):
-            ledger.commit(
-                event, adjacency=objective.adjacency, budget=budget, label="fit"
-            )
-        return ledger.spent().epsilon
-
-    assert spent(default) < 2 * 3.0 < 4 * 3.0 <= spent(tilt) * 1.001
-
-
-@pytest.mark.parametrize(("delta", "n_features"), [(0.0, 2), (1e-6, 20)])
-def test_declared_numbers_are_lines_where_noise_is_pure(delta, n_features):
-    X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
-    facts = {"columns": Range(-1, 1), "target_bounds": (-1, 1), "random_state": 0}
-    model = DPLinearRegression(4.0, delta=delta, **facts).fit(X, X[:, 0])
-    assert (model.coef_.size == n_features) is (delta == 0)
-    curves = DPLinearRegression(
-        4.0, delta=delta, **facts | {"columns": TableEncoder(Range(-1, 1))}
-    )
-    assert curves.fit(X, X[:, 0]).coef_.size > n_features

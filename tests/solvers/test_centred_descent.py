@@ -12,7 +12,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
 from skdp import (
     DPGammaRegressor,
@@ -35,30 +34,24 @@ from skdp.losses import (
 )
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, BudgetLedger, epsilon_of
+from skdp.solvers import _centred_descent as module
 from skdp.solvers._centred_descent import CentredDescent
 from skdp.solvers._centred_rows import (
-    CentredStates,
     NoiseOfRun,
-    States,
     kept_share,
-    largest_variance,
 )
 from skdp.solvers._default_rules import (
     LEAST_SIGNAL_TO_NOISE,
     STATES,
     Pace,
     Shares,
-    row_norm,
 )
 from skdp.solvers._target_base import (
     Base,
-    base_rate,
-    clip_after,
     constant_of,
     is_of_squares,
     knots_of,
     known_mean,
-    posterior_share,
     rate_clip,
     shift_to_rates,
 )
@@ -253,15 +246,6 @@ def test_shares_add_up_and_steps_are_stable(loss, strength):
     assert 10 <= pace.n_steps <= 300
 
 
-def test_the_base_rate_of_a_clear_count_is_the_count():
-    assert base_rate(0.3, 1e-5, 2) == pytest.approx(0.3, rel=1e-3)
-    assert base_rate(0.0, 0.0, 2) == 1e-9
-    # Of a count that noise hides: between nothing and the noise.
-    assert 0 < base_rate(0.0, 0.01, 2) < 0.01
-    assert 0 < base_rate(-0.02, 0.01, 2) < 0.01
-    assert 0.99 < base_rate(1.02, 0.01, 2) < 1
-
-
 @pytest.mark.parametrize("released", [0.0, 1e12, -1e12, 1e300])
 def test_any_release_makes_a_base(released):
     knots = np.full(33, released)
@@ -285,15 +269,6 @@ def test_any_release_makes_a_base(released):
         assert np.isfinite(base.constant).all()
         assert base.unit > 0
         assert base.residual_clip > 0
-
-
-def test_a_mean_of_which_nothing_is_known_is_the_middle():
-    for prior in ((1.0, 1.0), (2.0, 2.0), (0.5, 0.5)):
-        assert posterior_share(7.0, 1e3, prior) == pytest.approx(0.5, abs=0.01)
-        assert posterior_share(0.3, 1e-4, prior) == pytest.approx(0.3, abs=1e-3)
-    assert posterior_share(-0.2, 0.0) == 0
-    # A mean near a bound is found, and one beyond it is brought back.
-    assert 0.9 < posterior_share(1.3, 0.1, (2.0, 2.0)) < 1
 
 
 def test_a_constant_that_noise_hides_is_the_one_that_costs_nothing():
@@ -344,26 +319,6 @@ def test_mean_probabilities_of_several_labels_are_brought_to_the_base_rates():
         found = shifted(rates, [released, 0.1, 0.1], 1e-3)
         assert np.all(np.isfinite(found))
         assert np.abs(found).max() < 8
-
-
-def test_no_spectrum_gives_noise_more_than_the_gate_takes():
-    rng = np.random.default_rng(0)
-    for strength in (50.0, 1e3, 1e5):
-        pace = Pace.of(of(LogisticLoss()), strength)
-        base = Base((0.0,), (0.0,), 1.0, 1.0, 0.5, (0.25,), (0.25,))
-        deviations = np.full(pace.n_steps, 1 / strength)
-        noise = NoiseOfRun([pace] * pace.n_steps, deviations, base, 10_000)
-        for d in (2, 10, 300):
-            largest, _ = largest_variance(d, noise)
-            even = np.full(d, 1 / d)
-            spectra = [even, *rng.dirichlet(np.full(d, 0.1), size=40)]
-            spectra += [
-                np.append(np.full(d - 1, far), 1 - (d - 1) * far)
-                for far in even[0] * np.geomspace(1e-4, 1, 20)
-            ]
-            energies = [s @ noise.variance(s).sum(axis=1) for s in spectra]
-            # The hull is of 66 shares.
-            assert max(energies) <= largest * 1.02
 
 
 def test_the_constant_is_the_one_that_loses_least():
@@ -421,13 +376,6 @@ def test_later_steps_go_farther_where_errors_are_few_and_stay_stable(strength, e
     assert later.step_size * smoothness < 2 * (1 + later.momentum)
 
 
-@pytest.mark.parametrize("error", [-1e300, 0.0, 0.2, 1e300])
-def test_a_clip_follows_errors_within_its_limits(error):
-    assert 0.05 * 0.4 <= clip_after(error, 0.01, 0.4) <= 0.4
-    # Normal errors of half a unit are clipped at a little more than their deviation.
-    assert 0.2 < clip_after(0.8 * 0.2, 0.0, 0.4) < 0.3
-
-
 def test_the_gate_keeps_what_is_more_than_noise():
     kept = [kept_share(ratio, 0.0) for ratio in (-1, 1, 1.25, 1.5, 6)]
     assert kept == [0, 0, 0.5, 1, 1]
@@ -437,6 +385,25 @@ def test_the_gate_keeps_what_is_more_than_noise():
 
 
 # ------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize("name", ["svc", "regression", "counts"])
+def test_what_the_gate_refuses_leaves_the_constant(name, monkeypatch):
+    bases, find = [], module.released_base
+
+    def found(*asked):
+        bases.append(find(*asked))
+        return bases[-1]
+
+    monkeypatch.setattr(module, "released_base", found)
+    monkeypatch.setattr(module, "kept_share", lambda ratio, margin: 0.0)
+    X = frame(300)
+    model = fit(unfitted(name), X, signal(X))
+    assert not model.coef_.any()
+    constant = bases[0].constant[0]
+    if name != "svc":
+        constant = model._units().start + model._units().size * constant
+    assert model.intercept_ == pytest.approx(constant)
 
 
 def test_what_cannot_be_done_is_refused():
@@ -454,18 +421,3 @@ def test_what_cannot_be_done_is_refused():
 
 
 # ------------------------------------------------------------- margins: post-processing
-
-
-def test_moments_are_those_of_a_table_of_these_shares():
-    rng = np.random.default_rng(0)
-    states = rng.integers(0, 4, size=5000)
-    basis = rng.normal(size=(4, 3))
-    shares = np.bincount(states, minlength=4) / 5000
-    rows = basis[states]
-    # A weight picks one feature, whose variance then is that of the rows.
-    for weights in np.eye(3):
-        table = States((4,), csr_array(basis), weights)
-        centring = CentredStates(table, shares).centring
-        assert np.allclose(centring.centre, rows.mean(axis=0))
-        variance = float(rows.var(axis=0) @ weights)
-        assert centring.norm == pytest.approx(row_norm(variance, 1))

@@ -8,7 +8,6 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.sparse import csr_array
 
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
@@ -68,44 +67,6 @@ def check(source, certified, linear=None, tolerance=None, **options):
 def test_the_tolerance_is_met(loss, strength, linear_norm):
     certified = make(loss, strength=strength, linear_norm=linear_norm)
     check(MemorySource(*data(certified)), certified)
-
-
-@pytest.mark.parametrize("entry", [1e200, 1e308, 1e-300])
-@every_loss
-def test_extreme_rows(loss, entry):
-    certified = make(loss)
-    X, y = data(certified)
-    X[::7] = entry
-    check(MemorySource(X, y), certified)
-    check(MemorySource(csr_array(X), y), certified)
-
-
-def test_sorted_labels_of_many_rows():
-    """The preconditioner sees every k-th record, not the first ones."""
-    certified = make(n=45_000, d=3, strength=0.5)
-    X, y = data(certified)
-    order = np.argsort(y)
-    reads = Counted(X[order], y[order])
-    check(reads, certified)
-    assert reads.count < 40
-
-
-class Counted(MemorySource):
-    """A source that counts its passes."""
-
-    count = 0
-
-    def blocks(self):
-        self.count += 1
-        return super().blocks()
-
-
-@pytest.mark.parametrize(("d", "sparse"), [(1600, False), (300, True)])
-def test_wide_data_with_a_diagonal_preconditioner(d, sparse):
-    certified = make(n=40, d=d, strength=0.1, linear_norm=1.0)
-    X, y = data(certified)
-    X[:, d // 2 :] *= 1e-3
-    check(MemorySource(csr_array(X) if sparse else X, y), certified)
 
 
 @every_loss

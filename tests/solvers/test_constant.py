@@ -28,7 +28,6 @@ from skdp.privacy import Budget, calibrate, epsilon_of
 from skdp.privacy.release._plan import Plan
 from skdp.solvers._constant import AroundConstant, ConstantModel
 from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
-from skdp.solvers._steps import restarted
 from skdp.solvers._target_base import released_base
 from skdp.sums._counts import StateSums
 from skdp.tables._memory import MemorySource
@@ -141,13 +140,6 @@ def test_a_clip_by_the_exact_histogram_is_refuted(monkeypatch):
             of_two_targets(ConstantModel, adjacency)
 
 
-def test_only_an_intercept_that_climbs_is_stopped():
-    velocity = np.array([[1.0, 1.0, -1.0], [1.0, 1.0, -1.0]])
-    gradient = np.array([[1.0, -1.0, -1.0], [1.0, -1.0, -1.0]])
-    expected = [[1.0, 1.0, -1.0], [0.0, 1.0, 0.0]]
-    assert restarted(velocity, gradient).tolist() == expected
-
-
 # -------------------------------------------------------- delta = 0: about the constant
 
 
@@ -195,13 +187,13 @@ def test_a_pure_penalty_does_not_take_the_mean_away(kind):
     # Objective perturbation alone predicted half of it and less.
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(3000, 5))
-    y = np.full(3000, 4.25)
+    y = np.full(3000, 8.0)
     model = kind(
-        1.0, target_bounds=(0.1, 5), delta=0.0, columns=Range(-1, 1), random_state=0
+        1.0, target_bounds=(0.1, 40), delta=0.0, columns=Range(-1, 1), random_state=0
     )
     model.fit(X, y)
     assert model.privacy_.solver == "objective_perturbation"
-    assert model.predict(X) == pytest.approx(4.25, rel=0.2)
+    assert model.predict(X) == pytest.approx(8.0, rel=0.3)
 
 
 def test_the_certificate_allows_for_an_offset():

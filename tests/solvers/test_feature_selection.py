@@ -13,9 +13,8 @@ from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy.noise._laws import Choices
 from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._default_rules import favours_selection
 from skdp.sums._features import FeatureScore
-from skdp.sums._gradient import ClippedGradient, prediction_bound
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.door import answers_for
@@ -125,24 +124,6 @@ def test_broken_sensitivities_are_found_out():
     assert found > 1.5
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_no_clipped_row_is_predicted_beyond_the_bound(fit_intercept):
-    rng = np.random.default_rng(0)
-    objective = problem_of("zero_out", fit_intercept=fit_intercept)
-    for _ in range(200):
-        weights = rng.normal(size=(objective.n_columns, 2)) * rng.integers(
-            0, 2, size=(objective.n_columns, 1)
-        )
-        signs = np.sign(weights[:D, rng.integers(2)])
-        for row in (np.clip(9 * signs, -BOUND, BOUND), weights[:D, 0]):
-            row = row * NORM / max(np.linalg.norm(row), NORM, 1e-300)
-            row = np.clip(row, -BOUND, BOUND)
-            raw = row @ weights[:D]
-            if fit_intercept:
-                raw = raw + objective.intercept_value * weights[D]
-            assert np.linalg.norm(raw) <= prediction_bound(objective, weights)
-
-
 def share_in_single_precision(storage):
     """What a record's exchange does to a score of rows in single precision."""
     objective, found = problem_of("replace_one", feature_bound=0.1), []
@@ -189,20 +170,3 @@ def test_selection_is_among_the_candidates_and_in_order():
     far = np.zeros((D, 1))
     far[3] = 1e30  # kept at a distance that floating point can tell apart from others
     assert 3 in chosen(1, place=far)
-
-
-def test_the_rule_at_both_ends():
-    dense = {"data_norm": 20.0, "feature_bound": 1.2, "n_nonzero": 10}
-    assert favours_selection(_wide(**dense))
-    assert not favours_selection(_wide(data_norm=1.0, feature_bound=1.0, n_nonzero=10))
-    assert not favours_selection(_wide(**dense | {"n_nonzero": 100}))
-
-
-def _wide(**facts):
-    return LinearObjective(
-        loss=LogisticLoss(),
-        n_samples=1000,
-        n_features=1000,
-        adjacency="zero_out",
-        **facts,
-    )

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp import DPRobustClassifier
 from skdp.exceptions import Refused
 from skdp.losses import CauchyLoss, HuberHingeLoss, LogisticLoss, SigmoidLoss
 from skdp.losses._objective import LinearObjective
@@ -56,27 +55,6 @@ def test_every_answer_has_the_noise_of_its_own_loss(loss, adjacency):
     assert min(charged[:3]) > 1.5 * worst[1]
     assert solver.sensitivity(objective) == worst[0]
     assert door.event_of(solver, 3.0, objective) == GaussianEvent(3.0, 6)
-
-
-def test_a_descent_from_0_may_end_at_the_frequent_label():
-    """Why it is the default: rows that lie on one side of 0, labels that are uneven."""
-    rng = np.random.default_rng(0)
-    X = np.abs(rng.normal(size=(6000, 4))) + 0.5
-    X /= np.linalg.norm(X, axis=1)[:, None]
-    y = (X[:, 0] - X[:, 1] > 0.25).astype(int)
-    facts = {"classes": [0, 1], "random_state": 0}
-    errors = {
-        key: np.mean(
-            DPRobustClassifier(20.0, loss="sigmoid", solver=key, **facts)
-            .fit(X, y)
-            .predict(X)
-            != y
-        )
-        for key in ("noisy_gd", "auto")
-    }
-    rare = np.mean(y)
-    assert errors["noisy_gd"] == pytest.approx(rare, abs=0.01)
-    assert errors["auto"] < 0.5 * rare
 
 
 def test_convex_losses_are_refused():

@@ -11,7 +11,6 @@ from scipy.sparse import csr_array
 from scipy.stats import norm
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.losses._base import LossId
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent
 from skdp.privacy.noise._noise import NoiseSource
@@ -21,6 +20,7 @@ from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.door import event_of
+from tests.solvers.test_noisy_gd import Flat
 from tests.spies import NoNoise, SpyNoise
 
 LOSS = LogisticLoss()
@@ -43,24 +43,6 @@ LOSSES = [
 ]
 
 
-class Flat:
-    """A loss with no curvature and no signal: what is left is the noise."""
-
-    n_outputs = 1
-    smoothness = 0.25
-    prediction_unit = 1.0
-    noisy_clip = math.inf
-    is_convex = True
-    form, form_constants = LossId.ERROR, (0.0, 0.0)  # errors clipped to nothing
-    label_weights = ()
-
-    def residual(self, y, raw):
-        return np.zeros_like(raw)
-
-    def zero_out_bound(self, radius):
-        return 1.0
-
-
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
     return door.planned(IHT, objective, budget, **params)
 
@@ -70,20 +52,6 @@ def run(solver, X, y, *, objective=OBJECTIVE, z=5.0, noise=None):
     source = MemorySource(X, y)
     with np.errstate(all="ignore"):  # as `solve` does
         return door.run(solver, source, objective, z, noise).weights
-
-
-def test_dense_rows_are_told_by_their_public_bounds():
-    dense = replace(OBJECTIVE, n_features=1000, data_norm=20.0, feature_bound=2.0)
-    assert dense.has_dense_rows
-    assert not replace(dense, feature_bound=math.inf).has_dense_rows
-    # tf-idf rows with entries of at most a fifth of their norm.
-    text = replace(OBJECTIVE, n_features=26_460, feature_bound=0.2)
-    assert not text.has_dense_rows
-    solver = resolved(replace(dense, n_samples=10**6))
-    assert not solver.accumulate
-    assert solver.n_steps == 4
-    # The inverse of the curvature of rows without any preferred direction.
-    assert solver.step_size == pytest.approx(1000 / (LOSS.smoothness * 20.0**2))
 
 
 def test_event_is_exact_and_the_intercept_has_its_share():
@@ -216,41 +184,3 @@ def test_at_most_n_nonzero_features_have_weights_in_all_outputs_together(loss):
     weights = run(solver, X, y, objective=objective, noise=NoiseSource(0))
     rows = np.any(weights[:-1] != 0, axis=1)
     assert np.count_nonzero(rows) == 5
-
-
-def steep(n=3000, d=30):
-    """All rows nearly alike: one direction holds what the default gives to many."""
-    rng = np.random.default_rng(0)
-    X = np.full((n, d), 1.0) + 0.1 * rng.normal(size=(n, d))
-    X /= np.linalg.norm(X, axis=1)[:, None]
-    return X, 0.5 * X[:, 0] * math.sqrt(d)
-
-
-def error_on_steep(n_steps=12):
-    X, y = steep()
-    objective = replace(
-        OBJECTIVE,
-        loss=SQUARED,
-        n_samples=3000,
-        n_features=30,
-        n_nonzero=30,
-        fit_intercept=False,
-    )
-    solver = resolved(
-        objective, n_steps=n_steps, step_size=30.0, residual_clip=math.inf
-    )
-    weights = run(solver, X, y, objective=objective, z=1.0, noise=NoiseSource(1))
-    return float(np.mean((X @ weights[:, 0] - y) ** 2))
-
-
-def test_a_step_that_goes_too_far_is_taken_back(monkeypatch):
-    """Steps of 30 where 2 is the most that converges; a twin without it ends far off.
-
-    The mean square of the targets is 0.25.
-    """
-    assert error_on_steep() < 0.1
-    monkeypatch.setattr(
-        "skdp.solvers._sparse._ThresholdedDescent._retreat",
-        lambda self, gradient, sigma: gradient,
-    )
-    assert error_on_steep() > 10.0

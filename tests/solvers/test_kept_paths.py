@@ -10,7 +10,6 @@ from skdp import (
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
-    DPRobustClassifier,
 )
 from skdp.exceptions import Refused
 
@@ -53,21 +52,6 @@ def test_the_last_of_the_path_is_the_model(key, name):
     assert np.array_equal(other.coef_, found.coef_)
     assert not hasattr(other, "coef_path_")
     assert other.privacy_.event == found.privacy_.event
-
-
-def test_a_model_is_the_mean_of_the_last_of_the_path():
-    for params in ({"tail": 0.5}, {"tail": 1.0}):
-        for model, key in (
-            (DPLogisticRegression, "noisy_gd"),
-            (DPRobustClassifier, "graduated_gd"),
-        ):
-            found = fitted(model, RAW > 0, key, params, classes=[False, True])
-            kept = found.coef_path_[-int(params["tail"] * 6) :]
-            np.testing.assert_allclose(kept.mean(axis=0), found.coef_, rtol=1e-9)
-            intercepts = found.intercept_path_[-int(params["tail"] * 6) :]
-            np.testing.assert_allclose(
-                intercepts.mean(axis=0), found.intercept_, rtol=1e-9, atol=1e-12
-            )
 
 
 def test_a_path_goes_with_the_fit_that_it_is_of():

@@ -100,9 +100,3 @@ def test_broken_twin_with_squared_moments_loses_digits():
     model = fitted(X, y, fit_intercept=False)
     assert is_near(model.coef_, theirs.coef_)
     assert not is_near(np.linalg.solve(X.T @ X, X.T @ y), theirs.coef_)
-
-
-def test_numbers_that_overflow_are_left_to_the_gradients():
-    X, y = problem(50, 3)
-    model = fitted(np.where(X == X.max(), 1e308, X), y)
-    assert model.coef_.shape == (3,)

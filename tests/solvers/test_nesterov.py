@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -17,14 +16,11 @@ from skdp.privacy import (
     Budget,
     ComposedEvent,
     GaussianEvent,
-    calibrate,
     epsilon_of,
 )
 from skdp.solvers import SOLVERS
-from skdp.solvers._accelerated import best_step_count, error_bounds
 from skdp.solvers._registry import choose_solver
 from skdp.sums._exact import on_grid
-from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.gradients import exact_sum
@@ -53,26 +49,6 @@ def make_data(n=200, d=5, seed=0):
 
 
 # Rules -----------------------------------------------------------------------------
-
-
-def test_the_number_of_steps_is_that_of_the_best_bound():
-    objective = replace(OBJECTIVE, n_features=100, n_samples=2000, alpha=0.01)
-    divided, even = (
-        resolved(objective=objective, division=d) for d in ("optimal", "even")
-    )
-    bounds = error_bounds(
-        np.full(400, divided.step_size),
-        np.ones(400, dtype=int),
-        smoothness=LOSS.smoothness * objective.row_norm**2 + 0.01,
-        strong_convexity=0.01,
-        first_excess=math.log(2),
-        variance=101
-        * (calibrate(GaussianEvent, BUDGET) * divided.sensitivity(objective) / 2000)
-        ** 2,
-        is_pure=False,
-    )
-    assert divided.n_steps == best_step_count(bounds)
-    assert 1 < even.n_steps < divided.n_steps
 
 
 @pytest.mark.parametrize(
@@ -265,20 +241,6 @@ def test_every_step_sees_a_fresh_secret_batch(key):
     expected = exact_sum(MemorySource(X[rows], y[rows]), objective)(zero)
     expected[-1] *= solver.intercept_weight
     assert np.allclose(noise.draws[0].query, expected)
-
-
-def test_other_places_in_a_batch_do_not_move_a_sum():
-    """Common records of two batches stand at different rows of the product."""
-    rng = np.random.default_rng(0)
-    n, d = 400, 40
-    X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
-    present = np.arange(n) >= 5
-    objective = replace(OBJECTIVE, n_samples=n, n_features=d, fit_intercept=False)
-    source = MemorySource(X, y, present)
-    for scale in (1.0, 1e6):
-        query = ClippedGradient(objective).at(scale * rng.normal(size=(d, 1)))
-        total = partial(query.total, query.open(source))
-        assert np.array_equal(total(np.arange(5, n)), total(np.arange(n)))
 
 
 def test_what_cannot_be_drawn_is_refused_before_the_commit():

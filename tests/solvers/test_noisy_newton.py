@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit
-from scipy.stats import chi2
 
 from benchmarks import intervals
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
 from skdp.exceptions import Refused
 from skdp.losses import LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy import Budget, epsilon_of
+from skdp.privacy import Budget
 from skdp.solvers._newton import NewtonStep, NoisyNewton
 from skdp.sums._moments import NewtonAnswer, NewtonSums, NewtonWeights, of_svec
 from skdp.tables._memory import MemorySource
@@ -282,89 +279,6 @@ def test_with_little_noise_they_are_those_of_a_sandwich():
     assert np.allclose(model.estimates_.values, [*model.coef_, model.intercept_])
     usual = intervals.robust(uneven) / intervals._NEEDED
     assert np.allclose(model.estimates_.errors, usual, rtol=0.01)
-
-
-def how_far_off(name, size, epsilon, adjacency, count):
-    """Squared errors in units of the covariance, a coefficient, and how many they are.
-
-    Their mean is 1, as of a chi-square, where intervals are neither short nor wide.
-    """
-    case, squares = intervals.CASES[name], []
-    for seed in range(count):
-        drawn = case.drawn(*size, seed)
-        model = case.model(epsilon, adjacency=adjacency)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = model.fit(drawn.X, drawn.y).estimates_
-        if np.isfinite(found.covariance).all():
-            off = found.values - drawn.truth
-            squares.append(off @ np.linalg.solve(found.covariance, off))
-    assert len(squares) > count / 2
-    return np.sum(squares) / (len(squares) * len(off)), len(squares) * len(off)
-
-
-def limits(count):
-    """Left by chance once in 10^9 by variances that are a tenth off, either way."""
-    ends = chi2.ppf(5e-10, count) / 1.1, chi2.isf(5e-10, count) * 1.1
-    return np.array(ends) / count
-
-
-LABELS = "logistic", (6000, 1), 0.5, "replace_one"
-UNEQUAL = "unequal", (2000, 2), 4.0, "zero_out"
-
-
-@pytest.mark.parametrize("case", [LABELS, UNEQUAL])
-def test_errors_are_as_large_as_is_told(case):
-    found, count = how_far_off(*case, 60)
-    low, high = limits(count)
-    assert low < found < high
-
-
-@pytest.mark.parametrize("bug", ["little noise", "no records", "too wide"])
-def test_broken_twins_of_the_variance_are_found(bug, monkeypatch):
-    honest = NewtonStep._variance
-
-    def variance(self):
-        if bug == "little noise":
-            of_gradient, of_curvature = self.gradient_noise, self.curvature_noise
-            less = {"gradient_noise": of_gradient / 4}
-            return honest(replace(self, **less, curvature_noise=of_curvature / 4))
-        if bug == "too wide":
-            return 9 * honest(self)
-        nothing = np.zeros_like(self.sums.squares)
-        return honest(replace(self, sums=replace(self.sums, squares=nothing)))
-
-    monkeypatch.setattr(NewtonStep, "_variance", variance)
-    monkeypatch.setattr(NewtonStep, "_left", lambda *_: 0.0)
-    name, size, epsilon, adjacency = LABELS
-    epsilon = 4.0 if bug == "no records" else epsilon
-    found, count = how_far_off(name, size, epsilon, adjacency, 50)
-    low, high = limits(count)
-    assert found < low if bug == "too wide" else found > high
-
-
-def test_a_table_as_others_have_it():
-    drawn = intervals.labelled(8000, 3, 1)
-    frame = pd.DataFrame(drawn.X, columns=["a", "b", "c"])
-    model = fitted(frame, drawn.y, epsilon=4.0)
-    table = model.summary()
-    names = ["coef", "std err", "z", "P>|z|", "[0.025", "0.975]"]
-    assert list(table.columns) == names
-    assert list(table.index) == ["a", "b", "c", "intercept"]
-    assert np.allclose(table["coef"], [*model.coef_[0], model.intercept_[0]])
-    assert pickle.loads(pickle.dumps(model)).summary().equals(table)
-    without = fitted(drawn.X, drawn.y, fit_intercept=False).summary()
-    assert list(without.index) == ["x0", "x1", "x2"]
-    told = model.privacy_
-    assert epsilon_of(told.event, 1e-6) == pytest.approx(4.0, rel=1e-6)
-    assert told.solver == "noisy_newton"
-    # The units of rows do not matter.
-    longer = fitted(10 * drawn.X, drawn.y, epsilon=4.0, data_norm=10.0, random_state=0)
-    same = fitted(drawn.X, drawn.y, epsilon=4.0, random_state=0)
-    assert np.allclose(10 * longer.coef_, same.coef_)
-    assert np.allclose(longer.intercept_, same.intercept_)
-    errors = longer.estimates_.errors * [10, 10, 10, 1]
-    assert np.allclose(errors, same.estimates_.errors, rtol=1e-4)
 
 
 def test_where_noise_drowns_a_direction_nothing_is_told():

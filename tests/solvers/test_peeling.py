@@ -184,13 +184,6 @@ def test_pure_selections_and_values_add_up():
     assert values.pure_epsilon == pytest.approx(0.6 * PURE.epsilon, rel=1e-4)
 
 
-def test_nothing_is_selected_where_all_features_may_be_used():
-    objective = problem_of(n_samples=30, n_nonzero=D)
-    _, event, spy, _ = run_with(objective, BUDGET)
-    assert isinstance(event, GaussianEvent)
-    assert spy.choices == []
-
-
 # Rounds and defaults -------------------------------------------------------------
 
 

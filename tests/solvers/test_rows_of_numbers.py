@@ -24,6 +24,7 @@ from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Layout
 from skdp.solvers._centred_rows import Numbers
 from skdp.sums._record_sums import RowSum
+from skdp.tables._centred import SHARE_BITS
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import CentredDense
 
@@ -70,6 +71,7 @@ def raw(model, X):
 @every_model
 def test_sparse_and_dense_rows_give_nearly_the_same(name):
     X, y = table()
+    X = 3 * X  # some rows are longer than the norm
     dense, sparse = fit(unfitted(name), X, y), fit(unfitted(name), csr_array(X), y)
     assert dense.privacy_.solver == "centred_descent"
     # Sparse rows are on a grid of 2^-20, dense ones of 2^-22.
@@ -156,6 +158,22 @@ def test_any_sum_of_rows_makes_rows(released):
             made = block.X.entries if rows is X else block.X.made()
             assert np.isfinite(made).all()
             assert np.isfinite(block.X.norms).all()
+
+
+@pytest.mark.parametrize("norm", [1.0, 0.3, 1e5])
+def test_sparse_rows_on_their_grid_are_no_longer_than_the_norm(norm):
+    rng = np.random.default_rng(0)
+    with np.errstate(over="ignore"):
+        X = norm * rows_near_all_bounds(rng, 2000, 5)
+        states = Numbers(5, norm).rows(csr_array(X)).states
+    whole = (states.toarray() * 2.0**SHARE_BITS).astype(np.int64).astype(object)
+    squares = (whole**2).sum(axis=1)
+    assert 0.99 * 4**SHARE_BITS < squares.max() <= 4**SHARE_BITS
+    # Broken twin: the nearest grid points.
+    unit = rng.normal(size=(500, 5))
+    unit /= np.linalg.norm(unit, axis=1)[:, None]
+    nearest = np.rint(unit * 2.0**SHARE_BITS).astype(np.int64).astype(object)
+    assert (nearest**2).sum(axis=1).max() > 4**SHARE_BITS
 
 
 def test_centred_rows_are_within_their_norm_each_by_itself():
