@@ -12,6 +12,7 @@ ROWS = "skdp/linear_model/_rows.py"
 SPARSE = "skdp/linear_model/_sparse.py"
 TEST_CLIPPED = "tests/linear_model/test_clipped_predictions.py"
 TEST_COLUMNS = "tests/linear_model/test_columns.py"
+TEST_REGRESSION = "tests/linear_model/test_linear_regression.py"
 TEST_TARGETS = "tests/linear_model/test_target_losses.py"
 TEST_USERS = "tests/linear_model/test_users.py"
 
@@ -57,7 +58,7 @@ BUGS: list[Bug] = [
         SPARSE,
         "if record.feature_bound < record.data_norm:",
         "if record.feature_bound > record.data_norm:",
-        (TEST_CLIPPED,),
+        (f"{TEST_CLIPPED}::test_predictions_are_those_of_the_clipped_rows",),
     ),
     Bug(
         "targets below 0 exceed the unit of those above",
@@ -65,7 +66,7 @@ BUGS: list[Bug] = [
         REGRESSORS,
         "scale = max(abs(low - middle), abs(high - middle))",
         "scale = abs(high - middle)",
-        ("tests/linear_model/test_linear_regression.py",),
+        (f"{TEST_REGRESSION}::test_without_intercept_zero_stays_zero",),
     ),
     Bug(
         "targets are clipped from above only",
@@ -73,7 +74,7 @@ BUGS: list[Bug] = [
         REGRESSORS,
         "y = np.clip(y, units.low, units.high) if clips else y",
         "y = np.minimum(y, units.high) if clips else y",
-        ("tests/linear_model/test_linear_regression.py",),
+        (f"{TEST_REGRESSION}::test_targets_beyond_their_bounds_count_as_the_bounds",),
     ),
     Bug(
         "labels from y are called declared",
@@ -108,7 +109,7 @@ BUGS: list[Bug] = [
         ROWS,
         "encoder: TableEncoder = clone(columns)",
         "encoder: TableEncoder = columns",
-        (TEST_COLUMNS,),
+        (f"{TEST_COLUMNS}::test_an_encoder_says_how",),
     ),
     Bug(
         "a penalty is not brought to the units of the weights",
@@ -146,7 +147,7 @@ BUGS: list[Bug] = [
         LOG_LINK,
         "PoissonLoss(math.log(means.high / means.start), means.low / means.high)",
         "PoissonLoss(math.log(means.high / means.start))",
-        (TEST_TARGETS,),
+        (f"{TEST_TARGETS}::test_the_lowest_target_is_the_lowest_mean",),
     ),
     Bug(
         "a sparse model that may select adds up in squares",
@@ -154,7 +155,10 @@ BUGS: list[Bug] = [
         SPARSE,
         'return self.solver != "auto" and super()._adds_in_squares()',
         "return super()._adds_in_squares()",
-        ("tests/linear_model/test_sparse_estimators.py",),
+        (
+            "tests/linear_model/test_sparse_estimators.py::"
+            "test_which_solver_is_one_of_several",
+        ),
     ),
     Bug(
         "models of delta 0 add up in squares",

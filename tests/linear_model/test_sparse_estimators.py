@@ -115,6 +115,8 @@ def test_which_solver_is_one_of_several(changes, solver):
     model = regression(**facts)
     model._use_composable_noise()
     assert model.solver == solver
+    if solver != "two_stage":  # selections do not add up in squares
+        assert model.step_privacy().adds_in_squares == (solver == "iht")
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -18,6 +18,7 @@ from skdp import (
 from skdp.losses import QuantileLoss
 from skdp.losses._classification import heaviest_pair
 from skdp.losses._objective import LinearObjective
+from skdp.privacy import Budget
 from tests.gradients import gradient_bound
 
 N = 4000
@@ -149,6 +150,11 @@ def test_means_stay_within_the_bounds_of_the_fit(kind):
     before = fitted.predict(far)
     fitted.set_params(target_bounds=(0.5, 0.6))
     assert np.array_equal(fitted.predict(far), before)
+
+
+def test_the_lowest_target_is_the_lowest_mean():
+    given = model(DPPoissonRegressor, target_bounds=(5, 25))
+    assert given._planned_objective(100, 2, Budget(1.0, 1e-6)).loss.lowest == 0.2
 
 
 @of_logs

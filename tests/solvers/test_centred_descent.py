@@ -271,23 +271,6 @@ def test_any_release_makes_a_base(released):
         assert base.residual_clip > 0
 
 
-def test_a_constant_that_noise_hides_is_the_one_that_costs_nothing():
-    loss, squared = LogisticLoss(), SquaredLoss(2.0, 1.0)
-    counts = partial(ReleasedHistogram, np.array([0.1, 0.9]))
-    for alone, least in ((True, 0.0), (False, 0.5)):
-        (hidden,) = Base.of(loss, counts(0.5), is_alone=alone).constant
-        (clear,) = Base.of(loss, counts(0.01), is_alone=alone).constant
-        assert least < hidden < 1.2
-        assert clear == pytest.approx(math.log(9), abs=0.2)
-        (mean,) = Base.of(squared, None, 0.8, 1.0, is_alone=alone).constant
-        assert least / 5 < mean < 0.3
-        (mean,) = Base.of(squared, None, 0.8, 0.01, is_alone=alone).constant
-        assert mean == pytest.approx(0.8, abs=0.01)
-    # Hardly more than even where nothing is known.
-    (hidden,) = Base.of(loss, counts(5.0), is_alone=True).constant
-    assert abs(hidden) < 0.05
-
-
 def shifted(rates, means, noise):
     """What is added to raw predictions."""
     rates, means = np.atleast_1d(rates), np.atleast_1d(means)
@@ -308,17 +291,6 @@ def test_a_mean_probability_is_brought_to_the_base_rate():
     assert shifted(0.5, 0.4, 1e-4) == pytest.approx(math.log(1.5), abs=0.02)
     for released in (1e300, -1e300, 0.0):
         assert abs(shifted(0.02, released, 1e-3)) < 8
-
-
-def test_mean_probabilities_of_several_labels_are_brought_to_the_base_rates():
-    rates = np.array([0.45, 0.1, 0.45])
-    moved = shifted(rates, [0.475, 0.05, 0.475], 1e-4)
-    assert moved == pytest.approx(np.log(rates / [0.475, 0.05, 0.475]), abs=1e-3)
-    assert np.array_equal(shifted(rates, rates, 1e-4), np.zeros(3))
-    for released in (1e300, -1e300, 0.0):
-        found = shifted(rates, [released, 0.1, 0.1], 1e-3)
-        assert np.all(np.isfinite(found))
-        assert np.abs(found).max() < 8
 
 
 def test_the_constant_is_the_one_that_loses_least():
@@ -359,21 +331,6 @@ def test_noise_in_weights_is_what_a_run_of_noise_alone_makes():
     found = np.var(total / (pace.n_steps // 2), axis=0)
     # The standard error of a variance of 20,000 is 1 %.
     assert found == pytest.approx(expected, rel=0.04)
-
-
-@pytest.mark.parametrize("strength", [LEAST_SIGNAL_TO_NOISE, 300.0, 1e4, 1e7])
-@pytest.mark.parametrize("error", [-1.0, 0.0, 0.01, 0.3, 1.0])
-def test_later_steps_go_farther_where_errors_are_few_and_stay_stable(strength, error):
-    loss = LogisticLoss()
-    pace = Pace.of(of(loss), strength)
-    later = pace.after(error, 0.01, 0.4)
-    assert pace.flow <= later.flow <= 8.0001 * pace.flow
-    if error == 1.0:
-        assert later.flow == pytest.approx(pace.flow)
-    if error <= 0:
-        assert later.flow > 4 * pace.flow
-    smoothness = loss.smoothness * (1 + pace.intercept_weight**2)
-    assert later.step_size * smoothness < 2 * (1 + later.momentum)
 
 
 def test_the_gate_keeps_what_is_more_than_noise():

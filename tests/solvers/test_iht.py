@@ -15,13 +15,11 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, ComposedEvent, GaussianEvent
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.solvers._sparse import IHT
-from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.door import event_of
 from tests.solvers.test_noisy_gd import Flat
-from tests.spies import NoNoise, SpyNoise
+from tests.spies import NoNoise
 
 LOSS = LogisticLoss()
 SQUARED = SquaredLoss(2.0, target_bound=1.0)
@@ -68,56 +66,6 @@ def test_event_is_exact_and_the_intercept_has_its_share():
 
 
 # Sensitivities: both queries, both adjacencies, searched for.
-
-
-def split_bound(objective, clip, weights_norm):
-    """Of either query."""
-    sums = ClippedGradient(objective, clip)
-    radius = sums.radius(weights_norm)
-    bound = sums.bound(radius, "features")
-    assert bound == sums.bound(radius, "intercept")
-    return bound
-
-
-def one(objective):
-    return replace(objective, n_samples=1)
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-def test_broken_twin_that_forgets_the_intercept_is_exceeded(adjacency):
-    """Predictions move with the intercept too: its weight counts in the radius."""
-    objective = replace(OBJECTIVE, n_features=3, n_nonzero=3, adjacency=adjacency)
-    weights = np.zeros((4, 1))
-    weights[-1] = 6.0
-    rows = MemorySource(np.array([[1.0, 0.0, 0.0]]), np.array([0.0]))
-    other = MemorySource(np.array([[-1.0, 0.0, 0.0]]), np.array([0.0]))
-    sums = [
-        GradientSum(source, one(objective), math.inf)(weights)[:3]
-        for source in (rows, other)
-    ]
-    change = sums[0] if adjacency == "zero_out" else sums[0] - sums[1]
-    of_features_alone = split_bound(objective, math.inf, 0.0).under(adjacency)
-    assert np.linalg.norm(change) > 1.5 * of_features_alone
-    claim = split_bound(objective, math.inf, 6.0).under(adjacency)
-    assert np.linalg.norm(change) <= claim
-
-
-def test_both_queries_are_released_with_the_noise_that_they_say():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 50)), rng.integers(0, 2, 2000).astype(float)
-    noise = SpyNoise(seed=0)
-    solver = resolved(n_steps=3)
-    run(solver, X, y, noise=noise, z=4.0)
-    sizes = [draw.query.size for draw in noise.draws]
-    assert sizes == [1, 1, 50, 1, 50, 1, 50, 1]
-    spread = 4.0 * solver.intercept_multiple(OBJECTIVE)
-    assert {draw.noise_multiplier for draw in noise.draws} == {4.0, spread}
-    # Without an intercept the features' noise is what it is with one.
-    bare = replace(OBJECTIVE, fit_intercept=False)
-    quiet = SpyNoise(seed=0)
-    run(solver, X, y, noise=quiet, z=4.0, objective=bare)
-    assert [draw.query.size for draw in quiet.draws] == [50] * 3
-    assert quiet.draws[0].sigma == pytest.approx(noise.draws[2].sigma, rel=1e-3)
 
 
 # The algorithm.

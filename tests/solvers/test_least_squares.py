@@ -10,11 +10,9 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skdp import DPLinearRegression
-from skdp._fit import Progress
 from skdp.losses import SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.solvers import _exact as least
-from skdp.solvers._exact import exact_minimum
 from skdp.tables._memory import MemorySource
 
 BOUNDS = (-3.0, 3.0)
@@ -65,19 +63,6 @@ def objective_of(n, d, loss=None, **params):
     loss = SquaredLoss(math.inf) if loss is None else loss
     facts = {"data_norm": math.inf, "adjacency": "replace_one"} | params
     return LinearObjective(loss=loss, n_samples=n, n_features=d, **facts)
-
-
-def test_both_ways_and_the_gradients_agree(monkeypatch):
-    X, y = problem(500, 8, condition=10)
-    objective = objective_of(500, 8, alpha=0.01)
-    direct = exact_minimum(MemorySource(X, y), objective, Progress()).weights
-    steps = exact_minimum(MemorySource(csr_array(X), y), objective, Progress()).weights
-    assert is_near(direct, steps, digits=10)
-    monkeypatch.setattr(least, "_MOST_COLUMNS", 8)  # the intercept is the ninth
-    assert least.least_squares(MemorySource(X, y), objective) is None
-    descended = exact_minimum(MemorySource(X, y), objective, Progress()).weights
-    assert not np.array_equal(descended, direct)
-    assert is_near(descended, direct, digits=5)
 
 
 def test_runs_of_rows_and_null_records_do_not_matter(monkeypatch):

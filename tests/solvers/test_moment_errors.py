@@ -16,7 +16,7 @@ from skdp.exceptions import Refused
 from skdp.privacy import epsilon_of
 from skdp.solvers import _adassp as module
 from skdp.solvers._adassp import estimated
-from skdp.sums._moments import MomentSums, MomentWeights
+from skdp.sums._moments import Moments, MomentSums, MomentWeights
 from skdp.tables._memory import MemorySource
 
 PARAMS = {"squares_weight": 0.5}
@@ -82,6 +82,15 @@ def test_where_noise_drowns_a_direction_nothing_is_told():
     table = fitted(drawn.X, drawn.y, epsilon=0.1).summary()
     assert table["coef"].isna().all()
     assert np.isinf(table["std err"]).all()
+
+
+@pytest.mark.parametrize(("height", "is_told"), [(2.5, False), (3.5, True)])
+def test_three_edges_of_the_noise_have_to_be_passed(height, is_told):
+    edge = 2.0 * math.sqrt(2 * 3)
+    nothing = np.zeros(3)
+    moments = Moments(height * edge * np.eye(3), nothing, nothing, 0.0, 9.0)
+    found, _ = estimated(moments, MomentWeights(0.5, 1.0, 0.5), 1000, 2.0)
+    assert np.isfinite(found).all() == is_told
 
 
 def test_refusals_cost_nothing(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -79,41 +77,6 @@ def test_no_other_division_has_a_smaller_bound(is_pure):
     twin = divide_noise(weights, is_pure=not is_pure)
     twin *= np.sum(twin**-k) ** (1 / k)
     assert np.sum(weights * twin**2) > 1.001 * least
-
-
-def excess(step_sizes, stages, noise_variance, eigenvalues, start):
-    """Exact expected excess of noisy Nesterov on a quadratic, step by step."""
-    mu, total = FACTS["strong_convexity"], np.zeros(len(stages))
-    for value, first in zip(eigenvalues, start, strict=True):
-        second = first**2 * np.ones((2, 2))  # moments of (x_t, x_{t-1})
-        for t, alpha in enumerate(step_sizes):
-            if t and stages[t] > stages[t - 1]:
-                second = np.full((2, 2), second[0, 0])
-            root = math.sqrt(alpha * mu)
-            beta, keep = (1 - root) / (1 + root), 1 - alpha * value
-            move = np.array([[(1 + beta) * keep, -beta * keep], [1, 0]])
-            second = move @ second @ move.T
-            second[0, 0] += alpha**2 * noise_variance[t]
-            total[t] += value / 2 * second[0, 0]
-    return total
-
-
-@by_course
-@by_kind
-def test_the_bound_holds_on_quadratics(course, is_pure):
-    step_sizes, stages = some_course(course)
-    eigenvalues = np.array([0.5, 0.9, 5.0])
-    for scale in (0.0, 0.01, 10.0):
-        for start in np.eye(3):
-            first = float(np.sum(eigenvalues * start**2) / 2)
-            _, weights = bound_weights(step_sizes, stages, **FACTS)
-            noise = scale * divide_noise(weights, is_pure=is_pure) ** 2
-            found = excess(step_sizes, stages, noise / 3, eigenvalues, start)[-1]
-            bound = bound_weights(step_sizes, stages, **FACTS)[0] * first
-            bound += np.sum(weights * noise)
-            assert found <= bound
-            if scale == 10.0:  # noise dominates: the bound means something
-                assert found >= bound / 40
 
 
 @by_course

@@ -74,21 +74,6 @@ def test_sampler_and_event_have_one_rate_and_samples_are_fresh(adjacency):
     assert {draw.noise_multiplier for draw in noise.draws} == {4.0}
 
 
-def test_empty_samples_are_noised_like_others():
-    objective = replace(OBJECTIVE, n_samples=50)
-    solver = resolved(objective, n_steps=40, batch_size=1)
-    noise = Sampler(seed=0)
-    source = MemorySource(np.ones((50, 5)), np.ones(50))
-    door.run(solver, source, objective, 4.0, noise)
-    empty = [
-        draw
-        for draw, sample in zip(noise.draws, noise.samples, strict=True)
-        if not len(sample[2])
-    ]
-    assert 5 < len(empty) < 30
-    assert all(not draw.query.any() and draw.released.all() for draw in empty)
-
-
 class Chosen(NoNoise):
     """Draws the samples it is told to."""
 

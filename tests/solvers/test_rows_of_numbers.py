@@ -6,20 +6,11 @@ Exact audits are in tests/audit/test_centred_descent.py.
 from __future__ import annotations
 
 import math
-import warnings
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from skdp import (
-    DPGammaRegressor,
-    DPLinearRegression,
-    DPLinearSVC,
-    DPLogisticRegression,
-    DPPoissonRegressor,
-    DPQuantileRegressor,
-)
 from skdp.privacy.release._answers import Released
 from skdp.privacy.release._plan import Layout
 from skdp.solvers._centred_rows import Numbers
@@ -27,18 +18,12 @@ from skdp.sums._record_sums import RowSum
 from skdp.tables._centred import SHARE_BITS
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import CentredDense
+from tests.solvers.test_centred_descent import MODELS, decision, fit
 
 D = 5
-MODELS = {
-    "logistic": (DPLogisticRegression, {"classes": [0, 1]}),
-    "softmax": (DPLogisticRegression, {"classes": [0, 1, 2]}),
-    "svc": (DPLinearSVC, {"classes": [0, 1]}),
-    "regression": (DPLinearRegression, {"target_bounds": (-1, 2)}),
-    "quantile": (DPQuantileRegressor, {"target_bounds": (-1, 2)}),
-    "counts": (DPPoissonRegressor, {"target_bounds": (0, 2)}),
-    "amounts": (DPGammaRegressor, {"target_bounds": (0.5, 2)}),
-}
-every_model = pytest.mark.parametrize("name", MODELS)
+BOUNDS = {"regression": (-1, 2), "counts": (0, 2), "amounts": (0.5, 2)}
+NAMES = ("logistic", "softmax", "svc", *BOUNDS)
+every_model = pytest.mark.parametrize("name", NAMES)
 
 
 def table(n=4000, seed=0):
@@ -50,22 +35,8 @@ def table(n=4000, seed=0):
 
 def unfitted(name, epsilon=1.0, **params):
     kind, needs = MODELS[name]
-    return kind(epsilon, **needs | {"random_state": 0} | params)
-
-
-def fit(model, X, y):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(X, y)
-
-
-def raw(model, X):
-    if hasattr(model, "decision_function"):
-        return model.decision_function(X)
-    return model._raw(X)
-
-
-# ------------------------------------------------------------------------------ models
+    bounds = {"target_bounds": BOUNDS[name]} if name in BOUNDS else {}
+    return kind(epsilon, **needs | bounds | {"random_state": 0} | params)
 
 
 @every_model
@@ -75,7 +46,7 @@ def test_sparse_and_dense_rows_give_nearly_the_same(name):
     dense, sparse = fit(unfitted(name), X, y), fit(unfitted(name), csr_array(X), y)
     assert dense.privacy_.solver == "centred_descent"
     # Sparse rows are on a grid of 2^-20, dense ones of 2^-22.
-    assert np.allclose(raw(dense, X), raw(sparse, X), atol=2e-3)
+    assert np.allclose(decision(dense, X), decision(sparse, X), atol=2e-3)
 
 
 @every_model
@@ -89,7 +60,7 @@ def test_predictions_follow_from_the_fitted_attributes(name):
     factor = np.minimum(model.row_norm_ / length, 1.0)[:, None]
     shown = model.center_ + factor * (rows - model.center_)
     by_hand = shown @ np.atleast_2d(model.coef_).T + model.intercept_
-    found = raw(model, X).reshape(by_hand.shape)
+    found = decision(model, X).reshape(by_hand.shape)
     assert np.allclose(found, by_hand, atol=1e-9)
 
 
@@ -98,7 +69,9 @@ def test_units_of_the_features_change_nothing(name):
     X, y = table()
     model = fit(unfitted(name), X, y)
     large = fit(unfitted(name, data_norm=1024.0), 1024 * X, y)
-    assert np.allclose(raw(model, X), raw(large, 1024 * X), rtol=1e-9, atol=1e-9)
+    assert np.allclose(
+        decision(model, X), decision(large, 1024 * X), rtol=1e-9, atol=1e-9
+    )
 
 
 # ------------------------------------------------------------------------ sums of rows
