@@ -8,7 +8,6 @@ from scipy.special import expit
 from sklearn.metrics import log_loss
 
 from skdp import DPGradientBoostingClassifier
-from skdp._input import label_weights
 from skdp.privacy import epsilon_of
 from tests.ensemble.boosted import quietly
 
@@ -65,10 +64,3 @@ def test_the_event_is_the_budget_and_weights_cost_noise(adjacency):
     assert told.solver_params == model.privacy_.solver_params
     plain = fitted(None, **facts).forecast(400, 3)
     assert told.noise_to_signal > plain.noise_to_signal
-
-
-def test_weights_by_label():
-    labels = np.array(["fine", "ill"])
-    assert label_weights({"ill": 4}, labels) == (0.25, 1.0)
-    assert label_weights({True: 2}, np.array([False, True])) == (0.5, 1.0)
-    assert label_weights(None, labels) == ()

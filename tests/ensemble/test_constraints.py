@@ -8,13 +8,9 @@ import pytest
 from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.ensemble._shapes import directions_of, groups_of
 from skdp.ensemble._trees import bins_of
-from skdp.preprocessing._encoder import TableEncoder
 from tests.ensemble.boosted import (
     fitted,
-    labels_of,
-    quietly,
     table,
-    unfitted,
 )
 from tests.preprocessing.tables import DECLARED
 
@@ -74,28 +70,6 @@ def test_broken_twin_without_them_is_found():
     assert worst_fall(fitted("two classes", **params), "age", -1) > 0
     params["init"] = "constant"
     assert worst_fall(fitted("two classes", **params), "age", 1) > 0
-
-
-def test_directions_by_position_are_those_of_X():
-    X, score = table()
-    X = X[["gain", "age", "sex", "code", "is_in", "day"]]
-    params = {"monotonic_cst": [0, 1, 0, 0, 0, 0], "max_interaction": 2}
-    model = quietly(
-        lambda: unfitted("two classes", **params).fit(
-            X, labels_of("two classes", score)
-        )
-    )
-    by_name = quietly(
-        lambda: unfitted("two classes", **params | {"monotonic_cst": {"age": 1}}).fit(
-            X, labels_of("two classes", score)
-        )
-    )
-    assert np.array_equal(model.decision_function(X), by_name.decision_function(X))
-    dropped = TableEncoder(DECLARED, remainder="drop")
-    model = unfitted("two classes", **params, columns=dropped)
-    model.set_params(monotonic_cst=[0, 1, 0, 0, 0, 0, 1])
-    with pytest.raises(ValueError, match=r"declared columns. Got \['extra'\]"):
-        model.fit(X.assign(extra=0.0), labels_of("two classes", score))
 
 
 def test_directions_are_of_columns_of_codes():

@@ -19,7 +19,6 @@ from skdp import (
 )
 from skdp._fit import fit
 from skdp.columns import Range
-from skdp.exceptions import Refused
 from skdp.privacy import epsilon_of
 from skdp.sums._leaves import LeafSums
 from tests.ensemble.boosted import (
@@ -124,14 +123,6 @@ def test_trees_and_noise_are_new_in_every_private_fit():
     assert not again.privacy_.is_private
 
 
-def test_pure_epsilon_is_refused_with_a_reason(books):
-    X, score = table(60)
-    model = unfitted("two classes", delta=0, ledger=books, random_state=None)
-    with pytest.raises(Refused, match="Gaussian noise and cannot do delta=0"):
-        model.fit(X, labels_of("two classes", score))
-    assert not books.spends()
-
-
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_forecast_is_what_fit_does(name):
     model = fitted(name, n_estimators=None)
@@ -165,19 +156,6 @@ def test_the_last_stage_is_the_model(name):
 
 
 # ------------------------------------------------------------------------------- copies
-
-
-@pytest.mark.parametrize("name", NEEDS)
-def test_copies_and_pickles(name):
-    X, _ = table()
-    model = fitted(name, max_interaction=2)
-    stored = pickle.loads(pickle.dumps(model))
-    assert np.array_equal(decision(stored, X), decision(model, X))
-    assert stored.privacy_ == model.privacy_
-    assert stored.to_json() == model.to_json()
-    assert repr(clone(model)) == repr(model)
-    assert not hasattr(clone(model), "privacy_")
-    assert list(model.feature_names_in_) == list(X.columns)
 
 
 # -------------------------------------------------------------------------- importances

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.metrics import r2_score
 
 from skdp import DPGradientBoostingRegressor
 from skdp.columns import Range
@@ -25,14 +24,6 @@ from tests.ensemble.coded import MIXED
 
 KINDS = ("two classes", "three classes", "numbers")
 FAR = {"epsilon": 20.0}
-
-
-def wave(n, seed=0):
-    """A sum of smooth curves of two columns, and noise."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, 3))
-    y = 3 * X[:, 0] + 2 * np.sin(3 * X[:, 1]) + rng.normal(0, 0.2, n)
-    return X, y
 
 
 def regressor(**params):
@@ -57,16 +48,6 @@ def test_a_model_is_the_sum_of_its_shapes(kind, params, max_interaction):
     assert model._model.boosted.curves is not None
     assert np.allclose(found.reshape(len(X), -1), shapes, rtol=0, atol=1e-12)
     assert np.ptp(shapes) > 0
-
-
-def test_without_trees_it_learns_curves():
-    (X, y), (X_test, y_test) = wave(20_000), wave(2_000, seed=1)
-    model = regressor(epsilon=1.0, n_estimators=0).fit(X, y)
-    assert model.privacy_.solver_params["n_estimators"] == 0
-    assert r2_score(y_test, model.predict(X_test)) > 0.97
-    curve = model.effects()["x1"]["effect"].to_numpy()
-    middles = np.linspace(-1, 1, 33)[:-1] + 1 / 32
-    assert np.corrcoef(curve, np.sin(3 * middles))[0, 1] > 0.99
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,14 +75,6 @@ def test_a_linear_model_needs_its_word():
     params = {"solver": "newton_boosting", "solver_params": {"linear_share": 0.2}}
     with pytest.raises(Refused, match="linear_share=0 but for init='linear'"):
         fitted("two classes", init="constant", **params)
-
-
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_predictions_of_a_record_are_those_of_it_alone(n_threads):
-    model = fitted("two classes", n_estimators=12, **FAR)
-    X, _ = table(40, seed=1)
-    alone = np.concatenate([model.decision_function(X[i : i + 1]) for i in range(40)])
-    assert np.array_equal(alone, model.decision_function(X))
 
 
 def test_bands_are_about_the_noise_where_there_is_no_signal(monkeypatch):

@@ -98,16 +98,6 @@ def test_threads_and_the_order_of_rows_change_no_bit(loss, n_outputs, monkeypatc
         assert everything(alone) == everything(again)
 
 
-def test_targets_beyond_their_bounds_are_clipped():
-    codes, y = table("squared")
-    task = task_of("squared", len(y))
-    models = [
-        fitted(task, source_of(codes, t), noise=NoiseSource(1), **SMALL)[0]
-        for t in (np.sign(y), 7 * np.sign(y))
-    ]
-    assert everything(models[0]) == everything(models[1])
-
-
 # ------------------------------------------------------------------------ rules, limits
 
 

@@ -7,10 +7,7 @@ import pytest
 
 from skdp import BudgetLedger, DPGradientBoostingRegressor
 from skdp.columns import Range
-from skdp.ensemble._releases import Spread, target_sums
-from skdp.sums._histogram import ReleasedHistogram
 from tests.ensemble.boosted import codes_of, quietly
-from tests.ensemble.coded import source_of
 
 COUNTS = {"loss": "poisson", "target_bounds": (0, 40)}
 HIGH = {"loss": "quantile", "quantile": 0.8, "target_bounds": (-10, 10)}
@@ -64,18 +61,6 @@ def test_means_are_no_higher_than_the_bounds():
     )
     found = quietly(lambda: model.fit(X, y)).predict(X)
     assert 0 < found.min() < found.max() <= 3
-
-
-def test_a_quantile_of_the_histogram_is_where_quantiles_start():
-    y = np.random.default_rng(0).normal(0.1, 0.2, 20_000)
-    query = target_sums(len(y))
-    exact = query.total(source_of(np.zeros((len(y), 1), dtype=np.uint8), y), None)
-    targets = ReleasedHistogram(exact / len(y), 0.0)
-    spread = Spread.of(targets, None)
-    for level in (0.1, 0.5, 0.9):
-        found = Spread.of(targets, level)
-        assert found.middle == pytest.approx(np.quantile(y, level), abs=0.02)
-        assert found.unit == spread.unit
 
 
 # ---------------------------------------------------------------------------- refusals

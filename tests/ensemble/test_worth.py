@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from skdp.ensemble._boosting import best_share
-from skdp.ensemble._releases import Spread, target_sums
 from skdp.privacy import Budget
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Released
-from skdp.sums._histogram import ReleasedHistogram
 from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
 from tests.ensemble.fits import BUDGET, fitted, solver_of, task_of
 
@@ -60,17 +58,6 @@ def test_trees_of_a_signal_are_taken_as_they_are():
         for params in ({"n_estimators": 60}, {"n_estimators": 60, "gains_share": 0.0})
     ]
     assert [model.shrinkage for model in found] == [1.0, None]
-
-
-@pytest.mark.parametrize(("middle", "deviation"), [(0.3, 0.05), (-0.6, 0.1), (0, 0.5)])
-def test_units_are_about_two_deviations(middle, deviation):
-    rng, n = np.random.default_rng(0), 20_000
-    y = np.clip(rng.normal(middle, deviation, n), -1, 1)
-    query = target_sums(n)
-    exact = query.total(source_of(np.zeros((n, 1), dtype=np.uint8), y), None)
-    spread = Spread.of(ReleasedHistogram(exact / n, 0.0), None)
-    assert spread.middle == pytest.approx(middle, abs=deviation / 4)
-    assert spread.unit == pytest.approx(min(2 * deviation, 1), rel=0.35)
 
 
 def test_lines_are_only_what_is_asked():

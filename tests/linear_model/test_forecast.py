@@ -139,7 +139,9 @@ def test_bad_input_is_refused(changes, pattern):
 def test_declared_columns_say_how_many_there_are(delta):
     told = forecast(3000, columns=DECLARED, delta=delta)
     model = DPLogisticRegression(delta=delta, columns=DECLARED, classes=[0, 1])
+    before = dict(vars(model))
     assert told == model.forecast(3000) == model.forecast(3000, 3)
+    assert vars(model) == before
     every = model.set_params(columns=(-1, 1))
     assert every.forecast(3000, 3) == forecast(3000, 3, columns=(-1, 1), delta=delta)
     for ask in (every.forecast, DPLogisticRegression().forecast, forecast):

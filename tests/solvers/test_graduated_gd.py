@@ -9,6 +9,7 @@ import pytest
 
 from skdp.exceptions import Refused
 from skdp.losses import CauchyLoss, HuberHingeLoss, LogisticLoss, SigmoidLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent
 from skdp.solvers._descent import GraduatedGD, convex_start
@@ -55,6 +56,11 @@ def test_every_answer_has_the_noise_of_its_own_loss(loss, adjacency):
     assert min(charged[:3]) > 1.5 * worst[1]
     assert solver.sensitivity(objective) == worst[0]
     assert door.event_of(solver, 3.0, objective) == GaussianEvent(3.0, 6)
+
+
+def test_the_convex_loss_has_the_weights_of_the_labels():
+    own = OBJECTIVE.with_loss(WeightedLoss(SigmoidLoss(), (0.2, 1.0)))
+    assert convex_start(own).loss == WeightedLoss(HuberHingeLoss(), (0.2, 1.0))
 
 
 def test_convex_losses_are_refused():
