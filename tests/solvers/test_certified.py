@@ -7,7 +7,6 @@ import warnings
 import mpmath
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
@@ -62,36 +61,10 @@ def check(source, certified, linear=None, tolerance=None, **options):
 
 
 @every_loss
-@pytest.mark.parametrize("strength", [1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("linear_norm", [0.0, 30.0])
+@pytest.mark.parametrize(("strength", "linear_norm"), [(1e-2, 30.0), (1e3, 0.0)])
 def test_the_tolerance_is_met(loss, strength, linear_norm):
     certified = make(loss, strength=strength, linear_norm=linear_norm)
     check(MemorySource(*data(certified)), certified)
-
-
-@every_loss
-def test_agreement_with_scipy_and_the_distance_that_is_certified(loss):
-    certified = make(loss, strength=2.0, linear_norm=5.0)
-    source, linear = MemorySource(*data(certified)), linear_of(certified)
-    sums = GradientSum(source, certified.objective)
-
-    def objective(flat):
-        weights = flat.reshape(linear.shape)
-        value, gradient = sums.with_value(weights)
-        value += float(flat @ flat) + np.vdot(linear, weights)
-        return value, (gradient + 2.0 * weights + linear).ravel()
-
-    options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 5000}
-    found = minimize(
-        objective, linear.ravel() * 0, jac=True, method="L-BFGS-B", options=options
-    )
-    exact = check(source, certified, linear)
-    assert np.allclose(exact, found.x.reshape(linear.shape), atol=1e-5)
-    assert np.linalg.norm(exact) <= certified.farthest
-    for tolerance in (10.0, 1.0, 1e-2, 1e-4):
-        weights = check(source, certified, linear, tolerance)
-        distance = np.linalg.norm(weights - exact)
-        assert distance <= tolerance / certified.strength + 1e-8
 
 
 @every_loss

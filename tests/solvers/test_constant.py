@@ -22,7 +22,7 @@ from skdp._fit import Progress
 from skdp.audit._exact import marked, replayed, verdict
 from skdp.columns import Range
 from skdp.exceptions import NoiseDominatesWarning
-from skdp.losses import GammaLoss, LogisticLoss, PoissonLoss, SquaredLoss
+from skdp.losses import GammaLoss, LogisticLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate, epsilon_of
 from skdp.privacy.release._plan import Plan
@@ -51,11 +51,9 @@ def table(n):
     return X, (X[:, 0] > 0).astype(int)
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_where_noise_dominates_all_records_are_predicted_alike(model, adjacency):
+def test_where_noise_dominates_all_records_are_predicted_alike(model):
     X, y = table(40)
-    model = model.set_params(adjacency=adjacency)
     with pytest.warns(NoiseDominatesWarning, match="noise dominates"):
         model.fit(X, y)
     raw = model.predict_proba(X)[:, 1] if hasattr(model, "predict_proba") else None
@@ -169,8 +167,10 @@ def spent(kind, loss, adjacency):
     return solver.share, first, fit
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("loss", [LogisticLoss(), PoissonLoss(1.0), GammaLoss(2.0)])
+@pytest.mark.parametrize(
+    ("loss", "adjacency"),
+    [(LogisticLoss(), "replace_one"), (GammaLoss(2.0), "zero_out")],
+)
 def test_a_minimisation_about_the_constant_pays_for_both(loss, adjacency):
     """Pure epsilons add up to the budget of 2; the twin's are more."""
     share, first, fit = spent(AroundConstant, loss, adjacency)

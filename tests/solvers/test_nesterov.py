@@ -51,29 +51,20 @@ def make_data(n=200, d=5, seed=0):
 # Rules -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("params", "budget", "message"),
-    [
-        ({"law": "gaussian"}, PURE, "law=None"),
-        ({"batch_size": 10}, BUDGET, "solver='noisy_sgd'"),
-        ({"batch_size": 10, "law": "gaussian"}, BUDGET, "solver='noisy_sgd'"),
-        ({"n_steps": 10**4}, Budget(1e-6, 0.0), "fewer n_steps"),
-        (
-            {"n_steps": 2, "law": "spherical"},
-            BUDGET,
-            "law=None for Gaussian noise, or delta=0",
-        ),
-        (
-            {"batch_size": 10, "law": "spherical"},
-            BUDGET,
-            "law=None for Gaussian noise, or delta=0",
-        ),
-    ],
-)
+REFUSED = [
+    ({"law": "gaussian"}, PURE, "law=None"),
+    ({"batch_size": 10}, BUDGET, "solver='noisy_sgd'"),
+    ({"n_steps": 10**4}, Budget(1e-6, 0.0), "fewer n_steps"),
+    ({"n_steps": 2, "law": "spherical"}, BUDGET, "law=None for Gaussian noise, or del"),
+    ({"batch_size": 10, "law": "spherical"}, BUDGET, "law=None for Gaussian noise"),
+]
+
+
 @every_key
-def test_refusals_say_what_to_do(key, params, budget, message):
+def test_refusals_say_what_to_do(key):
     objective = replace(OBJECTIVE, n_features=20_000)
-    assert message in door.refusal(SOLVERS[key], objective, budget, **params)
+    for params, budget, message in REFUSED:
+        assert message in door.refusal(SOLVERS[key], objective, budget, **params)
 
 
 # The course of a run ----------------------------------------------------------------
@@ -131,9 +122,15 @@ def test_unequal_gaussian_releases_compose_exactly():
     assert noise == sorted(noise, reverse=True)
 
 
-@every_key
-@every_adjacency
-@pytest.mark.parametrize("batch_size", [None, 30])
+@pytest.mark.parametrize(
+    ("key", "adjacency", "batch_size"),
+    [
+        ("nesterov", "replace_one", None),
+        ("nesterov", "zero_out", 30),
+        ("heavy_ball", "replace_one", 30),
+        ("multistage", "zero_out", None),
+    ],
+)
 def test_pure_noise_drawn_equals_noise_declared(key, adjacency, batch_size):
     objective = replace(OBJECTIVE, n_samples=200, adjacency=adjacency)
     solver = resolved(key, objective, budget=PURE, n_steps=7, batch_size=batch_size)
@@ -188,8 +185,9 @@ def largest_log_ratio(n, m, adjacency, scale):
 
 
 @every_adjacency
-@pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 1), (4, 2), (4, 3)])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize(
+    ("n", "m", "epsilon"), [(2, 1, 0.1), (3, 1, 4.0), (4, 2, 1.0), (4, 3, 4.0)]
+)
 def test_no_pair_of_neighbours_exceeds_the_claim_for_batches(adjacency, n, m, epsilon):
     """Exact likelihood ratios; the claim is attained for exchanges."""
     objective = replace(

@@ -238,18 +238,7 @@ def test_with_little_noise_they_are_those_of_a_sandwich():
     assert np.allclose(model.estimates_.values, wanted, atol=1e-3)
     usual = intervals.of_labels(drawn) / intervals._NEEDED
     assert np.allclose(model.estimates_.errors, usual, rtol=0.01)
-    # With rows that are clipped, and a penalty.
-    longer = intervals.labelled(20_000, 3, 0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = intervals.CASES["clipped"].model(1e6, delta=0.4)
-        model.fit(longer.X, longer.y)
-    U = intervals.with_constant(intervals._clipped(longer.X))
-    wanted = intervals.newton(U, longer.y, intervals._penalty(len(U), 4))
-    assert np.allclose(model.estimates_.values, wanted, atol=1e-3)
-    usual = intervals.of_labels(longer, is_clipped=True) / intervals._NEEDED
-    assert np.allclose(model.estimates_.errors, usual, rtol=0.01)
-    # With a strong one, under which gradients have a mean that is no spread.
+    # With a strong penalty, under which gradients have a mean that is no spread.
     model = fitted(drawn.X, drawn.y, 1e6, delta=0.4, C=1 / (5000 * 0.05))
     U, penalty = intervals.with_constant(drawn.X), np.full(4, 5000 * 0.05)
     wanted = intervals.newton(U, drawn.y, penalty)
@@ -305,8 +294,6 @@ def test_refusals_cost_nothing(tmp_path):
     ):
         with pytest.raises(Refused, match=reason):
             fitted(drawn.X, drawn.y, ledger=books, **params)
-    with pytest.raises(ValueError, match="'lift' parameter"):
-        fitted(drawn.X, drawn.y, ledger=books, solver_params={"lift": -1.0})
     with pytest.raises(Refused, match="at most 1000 features"):
         fitted(np.zeros((100, 1001)), drawn.y, ledger=books)
     assert not books.spends()
@@ -322,41 +309,30 @@ def test_refusals_cost_nothing(tmp_path):
         model.summary()
 
 
-@by_loss
-@pytest.mark.parametrize("penalty", [None, 0.02])
-def test_a_forecast_says_from_how_many_records_on_errors_are_told(name, penalty):
-    kinds = {"logistic": DPLogisticRegression, "squared": DPLinearRegression}
-    facts = {"logistic": {"classes": [0, 1]}, "squared": {"target_bounds": (-1, 1)}}
-
-    def of(n):
-        model = kinds[name](
+def test_a_forecast_says_from_how_many_records_on_errors_are_told():
+    def model_of(n):
+        return DPLogisticRegression(
             4.0,
             adjacency="zero_out",
             data_norm=2.0,
             solver="noisy_newton",
             random_state=0,
-            **facts[name],
+            classes=[0, 1],
+            C=1 / (n * 0.02),
         )
-        if penalty is not None:  # of the mean loss, in units of the loss
-            strength = {
-                "logistic": {"C": 1 / (n * penalty)},
-                "squared": {"alpha": 0.04},
-            }
-            model.set_params(**strength[name])
-        return model
 
     def told(n):
-        (note,) = of(n).forecast(n, 6).notes
-        assert f" {note}." in str(of(n).forecast(n, 6))
-        assert note in of(n).forecast(n, 6)._repr_html_()
+        forecast = model_of(n).forecast(n, 6)
+        (note,) = forecast.notes
+        assert f" {note}." in str(forecast)
+        assert note in forecast._repr_html_()
         return float(note.split()[-3].replace(",", ""))
 
     enough = told(1000)
     assert told(100_000) == enough
     for share, is_told in ((0.6, False), (2.0, True)):
-        n = int(share * enough)
-        rng = np.random.default_rng(1)
+        n, rng = int(share * enough), np.random.default_rng(1)
         X = 2 * rng.uniform(-1, 1, (n, 6)) / np.sqrt(6)
-        y = X[:, 0] > rng.logistic(size=n) if name == "logistic" else X[:, 0] / 2
-        fitted = of(n).fit(X, y.astype(int) if name == "logistic" else y)
-        assert np.isfinite(fitted.estimates_.values).all() == is_told
+        y = (X[:, 0] > rng.logistic(size=n)).astype(int)
+        model = model_of(n).fit(X, y)
+        assert np.isfinite(model.estimates_.values).all() == is_told

@@ -44,9 +44,6 @@ def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
     return door.planned(ObjectivePerturbation, objective, budget, **params)
 
 
-# Rules -----------------------------------------------------------------------------
-
-
 # What is declared ------------------------------------------------------------------
 
 CORNERS = {
