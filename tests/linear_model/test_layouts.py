@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import cycle
 
 import numpy as np
@@ -15,18 +14,9 @@ from skdp import (
     DPLogisticRegression,
     DPSparseLogisticRegression,
 )
-from skdp.exceptions import SeededNoiseWarning
 from skdp.sums import _grid_rows
 
 N, D = 400, 6
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    """Fits may be seeded."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeededNoiseWarning)
-        yield
 
 
 def layouts():

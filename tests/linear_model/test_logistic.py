@@ -40,16 +40,6 @@ def test_infinite_epsilon_equals_scikit_learn(load, C):
     assert ours.privacy_.epsilon == math.inf
 
 
-@pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
-def test_infinite_epsilon_with_intercept_equals_scikit_learn_on_one_more_column(load):
-    X, y = scaled(load)
-    ours = DPLogisticRegression(math.inf, C=1.0, data_norm=3.0).fit(X, y)
-    augmented = np.column_stack([X, np.ones(len(X))])
-    theirs = sklearn_optimum(augmented, y, 1.0)
-    assert np.abs(ours.coef_ - theirs.coef_[:, :-1]).max() < 1e-4
-    assert np.abs(ours.intercept_ - theirs.coef_[:, -1]).max() < 1e-4
-
-
 @pytest.fixture
 def digits():
     X, y = load_digits(return_X_y=True)

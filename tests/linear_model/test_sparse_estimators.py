@@ -65,27 +65,6 @@ def test_the_features_that_matter_are_found(make, X, y, adjacency):
 
 
 @each
-def test_the_record_says_what_was_clipped_and_how_many_features_may_be_nonzero(
-    make, X, y
-):
-    model = make().fit(X, y)
-    record = model.privacy_
-    assert model.n_nonzero_coefs_ == record.n_nonzero_coefs
-    assert record.feature_bound == 1.0
-    assert f"at most {model.n_nonzero_coefs_} of 120" in repr(record)
-    assert "entries clipped to 1" in repr(record)
-    assert '"n_nonzero_coefs": ' in record.to_json()
-    # A bound above the rows' norm is none: their norm bounds entries too.
-    given = make(n_nonzero_coefs=3, feature_bound=None).fit(X, y)
-    assert given.n_nonzero_coefs_ == 3
-    assert given.privacy_.feature_bound == 7.0
-    free = make(epsilon=math.inf, n_nonzero_coefs=3).fit(X[:200], y[:200]).privacy_
-    assert free.feature_bound == math.inf
-    assert "clipped" not in dict(free._rows())["features"]
-    assert not hasattr(make(), "n_nonzero_coefs_")
-
-
-@each
 def test_entries_beyond_the_bound_count_as_the_bound(make, X, y):
     wild = X.copy()
     wild[:50] *= 1e200

@@ -7,50 +7,14 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.svm import LinearSVC
+from sklearn.datasets import load_breast_cancer
 
 from skdp import DPLinearSVC
-from skdp._fit import Progress
-from skdp.losses import HuberHingeLoss
-from skdp.losses._objective import LinearObjective
-from skdp.solvers._exact import exact_minimum
-from skdp.tables._memory import MemorySource
 
 
 def scaled(load):
     X, y = load(return_X_y=True)
     return (X - X.mean(axis=0)) / X.std(axis=0), y
-
-
-def squared_hinge(X, y, C):
-    """scikit-learn without an intercept, converged."""
-    model = LinearSVC(C=C, fit_intercept=False, dual=False, tol=1e-12, max_iter=10**6)
-    return model.fit(X, y)
-
-
-@pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
-@pytest.mark.parametrize("C", [0.0001, 0.001])
-def test_a_wide_corner_is_scikit_learns_squared_hinge(load, C):
-    """While all margins stay above 1 - h: raw / (1 + h) has the squared hinge."""
-    X, y = scaled(load)
-    h, k = 50.0, 3 if load is load_iris else 1
-    loss = HuberHingeLoss(h=h, n_outputs=k)
-    objective = LinearObjective(
-        loss=loss,
-        n_samples=len(X),
-        n_features=X.shape[1],
-        data_norm=math.inf,
-        adjacency="zero_out",
-        alpha=1 / (4 * h * C * len(X)),
-        fit_intercept=False,
-    )
-    source = MemorySource(X, y.astype(float))
-    found = exact_minimum(source, objective, Progress()).weights
-    # (1 + h)^2 / (4 h) times the squared hinge of raw / (1 + h), penalty (1 + h)^2.
-    theirs = squared_hinge(X, y, C)
-    assert np.abs(loss.residual(y, X @ found)).max() < 1  # the quadratic part
-    assert np.abs(found.T / (1 + h) - theirs.coef_).max() < 1e-4
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -112,32 +112,6 @@ def test_users_of_one_row_are_records_to_the_last_bit(name, adjacency):
 # ---------------------------------------------------------------- intervals of adassp
 
 
-def held(unit, n_fits=40, n_users=1500):
-    """Share of intervals that hold, of each coefficient; users' rows are all alike."""
-    true, found = np.array([0.3, -0.2, 0.1]), np.zeros(3)
-    ids = np.repeat(np.arange(n_users), 4)
-    for seed in range(n_fits):
-        rng = np.random.default_rng(seed)
-        X = rng.uniform(-0.7, 0.7, (n_users, 2))[ids]
-        y = X @ true[:2] + true[2] + rng.uniform(-0.4, 0.4, n_users)[ids]
-        model = DPLinearRegression(
-            20.0, target_bounds=(-1.2, 1.2), privacy_unit=unit, solver="adassp",
-            solver_params={"squares_weight": 0.5}, random_state=seed,
-        )  # fmt: skip
-        groups = ids if unit == "user" else None
-        ends = model.fit(X, y, groups=groups).estimates_.conf_int().to_numpy()
-        found += (ends[:, 0] < true) & (true < ends[:, 1])
-    return found / n_fits
-
-
-@quiet
-def test_intervals_of_users_hold_whatever_their_rows_have_in_common():
-    """Fewer than 26 of 40 at 95 % have a probability below 1e-8."""
-    assert held("user").min() >= 26 / 40
-    # Broken twin: as many records as rows, whose errors are taken to be their own.
-    assert held("record", n_fits=20).mean() < 0.75
-
-
 # ------------------------------------------------------------------------ without noise
 
 

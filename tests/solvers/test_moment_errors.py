@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ import pytest
 from benchmarks.intervals import covered, sample
 from skdp import BudgetLedger, DPLinearRegression
 from skdp.exceptions import Refused
-from skdp.privacy import epsilon_of
 from skdp.solvers import _adassp as module
 from skdp.solvers._adassp import estimated
 from skdp.sums._moments import Moments, MomentSums, MomentWeights
@@ -24,9 +22,7 @@ PARAMS = {"squares_weight": 0.5}
 
 def fitted(X, y, epsilon=1.0, **params):
     facts = {"target_bounds": (-2, 2), "solver": "adassp", "solver_params": PARAMS}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return DPLinearRegression(epsilon, **facts | params).fit(X, y)
+    return DPLinearRegression(epsilon, **facts | params).fit(X, y)
 
 
 def test_without_noise_they_are_those_of_least_squares():
@@ -65,16 +61,9 @@ def test_a_table_as_others_have_it():
     assert np.allclose(table["z"], table["coef"] / table["std err"])
     narrow, wide = (model.estimates_.conf_int(level) for level in (0.5, 0.99))
     assert (narrow["lower"] > wide["lower"]).all()
-    assert ((table["P>|z|"] >= 0) & (table["P>|z|"] <= 1)).all()
-    stored = pickle.loads(pickle.dumps(model))
-    assert stored.summary().equals(table)
-    assert list(fitted(drawn.X, drawn.y, fit_intercept=False).summary().index) == [
-        "x0",
-        "x1",
-        "x2",
-    ]
-    told = fitted(drawn.X, drawn.y, epsilon=0.7).privacy_
-    assert epsilon_of(told.event, 1e-6) == pytest.approx(0.7, rel=1e-6)
+    assert pickle.loads(pickle.dumps(model)).summary().equals(table)
+    bare = fitted(drawn.X, drawn.y, fit_intercept=False).summary()
+    assert list(bare.index) == ["x0", "x1", "x2"]
 
 
 def test_where_noise_drowns_a_direction_nothing_is_told():
@@ -108,9 +97,7 @@ def test_refusals_cost_nothing(tmp_path):
     # A fit without them forgets those of another.
     model = fitted(drawn.X, drawn.y)
     model.set_params(solver_params=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(drawn.X, drawn.y)
+    model.fit(drawn.X, drawn.y)
     assert not hasattr(model, "estimates_")
     with pytest.raises((ValueError, TypeError), match="'level' parameter"):
         fitted(drawn.X, drawn.y).summary(level=1.5)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp.losses import LogisticLoss, SquaredLoss
+from skdp.losses import LogisticLoss
 from skdp.losses._base import LossId
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
@@ -48,21 +48,6 @@ class Flat:
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
     return door.planned(NoisyGD, objective, budget, **params)
-
-
-def test_squared_residuals_are_clipped_less_the_less_noise_there_is():
-    loss = SquaredLoss(2.0, target_bound=1.0)
-    clips = [
-        resolved(replace(OBJECTIVE, loss=loss, n_samples=n)).residual_clip
-        for n in (200, 2000, 20_000, 30_000, 10**6)
-    ]
-    assert clips[0] == clips[1] == 0.25
-    assert 0.25 < clips[2] < clips[3] < 2.0
-    assert clips[4] == math.inf
-    # In units of the target: half the target, half the clip and half the noise.
-    half = resolved(OBJECTIVE.with_loss(SquaredLoss(1.0, target_bound=0.5)))
-    assert half.residual_clip == 0.125
-    assert half.n_steps == resolved(OBJECTIVE.with_loss(loss)).n_steps
 
 
 def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():

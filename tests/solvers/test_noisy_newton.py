@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -226,11 +225,10 @@ def test_the_variance_of_the_noise_is_what_is_stated(has_intercept):
 def fitted(X, y, epsilon=1.0, kind=DPLogisticRegression, **params):
     given = {"target_bounds": (-2, 2)} if kind is DPLinearRegression else {}
     given |= {} if given else {"classes": [0, 1]}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return kind(epsilon, solver="noisy_newton", **given | params).fit(X, y)
+    return kind(epsilon, solver="noisy_newton", **given | params).fit(X, y)
 
 
+@pytest.mark.filterwarnings("ignore::skdp.exceptions.LargeDeltaWarning")
 def test_with_little_noise_they_are_those_of_a_sandwich():
     drawn = intervals.labelled(5000, 3, 0)
     model = fitted(drawn.X, drawn.y, 1e6, delta=0.4)
@@ -301,9 +299,7 @@ def test_refusals_cost_nothing(tmp_path):
     model = fitted(drawn.X, drawn.y, ledger=books)
     assert len(books.spends()) == 1
     model.set_params(solver="noisy_gd", ledger=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(drawn.X, drawn.y)
+    model.fit(drawn.X, drawn.y)
     assert not hasattr(model, "estimates_")
     with pytest.raises(ValueError, match="summary needs standard errors"):
         model.summary()
