@@ -83,7 +83,7 @@ BUGS: list[Bug] = [
         'labels = "taken from y" if self.classes is None else "declared"',
         'labels = "declared"',
         (
-            "tests/linear_model/test_logistic.py::"
+            "tests/linear_model/test_classifiers.py::"
             "test_labels_from_y_are_named_as_assumed_public",
         ),
     ),

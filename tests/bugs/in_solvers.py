@@ -342,7 +342,7 @@ BUGS: list[Bug] = [
         "shares = 2.0**doublings / np.sum(2.0**doublings)",
         "shares = 2.0**doublings",
         (
-            "tests/solvers/test_noise_division.py::"
+            "tests/solvers/test_nesterov.py::"
             "test_levels_are_few_and_cost_next_to_nothing",
         ),
     ),
@@ -352,10 +352,7 @@ BUGS: list[Bug] = [
         ACCELERATED,
         "(1 / 3 if is_pure else 1 / 2)",
         "(1 / 2 if is_pure else 1 / 3)",
-        (
-            "tests/solvers/test_noise_division.py::"
-            "test_no_other_division_has_a_smaller_bound",
-        ),
+        ("tests/solvers/test_nesterov.py::test_no_other_division_has_a_smaller_bound",),
     ),
     Bug(
         "solvers without a proof for users take them",

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from skdp._arrays import clip_entries
 from skdp.losses import SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import (
@@ -17,10 +18,14 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
+from skdp.privacy.noise._laws import Choices
+from skdp.privacy.release._plan import Line, Plan
 from skdp.solvers._sparse import Peeling, PeelingSteps
+from skdp.sums._features import FeatureScore
+from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
-from tests.door import event_of, refusal
+from tests.door import answers_for, event_of, refusal
 from tests.problems import ADJACENCIES, BUDGET, PURE
 from tests.spies import NoNoise, SpyNoise
 
@@ -36,9 +41,6 @@ def problem_of(adjacency="zero_out", **facts):
 
 def planned(objective, budget, **params):
     return door.planned(Peeling, objective, budget, **params)
-
-
-# What one record does to the values ----------------------------------------------
 
 
 def feature_bound(sums):
@@ -162,3 +164,39 @@ def test_without_noise_features_come_in_the_order_of_their_gradients():
     coef, intercept = solution.unpack(objective)
     assert np.allclose(coef[0], [0, 0, -0.6, 0, 0, 0.3, 1.2, 0], atol=1e-3)
     assert abs(intercept[0]) < 1e-3
+
+
+# ------------------------------------------------------------------------ Selections
+
+
+def test_entries_in_single_precision_are_within_their_bound(monkeypatch):
+    """The nearest single to 0.1 is larger; a twin that clips to it is found out."""
+    for bound in (1e-100, 0.1, 0.7, 1e100):
+        for dtype in (np.float32, np.float64):
+            ends = clip_entries(np.array([[-1e38, 1e38]], dtype=dtype), bound)
+            assert ends.dtype == dtype
+            assert abs(ends.astype(float)).max() <= bound
+    monkeypatch.setattr("skdp._arrays._within", lambda bound, dtype: bound)
+    ends = clip_entries(np.ones((1, 1), dtype=np.float32), np.float32(0.1))
+    assert float(ends[0, 0]) > 0.1
+
+
+def test_selection_is_among_the_candidates_and_in_order():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.4, 0.4, size=(4000, D))
+    y = np.clip(2 * X[:, 4] + X[:, 1] - X[:, 0], -1, 1)
+    objective, noise = problem_of(n_samples=4000), SpyNoise(seed=1)
+    sums = ClippedGradient(objective, uses_entry_bound=True)
+
+    def chosen(k, **facts):
+        """Features chosen through the door, each with epsilon 5."""
+        query = FeatureScore.of(sums, np.zeros((D + 1, 1)), **facts)
+        plan = Plan((Line(k, law=Choices(5.0)),))
+        answers = answers_for(plan, MemorySource(X, y), 1.0, "zero_out", noise)
+        return query.features(answers.choose(query, k, line=0)).tolist()
+
+    assert chosen(3) == [0, 1, 4]
+    assert 1 in chosen(2, among=np.array([1, 2, 3, 5]))
+    far = np.zeros((D, 1))
+    far[3] = 1e30  # kept at a distance that floating point can tell apart from others
+    assert 3 in chosen(1, place=far)

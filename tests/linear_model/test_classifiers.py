@@ -1,4 +1,4 @@
-"""DPLogisticRegression as its users meet it."""
+"""Linear classifiers as their users meet them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 
-from skdp import DPLogisticRegression
-from skdp.exceptions import PublicLabelsWarning
+from skdp import DPLinearSVC, DPLogisticRegression, DPRobustClassifier
+from skdp.exceptions import PublicLabelsWarning, Refused
 from tests.spies import SpyArray, SpyLedger
 
 
@@ -129,3 +130,86 @@ def test_nothing_but_the_outputs_depends_on_the_data(capsys):
     ]
     one_label = public_traces(tame, np.zeros(60, dtype=int), capsys, classes=[0, 1])
     assert traces[0] == traces[1] == traces[2] == one_label
+
+
+# ---------------------------------------------------------------------------- Hinges
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_infinite_epsilon_is_the_optimum_of_the_stated_objective(several):
+    X, y = scaled(load_breast_cancer)
+    if several:
+        y = y + (X[:, 0] > 1)
+    model = DPLinearSVC(math.inf, C=0.1, data_norm=3.0).fit(X, y)
+    assert not model.privacy_.is_private
+    augmented = np.column_stack([X, np.ones(len(X))])
+
+    def objective(w, s):
+        z = s * (augmented @ w)
+        corner = (1.5 - z) ** 2 / 2
+        hinge = np.where(z > 1.5, 0, np.where(z < 0.5, 1 - z, corner))
+        slope = np.where(z > 1.5, 0, np.where(z < 0.5, -1, z - 1.5))
+        return 0.1 * hinge.sum() + w @ w / 2, 0.1 * augmented.T @ (s * slope) + w
+
+    for k, label in enumerate(model.classes_[1:] if not several else model.classes_):
+        s = np.where(y == label, 1.0, -1.0)
+        other = minimize(
+            objective,
+            np.zeros(31),
+            args=(s,),
+            jac=True,
+            method="BFGS",
+            options={"gtol": 1e-7},
+        ).x
+        assert np.abs(model.coef_[k] - other[:-1]).max() < 1e-4
+        assert abs(model.intercept_[k] - other[-1]) < 1e-4
+
+
+# -------------------------------------------------------- Losses that are not convex
+
+
+LABELS = {"classes": [0, 1], "delta": 1e-6, "random_state": 0}
+
+
+def table(n=4000, wrong=0.0, seed=0):
+    """Unit rows of five columns; some labels wrong, far on the other side."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    truth = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
+    y = truth.copy()
+    flipped = (X[:, 0] > 0.5) & (rng.random(n) < wrong)
+    y[flipped] = 0
+    return X, y, truth
+
+
+@pytest.mark.parametrize("loss", ["sigmoid", "cauchy"])
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_it_learns_and_says_how(loss, delta):
+    X, y, truth = table()
+    model = DPRobustClassifier(4.0, loss=loss, **{**LABELS, "delta": delta})
+    model.fit(X, y)
+    assert model.privacy_.solver == ("online" if delta == 0 else "centred_descent")
+    assert np.mean(model.predict(X) == truth) > 0.9
+
+
+def test_wrong_labels_move_it_less_than_a_logistic_model():
+    """Without noise, by the accuracy on right labels; 45 % wrong on a far side."""
+    X, y, truth = table(wrong=0.45)
+    right = {
+        kind: np.mean(
+            kind(math.inf, C=1.0, classes=[0, 1]).fit(X, y).predict(X) == truth
+        )
+        for kind in (DPRobustClassifier, DPLogisticRegression)
+    }
+    assert right[DPRobustClassifier] > right[DPLogisticRegression] + 0.02
+
+
+def test_the_last_iterate_alone_needs_convexity():
+    """Its bound is one of contractions, which steps of this loss are not."""
+    X, y, _ = table(200)
+    model = DPRobustClassifier(
+        solver="noisy_gd", solver_params={"release": "last"}, C=1.0, **LABELS
+    )
+    with pytest.raises(Refused, match=r"convex loss. Use release='path'"):
+        model.fit(X, y)
