@@ -70,6 +70,24 @@ def test_more_signal_than_noise_is_learned(name):
     assert model.score(X, labels_of(name, score)) > least
 
 
+def test_targets_beyond_their_bounds_are_those_at_the_bounds():
+    X, score = table(200)
+    y = labels_of("numbers", score)
+    y[:3] = -10, 30, 30
+    far = y.copy()
+    far[:3] = -1e9, 1e9, 1e300
+    models = [quietly(lambda t=t: unfitted("numbers").fit(X, t)) for t in (y, far)]
+    assert np.array_equal(decision(models[0], X), decision(models[1], X))
+
+
+def test_labels_from_y_are_named_as_assumed_public():
+    X, score = table(100)
+    for classes, said in (([0, 1], "(declared)"), (None, "(taken from y)")):
+        model = unfitted("two classes", classes=classes)
+        quietly(lambda m=model: m.fit(X, labels_of("two classes", score)))
+        assert f"set of labels {said}" in model.privacy_.assumed_public
+
+
 # -------------------------------------------------------------------------------- books
 
 

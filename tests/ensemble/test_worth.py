@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from skdp.ensemble import _boosting as module
 from skdp.ensemble._boosting import best_share
 from skdp.privacy import Budget
 from skdp.privacy.noise._noise import NoiseSource
@@ -47,6 +48,19 @@ def test_trees_of_noise_are_not_worth_anything():
         assert np.all(model.values == 0) == (model.shrinkage == 0)
         shares.append(model.shrinkage)
     assert np.mean(shares) <= 0.25
+
+
+def test_noise_is_told_at_the_share_that_is_taken(monkeypatch):
+    codes = codes_of(MIXED, 2000)
+    y = targets_of("logistic", codes)
+    task, models = task_of("logistic", len(y)), []
+    for share in (1.0, 0.5):
+        monkeypatch.setattr(module, "best_share", lambda gains, own=share: own)
+        source, noise = source_of(codes, y), NoiseSource(1)
+        models.append(fitted(task, source, noise, BUDGET, 7, n_estimators=9)[0])
+    whole, half = models
+    assert np.array_equal(0.5 * whole.values, half.values)
+    assert np.array_equal(0.5 * whole.deviations, half.deviations)
 
 
 def test_trees_of_a_signal_are_taken_as_they_are():
