@@ -10,7 +10,9 @@ from skdp.ensemble._shapes import directions_of, groups_of
 from skdp.ensemble._trees import bins_of
 from tests.ensemble.boosted import (
     fitted,
+    labels_of,
     table,
+    unfitted,
 )
 from tests.preprocessing.tables import DECLARED
 
@@ -96,6 +98,16 @@ def test_directions_are_of_columns_of_codes():
 def test_directions_that_are_none_are_refused(given, text):
     with pytest.raises(ValueError, match=text):
         directions(given)
+
+
+def test_neither_several_classes_nor_stages_have_a_direction():
+    X, score = table()
+    model = unfitted("three classes", monotonic_cst={"age": 1})
+    with pytest.raises(ValueError, match="more than two classes"):
+        model.fit(X, labels_of("three classes", score))
+    model = fitted("two classes", monotonic_cst={"age": 1})
+    with pytest.raises(ValueError, match="Stages must be those of a model without"):
+        model.staged_predict(X)
 
 
 # ------------------------------------------------------------------------------- groups

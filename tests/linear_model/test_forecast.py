@@ -147,3 +147,9 @@ def test_a_score_is_reached_at_the_ratio_of_the_formula(score, adjacency):
     params = forecast(2000, 14, few, adjacency=adjacency).solver_params
     formula = max(140 * score / (1 - score), 50)
     assert params["signal_to_noise"] == pytest.approx(formula, rel=2e-3)
+
+
+def test_an_epsilon_for_a_score_is_of_the_default_alone():
+    for told in (forecast(1000, 3, delta=0.0), forecast(1000, 3, solver="noisy_gd")):
+        with pytest.raises(ValueError, match=r"Got solver=.*Use solver='auto'"):
+            told.epsilon_for(0.5)

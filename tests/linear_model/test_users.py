@@ -363,6 +363,7 @@ NO_IDS = [
     np.ma.masked_array(PLAIN, PLAIN == 2),
     pd.Series(PLAIN).astype("Int64").where(PLAIN != 3),
     pd.Categorical(PLAIN.astype(float)),
+    pd.Categorical(np.where(PLAIN == 3, None, PLAIN)),
     PLAIN.astype("datetime64[s]"),
     "users",
     7,

@@ -216,6 +216,10 @@ def test_residuals_of_amounts_are_rounded_by_less_than_is_charged(monkeypatch):
             assert worst(kind(*narrow)) > charged
 
 
+def test_a_target_at_the_prediction_of_a_pinball_loss_is_above_it():
+    assert QuantileLoss(0.7, h=0).residual(np.zeros(1), np.zeros((1, 1))) == -0.7
+
+
 def test_linear_models_refuse_a_loss_without_bounded_curvature():
     facts = {"n_samples": 9, "n_features": 2, "data_norm": 1.0}
     with pytest.raises(ValueError, match="a bounded curvature"):

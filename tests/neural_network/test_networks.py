@@ -173,7 +173,7 @@ REFUSED = {
     "hidden_layer_sizes": [(0,), (5, 5000), (3,) * 9, "many", (2.5,)],
     "activation": ["sine", None],
     "alpha": [-1.0],
-    "solver": ["bolt_on", "lbfgs"],
+    "solver": ["bolt_on", "lbfgs", "auto"],
     "solver_params": [{"sigma": 1.0}],
     "delta": [0.0],
     "data_norm": [0.0, math.inf],

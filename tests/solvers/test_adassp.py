@@ -12,11 +12,15 @@ from scipy.sparse import csr_array
 
 from skdp.losses import SquaredLoss
 from skdp.losses._objective import LinearObjective
+from skdp.privacy import Budget
+from skdp.solvers._adassp import AdaSSP
 from skdp.sums._moments import _LARGEST as LARGEST
 from skdp.sums._moments import MomentSums, MomentWeights, whole_rows
 from skdp.tables._memory import MemorySource
+from tests import door
 
 LOSS = SquaredLoss(2.0, target_bound=1.0)
+BUDGET = Budget(1.0, 1e-6)
 OBJECTIVE = LinearObjective(
     loss=LOSS, n_samples=300, n_features=4, data_norm=1.0, adjacency="zero_out"
 )
@@ -178,3 +182,12 @@ def test_the_estimated_risk_has_no_bias():
     (bias, naive), error = np.mean(gaps, axis=0), np.std(gaps, axis=0)[0] / 4000**0.5
     assert abs(bias) < 6 * error + 1e-3  # 1e-8, and terms of higher order
     assert abs(naive) > 2 * abs(bias) + 6 * error  # fitting the noise is found out
+
+
+def test_refusals_have_reasons():
+    for facts, reason in (
+        ({"loss": SquaredLoss(2.0)}, "bound on the targets"),
+        ({"n_features": 4000}, "noisy_gd"),
+    ):
+        refused = door.refusal(AdaSSP, replace(OBJECTIVE, **facts), BUDGET)
+        assert reason in refused

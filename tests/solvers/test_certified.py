@@ -7,6 +7,7 @@ import warnings
 import mpmath
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
@@ -65,6 +66,21 @@ def check(source, certified, linear=None, tolerance=None, **options):
 def test_the_tolerance_is_met(loss, strength, linear_norm):
     certified = make(loss, strength=strength, linear_norm=linear_norm)
     check(MemorySource(*data(certified)), certified)
+
+
+def test_sorted_labels_of_many_rows():
+    """The preconditioner sees every k-th record, not the first ones."""
+    certified = make(n=45_000, d=3, strength=0.5)
+    X, y = data(certified)
+    order = np.argsort(y)
+    check(MemorySource(X[order], y[order]), certified)
+
+
+@pytest.mark.parametrize(("d", "store"), [(1600, np.asarray), (300, csr_array)])
+def test_wide_data_with_a_diagonal_preconditioner(d, store):
+    certified = make(n=40, d=d, strength=0.1, linear_norm=1.0)
+    X, y = data(certified)
+    check(MemorySource(store(X), y), certified)
 
 
 @every_loss

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
+from skdp._compiled import compiled
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
@@ -109,9 +110,18 @@ def test_summation_error_stays_below_what_is_charged():
     assert 0 < worst <= slack < 1e-6
 
 
-@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray, csr_array])
-def test_a_huge_record_changes_no_other_records_rounding(layout):
+@pytest.mark.parametrize(
+    ("layout", "least"),
+    [
+        (np.ascontiguousarray, 0),  # compiled
+        (np.ascontiguousarray, 10**9),
+        (np.asfortranarray, 10**9),
+        (csr_array, 10**9),
+    ],
+)
+def test_a_huge_record_changes_no_other_records_rounding(layout, least, monkeypatch):
     """Found in review: a copy in another memory order moved all other products."""
+    monkeypatch.setattr(module, "_WORTH_COMPILING", least)
     loss, n, d = LogisticLoss(), 3000, 40
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, d)), np.zeros(n)
@@ -126,3 +136,14 @@ def test_a_huge_record_changes_no_other_records_rounding(layout):
         with np.errstate(all="ignore"):
             sums.append(GradientSum(source, objective)(W))
     assert np.array_equal(sums[0], sums[1])
+    if layout is np.ascontiguousarray:  # and it is in the sum itself
+        with np.errstate(all="ignore"):
+            whole = GradientSum(MemorySource(layout(X), y), objective)(W)
+        assert 0 < np.linalg.norm(whole - sums[0]) <= 1 + 1e-9
+
+
+def test_loops_are_compiled_where_nothing_can_be_kept():
+    """A locked-down machine; the import would fail after the commit."""
+    namespace = {}
+    exec("def double(x): return 2 * x", namespace)  # no file, so no place for a cache
+    assert compiled(namespace["double"])(3.0) == 6.0

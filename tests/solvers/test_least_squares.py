@@ -77,6 +77,8 @@ def test_runs_of_rows_and_null_records_do_not_matter(monkeypatch):
         assert is_near(found[:-1, 0], theirs.coef_)
         everyone = least.least_squares(MemorySource(store(X), y), objective)
         assert not is_near(everyone[:-1, 0], theirs.coef_)
+    monkeypatch.setattr(least, "_MOST_COLUMNS", 6)  # the intercept is the seventh
+    assert least.least_squares(MemorySource(X, y), objective) is None
 
 
 def test_broken_twin_with_squared_moments_loses_digits():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from decimal import Decimal, getcontext
 from itertools import combinations, product
 
 import numpy as np
@@ -18,6 +19,7 @@ from skdp.privacy import (
     GaussianEvent,
     epsilon_of,
 )
+from skdp.privacy.accounting._gaussian import batch_epsilon
 from skdp.solvers import SOLVERS
 from skdp.solvers._accelerated import (
     best_step_count,
@@ -165,6 +167,16 @@ def test_pure_noise_drawn_equals_noise_declared(key, adjacency, batch_size):
 
 
 # Batches ----------------------------------------------------------------------------
+
+
+def test_amplified_epsilon_is_exact_and_rounded_up():
+    getcontext().prec = 60
+    for epsilon in (1e-12, 0.5, 40.0, 499.0, 501.0, 1e6):
+        for rate in (1e-9, 0.5, 1.0):
+            growth = Decimal(epsilon).exp() - 1
+            exact = (1 + Decimal(rate) * growth).ln()
+            found = Decimal(batch_epsilon(epsilon, rate))
+            assert exact <= found <= exact * (1 + Decimal("3e-12"))
 
 
 def largest_log_ratio(n, m, adjacency, scale):

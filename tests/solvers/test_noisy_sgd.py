@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from skdp import DPGridSearchCV, DPLogisticRegression
 from skdp._fit import Progress
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
@@ -159,3 +160,13 @@ def test_replace_one_charge_covers_the_direct_pair(q, steps):
 
 
 # Utility -------------------------------------------------------------------------
+
+
+def test_searches_refuse_it_before_they_read():
+    """No mu dominates sampled noise, so that a trial cannot be charged by one."""
+    model = DPLogisticRegression(
+        classes=[0, 1], solver="noisy_sgd", solver_params={"batch_size": 10}
+    )
+    search = DPGridSearchCV(model, {"C": [0.1, 1.0]}, epsilon=2.0, delta=1e-5)
+    with pytest.raises(ValueError, match="does not add up in squares"):
+        search.fit(np.eye(40), np.arange(40) % 2)

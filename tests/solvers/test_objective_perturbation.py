@@ -98,6 +98,20 @@ def test_pure_epsilon_of_a_logistic_loss_by_brute_force(
         assert brute > plain
 
 
+@pytest.mark.parametrize(
+    ("loss", "budget", "params", "message"),
+    [
+        (HuberHingeLoss(n_outputs=501), BUDGET, {}, "so many one-against-rest"),
+        (SquaredLoss(math.inf, 1.0), BUDGET, {}, "bounded gradient"),
+        (LOSS, PURE, {"law": "gaussian"}, "cannot do delta=0"),
+        (LOSS, BUDGET, {"strength": 1e-3}, "smaller C or another solver"),
+    ],
+)
+def test_refusals_say_why(loss, budget, params, message):
+    objective = OBJECTIVE.with_loss(loss)
+    assert message in door.refusal(ObjectivePerturbation, objective, budget, **params)
+
+
 # Sensitivity -----------------------------------------------------------------------
 
 
