@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
-from scipy.stats import norm
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
@@ -18,7 +16,6 @@ from skdp.solvers._sparse import IHT
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.door import event_of
-from tests.solvers.test_noisy_gd import Flat
 from tests.spies import NoNoise
 
 LOSS = LogisticLoss()
@@ -100,26 +97,6 @@ def test_noiseless_limit_is_the_papers_algorithm():
     # A twin that remembers is another algorithm.
     other = run(replace(solver, accumulate=True), X, y, objective=objective)
     assert not np.allclose(found, other[:, 0], atol=1e-3)
-
-
-def test_noise_without_signal_matches_the_utility_statement():
-    """Its deviation is step_size sqrt(T) S z / n, and a share 2 Phi(-c) stands out."""
-    d = 20_000
-    objective = replace(OBJECTIVE, loss=Flat(), n_features=d, n_nonzero=d)
-    X = csr_array((4, d))
-    params = {"n_steps": 9, "step_size": 2.0, "accumulate": True}
-    free = resolved(objective, threshold=0.0, **params)
-    weights = run(free, X, np.zeros(4), objective=objective, noise=NoiseSource(7))
-    theory = 2.0 * 3 * free.sensitivity(objective) * 5.0 / 2000
-    # Six standard deviations of a sample deviation of d numbers.
-    assert np.std(weights[:d]) == pytest.approx(theory, rel=6 / math.sqrt(2 * d))
-    strict = resolved(objective, threshold=2.0, **params)
-    kept = run(strict, X, np.zeros(4), objective=objective, noise=NoiseSource(7))
-    share = 2 * norm.cdf(-2.0)
-    expected = share * d
-    spread = 6 * math.sqrt(expected * (1 - share))
-    assert abs(np.count_nonzero(kept[:d]) - expected) < spread
-    assert np.abs(kept[:d][kept[:d] != 0]).min() >= 1.99 * theory
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

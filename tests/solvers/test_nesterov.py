@@ -22,10 +22,8 @@ from skdp.privacy import (
 from skdp.privacy.accounting._gaussian import batch_epsilon
 from skdp.solvers import SOLVERS
 from skdp.solvers._accelerated import (
-    best_step_count,
     bound_weights,
     divide_noise,
-    error_bounds,
     multistage_steps,
     noise_levels,
 )
@@ -297,29 +295,6 @@ def some_course(name):
 
 by_course = pytest.mark.parametrize("course", ["single", "stages"])
 FACTS = {"smoothness": 5.0, "strong_convexity": 0.5}
-
-
-@by_course
-@by_kind
-@pytest.mark.parametrize("is_even", [False, True])
-def test_bounds_in_linear_time_are_those_of_the_definition(course, is_pure, is_even):
-    step_sizes, stages = some_course(course)
-    bounds = error_bounds(
-        step_sizes,
-        stages,
-        **FACTS,
-        first_excess=3.0,
-        variance=0.7,
-        is_pure=is_pure,
-        is_even=is_even,
-    )
-    for count in range(1, len(stages) + 1):
-        start, weights = bound_weights(step_sizes[:count], stages[:count], **FACTS)
-        divided = np.ones(count) if is_even else weights
-        noise = divide_noise(divided, is_pure=is_pure)
-        direct = 3.0 * start + 0.7 * np.sum(weights * noise**2)
-        assert bounds[count - 1] == pytest.approx(direct, rel=1e-12)
-    assert best_step_count(bounds) == 1 + np.argmin(bounds)
 
 
 @by_kind

@@ -50,20 +50,6 @@ def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
     return door.planned(NoisyGD, objective, budget, **params)
 
 
-def test_a_smaller_intercept_weight_moves_noise_to_the_intercept():
-    """The weighted intercept's noise is 1 / weight times that of the others."""
-    source = MemorySource(np.zeros((10, 3000)), np.zeros(10))
-    objective = replace(OBJECTIVE, loss=Flat(), n_features=3000, n_samples=10)
-    intercepts, others = [], []
-    for seed in range(200):
-        solver = resolved(objective, n_steps=1, step_size=1.0, intercept_weight=0.25)
-        run = door.run(solver, source, objective, 1.0, NoiseSource(seed))
-        intercepts.append(run.weights[-1, 0])
-        others.append(run.weights[0, 0])
-    ratio = np.std(intercepts) / np.std(others)
-    assert ratio == pytest.approx(4.0, rel=0.3)
-
-
 def test_noise_follows_the_released_weights():
     """The first query, at W = 0, needs half the noise of the worst case."""
     rng = np.random.default_rng(0)
