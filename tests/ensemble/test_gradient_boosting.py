@@ -10,17 +10,14 @@ import pytest
 from sklearn.base import clone
 
 from skdp import (
-    BudgetExceeded,
     BudgetLedger,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
     TableEncoder,
     privacy_report,
 )
-from skdp._fit import fit
 from skdp.columns import Range
 from skdp.privacy import epsilon_of
-from skdp.sums._leaves import LeafSums
 from tests.ensemble.boosted import (
     BINARY,
     NEEDS,
@@ -106,41 +103,6 @@ def test_the_event_is_the_budget(name, adjacency):
     assert privacy_report(model).epsilon == pytest.approx(0.7, rel=1e-6)
 
 
-@pytest.fixture
-def refused(tmp_path, monkeypatch):
-    """A fit that no ledger allows, of records that may not be read."""
-    X, score = table(60)
-    books = BudgetLedger(tmp_path / "small.db", epsilon=0.5, delta=1e-5)
-    model = unfitted("two classes", ledger=books, random_state=None)
-    monkeypatch.setattr(LeafSums, "open", lambda self, source: pytest.fail("read"))
-    return lambda: model.fit(X, labels_of("two classes", score))
-
-
-def test_nothing_is_read_that_the_books_do_not_allow(refused):
-    with pytest.raises(BudgetExceeded):
-        quietly(refused)
-
-
-def test_broken_twin_that_reads_before_it_pays_is_found(refused, monkeypatch):
-    def reading(model, planned, source, door):
-        LeafSums.open(None, source)
-        return fit(model, planned, source, door)
-
-    monkeypatch.setattr("skdp.ensemble._estimators.fit", reading)
-    with pytest.raises(pytest.fail.Exception, match="read"):
-        quietly(refused)
-
-
-def test_trees_and_noise_are_new_in_every_private_fit():
-    one, other = (fitted("two classes", random_state=None) for _ in range(2))
-    assert one.tree_seed_ != other.tree_seed_
-    X, _ = table()
-    assert not np.array_equal(decision(one, X), decision(other, X))
-    again = fitted("two classes")
-    assert np.array_equal(decision(again, X), decision(fitted("two classes"), X))
-    assert not again.privacy_.is_private
-
-
 @pytest.mark.parametrize("name", NEEDS)
 def test_a_forecast_is_what_fit_does(name):
     model = fitted(name, n_estimators=None)
@@ -171,9 +133,6 @@ def test_the_last_stage_is_the_model(name):
         *_, last = model.staged_decision_function(X)
         assert np.array_equal(last, model.decision_function(X))
         assert np.allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
-
-
-# ------------------------------------------------------------------------------- copies
 
 
 # -------------------------------------------------------------------------- importances

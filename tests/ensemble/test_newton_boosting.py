@@ -144,6 +144,3 @@ def test_nothing_left_for_trees_is_refused():
     task = task_of("logistic", 100)
     with pytest.raises(Refused, match="a share of mu"):
         solver_of(task, start_share=0.6, counts_share=0.4)
-
-
-# --------------------------------------------------------------------------- noise only

@@ -140,9 +140,6 @@ def test_only_ratios_matter_and_equal_weights_are_none(kind):
         assert np.array_equal(other.decision_function(X), plain.decision_function(X))
 
 
-# ------------------------------------------------------------------- where it goes
-
-
 # ------------------------------------------------------------------------- refusals
 
 BAD = [

@@ -19,7 +19,6 @@ from skdp import (
     TableEncoder,
 )
 from skdp.columns import Range
-from skdp.linear_model import _rows
 from skdp.linear_model._rows import knots_within
 from skdp.privacy import Budget, BudgetLedger
 from tests.preprocessing.tables import DECLARED, frame
@@ -96,9 +95,6 @@ def test_an_encoder_says_how():
     assert not hasattr(how, "columns_")
 
 
-# ------------------------------------------------------------------------ mixed tables
-
-
 # --------------------------------------------------------------------- its parameters
 
 
@@ -127,18 +123,6 @@ def test_knots_follow_from_public_facts():
     assert models[0].encoder_.n_knots_ == models[1].encoder_.n_knots_
 
 
-def test_broken_twin_that_counts_knots_by_values(monkeypatch):
-    def by_values(model, table, budget, *others, **centred):
-        n_missing = int(table.X["age"].isna().sum())
-        model.columns = TableEncoder(DECLARED, n_knots=2 + n_missing)
-        return real(model, table, budget, *others, **centred)
-
-    real = _rows.rows_to_fit
-    monkeypatch.setattr("skdp.linear_model._classifiers.rows_to_fit", by_values)
-    models = [fitted(DPLogisticRegression, frame(300, seed)) for seed in (0, 1)]
-    assert models[0].encoder_.n_knots_ != models[1].encoder_.n_knots_
-
-
 def test_fitted_anew_without_columns():
     X = frame()[["age"]].fillna(3.0)
     model = DPLogisticRegression(
@@ -148,17 +132,6 @@ def test_fitted_anew_without_columns():
     model.set_params(columns=None).fit(X, targets(X))
     assert not hasattr(model, "encoder_")
     assert model.coef_.shape == (1, 1)
-
-
-def test_parameters_changed_after_the_fit_change_no_prediction():
-    X = frame()
-    model = fitted(DPLogisticRegression, X)
-    before = model.decision_function(X)
-    model.set_params(columns=None)
-    assert np.array_equal(model.decision_function(X), before)
-
-
-# ------------------------------------------------------------------ copies and searches
 
 
 # --------------------------------------------------------------------- what users try

@@ -106,12 +106,6 @@ def test_users_of_one_row_are_records_to_the_last_bit(name, adjacency):
     assert of_users.privacy_.sensitivity == of_rows.privacy_.sensitivity
 
 
-# --------------------------------------------------- neighbours, through the estimator
-
-
-# ---------------------------------------------------------------- intervals of adassp
-
-
 # ------------------------------------------------------------------------ without noise
 
 

@@ -161,29 +161,6 @@ def test_broken_sensitivities_are_found_out(twin):
     assert farthest(adjacency, 0.5, 1.0) > 1.01 * stated(MomentWeights(0.5, 1.0))
 
 
-def test_the_estimated_risk_has_no_bias():
-    """Mean of the estimate against the true risk of the same fits (ridge fixed)."""
-    rng = np.random.default_rng(0)
-    d, sigma, ridge = 4, 0.3, 8.0
-    G, g = np.diag([9.0, 7.0, 5.0, 3.0]), np.array([4.0, -2.0, 1.0, 0.5])
-    gaps = []
-    for _ in range(4000):
-        upper = sigma * np.triu(rng.normal(size=(d, d)), 1) / math.sqrt(2)
-        matrix = G + upper + upper.T + sigma * np.diag(rng.normal(size=d))
-        vector = g + sigma * rng.normal(size=d)
-        inverse = np.linalg.inv(matrix + ridge * np.eye(d))
-        w = inverse @ vector
-        trace, size = np.trace(inverse), w @ w
-        estimate = w @ matrix @ w + sigma**2 * (trace * size + w @ inverse @ w)
-        estimate -= 2 * (vector @ w - sigma**2 * trace)
-        gaps.append(estimate - (w @ G @ w - 2 * g @ w))
-        naive = w @ matrix @ w - 2 * vector @ w
-        gaps[-1] = (gaps[-1], naive - (w @ G @ w - 2 * g @ w))
-    (bias, naive), error = np.mean(gaps, axis=0), np.std(gaps, axis=0)[0] / 4000**0.5
-    assert abs(bias) < 6 * error + 1e-3  # 1e-8, and terms of higher order
-    assert abs(naive) > 2 * abs(bias) + 6 * error  # fitting the noise is found out
-
-
 def test_refusals_have_reasons():
     for facts, reason in (
         ({"loss": SquaredLoss(2.0)}, "bound on the targets"),

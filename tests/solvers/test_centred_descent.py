@@ -369,9 +369,3 @@ def test_what_cannot_be_done_is_refused():
     ):
         with pytest.raises(Refused, match=text):
             CentredDescent.check_possible(objective, budget)
-
-
-# ------------------------------------------------------------------- several together
-
-
-# ------------------------------------------------------------- margins: post-processing
