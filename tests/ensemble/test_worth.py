@@ -63,17 +63,6 @@ def test_noise_is_told_at_the_share_that_is_taken(monkeypatch):
     assert np.array_equal(0.5 * whole.deviations, half.deviations)
 
 
-def test_trees_of_a_signal_are_taken_as_they_are():
-    codes = codes_of(MIXED, 20_000)
-    y = targets_of("logistic", codes)
-    task = task_of("logistic", len(y))
-    found = [
-        fitted(task, source_of(codes, y), NoiseSource(1), BUDGET, 7, **params)[0]
-        for params in ({"n_estimators": 60}, {"n_estimators": 60, "gains_share": 0.0})
-    ]
-    assert [model.shrinkage for model in found] == [1.0, None]
-
-
 def test_lines_are_only_what_is_asked():
     for loss, params, n_lines in [
         ("logistic", {}, 4),

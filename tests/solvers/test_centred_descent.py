@@ -205,6 +205,18 @@ def solved(case, source, ledger=None, noise=None):
 
 
 @every_adjacency
+def test_the_first_release_bounds_all_columns_of_a_record(adjacency):
+    case, draws = Case("logistic", adjacency), []
+    for source in case.pair:
+        noise = SpyNoise(seed=0)
+        solved(case, source, noise=noise)
+        draws.append(noise.draws[0])
+    one, other = draws
+    apart = np.linalg.norm(one.query - other.query)
+    assert 0.99 * one.sensitivity < apart <= one.sensitivity * (1 + 1e-9)
+
+
+@every_adjacency
 @pytest.mark.parametrize("loss", ["logistic", "softmax", "squared"])
 def test_noise_drawn_is_noise_declared(loss, adjacency):
     case, noise = Case(loss, adjacency), SpyNoise(seed=0)
