@@ -9,9 +9,9 @@ from scipy.sparse import csc_array, csr_array
 
 from skdp import TableEncoder
 from skdp.columns import Boolean, Categories, Dates, Range
-from skdp.ensemble._trees import bins_of, read_to_fit, read_to_predict, reader_of
+from skdp.ensemble._trees import bins_of, read_to_fit, read_to_predict
 from skdp.io._table import Table
-from tests.preprocessing.tables import DECLARED, FORMS, REFUSED, frame
+from tests.preprocessing.tables import DECLARED, REFUSED, frame
 
 
 class Reader(TableEncoder):
@@ -55,14 +55,6 @@ def test_categories_others_and_missing_have_codes_apart():
     assert bins.columns[0].labels == ("a", "b", "other", "missing")
 
 
-def test_others_may_be_refused_instead():
-    declared = Categories(["a", "b"])
-    _, bins = one(declared, ["b", "a"], handle_unknown="error")
-    assert bins.n_bins == (2,)
-    with pytest.raises(ValueError, match="declared categories only"):
-        one(declared, ["b", "c"], handle_unknown="error")
-
-
 def test_truth_values_and_parts_of_dates():
     codes, bins = one(Boolean(missing=True), [True, False, None])
     assert codes == [1, 0, 2]
@@ -75,16 +67,6 @@ def test_truth_values_and_parts_of_dates():
     assert model.bins_.is_ordered == (True, False, False, True)
     assert model.bins_.sources == (0, 0, 0, 0)
     assert model.bins_.columns[1].values == tuple(range(1, 13))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_the_same_table_in_another_form_has_the_same_codes(form):
-    X = frame()
-    codes, model = read(X)
-    assert np.array_equal(read(form(X))[0], codes)
-    assert np.array_equal(read_to_predict(model, form(X)), codes)
-    turned = X[X.columns[::-1]]
-    assert np.array_equal(read_to_predict(model, turned), codes)
 
 
 def changed_by_others(coded):
@@ -100,26 +82,11 @@ def test_each_row_is_coded_by_itself():
     assert read(frame(60))[1].bins_ == read(frame(90, seed=1))[1].bins_
 
 
-def test_broken_twin_that_cuts_at_quantiles_is_found():
-    def coded(X):
-        return pd.qcut(X["gain"], 4, labels=False).to_numpy()[:, None]
-
-    assert changed_by_others(coded)
-
-
 @pytest.mark.parametrize(("change", "text"), REFUSED)
 def test_a_table_that_is_not_as_declared_is_refused(change, text):
     with pytest.raises((ValueError, TypeError), match=text) as caught:
         read(change(frame()))
     assert "Female" not in str(caught.value)
-
-
-def test_an_array_takes_one_range_or_a_sequence():
-    X = np.linspace(-3, 3, 20).reshape(10, 2)
-    for columns in [Range(-1, 1), (-1, 1), [(-1, 1), Range(-1, 1)]]:
-        codes, model = read(X, columns)
-        assert codes[0].tolist() == [0, 0]
-        assert model.n_features_in_ == 2
 
 
 @pytest.mark.parametrize(
@@ -144,14 +111,6 @@ def test_the_most_bins_fit_a_byte():
     cells = [254.0, *range(254)]
     codes, _ = one(Categories(list(range(254))), cells)
     assert sorted(codes) == list(range(255))
-
-
-def test_an_encoder_is_copied_before_it_reads():
-    given = TableEncoder(DECLARED, remainder="drop")
-    assert reader_of(given) is not given
-    codes, _ = read(frame().assign(extra=1), given)
-    assert codes.shape[1] == len(DECLARED) + 2
-    assert not hasattr(given, "columns_")
 
 
 def test_sparse_rows_have_the_codes_of_dense_ones():

@@ -41,9 +41,3 @@ def test_the_fit_and_predictions_agree_to_the_last_bit(loss, n_outputs, monkeypa
     for n_threads in (1, 2, 3):
         monkeypatch.setattr(_boosting, "n_threads_for", lambda n, k=n_threads: k)
         assert np.array_equal(model.raw(codes), alone)
-
-
-def test_no_rows_and_rows_in_another_layout():
-    model, codes = model_of("logistic", 1)
-    assert model.raw(codes[:0]).shape == (0, 1)
-    assert np.array_equal(model.raw(np.asfortranarray(codes)), model.raw(codes))

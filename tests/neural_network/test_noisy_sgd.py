@@ -7,11 +7,10 @@ import pytest
 
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.neural_network._solvers import NetworkGD, NetworkSGD
-from skdp.privacy import Budget
+from skdp.neural_network._solvers import NetworkSGD
 from skdp.solvers._descent import NoisySGD
 from tests import door
-from tests.neural_network.test_noisy_gd import BUDGET, objective_of, run, source_of
+from tests.neural_network.test_noisy_gd import BUDGET, objective_of, run
 from tests.spies import SpyNoise
 
 ADJACENCIES = ("replace_one", "zero_out")
@@ -46,18 +45,6 @@ def test_a_sample_counts_one_record_under_both_adjacencies():
     assert sensitivity("replace_one", 50) == 2 * sensitivity("zero_out", 50)
 
 
-def test_all_records_at_every_step_are_noisy_gd():
-    objective = objective_of()
-    params = {"n_steps": 5, "step_size": 0.3}
-    full = door.planned(NetworkSGD, objective, BUDGET, batch_size=50, **params)
-    plain = door.planned(NetworkGD, objective, BUDGET, **params)
-    found, wanted = (
-        run(solver, objective, SpyNoise(seed=0), 1.0).weights
-        for solver in (full, plain)
-    )
-    assert np.array_equal(found, wanted)
-
-
 def test_sums_are_divided_by_the_public_batch_size():
     objective = objective_of(alpha=0.0)
     params = {"n_steps": 1, "batch_size": 10, "step_size": 1.0, "tail": 1.0}
@@ -66,31 +53,3 @@ def test_sums_are_divided_by_the_public_batch_size():
         noise = SpyNoise(seed=seed)
         moved = run(solver, objective, noise).weights - objective.start(3)
         assert np.allclose(-10 * moved, noise.draws[0].released, atol=1e-9)
-
-
-def test_an_empty_sample_is_noised_like_any_other():
-    objective = objective_of()
-
-    class Nobody(SpyNoise):
-        def poisson_sample(self, n, rate):
-            return np.empty(0, dtype=np.int64)
-
-    noise = Nobody(seed=0)
-    solver = door.planned(NetworkSGD, objective, BUDGET, n_steps=2, batch_size=3)
-    run(solver, objective, noise, 1.0, source_of(objective))
-    assert [draw.query.any() for draw in noise.draws] == [False, False]
-    assert all(draw.released.all() for draw in noise.draws)
-
-
-def test_samples_by_rule():
-    def batch_size(n_samples, epsilon=1.0):
-        objective = objective_of(n_samples=n_samples)
-        budget = Budget(epsilon, 1e-6)
-        return door.planned(NetworkSGD, objective, budget).batch_size
-
-    assert batch_size(8192) == 8192
-    assert batch_size(8193) == 4096
-    assert batch_size(60_000) == 4096
-    assert batch_size(10**6) > 4096
-    assert batch_size(60_000, 100.0) > batch_size(60_000, 20.0) > 4096
-    assert not NetworkSGD.adds_in_squares({})

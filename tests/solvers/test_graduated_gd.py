@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skdp import DPRobustClassifier
 from skdp.exceptions import Refused
 from skdp.losses import CauchyLoss, HuberHingeLoss, LogisticLoss, SigmoidLoss
+from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, GaussianEvent
-from skdp.solvers._descent import GraduatedGD, NoisyGD, convex_start
+from skdp.solvers._descent import GraduatedGD, convex_start
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.spies import SpyNoise
@@ -58,52 +58,12 @@ def test_every_answer_has_the_noise_of_its_own_loss(loss, adjacency):
     assert door.event_of(solver, 3.0, objective) == GaussianEvent(3.0, 6)
 
 
-@pytest.mark.parametrize(("share", "loss"), [(0.0, SigmoidLoss()), (1.0, None)])
-def test_at_its_ends_it_is_noisy_gd(share, loss):
-    facts = {"n_steps": 7, "step_size": 0.5, "tail": 0.5, "momentum": 0.3}
-    facts |= {"intercept_weight": 0.5, "residual_clip": np.inf}
-    solver = planned(convex_share=share, **facts)
-    other = OBJECTIVE if loss else convex_start(OBJECTIVE)
-    like = door.planned(NoisyGD, other, BUDGET, **facts)
-    runs = [
-        door.run(one, source(), objective, 3.0, SpyNoise(seed=1)).weights
-        for one, objective in ((solver, OBJECTIVE), (like, other))
-    ]
-    assert np.array_equal(*runs)
-    assert solver.sensitivity(OBJECTIVE) == like.sensitivity(other)
-
-
-def test_a_descent_from_0_may_end_at_the_frequent_label():
-    """Why it is the default: rows that lie on one side of 0, labels that are uneven."""
-    rng = np.random.default_rng(0)
-    X = np.abs(rng.normal(size=(6000, 4))) + 0.5
-    X /= np.linalg.norm(X, axis=1)[:, None]
-    y = (X[:, 0] - X[:, 1] > 0.25).astype(int)
-    facts = {"classes": [0, 1], "random_state": 0}
-    errors = {
-        key: np.mean(
-            DPRobustClassifier(20.0, loss="sigmoid", solver=key, **facts)
-            .fit(X, y)
-            .predict(X)
-            != y
-        )
-        for key in ("noisy_gd", "auto")
-    }
-    rare = np.mean(y)
-    assert errors["noisy_gd"] == pytest.approx(rare, abs=0.01)
-    assert errors["auto"] < 0.5 * rare
+def test_the_convex_loss_has_the_weights_of_the_labels():
+    own = OBJECTIVE.with_loss(WeightedLoss(SigmoidLoss(), (0.2, 1.0)))
+    assert convex_start(own).loss == WeightedLoss(HuberHingeLoss(), (0.2, 1.0))
 
 
 def test_convex_losses_are_refused():
     for loss in (LogisticLoss(), HuberHingeLoss(n_outputs=3)):
         with pytest.raises(Refused, match=r"not convex.*Use solver='noisy_gd'"):
             planned(replace(OBJECTIVE, loss=loss))
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [({"convex_share": -0.1}, "convex_share"), ({"n_steps": 0}, "n_steps")],
-)
-def test_bad_parameters_are_named(params, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        planned(**params)

@@ -7,24 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
-from scipy.stats import norm
 
-from skdp._fit import Progress
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
-from skdp.losses._base import LossId
 from skdp.losses._objective import LinearObjective
-from skdp.privacy import Budget, ComposedEvent, GaussianEvent, calibrate
+from skdp.privacy import Budget, ComposedEvent, GaussianEvent
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.solvers._registry import named_solver
 from skdp.solvers._sparse import IHT
-from skdp.sums._floating import GradientSum
-from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.door import event_of
-from tests.solvers.neighbours import random_targets
-from tests.spies import NoNoise, SpyNoise
+from tests.spies import NoNoise
 
 LOSS = LogisticLoss()
 SQUARED = SquaredLoss(2.0, target_bound=1.0)
@@ -46,24 +38,6 @@ LOSSES = [
 ]
 
 
-class Flat:
-    """A loss with no curvature and no signal: what is left is the noise."""
-
-    n_outputs = 1
-    smoothness = 0.25
-    prediction_unit = 1.0
-    noisy_clip = math.inf
-    is_convex = True
-    form, form_constants = LossId.ERROR, (0.0, 0.0)  # errors clipped to nothing
-    label_weights = ()
-
-    def residual(self, y, raw):
-        return np.zeros_like(raw)
-
-    def zero_out_bound(self, radius):
-        return 1.0
-
-
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
     return door.planned(IHT, objective, budget, **params)
 
@@ -73,52 +47,6 @@ def run(solver, X, y, *, objective=OBJECTIVE, z=5.0, noise=None):
     source = MemorySource(X, y)
     with np.errstate(all="ignore"):  # as `solve` does
         return door.run(solver, source, objective, z, noise).weights
-
-
-def test_defaults_follow_from_public_facts_only():
-    solver = resolved()
-    assert solver == resolved()
-    assert solver.accumulate
-    assert solver.n_steps == 3
-    more = [
-        resolved(replace(OBJECTIVE, n_samples=n)).n_steps for n in (2000, 4000, 10**9)
-    ]
-    assert more[0] < more[1] < more[2] == 16
-    assert resolved(budget=Budget(20.0, 1e-6)).n_steps > solver.n_steps
-
-
-def test_dense_rows_are_told_by_their_public_bounds():
-    dense = replace(OBJECTIVE, n_features=1000, data_norm=20.0, feature_bound=2.0)
-    assert dense.has_dense_rows
-    assert not replace(dense, feature_bound=math.inf).has_dense_rows
-    # tf-idf rows with entries of at most a fifth of their norm.
-    text = replace(OBJECTIVE, n_features=26_460, feature_bound=0.2)
-    assert not text.has_dense_rows
-    solver = resolved(replace(dense, n_samples=10**6))
-    assert not solver.accumulate
-    assert solver.n_steps == 4
-    # The inverse of the curvature of rows without any preferred direction.
-    assert solver.step_size == pytest.approx(1000 / (LOSS.smoothness * 20.0**2))
-
-
-def test_steps_are_never_longer_than_the_regularised_problem_bears():
-    solver = resolved(replace(OBJECTIVE, n_samples=10**6, alpha=3.0))
-    assert solver.step_size < 1 / 3
-
-
-def test_units_of_the_features_do_not_matter():
-    small, large = resolved(), resolved(replace(OBJECTIVE, data_norm=1000.0))
-    assert small.n_steps == large.n_steps
-    assert small.step_size == pytest.approx(large.step_size * 1000.0**2)
-
-
-@pytest.mark.parametrize(
-    ("loss", "clip"),
-    [(LOSS, 0.35), (SQUARED, 0.375), (SoftmaxLoss(3), 0.35 * math.sqrt(2))],
-    ids=repr,
-)
-def test_residuals_are_clipped_to_a_share_of_the_worst(loss, clip):
-    assert resolved(OBJECTIVE.with_loss(loss)).residual_clip == pytest.approx(clip)
 
 
 def test_event_is_exact_and_the_intercept_has_its_share():
@@ -134,145 +62,7 @@ def test_event_is_exact_and_the_intercept_has_its_share():
     assert event_of(solver, 3.0, alone) == features
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"n_steps": 0}, "n_steps"),
-        ({"step_size": -1.0}, "step_size"),
-        ({"residual_clip": 0.0}, "residual_clip"),
-        ({"threshold": -1.0}, "threshold"),
-        ({"threshold": None}, "threshold"),
-        ({"accumulate": 1}, "accumulate"),
-        ({"intercept_share": 0.0}, "intercept_share"),
-        ({"intercept_share": 0.9}, "intercept_share"),
-        ({"max_iter": 5}, r"max_iter.*cannot be set"),
-    ],
-)
-def test_bad_parameters_are_named(params, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        named_solver("iht", params)
-
-
 # Sensitivities: both queries, both adjacencies, searched for.
-
-
-def changes(objective, clip, count):
-    """What one record's exchange does to either query, and the bound at its weights.
-
-    Rows of full norm that the weights single out, and intercepts of every size: the
-    residuals come near their bounds, with both signs.
-    """
-    rng = np.random.default_rng(0)
-    d, k, R = objective.n_features, objective.loss.n_outputs, objective.data_norm
-    found = []
-    for _ in range(count):
-        axis = rng.normal(size=d)
-        axis /= np.linalg.norm(axis)
-        outputs = rng.choice([-1.0, 0.0, 1.0], k)
-        size = 10 ** rng.uniform(-2, 3) / R
-        weights = np.vstack([size * np.outer(axis, outputs), np.zeros((1, k))])
-        weights[-1] = size * rng.choice([-1.0, 0.0, 1.0]) * outputs
-        X = R * np.vstack([axis, rng.choice([-1.0, 1.0]) * axis])
-        parts = []
-        for row, y in zip(X, random_targets(objective.loss, rng, 2), strict=True):
-            total = GradientSum(
-                MemorySource(row[None], np.array([y])), one(objective), clip
-            )
-            whole = total(weights)
-            parts.append((whole[:d], whole[d:]))
-        bound = split_bound(objective, clip, np.linalg.norm(weights, 2))
-        bound = bound.under(objective.adjacency)
-        for of_first, of_second in zip(*parts, strict=True):
-            gone = objective.adjacency == "zero_out"
-            change = of_first if gone else of_first - of_second
-            found.append(np.linalg.norm(change) / bound)
-    return np.array(found).reshape(-1, 2).max(axis=0)
-
-
-def split_bound(objective, clip, weights_norm):
-    """Of either query."""
-    sums = ClippedGradient(objective, clip)
-    radius = sums.radius(weights_norm)
-    bound = sums.bound(radius, "features")
-    assert bound == sums.bound(radius, "intercept")
-    return bound
-
-
-def one(objective):
-    return replace(objective, n_samples=1)
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("clip", [0.35, math.inf])
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_no_pair_of_neighbours_exceeds_the_claim(loss, clip, adjacency):
-    objective = replace(
-        OBJECTIVE,
-        loss=loss,
-        n_features=3,
-        n_nonzero=3,
-        data_norm=7.0,
-        adjacency=adjacency,
-    )
-    worst = changes(objective, clip, count=250)
-    assert (worst <= 1 + 1e-9).all()
-    # Twins: half the claim, or the claim for the other adjacency, is exceeded.
-    assert (worst > 0.6).all()
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-def test_broken_twin_that_forgets_the_intercept_is_exceeded(adjacency):
-    """Predictions move with the intercept too: its weight counts in the radius."""
-    objective = replace(OBJECTIVE, n_features=3, n_nonzero=3, adjacency=adjacency)
-    weights = np.zeros((4, 1))
-    weights[-1] = 6.0
-    rows = MemorySource(np.array([[1.0, 0.0, 0.0]]), np.array([0.0]))
-    other = MemorySource(np.array([[-1.0, 0.0, 0.0]]), np.array([0.0]))
-    sums = [
-        GradientSum(source, one(objective), math.inf)(weights)[:3]
-        for source in (rows, other)
-    ]
-    change = sums[0] if adjacency == "zero_out" else sums[0] - sums[1]
-    of_features_alone = split_bound(objective, math.inf, 0.0).under(adjacency)
-    assert np.linalg.norm(change) > 1.5 * of_features_alone
-    claim = split_bound(objective, math.inf, 6.0).under(adjacency)
-    assert np.linalg.norm(change) <= claim
-
-
-def test_both_queries_are_released_with_the_noise_that_they_say():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 50)), rng.integers(0, 2, 2000).astype(float)
-    noise = SpyNoise(seed=0)
-    solver = resolved(n_steps=3)
-    run(solver, X, y, noise=noise, z=4.0)
-    sizes = [draw.query.size for draw in noise.draws]
-    assert sizes == [1, 1, 50, 1, 50, 1, 50, 1]
-    spread = 4.0 * solver.intercept_multiple(OBJECTIVE)
-    assert {draw.noise_multiplier for draw in noise.draws} == {4.0, spread}
-    # Without an intercept the features' noise is what it is with one.
-    bare = replace(OBJECTIVE, fit_intercept=False)
-    quiet = SpyNoise(seed=0)
-    run(solver, X, y, noise=quiet, z=4.0, objective=bare)
-    assert [draw.query.size for draw in quiet.draws] == [50] * 3
-    assert quiet.draws[0].sigma == pytest.approx(noise.draws[2].sigma, rel=1e-3)
-
-
-def test_large_dense_tables_are_summed_by_either_path():
-    """Found in a first run: the compiled path took the other's factors for its own."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(5000, 2000)), np.ones(5000)
-    objective = replace(OBJECTIVE, n_samples=5000, n_features=2000)
-    sums, weights = ClippedGradient(objective, 0.3), np.zeros((2001, 1))
-    intercept, features = (sums.at(weights, p) for p in ("intercept", "features"))
-    assert intercept.family == features.family  # one reader serves both
-    reader = intercept.open(MemorySource(X, y))
-    row, released = intercept.total(reader, None), features.total(reader, None)
-    assert row.shape == intercept.shape
-    assert released.shape == features.shape
-    assert row[0, 0] == pytest.approx(-0.3 * 5000)
-    clipped = X / np.maximum(np.linalg.norm(X, axis=1), 1.0)[:, None]
-    grid = 5000 * 0.3 * 2.0**-22  # half a unit up and down of every row
-    assert np.allclose(released[:, 0], -0.3 * clipped.sum(axis=0), atol=grid)
 
 
 # The algorithm.
@@ -309,26 +99,6 @@ def test_noiseless_limit_is_the_papers_algorithm():
     assert not np.allclose(found, other[:, 0], atol=1e-3)
 
 
-def test_noise_without_signal_matches_the_utility_statement():
-    """Its deviation is step_size sqrt(T) S z / n, and a share 2 Phi(-c) stands out."""
-    d = 20_000
-    objective = replace(OBJECTIVE, loss=Flat(), n_features=d, n_nonzero=d)
-    X = csr_array((4, d))
-    params = {"n_steps": 9, "step_size": 2.0, "accumulate": True}
-    free = resolved(objective, threshold=0.0, **params)
-    weights = run(free, X, np.zeros(4), objective=objective, noise=NoiseSource(7))
-    theory = 2.0 * 3 * free.sensitivity(objective) * 5.0 / 2000
-    # Six standard deviations of a sample deviation of d numbers.
-    assert np.std(weights[:d]) == pytest.approx(theory, rel=6 / math.sqrt(2 * d))
-    strict = resolved(objective, threshold=2.0, **params)
-    kept = run(strict, X, np.zeros(4), objective=objective, noise=NoiseSource(7))
-    share = 2 * norm.cdf(-2.0)
-    expected = share * d
-    spread = 6 * math.sqrt(expected * (1 - share))
-    assert abs(np.count_nonzero(kept[:d]) - expected) < spread
-    assert np.abs(kept[:d][kept[:d] != 0]).min() >= 1.99 * theory
-
-
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_at_most_n_nonzero_features_have_weights_in_all_outputs_together(loss):
     rng = np.random.default_rng(0)
@@ -339,111 +109,3 @@ def test_at_most_n_nonzero_features_have_weights_in_all_outputs_together(loss):
     weights = run(solver, X, y, objective=objective, noise=NoiseSource(0))
     rows = np.any(weights[:-1] != 0, axis=1)
     assert np.count_nonzero(rows) == 5
-
-
-def test_of_equal_features_the_first_are_taken():
-    X = np.ones((100, 50))
-    objective = replace(OBJECTIVE, n_samples=100)
-    solver = resolved(objective, threshold=0.0)
-    weights = run(solver, X, np.ones(100), objective=objective)
-    assert np.flatnonzero(weights[:-1, 0]).tolist() == [0, 1, 2, 3, 4]
-
-
-def rare_event(n=4000, d=50):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, d))
-    X /= np.linalg.norm(X, axis=1)[:, None]
-    return X, (rng.random(n) < 0.03).astype(float)
-
-
-def test_the_intercept_of_a_rare_class_is_found_within_the_share():
-    X, y = rare_event()
-    objective = replace(OBJECTIVE, n_samples=4000, adjacency="zero_out")
-    solver = resolved(objective, n_steps=16)
-    z = calibrate(lambda z: event_of(solver, z, objective), BUDGET)
-    weights = run(solver, X, y, objective=objective, z=z, noise=NoiseSource(0))
-    rate = 1 / (1 + np.exp(-weights[-1, 0]))
-    assert rate < 0.08
-
-
-def steep(n=3000, d=30):
-    """All rows nearly alike: one direction holds what the default gives to many."""
-    rng = np.random.default_rng(0)
-    X = np.full((n, d), 1.0) + 0.1 * rng.normal(size=(n, d))
-    X /= np.linalg.norm(X, axis=1)[:, None]
-    return X, 0.5 * X[:, 0] * math.sqrt(d)
-
-
-def error_on_steep(n_steps=12):
-    X, y = steep()
-    objective = replace(
-        OBJECTIVE,
-        loss=SQUARED,
-        n_samples=3000,
-        n_features=30,
-        n_nonzero=30,
-        fit_intercept=False,
-    )
-    solver = resolved(
-        objective, n_steps=n_steps, step_size=30.0, residual_clip=math.inf
-    )
-    weights = run(solver, X, y, objective=objective, z=1.0, noise=NoiseSource(1))
-    return float(np.mean((X @ weights[:, 0] - y) ** 2))
-
-
-def test_a_step_that_goes_too_far_is_taken_back(monkeypatch):
-    """Steps of 30 where 2 is the most that converges; a twin without it ends far off.
-
-    The mean square of the targets is 0.25.
-    """
-    assert error_on_steep() < 0.1
-    monkeypatch.setattr(
-        "skdp.solvers._sparse._ThresholdedDescent._retreat",
-        lambda self, gradient, sigma: gradient,
-    )
-    assert error_on_steep() > 10.0
-
-
-def test_progress_counts_steps_and_nothing_else(capsys):
-    solver = resolved(n_steps=3)
-    source = MemorySource(np.zeros((10, 50)), np.zeros(10))
-    objective = replace(OBJECTIVE, n_samples=10)
-    progress = Progress("fit", True)
-    door.run(solver, source, objective, 9.0, NoiseSource(0), progress)
-    assert capsys.readouterr().out.splitlines() == [
-        f"[fit] step {i} of 3" for i in (1, 2, 3)
-    ]
-
-
-@pytest.mark.parametrize("loss", [LOSS, SoftmaxLoss(3), SQUARED], ids=repr)
-@pytest.mark.parametrize("data_norm", [1e-100, 1.0, 1e100])
-@pytest.mark.parametrize("step_size", [1e-250, 1e214, 1e250])
-def test_a_diverging_run_ends_like_any_other(loss, step_size, data_norm):
-    X = np.full((60, 8), 0.3 * data_norm)
-    X[0] = 3e99
-    objective = replace(
-        OBJECTIVE,
-        loss=loss,
-        n_samples=60,
-        n_features=8,
-        alpha=50.0,
-        data_norm=data_norm,
-    )
-    solver = resolved(objective, n_steps=6, step_size=step_size)
-    y = np.arange(60.0) % max(2, loss.n_outputs)
-    weights = run(solver, X, y, objective=objective, noise=NoiseSource(0))
-    assert np.isfinite(weights).all()
-    assert np.abs(weights).max() <= 1.001e50 / data_norm
-
-
-@pytest.mark.parametrize("accumulate", [False, True])
-def test_csr_and_dense_rows_give_the_same_seeded_fit(accumulate):
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((2000, 50)) < 0.1, rng.normal(size=(2000, 50)), 0.0)
-    y = (X[:, 3] + X[:, 7] > 0).astype(float)
-    fits = [
-        run(resolved(accumulate=accumulate), stored, y, noise=NoiseSource(3), z=0.5)
-        for stored in (X, csr_array(X))
-    ]
-    assert np.allclose(fits[0], fits[1], rtol=1e-6)
-    assert np.count_nonzero(fits[0][:-1]) > 0

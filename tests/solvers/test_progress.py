@@ -6,10 +6,8 @@ import sys
 import time
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from skdp import DPLogisticRegression
 from skdp._fit import Progress
 
 
@@ -60,11 +58,6 @@ def test_a_bar_shows_counts_and_ends(bars, capsys):
     ]
 
 
-def test_a_second_run_has_a_bar_of_its_own(bars, capsys):
-    progress = Progress("fit", True)
-    assert told(progress, capsys, wait=0) == told(progress, capsys, wait=0)
-
-
 def test_no_bar_depends_on_the_clock(bars, capsys, monkeypatch):
     waits = (0.0, 0.01)
     first, second = (told(Progress("a", True), capsys, wait=w) for w in waits)
@@ -75,25 +68,6 @@ def test_no_bar_depends_on_the_clock(bars, capsys, monkeypatch):
     assert first != second
 
 
-def test_without_words_without_a_bar(bars, capsys):
-    assert told(Progress("fit"), capsys, wait=0) == []
-
-
 def test_a_note_is_a_line(bars, capsys):
     Progress("fit", True).step(1, 1, ": done")
     assert capsys.readouterr().out == "[fit] step 1 of 1: done\n"
-
-
-def test_a_fit_shows_the_same_whatever_the_records(bars, capsys):
-    shown = []
-    for X in (np.zeros((50, 2)), np.random.default_rng(0).normal(size=(50, 2))):
-        model = DPLogisticRegression(
-            classes=[0, 1],
-            solver="noisy_gd",
-            solver_params={"n_steps": 5},
-            verbose=True,
-        )
-        model.fit(X, np.arange(50) % 2)
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1]
-    assert shown[0].count(" of 5\n") == 5

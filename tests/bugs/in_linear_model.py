@@ -1,0 +1,174 @@
+"""Bugs in the linear models."""
+
+from __future__ import annotations
+
+from tests.bugs.bug import Bug
+
+BASE = "skdp/linear_model/_base.py"
+CLASSIFIERS = "skdp/linear_model/_classifiers.py"
+LOG_LINK = "skdp/linear_model/_log_link.py"
+REGRESSORS = "skdp/linear_model/_regressors.py"
+ROWS = "skdp/linear_model/_rows.py"
+SPARSE = "skdp/linear_model/_sparse.py"
+TEST_CLIPPED = "tests/linear_model/test_clipped_predictions.py"
+TEST_COLUMNS = "tests/linear_model/test_columns.py"
+TEST_REGRESSION = "tests/linear_model/test_linear_regression.py"
+TEST_TARGETS = "tests/linear_model/test_target_losses.py"
+TEST_USERS = "tests/linear_model/test_users.py"
+
+BUGS: list[Bug] = [
+    Bug(
+        "a penalty counts the rows of users",
+        "users",
+        BASE,
+        "return (rows.n_rows if users is None else users.n_users) * n_parts",
+        "return rows.n_rows * n_parts",
+        (f"{TEST_USERS}::test_without_noise_each_row_weighs_its_share",),
+    ),
+    Bug(
+        "curves have knots for the number of rows of users",
+        "fact",
+        ROWS,
+        "n_units = n_samples if users is None else users.n_users",
+        "n_units = n_samples",
+        (f"{TEST_USERS}::test_the_number_of_users_stands_in_every_rule",),
+    ),
+    Bug(
+        "predictions clip by what the norm has become",
+        "model",
+        BASE,
+        "return clipped_products(X, coef, self.privacy_.data_norm)",
+        "return clipped_products(X, coef, self.data_norm)",
+        (f"{TEST_CLIPPED}::test_norm_is_that_of_the_fit",),
+    ),
+    Bug(
+        "entries are not clipped before sparse solvers read them",
+        "clip",
+        BASE,
+        "if objective.feature_bound < objective.data_norm:",
+        "if objective.feature_bound > objective.data_norm:",
+        (
+            "tests/linear_model/test_sparse_estimators.py::"
+            "test_entries_beyond_the_bound_count_as_the_bound",
+        ),
+    ),
+    Bug(
+        "sparse models predict from entries beyond the bound",
+        "model",
+        SPARSE,
+        "if record.feature_bound < record.data_norm:",
+        "if record.feature_bound > record.data_norm:",
+        (f"{TEST_CLIPPED}::test_predictions_are_those_of_the_clipped_rows",),
+    ),
+    Bug(
+        "targets below 0 exceed the unit of those above",
+        "clip",
+        REGRESSORS,
+        "scale = max(abs(low - middle), abs(high - middle))",
+        "scale = abs(high - middle)",
+        (f"{TEST_REGRESSION}::test_without_intercept_zero_stays_zero",),
+    ),
+    Bug(
+        "targets are clipped from above only",
+        "clip",
+        REGRESSORS,
+        "y = np.clip(y, units.low, units.high) if clips else y",
+        "y = np.minimum(y, units.high) if clips else y",
+        (f"{TEST_REGRESSION}::test_targets_beyond_their_bounds_count_as_the_bounds",),
+    ),
+    Bug(
+        "labels from y are called declared",
+        "fact",
+        CLASSIFIERS,
+        'labels = "taken from y" if self.classes is None else "declared"',
+        'labels = "declared"',
+        (
+            "tests/linear_model/test_classifiers.py::"
+            "test_labels_from_y_are_named_as_assumed_public",
+        ),
+    ),
+    Bug(
+        "a model keeps the centre of the fit before",
+        "model",
+        BASE,
+        'for name in ("center_", "scale_", "row_norm_", *_PATHS):',
+        "for name in _PATHS:",
+        ("tests/solvers/test_centred_descent.py::test_fitted_anew_without_centring",),
+    ),
+    Bug(
+        "a model keeps the encoder of the fit before",
+        "encoder",
+        ROWS,
+        '        vars(model).pop("encoder_", None)\n',
+        "",
+        (f"{TEST_COLUMNS}::test_fitted_anew_without_columns",),
+    ),
+    Bug(
+        "an encoder that was handed on is fitted itself",
+        "encoder",
+        ROWS,
+        "encoder: TableEncoder = clone(columns)",
+        "encoder: TableEncoder = columns",
+        (f"{TEST_COLUMNS}::test_an_encoder_says_how",),
+    ),
+    Bug(
+        "a penalty is not brought to the units of the weights",
+        "model",
+        CLASSIFIERS,
+        "        alpha /= largest_weight(self.class_weight, classes)\n",
+        "",
+        (
+            "tests/linear_model/test_class_weights.py::"
+            "test_without_privacy_it_is_scikit_learns_optimum",
+        ),
+    ),
+    Bug(
+        "variances of coefficients are scaled as their errors",
+        "model",
+        BASE,
+        "covariance = scale**2 * solution.covariance",
+        "covariance = scale * solution.covariance",
+        (
+            "tests/solvers/test_noisy_newton.py::"
+            "test_with_little_noise_they_are_those_of_a_sandwich",
+        ),
+    ),
+    Bug(
+        "a forecast puts an encoder into the model",
+        "fact",
+        BASE,
+        "own = clone(self)",
+        "own = self",
+        (
+            "tests/linear_model/test_forecast.py::"
+            "test_declared_columns_say_how_many_there_are",
+        ),
+    ),
+    Bug(
+        "means below the lowest target are told apart",
+        "model",
+        LOG_LINK,
+        "PoissonLoss(math.log(means.high / means.start), means.low / means.high)",
+        "PoissonLoss(math.log(means.high / means.start))",
+        (f"{TEST_TARGETS}::test_the_lowest_target_is_the_lowest_mean",),
+    ),
+    Bug(
+        "a sparse model that may select adds up in squares",
+        "accounting",
+        SPARSE,
+        'return self.solver != "auto" and super()._adds_in_squares()',
+        "return super()._adds_in_squares()",
+        (
+            "tests/linear_model/test_sparse_estimators.py::"
+            "test_which_solver_is_one_of_several",
+        ),
+    ),
+    Bug(
+        "models of delta 0 add up in squares",
+        "accounting",
+        BASE,
+        "return bool(self.delta > 0 and (named is None or named.adds_in_squares))",
+        "return bool(named is None or named.adds_in_squares)",
+        ("tests/pipeline/test_budget.py",),
+    ),
+]

@@ -1,0 +1,438 @@
+"""Bugs in the solvers of linear models and in the losses."""
+
+from __future__ import annotations
+
+from tests.bugs.bug import Bug
+
+ACCELERATED = "skdp/solvers/_accelerated.py"
+CENTRED = "skdp/solvers/_centred_descent.py"
+DESCENT = "skdp/solvers/_descent.py"
+LABELS = "skdp/losses/_classification.py"
+NEWTON = "skdp/solvers/_newton.py"
+NUMBERS = "skdp/losses/_regression.py"
+PLAIN = "skdp/losses/_base.py"
+ROWS = "skdp/solvers/_centred_rows.py"
+SPARSE = "skdp/solvers/_sparse.py"
+TILT = "skdp/solvers/_objective_perturbation.py"
+TEST_CENTRED = "tests/solvers/test_centred_descent.py"
+TEST_CERTIFIED = "tests/solvers/test_certified.py"
+TEST_IHT = "tests/solvers/test_iht.py"
+TEST_LOSSES = "tests/losses/test_losses.py"
+TEST_NEWTON = "tests/solvers/test_noisy_newton.py"
+TEST_PEELING = "tests/solvers/test_peeling.py"
+TEST_ROWS = "tests/solvers/test_rows_of_numbers.py"
+TEST_USERS = "tests/linear_model/test_users.py"
+TEST_TILT = "tests/solvers/test_objective_perturbation.py"
+SEARCH = (f"{TEST_LOSSES}::test_search_never_exceeds_the_bound_and_comes_close",)
+EVENT = (f"{TEST_TILT}::test_event_counts_the_corners_of_each_loss",)
+
+BUGS: list[Bug] = [
+    # ------------------------------------------------------------------- losses
+    Bug(
+        "a softmax's residual is that of the own label",
+        "sensitivity",
+        LABELS,
+        "math.sqrt(q * (q + m)) * (1 + 1e-12)",
+        "q * (1 + 1e-12)",
+        SEARCH,
+    ),
+    Bug(
+        "a wide hinge is as flat as at zero weights",
+        "sensitivity",
+        LABELS,
+        "near_zero = (worst * (1 + self.h) + radius) / (2 * self.h)",
+        "near_zero = worst * (1 + self.h) / (2 * self.h)",
+        SEARCH,
+    ),
+    Bug(
+        "a Cauchy loss's error stays below 1",
+        "sensitivity",
+        LABELS,
+        "nearest = min(max(self.c, 1 - radius), 1 + radius)",
+        "nearest = min(max(self.c, 1 - radius), 1.0)",
+        SEARCH,
+    ),
+    Bug(
+        "the least Poisson mean is that of zero weights",
+        "sensitivity",
+        NUMBERS,
+        "least = max(math.exp(-self.top - radius), self.lowest)",
+        "least = max(math.exp(-self.top), self.lowest)",
+        SEARCH,
+    ),
+    Bug(
+        "an exchange of shifted counts is bounded in other units",
+        "sensitivity",
+        NUMBERS,
+        "return self.largest * self._in_largest.replace_one_bound(radius)",
+        "return self._in_largest.replace_one_bound(radius)",
+        SEARCH,
+    ),
+    Bug(
+        "weights of labels may exceed 1",
+        "sensitivity",
+        LABELS,
+        "is_scaled = all(0 < weight <= 1 for weight in weights) and 1 in weights",
+        "is_scaled = all(0 < weight for weight in weights) and 1 in weights",
+        (
+            "tests/linear_model/test_class_weights.py::"
+            "test_a_loss_is_weighted_once_and_in_units_of_the_largest",
+        ),
+    ),
+    Bug(
+        "residuals of light labels are clipped as those of heavy ones",
+        "clip",
+        LABELS,
+        "    return np.asarray(clip * record_weights(loss, y)[:, None])\n",
+        "    return clip\n",
+        ("tests/solvers/test_gradient.py::test_blocks_storages_and_definition_agree",),
+    ),
+    Bug(
+        "two unlike labels are as far apart as the heavier from nothing",
+        "sensitivity",
+        LABELS,
+        "    return sum(loss.label_weights)\n",
+        "    return max(loss.label_weights)\n",
+        (
+            "tests/ensemble/test_linear_start.py::"
+            "test_two_records_are_no_farther_apart_than_is_charged",
+        ),
+    ),
+    Bug(
+        "the error of an exponential is that of half its range",
+        "rounding",
+        PLAIN,
+        "return most * _relative_error(2 * half)",
+        "return most * _relative_error(half)",
+        (
+            "tests/losses/test_plain.py::test_of_wide_amounts_they_are_as_near_for_their_size",
+        ),
+    ),
+    Bug(
+        "counts above the bound are no longer clipped in plain arithmetic",
+        "clip",
+        PLAIN,
+        "np.maximum(mean, second) - np.minimum(np.maximum(own, second), 1.0)",
+        "np.maximum(mean, second) - np.maximum(own, second)",
+        (
+            "tests/losses/test_plain.py::test_they_are_the_residuals_but_for_what_is_stated",
+        ),
+    ),
+    Bug(
+        "a row with its intercept is as long as a row without",
+        "sensitivity",
+        "skdp/losses/_objective.py",
+        "return self.data_norm * (math.sqrt(2) if self.fit_intercept else 1.0)",
+        "return self.data_norm",
+        EVENT,
+    ),
+    Bug(
+        "the convex start forgets the weights of labels",
+        "model",
+        DESCENT,
+        "return weighted(hinge, loss.label_weights)",
+        "return weighted(hinge, ())",
+        (
+            "tests/solvers/test_graduated_gd.py::test_the_convex_loss_has_the_weights_of_the_labels",
+        ),
+    ),
+    # --------------------------------------------------- objective perturbation
+    Bug(
+        "a tilt has no noise for the intercept",
+        "sensitivity",
+        TILT,
+        "rho *= math.sqrt(1 + intercept_weight**2)",
+        "rho *= max(1.0, intercept_weight)",
+        (f"{TEST_TILT}::test_no_pair_of_neighbours_exceeds_the_sensitivity",),
+    ),
+    Bug(
+        "an exchange has no corners of half the sensitivity",
+        "accounting",
+        TILT,
+        '"replace_one": (corners**2, 2 * corners)}',
+        '"replace_one": (corners**2, 0)}',
+        EVENT,
+    ),
+    Bug(
+        "the determinant of several outputs is that of one",
+        "accounting",
+        TILT,
+        "objective.loss.n_outputs * math.log1p(ratio / objective.loss.n_outputs)",
+        "math.log1p(ratio / objective.loss.n_outputs)",
+        (f"{TEST_TILT}::test_exact_delta_of_two_outputs",),
+    ),
+    Bug(
+        "the curvature of a tilt is a quarter of its bound",
+        "accounting",
+        TILT,
+        "return objective.row_norm**2 / self.strength",
+        "return objective.loss.smoothness * objective.row_norm**2 / self.strength",
+        (f"{TEST_TILT}::test_exact_delta_around_the_free_curvature",),
+    ),
+    Bug(
+        "the output noise of a tilt is not booked",
+        "accounting",
+        TILT,
+        "return ComposedEvent((tilt, output))",
+        "return tilt",
+        (f"{TEST_TILT}::test_event_counts_the_corners_of_each_loss",),
+    ),
+    Bug(
+        "the output noise covers the distance of one minimiser",
+        "sensitivity",
+        TILT,
+        "            2 * (tolerance + rounding + moved) / self.strength,\n",
+        "            (tolerance + rounding + moved) / self.strength,\n",
+        (f"{TEST_TILT}::test_output_noise_covers_the_certificate",),
+    ),
+    Bug(
+        "the tilt of the intercept is weighted twice",
+        "noise",
+        TILT,
+        "tilt = (yield nothing) / unit",
+        "tilt = (yield nothing) * unit",
+        (f"{TEST_TILT}::test_output_noise_covers_the_certificate",),
+    ),
+    Bug(
+        "a tilt has the coarse grid of a query",
+        "rounding",
+        TILT,
+        "tilt = Line(law=law, is_hidden=True, is_fine=True)",
+        "tilt = Line(law=law, is_hidden=True)",
+        (f"{TEST_TILT}::test_output_noise_covers_the_certificate",),
+    ),
+    Bug(
+        "a pure exchange has the whole epsilon for its curvature",
+        "accounting",
+        TILT,
+        'record = {"zero_out": plain, "replace_one": plain / 2}[objective.adjacency]',
+        'record = {"zero_out": plain, "replace_one": plain}[objective.adjacency]',
+        (f"{TEST_TILT}::test_pure_epsilon_of_a_logistic_loss_by_brute_force",),
+    ),
+    Bug(
+        "a minimiser that misses its bound is released",
+        "noise",
+        TILT,
+        "return weights if left <= goal and within else None",
+        "return weights if within else None",
+        (f"{TEST_CERTIFIED}::test_an_impossible_tolerance_is_none_and_no_exception",),
+    ),
+    Bug(
+        "the bound on a minimiser forgets the offset",
+        "rounding",
+        TILT,
+        "start = objective.n_samples * (objective.loss.value_at_zero + of_offset)",
+        "start = objective.n_samples * objective.loss.value_at_zero",
+        ("tests/solvers/test_constant.py::test_the_certificate_allows_for_an_offset",),
+    ),
+    # -------------------------------------------------------- the default solver
+    Bug(
+        "a pure constant gets the minimisation's share",
+        "fraction",
+        "skdp/solvers/_constant.py",
+        "strength=self.share / (1 - self.share)",
+        "strength=(1 - self.share) / self.share",
+        (
+            "tests/solvers/test_constant.py::"
+            "test_a_minimisation_about_the_constant_pays_for_both",
+        ),
+    ),
+    Bug(
+        "a minimisation is penalised for its distance from 0",
+        "model",
+        "skdp/solvers/_constant.py",
+        "moved = replace(objective, offset=offset)",
+        "moved = objective",
+        (
+            "tests/solvers/test_constant.py::test_a_pure_penalty_does_not_take_the_mean_away",
+        ),
+    ),
+    Bug(
+        "each gradient has the whole descent's fraction",
+        "fraction",
+        CENTRED,
+        "gradients = Line(n_steps, mu_share=self.shares.descent / n_steps)",
+        "gradients = Line(n_steps, mu_share=self.shares.descent)",
+        (f"{TEST_CENTRED}::test_what_is_on_the_books_is_what_was_promised",),
+    ),
+    Bug(
+        "centred rows are clipped to the norm of rows",
+        "clip",
+        CENTRED,
+        "replace(objective, data_norm=1.0, offset=offset,",
+        "replace(objective, offset=offset,",
+        (f"{TEST_ROWS}::test_units_of_the_features_change_nothing",),
+    ),
+    Bug(
+        "the gate leaves the intercept's part",
+        "model",
+        CENTRED,
+        "constant = np.array(self.base.constant) + kept * own",
+        "constant = np.array(self.base.constant) + own",
+        (f"{TEST_CENTRED}::test_what_the_gate_refuses_leaves_the_constant",),
+    ),
+    Bug(
+        "sparse rows are rounded to the nearest grid point",
+        "rounding",
+        ROWS,
+        "np.trunc(own.data * 2.0**SHARE_BITS)",
+        "np.rint(own.data * 2.0**SHARE_BITS)",
+        (f"{TEST_ROWS}::test_sparse_rows_on_their_grid_are_no_longer_than_the_norm",),
+    ),
+    Bug(
+        "sparse rows of numbers are not clipped before they are centred",
+        "clip",
+        ROWS,
+        "own = csr_array(clip_rows(X, self.data_norm) * (1 / self.data_norm))",
+        "own = csr_array(X * (1 / self.data_norm))",
+        (f"{TEST_ROWS}::test_sparse_and_dense_rows_give_nearly_the_same",),
+    ),
+    Bug(
+        "a record is in one declared column's state",
+        "sensitivity",
+        ROWS,
+        "return StateSums(sum(self.parts), n_samples, len(self.parts))",
+        "return StateSums(sum(self.parts), n_samples, 1)",
+        (
+            "tests/solvers/test_centred_descent.py::"
+            "test_the_first_release_bounds_all_columns_of_a_record",
+        ),
+    ),
+    Bug(
+        "users who are exchanged count as users who leave",
+        "users",
+        "skdp/solvers/_default_rules.py",
+        '_EXCHANGES = ("replace_one", "replace_user")',
+        '_EXCHANGES = ("replace_one",)',
+        (f"{TEST_USERS}::test_the_number_of_users_stands_in_every_rule",),
+    ),
+    Bug(
+        "a shift to the base rates is not limited",
+        "model",
+        "skdp/solvers/_target_base.py",
+        "moved = np.clip(rates + known, least, most)",
+        "moved = rates + known",
+        (f"{TEST_CENTRED}::test_a_mean_probability_is_brought_to_the_base_rate",),
+    ),
+    # ------------------------------------------------------------------ descents
+    Bug(
+        "a mean over a sample is over all records",
+        "model",
+        "skdp/solvers/_steps.py",
+        "    def sample_size(self, problem: ProblemT) -> int:\n"
+        "        return self.batch_size\n",
+        "    def sample_size(self, problem: ProblemT) -> int:\n"
+        "        return problem.n_samples\n",
+        ("tests/solvers/test_noisy_sgd.py::test_the_divisor_is_the_public_batch_size",),
+    ),
+    Bug(
+        "weights leave their box",
+        "message",
+        "skdp/solvers/_steps.py",
+        "self.weights = projected_onto_box(moved, self.farthest)",
+        "self.weights = moved",
+        ("tests/solvers/test_rules.py::test_a_diverging_run_ends_like_any_other",),
+    ),
+    Bug(
+        "rounded shares of the budget do not add up",
+        "fraction",
+        ACCELERATED,
+        "shares = 2.0**doublings / np.sum(2.0**doublings)",
+        "shares = 2.0**doublings",
+        (
+            "tests/solvers/test_nesterov.py::"
+            "test_levels_are_few_and_cost_next_to_nothing",
+        ),
+    ),
+    Bug(
+        "a pure budget is divided as a Gaussian one",
+        "fraction",
+        ACCELERATED,
+        "(1 / 3 if is_pure else 1 / 2)",
+        "(1 / 2 if is_pure else 1 / 3)",
+        ("tests/solvers/test_nesterov.py::test_no_other_division_has_a_smaller_bound",),
+    ),
+    Bug(
+        "solvers without a proof for users take them",
+        "users",
+        "skdp/solvers/_base.py",
+        "if is_of_users(objective.adjacency) and not cls.takes_users:",
+        "if False and not cls.takes_users:",
+        (f"{TEST_USERS}::test_what_has_no_proof_is_refused_in_one_sentence",),
+    ),
+    Bug(
+        "the clip of a user's gradients is forgotten",
+        "users",
+        DESCENT,
+        "return replace(sums, user_clip=self.user_clip)",
+        "return replace(sums, user_clip=None)",
+        (f"{TEST_USERS}::test_no_neighbour_whose_sum_is_clipped_tells_more",),
+    ),
+    # ---------------------------------------------------------------------- sparse
+    Bug(
+        "hard thresholding releases what it summed",
+        "model",
+        SPARSE,
+        "return np.vstack([self._here.selected, self._intercept])",
+        "return np.vstack([self._here.summed, self._intercept])",
+        (
+            f"{TEST_IHT}::"
+            "test_at_most_n_nonzero_features_have_weights_in_all_outputs_together",
+        ),
+    ),
+    Bug(
+        "the intercept of hard thresholding has no share of its own",
+        "fraction",
+        SPARSE,
+        "math.sqrt(self.intercept_queries(objective) / self.n_steps / odds)",
+        "math.sqrt(self.intercept_queries(objective) / self.n_steps)",
+        (f"{TEST_IHT}::test_event_is_exact_and_the_intercept_has_its_share",),
+    ),
+    Bug(
+        "selections get the share of one step",
+        "fraction",
+        SPARSE,
+        "odds *= self.n_steps / self.selections(objective)",
+        "odds /= self.selections(objective)",
+        (f"{TEST_PEELING}::test_what_is_drawn_is_what_is_declared",),
+    ),
+    Bug(
+        "places among candidates are taken for features",
+        "model",
+        SPARSE,
+        "more = scores.features(answers.choose(scores, rounds[t], line=1))",
+        "more = answers.choose(scores, rounds[t], line=1)",
+        (
+            f"{TEST_PEELING}::"
+            "test_without_noise_features_come_in_the_order_of_their_gradients",
+        ),
+    ),
+    # ----------------------------------------------------------- standard errors
+    Bug(
+        "standard errors forget the noise in the curvatures",
+        "model",
+        NEWTON,
+        "of_records + of_gradient + self.curvature_noise**2 * of_curvature",
+        "of_records + of_gradient",
+        (f"{TEST_NEWTON}::test_the_variance_of_the_noise_is_what_is_stated",),
+    ),
+    Bug(
+        "Newton steps take rows that are longer in products",
+        "sensitivity",
+        NEWTON,
+        "if objective.offset or objective.product_norm is not None:",
+        "if objective.offset:",
+        (f"{TEST_NEWTON}::test_what_the_query_does_not_know_of_is_refused",),
+    ),
+    Bug(
+        "least squares tells errors of directions that noise drowns",
+        "model",
+        "skdp/solvers/_adassp.py",
+        "least > max(_CLEAR * edge, 0.0)",
+        "least > 0.0",
+        (
+            "tests/solvers/test_moment_errors.py::"
+            "test_three_edges_of_the_noise_have_to_be_passed",
+        ),
+    ),
+]
