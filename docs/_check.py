@@ -13,15 +13,15 @@ from urllib.parse import unquote, urlsplit
 # What a newcomer asks, by the page that answers and words of the answer.
 QUESTIONS = {
     "Which epsilon?": ("guide/epsilon", "Start from epsilon 1 for the whole study"),
-    "Which bounds do I declare?": ("guide/tables", "Look in this order:"),
-    "Can I look at my data first?": ("guide/tables", "instead of looking"),
+    "Which bounds do I declare?": ("guide/tables", "So look it up, in this order"),
+    "Can I look at my data first?": ("guide/tables", "Instead of looking at the data:"),
     "How do I evaluate the model?": ("guide/scores", "score.standard_error"),
-    "My own train and test split?": ("guide/scores", "Not fine: stratify=y"),
+    "My own train and test split?": ("guide/scores", "Do not use stratify=y"),
     "What do I tell my data protection officer?": (
         "guide/before_you_sign",
         "Fill in what is in",
     ),
-    "What do I lose?": ("guide/tour", "Noise in a linear model falls as"),
+    "What do I lose?": ("guide/tour", "Noise in a linear model is proportional to"),
     "Who is the adversary?": ("guide/faq", "Who is the attacker?"),
     "Is the model safe to publish?": (
         "guide/faq",

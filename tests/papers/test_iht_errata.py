@@ -1,4 +1,4 @@
-"""What the thesis says of DP-IGHT's noise, and what it is (docs/errata.md).
+"""What the thesis says of DP-IGHT's noise, and what it is (docs/notebook/errata.md).
 
 In units of n / G with G the bound on a record's gradient: the noise in the mean
 gradient has standard deviation sigma, and one record's exchange moves it by 2 G / n.
