@@ -163,7 +163,7 @@ def test_ledger_of_another_adjacency_or_unit(tmp_path):
 def test_non_private_fits_are_refused_with_a_ledger(params, tmp_path):
     ledger = make_ledger(tmp_path)
     model = DPLogisticRegression(ledger=ledger, **params)
-    match = "books private fits only"
+    match = "accepts only private fits"
     assert_refused(model, X, Y, match, lambda: len(ledger.spends()))
 
 

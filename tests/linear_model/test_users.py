@@ -606,7 +606,7 @@ def test_records_and_ledgers_are_of_users(adjacency, tmp_path):
     wrong = BudgetLedger(
         tmp_path / "wrong.db", epsilon=2, delta=1e-6, adjacency=adjacency, unit="user"
     )
-    with pytest.raises(ValueError, match="keeps books under"):
+    with pytest.raises(ValueError, match="accepts only fits with"):
         model_of("logistic", adjacency=adjacency, ledger=wrong).fit(X, Y, groups=IDS)
 
 

@@ -230,7 +230,7 @@ def test_open_ledger_makes_no_file(tmp_path):
 
 
 def test_a_created_ledger_says_that_it_is_new(ledger):
-    assert "): new, nothing spent, 10 left for one more fit with any noise" in repr(
+    assert "): new, nothing is spent; epsilon 10 is left for one more fit" in repr(
         ledger
     )
     spend(ledger)
@@ -424,9 +424,9 @@ def test_refusal_says_what_a_pure_release_counts_as(tmp_path):
     spend(ledger, GaussianEvent(1 / gaussian_mu(1.0, 1e-6)))
     text = refusal(ledger, PureEvent(0.5))
     found = re.search(
-        r"counts as mu=(\S+); mu=(\S+) is left, for one more fit of at most "
-        r"epsilon=(\S+), delta=1e-06 with Gaussian noise, or epsilon=(\S+) if it is "
-        r"pure; of what was set aside, epsilon=0 and delta=5e-07 are left\. Nothing",
+        r"counts as mu=(\S+)\. The remaining mu=(\S+) allows one more fit of at most "
+        r"epsilon=(\S+), delta=1e-06 with Gaussian noise, or of at most epsilon=(\S+) "
+        r"if it is pure; of the amount set aside, epsilon=0 and delta=5e-07 are left\.",
         text,
     )
     counts, left, gaussian, pure = map(float, found.groups())
@@ -518,10 +518,10 @@ def test_refusal_says_delta(tmp_path):
 def test_books_say_that_delta_is_spent_while_epsilon_is_left(tmp_path, capsys):
     ledger = BudgetLedger(tmp_path / "squares.db", **VALUES)
     spend(ledger)
-    assert "left for one more Gaussian fit, or " in repr(ledger)
+    assert "is left for one more fit with Gaussian noise, or " in repr(ledger)
     ledger = BudgetLedger(tmp_path / "box.db", **VALUES)
     spend(ledger, EpsilonDeltaEvent(1.0, 1e-6))
-    assert "9 left for one more fit with any noise at delta=0;" in repr(ledger)
+    assert "epsilon 9 at delta=0 is left for one more fit with any" in repr(ledger)
     with pytest.raises(BudgetExceeded, match=r"delta ran out.*epsilon=9, delta=0\."):
         spend(ledger)
     assert main([ledger.path]) == 0
@@ -600,7 +600,7 @@ NOT_PRIVATE = [
 def test_fit_that_is_not_private_is_refused_by_default(ledger, change):
     with pytest.raises(ValueError, match="allow_nonprivate=True"):
         model(ledger=ledger, **change).fit(X, Y)
-    with pytest.raises(ValueError, match="books private fits only"):
+    with pytest.raises(ValueError, match="accepts only private fits"):
         spend(ledger, NonPrivateEvent())
     assert ledger.spends() == []
 
@@ -619,7 +619,7 @@ def test_fit_that_is_not_private_makes_the_total_infinite(tmp_path, change):
 
 
 def test_nonprivate_part_of_an_event_is_not_overlooked(ledger):
-    with pytest.raises(ValueError, match="books private fits only"):
+    with pytest.raises(ValueError, match="accepts only private fits"):
         spend(ledger, ComposedEvent((EVENT, NonPrivateEvent())))
 
 
@@ -1237,9 +1237,9 @@ def test_repr_says_what_is_spent_left_and_not_covered(tmp_path):
     for words in (ledger.path, "epsilon=10", "delta=1e-08", "'visit'", "'ward 7'"):
         assert words in text
     for words in (
-        f"1 releases, epsilon {ledger.spent().epsilon:.4g} spent",
-        f"{ledger.remaining().epsilon:.4g} left for one more",
-        "only what carries this ledger, no raw scores",
+        f"1 releases have spent epsilon {ledger.spent().epsilon:.4g}",
+        f"epsilon {ledger.remaining().epsilon:.4g} is left for one more",
+        "only releases made with it, no raw scores",
     ):
         assert words in text
     assert "replace_one" in text
@@ -1254,7 +1254,7 @@ def test_what_is_left_names_the_noise_it_holds_for(tmp_path, capsys):
     for event in (PureEvent(1.0), None):
         left = ledger.remaining()
         assert (left.noise, left.pure_epsilon) == ("any", left.epsilon)
-        assert "left for one more fit with any noise" in repr(ledger)
+        assert "is left for one more fit with any noise" in repr(ledger)
         assert "one more fit, with any noise, may cost" in refusal(
             ledger, PureEvent(11.0)
         )
@@ -1264,8 +1264,8 @@ def test_what_is_left_names_the_noise_it_holds_for(tmp_path, capsys):
     left = ledger.remaining()
     assert left.noise == "gaussian"
     assert left.pure_epsilon < left.epsilon
-    assert f"{left.epsilon:.4g} left for one more Gaussian fit" in repr(ledger)
-    assert f"or {left.pure_epsilon:.4g} for a pure one" in repr(ledger)
+    assert f"epsilon {left.epsilon:.4g} is left for one more fit with G" in repr(ledger)
+    assert f"or {left.pure_epsilon:.4g} for a pure fit" in repr(ledger)
     assert main([ledger.path]) == 0
     told = capsys.readouterr().out
     assert "with Gaussian noise,\n" in told
@@ -1281,7 +1281,7 @@ def test_html_shows_cap_gauge_and_what_is_left(tmp_path):
     assert "width:0%" in ledger._repr_html_()
     spend(ledger, PureEvent(4.0))
     text = ledger._repr_html_()
-    for words in ("a&lt;b.db", "&lt;ward&gt;", "width:40%", "6 left for one more fit"):
+    for words in ("a&lt;b.db", "&lt;ward&gt;", "width:40%", "6 is left for one more"):
         assert words in text
     assert "<ward>" not in text
     Path(ledger.path).unlink()
@@ -1482,7 +1482,7 @@ def test_command_verifies_charges(used, capsys, monkeypatch):
     for words in (
         "set aside  epsilon 0, delta 5e-07",
         "epsilon 0, delta 5e-07 for",
-        "verified   every spend",
+        "verified   every release",
     ):
         assert words in told
     honest = FilterState.ways
@@ -1493,7 +1493,7 @@ def test_command_verifies_charges(used, capsys, monkeypatch):
     )
     assert main([used.path]) == 0
     assert main([used.path, "--verify"]) == 1
-    assert "Got spend 1, first, charged less" in capsys.readouterr().err
+    assert "Got entry 1, first, charged less" in capsys.readouterr().err
 
 
 def test_audit_finds_what_passed_the_cap(tmp_path, monkeypatch):
