@@ -248,7 +248,7 @@ def test_releases_are_those_of_memory_bit_for_bit(kind, layouts, tmp_path):
         record = record_of(there)
         assert (record.unit, record.n_samples) == ("user", N_USERS)
         assert record.sensitivity == record_of(here).sensitivity
-        assert "number of users, not that of their rows" in record.assumed_public
+        assert "number of users, but not the number of rows" in record.assumed_public
         assert not any("number of records" in fact for fact in record.assumed_public)
 
 

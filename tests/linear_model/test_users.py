@@ -587,7 +587,7 @@ def test_records_and_ledgers_are_of_users(adjacency, tmp_path):
     record = model.fit(X, Y, groups=IDS).privacy_
     assert (record.adjacency, record.unit) == (relation, "user")
     assert record.n_samples == N_USERS != len(X)
-    assert "number of users, not that of their rows" in record.assumed_public
+    assert "number of users, but not the number of rows" in record.assumed_public
     assert "number of records" not in record.assumed_public
     assert "user" in record.statement()
     assert "user" in record.risk

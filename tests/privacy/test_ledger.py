@@ -252,7 +252,7 @@ def test_a_second_ledger_for_the_same_data_warns_before_it_is_made(tmp_path):
                 create(name, dataset)
             assert not (tmp_path / name).exists()
             named = "study.db" if dataset else "unlabelled.db"
-            assert f"holds ['{named}']" in str(caught.value)
+            assert f"already has ['{named}']" in str(caught.value)
     with pytest.warns(NewLedgerWarning) as told:
         create("studdy.db", "ward 7")
     assert told[0].filename == __file__
@@ -267,8 +267,8 @@ def test_of_many_ledgers_the_likeliest_ones_are_named(tmp_path):
     with pytest.warns(NewLedgerWarning) as told:
         BudgetLedger(tmp_path / "studdy.db", **VALUES)
     (said,) = (str(warning.message) for warning in told)
-    assert "holds ['study.db', " in said
-    assert "] and 18 more for a data set" in said
+    assert "already has ['study.db', " in said
+    assert "] and 18 more, also for a data set" in said
     assert sum(name in said for name in names) == 3
 
 
@@ -451,7 +451,7 @@ def test_refusal_of_objective_perturbation_says_what_it_counts_as(tmp_path):
     spend(ledger, GaussianEvent(1 / gaussian_mu(1.0, 1e-6)))
     event = ObjectiveEvent(4.0, 0.5)
     text = refusal(ledger, event, delta=1e-6)
-    assert f"it counts as mu={math.sqrt(event.gdp_mu_squared):.4g}; mu=" in text
+    assert f"it counts as mu={math.sqrt(event.gdp_mu_squared):.4g}. The rem" in text
 
 
 HINT = r"with reserve_epsilon=(\S+) and reserve_delta=(\S+) would have had room"
@@ -1455,7 +1455,7 @@ def test_audit_finds_what_was_charged_less(tmp_path, monkeypatch):
     spend(ledger, sampled, label="cheap")
     monkeypatch.setattr(FilterState, "charge_of", honest)
     assert len(ledger.spends()) == 6
-    with pytest.raises(LedgerError, match="Got spend 6, cheap, charged less"):
+    with pytest.raises(LedgerError, match="Got entry 6, cheap, charged less"):
         ledger.spends(verify=True)
 
 
@@ -1501,7 +1501,7 @@ def test_audit_finds_what_passed_the_cap(tmp_path, monkeypatch):
     monkeypatch.setattr(FilterState, "exhausted", lambda state: None)
     spend(ledger, PureEvent(2.0))
     monkeypatch.setattr(FilterState, "exhausted", honest_verdict)
-    with pytest.raises(LedgerError, match="Got spend 1"):
+    with pytest.raises(LedgerError, match="Got entry 1"):
         ledger.spends(verify=True)
 
 
