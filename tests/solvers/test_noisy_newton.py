@@ -437,7 +437,7 @@ def test_refusals_cost_nothing(tmp_path):
         warnings.simplefilter("ignore")
         model.fit(drawn.X, drawn.y)
     assert not hasattr(model, "estimates_")
-    with pytest.raises(ValueError, match="summary needs standard errors"):
+    with pytest.raises(ValueError, match="fitted with standard errors"):
         model.summary()
 
 
