@@ -249,7 +249,7 @@ def test_clones_never_share_noise():
     ("params", "message"),
     [
         ({"n_nonzero_coefs": 0}, "n_nonzero_coefs"),
-        ({"n_nonzero_coefs": 121}, "n_nonzero_coefs.*only so many"),
+        ({"n_nonzero_coefs": 121}, "n_nonzero_coefs.*no more features"),
         ({"n_nonzero_coefs": 2.5}, "n_nonzero_coefs"),
         ({"feature_bound": 0.0}, "feature_bound"),
         ({"feature_bound": math.nan}, "feature_bound"),
