@@ -157,7 +157,7 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         if self.classes is None:
             raise ValueError(
                 "The 'classes' parameter must be declared for a stream: a later part "
-                "may have labels that the first part has not. Got None. Pass all labels."
+                "may have labels that the first part lacks. Got None. Pass all labels."
             )
         self._fit(table, part)
 
