@@ -270,7 +270,7 @@ def test_users_without_ids_and_the_other_way_round_are_refused(name, tmp_path):
     model = model_of(name, ledger=books)
     with pytest.raises(ValueError, match=r"groups=ids.*set_fit_request"):
         model.fit(X, Y)
-    with pytest.raises(TypeError, match="all integers or all texts"):
+    with pytest.raises(TypeError, match="all integers or all strings"):
         model.fit(X, Y, groups=np.asarray(IDS, dtype=float))
     with pytest.raises(ValueError, match="no set_fit_request"):
         clone(MODELS[name]).fit(X, Y, groups=IDS)

@@ -147,7 +147,7 @@ def test_weights_by_label():
 
 
 BAD = [
-    ("balanced", "'balanced' would take its weights from how many"),
+    ("balanced", "'balanced' would compute weights from the number"),
     ([1, 2], "None or a mapping of labels"),
     ({2: 3.0}, r"among \[0, 1\]. Got \[2\]"),
     ({0: 0.0}, r"'class_weight\[0\]' parameter"),

@@ -379,7 +379,7 @@ def test_a_named_solver_knows_its_parameters():
     model = unfitted(
         "two classes", solver="newton_boosting", solver_params={"sigma": 0.0}
     )
-    with pytest.raises(ValueError, match=r"Got \['sigma'\]\. Noise scale"):
+    with pytest.raises(ValueError, match=r"Got \['sigma'\]\. Leave them out"):
         model.fit(X, labels_of("two classes", score))
     assert list(BOOSTERS) == sorted(BOOSTERS)
 

@@ -612,7 +612,7 @@ def test_what_is_not_of_users_costs_nothing(kind, books, tmp_path):
     few = facts_of(frame, n_samples=N_USERS - 1)
     for source, given, words in (
         (rows, BY_USER, "must name the column of the users' ids"),
-        (users, {}, "without groups= for privacy_unit='record'"),
+        (users, {}, "have no groups= with privacy_unit='record'"),
         (users, {**BY_USER, "groups": frame["id"]}, "must be left out with a source"),
         (users, {"groups": frame["id"]}, "Set privacy_unit='user'"),
         (

@@ -248,7 +248,7 @@ def test_a_forecast_without_classes(kind):
 # ------------------------------------------------------------------------- refusals
 
 BAD = [
-    ("balanced", "'balanced' would take its weights from how many"),
+    ("balanced", "'balanced' would compute weights from the number"),
     ([1, 2], "None or a mapping of labels"),
     ({2: 3.0}, r"among \[0, 1\]. Got \[2\]"),
     ({0: 0.0}, r"'class_weight\[0\]' parameter"),

@@ -507,7 +507,7 @@ def test_broken_twin_whose_ids_merge_is_found():
 )
 def test_what_is_no_id_is_refused_and_not_quoted(groups, books):
     model = clone(BY_USER).set_params(ledger=books)
-    with pytest.raises((ValueError, TypeError), match="all integers or all texts") as e:
+    with pytest.raises((ValueError, TypeError), match="integers or all strings") as e:
         model.fit(X, Y, groups=groups)
     assert not any(sign.isdigit() for sign in str(e.value))
     assert not books.spends()
@@ -518,7 +518,7 @@ def test_users_without_ids_and_ids_without_users_are_refused(name, tmp_path):
     needed = r"groups=ids.*step__groups.*set_fit_request\(groups=True\)"
     with pytest.raises(ValueError, match=needed):
         model_of(name).fit(X, Y)
-    refused = r"privacy_unit='user'.*set_fit_request\(groups=True\), no step__groups"
+    refused = r"privacy_unit='user'.*set_fit_request\(groups=True\) or step__groups"
     with pytest.raises(ValueError, match=refused):
         clone(MODELS[name]).fit(X, Y, groups=PLAIN)
 
