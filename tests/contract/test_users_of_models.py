@@ -272,7 +272,7 @@ def test_users_without_ids_and_the_other_way_round_are_refused(name, tmp_path):
         model.fit(X, Y)
     with pytest.raises(TypeError, match="all integers or all strings"):
         model.fit(X, Y, groups=np.asarray(IDS, dtype=float))
-    with pytest.raises(ValueError, match="no set_fit_request"):
+    with pytest.raises(ValueError, match="neither directly nor by"):
         clone(MODELS[name]).fit(X, Y, groups=IDS)
     assert not books.spends()
     assert not hasattr(model, "privacy_")

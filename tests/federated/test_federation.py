@@ -164,7 +164,7 @@ def test_private_scores_are_those_of_the_pooled_table(name, tmp_path):
 def test_a_score_of_a_model_that_cannot_be_told_is_refused(tmp_path):
     ledger, frame = books(tmp_path), numbers()
     forest = RandomForestClassifier(3).fit(frame[FEATURES], frame["y"])
-    with pytest.raises(Refused, match="must be able to tell"):
+    with pytest.raises(Refused, match="must be able to compare"):
         private_score(forest, federation(), epsilon=1.0, ledger=ledger)
     assert ledger.spends() == []
 

@@ -84,7 +84,7 @@ REFUSED = {
     "ratings": (DPMatrixFactorization(), r"missing a required argument"),
     "samples": (
         model(solver="noisy_sgd", solver_params={"batch_size": 50}),
-        r"this fit samples",
+        r"a fit that samples",
     ),
     "choices": (
         DPGridSearchCV(LINEAR, GRID, epsilon=1.0, method="random_stopping"),
