@@ -221,9 +221,9 @@ READ_FAILED = (
 class SourceError(_Documented, RuntimeError):
     """Records could not be read or added up to the end, or changed meanwhile.
 
-    The message is always the same, for data in memory and in a source, so that it tells
-    nothing about the cause or the record concerned. What was committed to a ledger
-    before stays charged.
+    The message is always the same, for data in memory and in a source, so that it does
+    not reveal the cause or the record concerned. What was committed to a ledger before
+    stays charged.
 
     Remedy: check files and connections, make a new source and fit again, which spends
     again.

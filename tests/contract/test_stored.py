@@ -213,7 +213,7 @@ BEFORE_1_0 = {
     "schema 1": ("PRAGMA user_version=1", "version 2. Got version 1. Use the skdp rel"),
     "carried over": (
         "INSERT INTO carried VALUES (1, '{}')",
-        "it holds more than its tables",
+        "it has other tables than a ledger",
     ),
     "no versions": ("DROP TABLE versions", "names no version of skdp"),
 }

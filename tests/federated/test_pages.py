@@ -96,7 +96,7 @@ REFUSED = {
         model(solver="output_perturbation", solver_params=None),
         r"can be done by",
     ),
-    "pure": (DPStandardScaler(delta=0.0, **WIDE), r"has another"),
+    "pure": (DPStandardScaler(delta=0.0, **WIDE), r"must be Gaussian"),
     "nothing private": (
         DPLogisticRegression(np.inf, **LABELS),
         r"answer with noise only",

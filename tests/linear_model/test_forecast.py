@@ -272,7 +272,7 @@ def test_an_epsilon_for_a_score_is_one_that_estimators_take_or_inf():
     [(0, ValueError), (1, ValueError), (math.nan, ValueError), ("0.9", TypeError)],
 )
 def test_a_score_is_a_share(score, kind):
-    with pytest.raises(kind, match=r"'score' .* in \(0, 1\)\. Got .*Use a share"):
+    with pytest.raises(kind, match=r"'score' .* in \(0, 1\)\. Got .*Use a fraction"):
         forecast(1000, 3).epsilon_for(score)
 
 

@@ -1042,7 +1042,7 @@ def test_commit_that_a_trigger_takes_back_is_noticed(used, monkeypatch):
     # The second guard, without the first; and the twin without both.
     monkeypatch.setattr(_store, "_holds_more", lambda connection: False)
     before = Path(used.path).read_bytes()
-    with pytest.raises(LedgerError, match="does not hold what was written"):
+    with pytest.raises(LedgerError, match="does not contain what was written"):
         spend(used)
     assert Path(used.path).read_bytes() == before
     monkeypatch.setattr(_store.Writer, "_check_written", lambda *_: None)
@@ -1098,9 +1098,9 @@ def test_newer_schema_is_named(used):
 def test_missing_file_is_never_started_anew_under_a_used_handle(used):
     os.unlink(used.path)
     for handle in (used, copy.deepcopy(used), pickle.loads(pickle.dumps(used))):
-        with pytest.raises(LedgerError, match="never started anew"):
+        with pytest.raises(LedgerError, match="never creates it again"):
             spend(handle)
-        with pytest.raises(LedgerError, match="never started anew"):
+        with pytest.raises(LedgerError, match="never creates it again"):
             model(ledger=handle).fit(X, Y)
         assert "unreadable" in repr(handle)
     assert not os.path.exists(used.path)

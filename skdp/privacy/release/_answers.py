@@ -559,18 +559,18 @@ class LocalAnswers(Answers):
             )
 
     def _within(self, number: int) -> Line:
-        """A line about all records for an algorithm's answers; raises for others."""
+        """A line for all records that `inside` may use; raises for others."""
         line = self._line(number)
         if self._left[number] < line.times:
             raise PlanUsedUpError(
-                "All answers of a plan must be left for an algorithm within the walls. "
-                "Got fewer. Declare a part of its own. Nothing was read."
+                "All answers of a plan must be unused for an algorithm that uses exact "
+                "answers. Got fewer. Declare a separate part. Nothing was read."
             )
         is_of_l1 = not isinstance(line.law, Choices) and line.law.norm != 2
         if is_of_l1 or not isinstance(line.sample, Everyone):
             raise TypeError(
-                f"Line {number} of the plan must be of all records and of noise for "
-                "bounds in L2, or of choices, within the walls. Got another. Use ask()."
+                f"Line {number} of the plan must be for all records, with noise for "
+                "bounds in L2 or choices. Got another line. Use ask()."
             )
         return line
 

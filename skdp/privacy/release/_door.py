@@ -268,7 +268,7 @@ class Door:
         return self._answers(plan, source, owners, grant)
 
     def _check(self, plan: Plan | None, source: Any, owners: Owners | None) -> None:
-        """Raise what public facts forbid; nothing is booked or read."""
+        """Raise if public facts forbid the release; nothing is charged or read."""
         if not self._is_open:
             raise PlanUsedUpError(
                 "A door must be used for one release only. Got a second plan. Open "

@@ -170,7 +170,7 @@ _SAMPLE = (
 )
 _SEEN = (
     "With several owners a fit must pay for every answer, since the owners see all of "
-    "them. Got a fit that pays for fewer. In a search use method='composition'. "
+    "them. Got a fit that pays for fewer; in a search use method='composition'. "
     f"{_REMEDY}"
 )
 # Smallest standard deviation of one noise share, in steps of the grid. For smaller ones
