@@ -1,9 +1,9 @@
 """The adder: weights, null rows, rounding and sums in any order, for every query.
 
-A query states what one row adds, as one `Form` or several, and the bound of one row.
-The adder multiplies by the weights of users' rows, leaves null rows out, rounds to
-whole units of a power of two, and adds up: in any order and in any parts the sums have
-the same bits. ``docs/proofs/adder.md`` has the lemma.
+A query states the contribution of one row, as one `Form` or several, and its bound. The
+adder multiplies by the weights of users' rows, leaves null rows out, rounds to whole
+units of a power of two, and adds up. The sums have the same bits in any order and for
+any parts. See ``docs/proofs/adder.md``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums._exact import Summed, Sums, WholeSum, blocks_of, total_rounding
 from skdp.tables._source import Block, has_shares
 
-# Factor on a bound, for the rounding of the bound and of the sum of a user's weights.
+# Factor on a bound that covers the rounding of the bound and of a user's weights.
 ABOVE = 1 + 1e-12
-# Operations on a total: it becomes a double, and public factors multiply it.
+# Operations on a total: conversion to a double, and multiplications by public factors.
 _TOTAL_STEPS = 3
 # A weight, or None where every row counts 1.
 Weights = FloatArray | None
@@ -42,8 +42,8 @@ class Entries:
     size : int
         Length of a row's vector.
     values : tuple of ndarray of float64 of shape (n_rows,), or None, default=None
-        None: a row counts 1 at each place. Weights of counts are rounded down, so that
-        the counts of a user still add up to at most 1.
+        None: a row counts as 1 at each place. Weights of counts are rounded down, so
+        that the counts of a user have a sum of at most 1.
     """
 
     places: tuple[np.ndarray, ...]
@@ -55,15 +55,16 @@ class Entries:
 class Products:
     """Products of a row's parts: for each pair (i, j), part i times part j transposed.
 
-    The square root of a row's weight multiplies each part, which is then cut towards 0.
+    Each part is multiplied by the square root of the row's weight and then rounded
+    towards 0.
 
     Parameters
     ----------
     parts : tuple of ndarray of float64 or CSR of int64, of shape (n_rows, d)
-        Whole numbers, of norm at most 2^21 in a row. `ROOT_UNIT` times a part is what
-        counts.
+        Whole numbers in units of `ROOT_UNIT`, with a norm of at most 2^21 in each row.
     pairs : tuple of pairs of int
-        A part times itself adds the upper triangle alone, the diagonal first.
+        Pairs of indices of parts. For a part times itself, only the upper triangle is
+        added, with the diagonal first.
     """
 
     parts: tuple[Any, ...]
@@ -72,7 +73,7 @@ class Products:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A compiled loop over the rows, which weighs and rounds as the adder does.
+    """A compiled loop over the rows that applies weights and rounds as the adder does.
 
     `sums` maps the weights, and the number of units in 1, to sums in whole units.
     """
@@ -80,14 +81,14 @@ class Compiled:
     sums: Callable[[Any, float], np.ndarray]
 
 
-# What each row of a block adds: a dense array, one row or one number for each row; CSR;
-# or one of the classes above.
+# The contribution of each row of a block: a dense array with one row or number for each
+# row; CSR; or one of the classes above.
 Form = FloatArray | Entries | Products | Compiled | Any
 
 # Unit of the parts of `Products`.
 ROOT_UNIT = 2.0**-21
-# Number of rows whose products add up exactly: 42 + 11 = 53 bits in double precision,
-# and 64-bit integers, for sparse rows, hold more of them.
+# Number of rows whose products add up exactly: 42 + 11 = 53 bits in double precision;
+# more for sparse rows, whose sums are 64-bit integers.
 _DENSE_PRODUCTS, _SPARSE_PRODUCTS = 1 << 11, 1 << 16
 
 
@@ -97,11 +98,11 @@ class BoundedSum(Summed):
     Attributes
     ----------
     rounding : ufunc
-        How numbers become whole units: `np.rint`, or `np.floor` or `np.trunc` where
-        numbers are not negative or norms must not grow.
+        How numbers are rounded to whole units: `np.rint`, or `np.floor` or `np.trunc`
+        where numbers are not negative or norms must not grow.
     is_gridded : bool
-        Whether the numbers that a row adds are whole units already; numbers of users'
-        rows are rounded once their weights multiply them.
+        Whether the contributions of rows are whole units already. Those of users' rows
+        are rounded after the multiplication by their weights.
     """
 
     rounding: ClassVar[Any] = np.rint
@@ -115,7 +116,7 @@ class BoundedSum(Summed):
     @property
     @abstractmethod
     def unit(self) -> float:
-        """A power of two; totals are whole units."""
+        """A power of two; totals are whole multiples of it."""
 
     @property
     def scale(self) -> Any:

@@ -27,9 +27,10 @@ from skdp.tables._source import Block
 
 @dataclass(frozen=True, eq=False)
 class Counts(BoundedSum):
-    """Half of (at or below - above), for two thresholds of each feature.
+    """Half of the count at or below minus the count above, for two thresholds each.
 
-    `thresholds`, of shape (2, n_features), are public, or released.
+    `thresholds`, of shape (2, n_features), has two thresholds of each feature; they are
+    public or released.
     """
 
     thresholds: FloatArray
@@ -51,12 +52,12 @@ class Counts(BoundedSum):
         return tuple(np.where(each >= block.X, 0.5, -0.5) for each in self.thresholds)
 
     def at_or_below(self, released: FloatArray, n_samples: int) -> FloatArray:
-        """The counts at or below, from a released vector; post-processing."""
+        """The counts at or below, from a released vector; this is post-processing."""
         return released.reshape(self.thresholds.shape) + n_samples / 2
 
 
 # ---------------------------------------------------------------------- Counts of codes
-# A record adds 1 to one entry of each column, and a row of a user adds its share.
+# A record adds 1 to one entry of each column, and a row of a user adds its weight.
 # Sensitivities are derived in ``docs/proofs/boosting.md``, Lemma 3.
 
 

@@ -1,4 +1,4 @@
-"""Exact sums: whole numbers on a public grid, equal in any order."""
+"""Exact sums of whole numbers on a public grid, which are equal in any order."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.tables._source import Block, Source
 
 # ----------------------------------------------- Sums of whole numbers of a public unit
-# Multiples of a power of two add up in double precision without rounding while no sum
-# exceeds 2^53 of them, so the order of records, blocks, threads and lanes does not
-# matter. Where terms are products, whole numbers are kept in two words.
+# Multiples of a power of two add up in double precision without rounding as long as no
+# sum exceeds 2^53 units, so the order of records, blocks, threads and vector lanes does
+# not matter. If terms are products, whole numbers are kept in two words.
 
 
-# Finest unit, as bits below the largest term; finer units would add nothing.
+# Finest unit, in bits below the largest term; finer units would not help.
 _FINEST = 40
 # Bits of the lower word.
 _LOW_BITS = 32
@@ -55,22 +55,22 @@ def _on_grid(values: FloatArray, unit: float, rounded: Any) -> FloatArray:
 
 
 def total_rounding(n_samples: int, record_norm: float, n_steps: int = 1) -> float:
-    """Bound on the distance that rounding to floats adds to two neighbours' totals.
+    """Bound on the effect of rounding on the distance of two neighbours' totals.
 
-    A total is at most `n_samples` times `record_norm`; each of `n_steps` operations on
-    it rounds to nearest.
+    A total is at most `n_samples` times `record_norm`, and each of `n_steps` operations
+    on it rounds to nearest.
     """
     return 2 * (n_steps + 1) * n_samples * record_norm * UNIT_ROUNDOFF
 
 
 class WholeSum:
-    """An exact sum of arrays of whole numbers, equal for any order and any parts.
+    """An exact sum of arrays of whole numbers, the same for any order and any parts.
 
     Parameters
     ----------
     shape : tuple of int
     bits : int in [0, 62], default=62
-        No row adds more than 2^bits to any sum.
+        A row adds at most 2^bits to any sum.
     """
 
     def __init__(self, shape: tuple[int, ...], bits: int = 62) -> None:
@@ -79,9 +79,9 @@ class WholeSum:
         self._most, self._rows = 2 ** (62 - bits), 0
 
     def add(self, terms: Any, n_rows: int = 1) -> None:
-        """Add the sum over `n_rows` rows, an array of int64 or of float64.
+        """Add the sum over `n_rows` rows, an array of int64 or float64.
 
-        Whole numbers, of at most 2^62.
+        It must consist of whole numbers of magnitude at most 2^62.
         """
         if self._rows + n_rows > self._most:
             self._carry()
@@ -172,7 +172,7 @@ class Summed(ABC):
         """The exact answer. Private; no record of `source` is read."""
 
     def total(self, reader: Any, rows: IntArray | None) -> FloatArray:
-        """The exact answer over all records, or over rising `rows`. Private."""
+        """The exact answer over all records, or over increasing `rows`. Private."""
         return self.from_whole(reader, self.whole_sums(reader, rows))
 
 
@@ -189,12 +189,12 @@ def added(parts: list[Sums]) -> Sums:
 
 
 def blocks_of(source: Source, rows: IntArray | None) -> Iterator[Block]:
-    """All blocks, or the chosen rows of each; `rows` are rising. Private."""
+    """All blocks, or the chosen rows of each; `rows` are increasing. Private."""
     return source.blocks() if rows is None else chosen(source.blocks(), rows)
 
 
 def chosen(blocks: Iterable[Block], rows: IntArray) -> Iterator[Block]:
-    """The chosen rows of blocks that have any; `rows` are rising. Private."""
+    """The chosen rows of blocks that have any; `rows` are increasing. Private."""
     start = 0
     for block in blocks:
         end = start + len(block.y)

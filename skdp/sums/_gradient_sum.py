@@ -53,21 +53,21 @@ if TYPE_CHECKING:
 # ----------------------------------------------------- Rows on their grid, kept or read
 
 
-# From this many numbers in a table on, compiled code repays the time to load it, in a
-# hundred passes.
+# With at least so many numbers in a table, compiled code saves more time in a hundred
+# passes than loading it takes.
 _WORTH_COMPILING = 5_000_000
-# From this size on kept rows are in single precision, which holds their integers.
+# From this size on, kept rows are in single precision, which can represent them.
 _WORTH_NARROWING = 1_000_000
-# Largest number of bytes of kept rows of a source that is not in memory; and the most
-# bytes of a number: in dense rows, and of a stored number in other rows.
+# Largest number of bytes of kept rows for a source that is not in memory; then the
+# largest number of bytes per number of dense rows, and per stored number of other rows.
 _MOST_KEPT, _DENSE_BYTES, _STORED_BYTES = 2**30, 4, 24
 
 
 def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
     """Whether rows on their grid are kept from one pass to the next; public.
 
-    Kept rows come from one reading, so later readings need not repeat them. With rows
-    of users, rows are kept as long as they take at most `most_kept`.
+    If rows are kept, a source need not return the same rows in later readings. Rows of
+    users are kept as long as they take at most `most_kept` bytes.
     """
     if _are_uncounted(source):
         return _MOST_KEPT > 0
@@ -79,12 +79,12 @@ def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
 
 
 def most_kept(source: Source) -> float:
-    """Bytes of gridded rows beyond which none is kept after all."""
+    """Largest number of bytes of kept rows; if there are more, none is kept."""
     return _MOST_KEPT if _are_uncounted(source) else math.inf
 
 
 def _are_uncounted(source: Source) -> bool:
-    """Whether no public fact bounds the number of rows: users outside memory."""
+    """Whether no public fact bounds the number of rows, as for users in a source."""
     return source.facts.is_of_users and not source.facts.holds_rows
 
 
@@ -111,15 +111,15 @@ class GridPair:
         return int(sum(grids.values()) + of_squares)
 
     def __getitem__(self, chosen: Any) -> GridPair:
-        """Some rows of a network, which are equal in both."""
+        """Some rows of a network, for which both grids are equal."""
         rows = self.products[chosen]
         return GridPair(rows, rows, self.squares[chosen])
 
 
-# ------------------------------------------------------- What a record adds: residuals
-# Lemma 11 of ``docs/proofs/gradient_descent.md`` and Lemma 4 of
+# ------------------------------------------- Residuals, the contribution of a record
+# See Lemma 11 of ``docs/proofs/gradient_descent.md`` and Lemma 4 of
 # ``docs/proofs/adder.md``. A null record's residual is 0. A row of a user is multiplied
-# by its weight and cut towards 0.
+# by its weight and rounded towards 0.
 
 
 def residual_of(
@@ -149,8 +149,8 @@ def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
 class ExactSum(ABC):
     """Exact sums of gradients over a source: the same bits for any layout.
 
-    The source is private. Rows on their grid are kept if the source shows the same
-    ones at every reading, or if they are few.
+    The source is private. Rows on their grid are kept if the source returns the same
+    rows at every reading, or if there are few rows.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class ExactSum(ABC):
 
     @abstractmethod
     def whole_sums(self, weights: Any, rows: IntArray | None = None) -> Sums:
-        """Whole sums over all records, or over rising `rows`.
+        """Whole sums over all records, or over increasing `rows`.
 
         `weights` are released and on their grid.
         """
@@ -175,7 +175,7 @@ class ExactSum(ABC):
         """The sum of gradients from whole sums."""
 
     def __call__(self, weights: Any, rows: IntArray | None = None) -> FloatArray:
-        """Sum over the records of the gradients at `weights`, same shape."""
+        """Sum over the records of the gradients at `weights`, of the same shape."""
         return self.value(self.whole_sums(weights, rows))
 
     @abstractmethod
@@ -192,7 +192,7 @@ class ExactSum(ABC):
         return (self._on_grid(block) for block in self._source.blocks())
 
     def _drawn(self, rows: IntArray) -> Iterator[Block]:
-        # A sampled null record leaves no trace.
+        # Null records in the sample are skipped.
         for block in blocks_of(self._source, rows):
             there = present_rows(block)
             if len(there.y):
@@ -206,7 +206,7 @@ class ExactSum(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ReaderQuery(Summed):
-    """A query at `weights`, which are released, whose family opens a reader.
+    """A query at released `weights`, whose family opens a reader.
 
     A reader is an `ExactSum`, or a class that adds up in floating point.
     """

@@ -26,17 +26,17 @@ from skdp.tables._coded import CodeRows, added_up, summed_by_code
 from skdp.tables._source import Block
 
 # ------------------------------------------------ Rows as integers of norm at most 2^22
-# Each row is clipped by rounding, by the rule of Lemma 11 in
+# Each row is rounded and clipped by the rule of Lemma 11 in
 # ``docs/proofs/gradient_descent.md``: a number x becomes
 # ``floor(x 2^22 / norm + 1/2)``; a row whose squares then add up to more than 4^22 is
-# shortened, and its entries are cut towards 0. Squares are integers. Either double
+# shortened, and its entries are rounded towards 0. Squares are integers. Either double
 # precision adds them up exactly, or their sum shows that the row must be scaled by a
-# power of two first. So the outcome depends on the row alone, to the last bit, in any
-# layout and on any engine.
+# power of two first. So every bit of the result depends on the row alone, in any layout
+# and on any engine.
 
 
 LONGEST = 2.0**ROW_BITS
-# Slightly less, for the rounding of a root, a quotient and a product.
+# Slightly less, to cover the rounding of a root, a quotient and a product.
 SHORTENED = LONGEST * (1 - 2.0**-50)
 # Sums of squares of integers are exact below twice this, in any order.
 MOST_SQUARES = 2.0**52
@@ -44,7 +44,7 @@ _LARGEST_SCALE = np.finfo(np.float64).max
 
 
 def scale_of(norm: float) -> float:
-    """Factor on the entries; smaller for norms below every norm that can be fitted."""
+    """Factor on the entries, limited for norms that are too small for any fit."""
     return min(LONGEST / norm, _LARGEST_SCALE)
 
 
@@ -59,7 +59,7 @@ def grid_rows(X: Any, norm: float) -> Any:
     Returns
     -------
     C-ordered ndarray of float64 or CSR of float64
-        Integers; of norm at most 2^22, in exact arithmetic.
+        Integers, with rows of norm at most 2^22 in exact arithmetic.
     """
     grid = _rounded(X, scale_of(norm))
     finish_rows(X, grid, squares_of(grid), norm)
@@ -105,7 +105,7 @@ def _of_far(X: Any, norm: float) -> Any:
 
 
 def _finite(X: Any) -> Any:
-    """Rows with 0 in place of NaN, and the largest number in place of infinity."""
+    """Rows with NaN replaced by 0, and infinity by the largest number."""
     return with_entries(X, np.nan_to_num(X.data)) if issparse(X) else np.nan_to_num(X)
 
 

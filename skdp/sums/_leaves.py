@@ -23,17 +23,17 @@ from skdp.tables._memory import held
 from skdp.tables._source import Block, Source
 
 # ------------------------------------------------------- Sums over the leaves of a tree
-# One vector has residuals and curvatures. The tree was drawn without data and raw
+# One vector has residuals and curvatures. The tree is drawn without data, and raw
 # predictions follow from released values, so a record adds a bounded vector to one
-# leaf. Sensitivities are derived in
-# ``docs/proofs/boosting.md``.
+# leaf. Sensitivities are derived in ``docs/proofs/boosting.md``.
 
 
-# With a larger weight a smaller residual may come with a larger vector (Lemma 1).
+# With a larger weight, a record with a smaller residual could have a larger vector
+# (Lemma 1).
 MOST_CURVATURE = math.sqrt(8.0)
-# Sums of terms up to this are exact in double precision.
+# Sums of terms up to this size are exact in double precision.
 MOST_CLIP = 4.0
-# Losses whose leaves count records in place of curvatures.
+# Losses whose leaves count records instead of adding up curvatures.
 _COUNTED = (LossId.ERROR, LossId.QUANTILE)
 _BOUNDED = (*_COUNTED, LossId.SIGMOID, LossId.SOFTMAX, LossId.SHIFTED_POISSON)
 
@@ -50,11 +50,11 @@ class LeafTerms:
     clip : float in (0, 4]
         Norm to which residuals are clipped.
     weight : float in [0, sqrt(8)]
-        Weight of curvatures: ``p (1 - p)`` of two classes, the probabilities of
-        several, means of counts over `cap`, and 1 for the squared loss and for
-        quantiles, whose sum is a count of records.
+        Weight of the curvatures. These are ``p (1 - p)`` for two classes, the
+        probabilities for several, means over `cap` for counts, and 1 for the squared
+        loss and for quantiles, so that their sum is a count of records.
     cap : float above 0, default=1.0
-        The curvature of counts is 1 from this mean on.
+        The mean of counts from which on the curvature is 1.
     """
 
     loss: Loss
@@ -69,12 +69,12 @@ class LeafTerms:
             raise ValueError(
                 "Terms of leaves must have a loss with a proved bound, a clip above 0 "
                 "and up to 4, a weight from 0 to sqrt(8), and a cap above 0. Got "
-                f"{self}. Use less."
+                f"{self}. Use values in these ranges."
             )
 
     @property
     def n_outputs(self) -> int:
-        """Raw predictions of a record."""
+        """Number of raw predictions of a record."""
         return self.loss.n_outputs
 
     @property
@@ -84,9 +84,9 @@ class LeafTerms:
 
     @property
     def _most(self) -> tuple[float, float]:
-        """Largest norm of the residuals, and of the curvatures beside it.
+        """Largest norms of the residuals and of the curvatures of one record.
 
-        For a record of weight 1.
+        The record has weight 1.
         """
         residual = min(self.clip, self.loss.zero_out_bound(math.inf))
         if self.loss.form is LossId.SIGMOID:
@@ -100,7 +100,8 @@ class LeafTerms:
     def _same_leaf(self) -> float:
         """Largest difference of two records in one leaf.
 
-        Residuals are opposite, so labels differ; curvatures differ as far as possible.
+        It is reached by opposite residuals, so by different labels, and by curvatures
+        that differ as much as possible.
         """
         residual, curvature = self._most
         one, other = heaviest(self.loss)

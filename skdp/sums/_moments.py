@@ -30,8 +30,8 @@ from skdp.tables._source import Block
 # k the weight of the targets and h the weight of their squares; parts of weight 0 are
 # left out. The number of records is public and not summed. Rows and targets are whole
 # numbers of a public unit, and rows are never longer than the bound, so all sums are
-# exact in any order. A row of a user, and the constant 1 beside it, are multiplied by
-# the root of the row's share first. Sensitivities are derived in
+# exact in any order. A row of a user, and its constant 1, are first multiplied by the
+# square root of the row's weight. Sensitivities are derived in
 # ``docs/proofs/moments.md``.
 
 
@@ -39,7 +39,7 @@ from skdp.tables._source import Block
 _LARGEST = 2.0**21
 # Squared norms below this are exact.
 _EXACT = 2.0**53
-# From this fraction of too long rows on, all rows are multiplied, in place.
+# If at least this fraction of rows is too long, all rows are multiplied, in place.
 _MANY = 0.1
 
 
@@ -72,7 +72,7 @@ class MomentWeights:
         return math.sqrt(max(same, opposite) + self.squares**2)
 
     def bound(self) -> Bound:
-        """L2 bounds on what one row adds, in exact arithmetic."""
+        """L2 bounds on the contribution of one row, in exact arithmetic."""
         return Bound(
             zero_out=self.record_norm() * ABOVE,
             replace_one=self.record_distance() * ABOVE,

@@ -27,7 +27,7 @@ from skdp.tables._source import Block
 # ``docs/proofs/default.md``, Lemma 4.
 
 
-# Least denominator of a ratio.
+# Smallest denominator of a ratio.
 _LEAST_VARIANCE = 1e-100
 
 
@@ -57,9 +57,10 @@ class RecordSum(BoundedSum):
 
     @abstractmethod
     def numbers(self, block: Block) -> FloatArray:
-        """The number of each row of a block, by itself, before the clip. Private.
+        """The numbers of each row of a block, before the clip. Private.
 
-        Of shape (n_rows,), or (n_rows, n_numbers).
+        The shape is (n_rows,) or (n_rows, n_numbers). The numbers of a row depend on
+        this row only.
         """
 
     @property

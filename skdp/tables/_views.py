@@ -1,4 +1,4 @@
-"""Sources that show another source's rows changed, each row separately."""
+"""Sources that return the rows of another source, each changed separately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skdp._arrays import FloatArray, clip_entries, clip_rows, columns_at, row_no
 from skdp.tables._source import Block, Facts, Records, Remote, Source
 
 # ------------------------------------------------ Views that change each row separately
-# A view changes rows while they are read: it copies at most one block at a time.
+# A view changes rows while they are read, so it copies at most one block at a time.
 
 
 class _View(Source):
@@ -38,7 +38,7 @@ class _View(Source):
         return self._changed_block(self._source.nothing())
 
     def permuted(self, key: str) -> Self:
-        """The same view of the source in the order of a keyed permutation."""
+        """The same view of the source, in the order that a key gives."""
         other = copy.copy(self)
         other._look_at(self._source.permuted(key))  # type: ignore[attr-defined]  # a source that is permutable
         return other
@@ -78,7 +78,7 @@ class EntriesClipped(_View):
 
 
 class ColumnsOf(_View):
-    """Rows with some of their columns only.
+    """Rows with only some of their columns.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class ColumnsOf(_View):
 
 
 class CentredDense(_View):
-    """Rows clipped, minus a released centre, clipped again, divided by the second norm.
+    """Rows that are clipped, centred, clipped again and divided by the second norm.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class CentredDense(_View):
 
 
 class Encoded(_View):
-    """Rows in another form; made once, if every reading shows the same rows.
+    """Rows in another form, computed once if every reading returns the same rows.
 
     Parameters
     ----------
