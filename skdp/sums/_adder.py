@@ -130,15 +130,15 @@ class BoundedSum(Summed):
 
     @property
     def arithmetic(self) -> float:
-        """Norm of the floating-point error of what one row adds, with the scale.
+        """Norm of the floating-point error of one row's contribution, with the scale.
 
-        0.0 where the bound holds for the numbers as they are computed.
+        0.0 if the bound holds for the computed numbers.
         """
         return 0.0
 
     @property
     def total_norm(self) -> float:
-        """Largest norm of the totals; 0.0 where they are exact in double precision.
+        """Largest norm of the totals; 0.0 if they are exact in double precision.
 
         Totals are exact up to 2^53 units, if scales are powers of two.
         """
@@ -155,10 +155,10 @@ class BoundedSum(Summed):
 
     @abstractmethod
     def added(self, block: Block) -> Form | tuple[Form, ...]:
-        """What each row adds, before scale and weight; several forms are joined.
+        """The contribution of each row, before scale and weight; forms are joined.
 
-        Each row by itself. With a unit of 1 dense numbers are new arrays, which are
-        rounded in place. Private.
+        It depends on each row separately. With a unit of 1, dense numbers must be new
+        arrays, since they are rounded in place. Private.
         """
 
     def bound(self) -> Bound:
@@ -166,7 +166,7 @@ class BoundedSum(Summed):
         return self.row_bound().with_user_bounds()
 
     def slack(self, layout: Layout) -> float:
-        """Bound on what floating point adds: Lemma 2 of the adder's page."""
+        """Bound on the effect of rounding: Lemma 2 of the adder's page."""
         rows = float(layout.rows_of_unit)
         if self.rounding is not np.rint or (rows == 1 and self.is_gridded):
             rows = 0.0
@@ -251,14 +251,14 @@ class BoundedSum(Summed):
 
 
 # ------------------------------------------------------------ Weights, and null rows
-# No other module reads the weights of a block. Kernels, which are forms, get them from
-# `kernel_weights` and multiply in the same way: times the weight, then rounded.
+# No other module reads the weights of a block. Compiled loops get them from
+# `kernel_weights`, and also multiply by the weight first and round then.
 
 
 def kernel_weights(block: Block) -> NDArray[Any] | None:
-    """For compiled loops: whether each row is there, or its weight. Private.
+    """For compiled loops: whether each row is present, or its weight. Private.
 
-    None: every row counts 1.
+    None: every row has weight 1.
     """
     return block.present
 
@@ -266,7 +266,7 @@ def kernel_weights(block: Block) -> NDArray[Any] | None:
 def row_weights(block: Block) -> Weights:
     """Weights of users' rows. Private.
 
-    None: a row counts 1, or is a null record.
+    None: a row has weight 1, or is a null record.
     """
     weights = kernel_weights(block)
     return weights if has_shares(weights) else None
@@ -286,7 +286,7 @@ def present_rows(block: Block) -> Block:
 def without_nulls(values: FloatArray, block: Block) -> FloatArray:
     """Values of a block's rows, overwritten with 0 where a row is null. Private.
 
-    For rows that are kept from one pass to the next, null rows among them.
+    It is for rows that are kept from one pass to the next, which include null rows.
     """
     weights = kernel_weights(block)
     if weights is not None:
@@ -295,7 +295,7 @@ def without_nulls(values: FloatArray, block: Block) -> FloatArray:
 
 
 def weighed(values: FloatArray, block: Block) -> FloatArray:
-    """Values of a block's rows times the weights, in place; 0 of null rows. Private."""
+    """Values of rows times their weights, in place; 0 for null rows. Private."""
     values, weights = without_nulls(values, block), row_weights(block)
     if weights is not None:
         values *= weights.reshape(-1, *[1] * (values.ndim - 1))
@@ -303,15 +303,15 @@ def weighed(values: FloatArray, block: Block) -> FloatArray:
 
 
 def cut_by_weights(units: FloatArray, block: Block) -> FloatArray:
-    """Whole numbers times the weights of users' rows, cut towards 0. Private."""
+    """Whole numbers times the weights of users' rows, rounded towards 0. Private."""
     weights = row_weights(block)
     return units if weights is None else cut(units, weights)
 
 
 def cut(units: FloatArray, factor: FloatArray) -> FloatArray:
-    """Rows times their factors, cut towards 0 to whole numbers.
+    """Rows times their factors, rounded towards 0 to whole numbers.
 
-    No rounding makes a contribution longer.
+    This rounding makes no contribution longer.
     """
     whole = units * (factor if units.ndim == 1 else factor[:, None])
     return np.trunc(whole, out=whole)
@@ -320,12 +320,13 @@ def cut(units: FloatArray, factor: FloatArray) -> FloatArray:
 def rows_of_users(block: Block) -> tuple[IntArray, csr_array]:
     """Users of a block's present rows, and a matrix that adds up each user's rows.
 
-    Only users in the block, so that time does not grow with blocks times users.
+    Only users in the block are included, so that the time does not grow with the number
+    of blocks times the number of users.
     """
     weights = kernel_weights(block)
     if block.users is None or weights is None:
         raise TypeError(
-            "Users' parts must be of rows whose users are known. Got others."
+            "Sums by user must be over rows whose users are known. Got other rows."
         )
     rows = np.flatnonzero(weights)
     users, codes = np.unique(block.users[rows], return_inverse=True)
@@ -342,7 +343,7 @@ def joined(blocks: Sequence[Block], X: Any) -> Block:
 
 
 def only_rows(block: Block, rows: IntArray) -> Block:
-    """The block with all rows null but the chosen ones. Private."""
+    """The block with all rows null except the chosen ones. Private."""
     there = _there(block)
     chosen = np.zeros_like(there)
     chosen[rows] = there[rows]
@@ -350,7 +351,7 @@ def only_rows(block: Block, rows: IntArray) -> Block:
 
 
 def _there(block: Block) -> NDArray[Any]:
-    """What a block says of each row's weight, as an array."""
+    """The weights of a block's rows, or whether they are present, as an array."""
     if block.present is None:
         return np.ones(len(block.y), dtype=np.bool_)
     return block.present
@@ -375,7 +376,7 @@ def exact_runs(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _together(blocks: list[Block]) -> Iterator[Block]:
-    """One block of the rows of all; no block of none."""
+    """One block with the rows of all blocks; nothing if there are none."""
     if len(blocks) < 2:
         yield from blocks
     else:
@@ -397,9 +398,9 @@ def _products(form: Products, weights: Weights) -> np.ndarray:
 
 
 def whole_roots(weights: FloatArray) -> FloatArray:
-    """Roots of weights, cut to whole numbers of `ROOT_UNIT`.
+    """Square roots of weights, rounded down to whole multiples of `ROOT_UNIT`.
 
-    The squares of a user's roots add up to at most 4^21.
+    The squares of a user's roots, in this unit, have a sum of at most 4^21.
     """
     return np.floor(np.sqrt(weights) / ROOT_UNIT)
 
@@ -413,7 +414,7 @@ def _triangle(size: int) -> IntArray:
 
 
 def _shortened(part: Any, factors: FloatArray) -> Any:
-    """Rows times factors up to 1, cut towards 0 to whole numbers."""
+    """Rows times factors up to 1, rounded towards 0 to whole numbers."""
     if issparse(part):
         data = cut(part.data, np.repeat(factors, np.diff(part.indptr)))
         return with_entries(part, data.astype(np.int64))

@@ -116,10 +116,10 @@ class CodeCounts(BoundedSum):
 
 @dataclass(frozen=True)
 class Pairs:
-    """One kind of pairs.
+    """One kind of pairs (a, k b).
 
     `split` maps values in [-1, 1] of shape (n_rows, n_features), NaN if missing, to
-    (a, b); `weight` is k above.
+    (a, b); `weight` is k in the section's comment.
     """
 
     split: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -134,7 +134,7 @@ class Pairs:
         return 2 * math.sqrt(n_features)
 
     def bound(self, n_features: int) -> Bound:
-        """L2 bounds on what one row adds, in exact arithmetic."""
+        """L2 bounds on the contribution of one row, in exact arithmetic."""
         return Bound(
             zero_out=self.record_norm(n_features) * ABOVE,
             replace_one=self.record_distance(n_features) * ABOVE,
@@ -179,7 +179,7 @@ class PairSums(BoundedSum):
     def added(self, block: Block) -> tuple[Form, ...]:
         values = nearest(to_unit(block.X, self.low, self.high), self.unit)
         first, second = self.pairs.split(values)
-        # Numbers of the first kind are whole already.
+        # The first numbers are whole units already.
         return first, nearest(second, self.unit)
 
     @property
@@ -218,10 +218,10 @@ PRESENCE = Pairs(_presence, math.sqrt(3))
 
 
 # --------------------------------------------------- Histograms of all declared columns
-# A record has nonnegative shares in a few states; the shares add up to at most 1 in
-# each part of the record. They are rounded down to whole units, so that sums are exact
-# in any order.
-# Sensitivities are derived in ``docs/proofs/default.md``, Lemma 1.
+# A record has nonnegative weights for a few states; in each part of the record the
+# weights have a sum of at most 1. They are rounded down to whole units, so that sums
+# are exact in any order. Sensitivities are derived in ``docs/proofs/default.md``,
+# Lemma 1.
 
 
 def even_knots(n_intervals: int) -> tuple[float, ...]:
@@ -231,7 +231,7 @@ def even_knots(n_intervals: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class StateSums(BoundedSum):
-    """Sums of the records' shares in each state, and of their targets at each knot.
+    """Sums of the records' weights for each state, and of their targets at each knot.
 
     Parameters
     ----------
@@ -239,12 +239,12 @@ class StateSums(BoundedSum):
     most_parts : int
         Largest number of parts that one record can have.
     knots : tuple of float, default=()
-        Rising numbers. A target has shares in its two neighbouring knots, in proportion
-        to its distance from the other knot, so that the mean over knots is the mean of
-        the targets. Empty: targets are not counted.
+        Increasing numbers. A target has weights for its two neighbouring knots, in
+        proportion to its distance from the other knot, so that the mean over knots is
+        the mean of the targets. Empty: targets are not counted.
     n_labels : int, default=0
-        Number of labels, where targets are labels 0, 1, ...: a record belongs to one
-        label. Not with `knots`.
+        Number of labels if targets are labels 0, 1, ..., of which a record has one. Not
+        with `knots`.
     """
 
     n_states: int

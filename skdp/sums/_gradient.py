@@ -279,9 +279,9 @@ class ClippedGradient:
         return Bound(zero_out=length * one_record, replace_one=replaced)
 
     def grid_error(self) -> float:
-        """What grids add to a record's residual: Lemma 11.
+        """Error of a record's residual on its grid: Lemma 11.
 
-        Plain arithmetic, and half of a unit in every output.
+        It is the error of plain arithmetic, and half of a unit in every output.
         """
         return plain_error(self.objective.loss, self.residual_clip) + self.half_unit
 
@@ -293,7 +293,7 @@ class ClippedGradient:
         return self.largest_residual * half
 
     def grid_slack(self, layout: Layout, length: float, weights_norm: float) -> float:
-        """Bound on the sensitivity that floating point adds to exact sums.
+        """Bound on the effect of rounding on the sensitivity of exact sums.
 
         It covers the rounding of sums to double precision, and the terms of Lemma 11e
         for rows that are made of parts.
@@ -326,9 +326,9 @@ def prediction_bound(objective: LinearObjective, weights: FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LinearGradient(ReaderQuery):
-    """A part of the gradient sum at `weights`, which are released.
+    """A part of the gradient sum at released `weights`.
 
-    Weights are those of a reader, of shape (n_columns, n_outputs).
+    The weights are those of a reader, of shape (n_columns, n_outputs).
     """
 
     family: ClippedGradient
@@ -364,16 +364,16 @@ class LinearGradient(ReaderQuery):
 
     @property
     def _asked(self) -> slice:
-        """The asked rows of a reader's sum; the intercept's is the last."""
+        """The rows of a reader's sum that are asked for; the intercept's comes last."""
         if self.part == "intercept":
             return slice(-1, None)
         d = self.family.rows.objective.n_features
         return slice(None, d if self.part == "features" else None)
 
     def read(self, released: FloatArray) -> FloatArray:
-        """The gradient sum from a released vector; post-processing.
+        """The gradient sum from a released vector; this is post-processing.
 
-        Rows of which nothing was released are 0.
+        Rows that were not released are 0.
         """
         settings, asked = self.family, self._asked
         if settings.user_clip is not None:

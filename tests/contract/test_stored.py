@@ -170,7 +170,7 @@ def test_record_of_before_1_0_is_refused(monkeypatch):
         lambda: PrivacyRecord.from_json(json.dumps(values)),
         lambda: pickle.loads(without_version(monkeypatch, PrivacyRecord, record)),
     ):
-        with pytest.raises(ValueError, match=r"1\.0 or later.*before 1\.0.*spends again"):
+        with pytest.raises(ValueError, match=r"1\.0 or later.*before 1\.0.*again"):
             read()
 
 

@@ -1,7 +1,7 @@
 """The privacy loss of objective perturbation, bounded by one random variable.
 
-Minimising a strongly convex objective plus a Gaussian linear term has, in both orders
-of a pair of neighbours, a privacy loss that is stochastically at most
+Let a strongly convex objective plus a Gaussian linear term be minimised. In both orders
+of a pair of neighbours, the privacy loss is stochastically at most
 
     Z = shift + max(0, G_1, ..., G_corners, H_1, ..., H_half),
 
@@ -15,9 +15,9 @@ change of curvature, a record's loss is also at most
 
 N ~ N(0, 1). Replaced by its tangent at r0, the curvature costs s0 = kappa r0^2 at r = 0
 and s1 = kappa (1 - r0)^2 at r = 1, so that P(loss > t) <= P(s1 + G_1 > t) for t >= s0.
-The two half corners of an exchange are at s1 + H_1 and s0 + H_2. Every r0 gives a
-bound, and the least of them counts. All are *upper bound variables*: only their upper
-tails, sums of independent ones, and E[(1 - exp(epsilon - Z))_+] have a meaning
+The two half corners of replace_one are at s1 + H_1 and s0 + H_2. Every r0 gives a
+bound, and the smallest one is used. All these are *upper bound variables*: only their
+upper tails, sums of independent ones, and E[(1 - exp(epsilon - Z))_+] have a meaning
 (``docs/proofs/accounting.md``). They must never be inverted or tilted into the loss of
 the other order.
 """
@@ -63,9 +63,9 @@ _MOST_TERMS = 128
 # Above this kappa / mu a tangent would lose digits and is not used; no budget comes
 # near it.
 _MOST_KAPPA = 1e6
-# A smaller change of curvature is charged as this one.
+# Smaller changes of curvature are charged as this one.
 _LEAST_CURVATURE = 1e-100
-# A delta closer to 1 than this is not distinguished from 1.
+# A delta that is closer to 1 than this is treated as 1.
 _RESOLVED = 1e-7
 
 
@@ -76,8 +76,9 @@ class ObjectiveLoss:
     `mu` is the sensitivity of the gradient sum over the sigma of the linear term, and
     `shift` a bound on the logarithm of the ratio of Jacobian determinants. The maximum
     is over `corners` variables of parameter mu and `half_corners` of parameter mu/2.
-    `curvature` is kappa, if the second bound holds: for one record, or for an exchange.
-    Each of several `outputs` has the corners, and `mu` is that of all outputs together.
+    `curvature` is kappa if the second bound holds, for zero_out or for replace_one.
+    With several `outputs`, each has the corners, and `mu` is that of all outputs
+    together.
     """
 
     mu: float
@@ -97,7 +98,7 @@ class ObjectiveLoss:
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
         """Bound on the delta of the mechanism and a mu-GDP mechanism together.
 
-        `mu` is that of every other release, for example of an output noise.
+        `mu` is that of all other releases, for example of noise on the output.
         """
         bounds = [1.0, self._union_delta(epsilon, mu)]
         if self._is_late(epsilon):
