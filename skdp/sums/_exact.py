@@ -108,14 +108,14 @@ class WholeSum:
 
 
 # --------------------------------------------- Public grids for exact sums over records
-# Rows are integers of 22 bits, residuals of 18, weights of 30. Every sum of products of
-# a row with weights, and of 2^13 rows with residuals, is an integer below 2^53, which
-# double precision holds in any order of addition. Lemma 11 of
+# Rows are integers of 22 bits, residuals of 18 bits and weights of 30 bits. All sums of
+# products of a row with weights, and of 2^13 rows with residuals, are integers below
+# 2^53, so they are exact in double precision for any order of addition. See Lemma 11 of
 # ``docs/proofs/gradient_descent.md``.
 
 
 ROW_BITS, RESIDUAL_BITS = 22, 18
-# Number of products of rows and residuals whose sum double precision holds.
+# Number of products of rows and residuals whose sum is exact in double precision.
 MOST_ROWS = 2 ** (53 - ROW_BITS - RESIDUAL_BITS)
 _WEIGHT_BITS = 30
 # Powers of two from this exponent on are ordinary doubles, with room for rows' units.
@@ -123,11 +123,11 @@ _LEAST_EXPONENT = -900
 
 
 def norm_exponent(weights: FloatArray) -> int:
-    """The least e with ``|weights| < 2^e``, up to rounding; public."""
+    """The smallest e with ``|weights| < 2^e``, up to rounding; public."""
     largest = float(np.max(np.abs(weights), initial=0.0))
     if largest == 0.0:
         return _LEAST_EXPONENT + _WEIGHT_BITS
-    # Squares of the largest weights overflow, and squares of the smallest underflow.
+    # Squares of very large weights overflow, and squares of very small ones underflow.
     norm = largest * float(np.linalg.norm(weights / largest))
     return max(math.frexp(norm)[1], _LEAST_EXPONENT + _WEIGHT_BITS)
 
@@ -141,14 +141,14 @@ def on_grid(weights: FloatArray, bits: int = _WEIGHT_BITS) -> FloatArray:
 
 def units_of(weights: FloatArray) -> tuple[IntArray, float]:
     """Weights of `on_grid` as integers, of norm below 2^33, and their unit."""
-    # Two more bits: rounding may have moved the norm over a power of two.
+    # Two more bits, since rounding may have moved the norm above a power of two.
     unit = 2.0 ** (norm_exponent(weights) - _WEIGHT_BITS - 2)
     return (weights / unit).astype(np.int64), unit
 
 
 # ----------------------------------------- Queries whose answer follows from exact sums
-# Parts of the records can be added up separately: exact sums do not depend on where a
-# record is, how records are divided, or which part answers first.
+# Parts of the records can be added up separately, because exact sums do not depend on
+# the place of a record, on the division into parts, or on the order of the parts.
 
 
 # Sums of whole numbers, one for each kind of number. Private.
@@ -156,11 +156,11 @@ Sums = tuple[WholeSum, ...]
 
 
 class Summed(ABC):
-    """A query whose answer follows from whole sums alone."""
+    """A query whose answer follows from sums of whole numbers alone."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the answer follows from whole sums; public."""
+        """Whether the answer follows from sums of whole numbers; public."""
         return True
 
     @abstractmethod
@@ -220,15 +220,15 @@ Blocks = TypeVar("Blocks", bound=Sized)
 
 
 class KeptRows(Generic[Blocks]):
-    """Blocks of a first pass, kept for later passes: all of them, or none. Private.
+    """Blocks of a first pass that are kept for later passes: all or none. Private.
 
-    The number of rows decides which, and is no public fact of users. So sums must have
-    the same bits either way, and nobody learns which it was.
+    Whether blocks are kept depends on the number of rows, which is private for users.
+    So sums must have the same bits in both cases, and the choice is not shown.
 
     Parameters
     ----------
     most_bytes : float
-        Blocks are kept if they take no more.
+        Blocks are kept if they take at most this memory.
     """
 
     def __init__(self, most_bytes: float) -> None:

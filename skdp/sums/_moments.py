@@ -156,7 +156,7 @@ class MomentSums(BoundedSum):
         return np.asarray(np.rint(np.clip(y, -bound, bound) / bound * _LARGEST))
 
     def read(self, released: FloatArray) -> Moments:
-        """The sums that a released vector represents; post-processing."""
+        """The sums that a released vector represents; this is post-processing."""
         d, t, k = self.n_features, self.weights.intercept, self.weights.target
         products, rows_targets, rows, targets, squares = np.split(
             released, np.cumsum(self._sizes[:-1])
@@ -171,7 +171,7 @@ class MomentSums(BoundedSum):
 
 
 def _svec_scale(size: int) -> FloatArray:
-    """Factors on the diagonal and on the triangle above, which make an svec."""
+    """Factors on the diagonal and on the triangle above it, as in an svec."""
     return np.repeat([1.0, math.sqrt(2)], [size, size * (size - 1) // 2])
 
 
@@ -184,7 +184,7 @@ def of_svec(vector: FloatArray, size: int) -> FloatArray:
 
 
 def whole_rows(X: Any, bound: float) -> Any:
-    """Rows in whole numbers of ``bound / 2^21``, clipped to 2^21.
+    """Rows as whole multiples of ``bound / 2^21``, clipped to a norm of 2^21.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def _whole_sparse(X: Any, bound: float) -> Any:
 
 
 def _in_units(X: np.ndarray, bound: float, out: FloatArray) -> FloatArray:
-    """Entries in units; an infinite entry belongs to a row far beyond the bound."""
+    """Entries in units; infinite entries occur only in rows far beyond the bound."""
     scale = _LARGEST / bound
     if math.isfinite(scale):
         np.multiply(X, scale, out=out, dtype=np.float64)
@@ -259,9 +259,9 @@ def _rounded(scaled: FloatArray) -> FloatArray:
 
 
 def _shrinking(squares: FloatArray) -> FloatArray:
-    """Factors that keep each row, rounded down, within the bound.
+    """Factors that keep each row, after rounding towards 0, within the bound.
 
-    Exactly 1 for rows within the bound.
+    They are exactly 1 for rows within the bound.
     """
     # The factor 1 - 2^-50 exceeds the errors of sums, root, quotient and product.
     factors = _LARGEST * (1 - 2.0**-50) / np.sqrt(np.maximum(squares, 1.0))
@@ -452,7 +452,7 @@ class NewtonSum(BoundedSum):
         return np.rint(rows * residual), np.rint(rows * np.sqrt(curvature))
 
     def read(self, released: FloatArray) -> NewtonAnswer:
-        """The sums that a released vector represents; post-processing."""
+        """The sums that a released vector represents; this is post-processing."""
         d, parts = self.of.objective.n_columns, self.of.parts
         gradient, curvature, squares = np.split(released, [d, d + d * (d + 1) // 2])
         residual, bend = self.of.largest_residual, self.of.objective.loss.smoothness

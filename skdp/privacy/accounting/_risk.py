@@ -217,13 +217,15 @@ def risk_sentence(event: Event, epsilon: float, delta: float, relation: str) -> 
 
 def advantage_sentence(advantage: float, relation: str | None, basis: str) -> str:
     """The sentence for an advantage in [0, 1]; `relation` None means unknown."""
-    doubt = _DOUBT[relation] if relation else "which of two neighbours the data are"
+    doubt = (
+        _DOUBT[relation] if relation else "which of two neighbouring data sets was used"
+    )
     told = relation or "the relation of the guarantee"
     return (
         f"An attacker who knows all other data and tries to find out {doubt} has a "
         f"true positive rate at most {_points(advantage)} above the false positive "
         f"rate, and guesses right at most {_points(advantage / 2)} more often than a "
-        f"coin toss (under {told}; bound from the {basis})."
+        f"coin toss (under {told}; computed from the {basis})."
     )
 
 
