@@ -288,7 +288,7 @@ class StateSums(BoundedSum):
         return tuple(forms)
 
     def _at_knots(self, targets: FloatArray) -> Entries:
-        """The targets' shares in their two neighbouring knots."""
+        """The targets' weights for their two neighbouring knots."""
         places = np.array(self.knots)
         last = len(places) - 2
         inside = np.clip(targets, places[0], places[-1])
@@ -315,7 +315,7 @@ class TablePart(ABC):
     rounding : float
         Norm of the rounding of a record's contribution, in units.
     n_rounded : int
-        Number of entries that the weight of a user's row may move off the grid.
+        Number of entries that are off the grid after multiplication by a user's weight.
     """
 
     zero_out: ClassVar[float]
@@ -343,7 +343,7 @@ class TablePart(ABC):
 
     @abstractmethod
     def added(self, X: np.ndarray, unit: float) -> tuple[Form, ...]:
-        """What each row adds, whole units of `unit`. Private."""
+        """The contribution of each row, in whole multiples of `unit`. Private."""
 
 
 @dataclass(frozen=True)
@@ -379,7 +379,7 @@ class CellCounts(TablePart):
 
 @dataclass(frozen=True)
 class CellMoments(TablePart):
-    """Sums of v and of k (v^2 - 1/2) for values v in [-1, 1]; missing ones add 0.
+    """Sums of v and k (v^2 - 1/2) over values v in [-1, 1]; missing values add 0.
 
     Parameters
     ----------
@@ -439,7 +439,7 @@ class TableSums(BoundedSum):
         )
 
     def _moved(self, adjacency: Adjacency) -> float:
-        """Largest change of all parts together: one record may change each most."""
+        """Largest change of all parts together, since a record may change all parts."""
         return math.hypot(
             *(
                 weight * part.moved(adjacency)
@@ -480,7 +480,7 @@ class TableSums(BoundedSum):
         return np.concatenate([weight * part.factors for part, weight in pairs])
 
     def read(self, released: FloatArray) -> list[FloatArray]:
-        """The sums of each part from a released vector; post-processing."""
+        """The sums of each part from a released vector; this is post-processing."""
         ends = np.cumsum([part.size for part in self.parts])[:-1]
         return [
             found.reshape(part.shape)

@@ -323,7 +323,7 @@ class NewtonSums:
     def at(self, weights: FloatArray) -> NewtonSum:
         """The query at released weights of shape (n_columns, 1).
 
-        The query uses the nearest weights of the public grid: post-processing.
+        The query uses the nearest weights on the public grid, which is post-processing.
         """
         return NewtonSum(self, on_grid(weights))
 
@@ -335,7 +335,8 @@ class NewtonSums:
     def noise(self, deviation: float) -> tuple[float, float]:
         """Noise of the gradient and of diagonal curvatures in `NewtonSum.read`.
 
-        Standard deviations, if an entry of the query has `deviation`; public.
+        The result has standard deviations, if that of an entry of the query is
+        `deviation`; public.
         """
         bend = self.objective.loss.smoothness / self.parts.curvature
         return deviation * self.largest_residual, deviation * bend
@@ -413,7 +414,8 @@ class NewtonSum(BoundedSum):
         return np.asarray(super().from_whole(source, sums) * np.concatenate(weights))
 
     def bound(self) -> Bound:
-        # Not of users: numbers of one row, cut apart, are no longer those of a record.
+        # No bound for users: with weights, the rounded numbers of a row are not those
+        # of a possible record.
         return self.row_bound()
 
     def row_bound(self) -> Bound:

@@ -177,7 +177,7 @@ class ConstantColumn(_View):
 
 
 class Bucket(Source):
-    """Some consecutive records as a source; too small for compiled code to pay.
+    """Some consecutive records as a source, too few to make compiled code worthwhile.
 
     Parameters
     ----------
@@ -206,7 +206,8 @@ class Bucket(Source):
 def buckets(source: Source, size: int) -> Iterator[Bucket]:
     """Runs of `size` consecutive records, the last one shorter, in a single reading.
 
-    The reading shows every record once, so in any order each record is in one bucket.
+    The reading returns every record once, so for any order each record is in one
+    bucket.
     """
     pieces: list[Block] = []
     held = 0
@@ -228,14 +229,14 @@ def buckets(source: Source, size: int) -> Iterator[Bucket]:
 
 
 class ChunkSource(Records):
-    """All records, or users, of a stream, most of whose parts are still to come.
+    """All records, or users, of a stream, whose parts arrive one after the other.
 
     Parameters
     ----------
     first : Source
-        The first part; no other may have more records.
+        The first part; no other part may have more records.
     n_parts : int
-        Public, as are the numbers of records in parts.
+        Number of parts; public, as are the numbers of records in parts.
 
     Attributes
     ----------
@@ -267,7 +268,7 @@ def parts_of(source: Any, size: int) -> Iterator[Any]:
         return source.parts()
     if source.facts.is_of_users:
         raise TypeError(
-            "Parts of users must arrive one by one. Got one table. A user's rows may "
-            "stand anywhere in it."
+            "Parts of users must arrive one by one. Got one table, in which a user's "
+            "rows may be anywhere. Use a stream."
         )
     return buckets(source, size)
