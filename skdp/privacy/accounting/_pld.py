@@ -132,7 +132,7 @@ def _epsilon(events: tuple[Event, ...], delta: float) -> float:
 
 
 def _group_epsilon(events: tuple[Event, ...], delta: float) -> float:
-    """Group privacy in two steps, from a record to the null record to another."""
+    """Epsilon by two steps, from a record to the null record and to another record."""
     if delta <= 8 * _rounding(events):
         return _coarse_group_epsilon(events, delta)
     profile = _exchange(events, delta)
@@ -151,7 +151,7 @@ def _coarse_group_epsilon(events: tuple[Event, ...], delta: float) -> float:
 
 
 def pld_profile(leaves: Iterable[Event], delta: float) -> Profile | None:
-    """Delta at any epsilon of 0 or more, in both orders; never too small.
+    """Upper bound on delta at any epsilon of 0 or more, in both orders.
 
     `leaves` are as for `pld_epsilon`, and all or none of them are Poisson events under
     replace_one. `delta`, in [1e-50, 1), is the smallest delta that matters.
@@ -181,10 +181,10 @@ def pld_profile(leaves: Iterable[Event], delta: float) -> Profile | None:
 
 
 def _exchange(events: tuple[Event, ...], delta: float) -> Profile:
-    """The profile of an exchange of two records, by way of the null record.
+    """The profile under replace_one, by two steps with the null record between them.
 
     P <= e^a P0 + r(a) and P0 <= e^(e - a) P' + s(e - a) for every real a, so that
-    r(a) + e^a s(e - a) is a delta at e. The least over some a is taken.
+    r(a) + e^a s(e - a) is a valid delta at e. The smallest one over some a is used.
     """
     away, back = _orders(events, delta)
     lost = _rounding(events)
@@ -208,7 +208,7 @@ def _exchange(events: tuple[Event, ...], delta: float) -> Profile:
 
 
 class _HockeyStick:
-    """E[(1 - exp(epsilon - L))_+] of a loss on a grid, at any real epsilons."""
+    """E[(1 - exp(epsilon - L))_+] for a loss L on a grid, at any real epsilons."""
 
     def __init__(self, mass: Any) -> None:
         dense = mass.to_dense_pmf()
@@ -241,10 +241,10 @@ def _orders(events: tuple[Event, ...], delta: float) -> tuple[Profile, Profile]:
 
 
 def _fixed_point(bound: Callable[[float], float], delta: float) -> float:
-    """An e with ``bound(delta / (1 + exp(e))) <= e``, hardly above the least one.
+    """An e with ``bound(delta / (1 + exp(e))) <= e``, hardly above the smallest one.
 
-    `bound` falls with delta, so the bound at the share of a larger e also holds at the
-    share of a smaller e.
+    `bound` decreases with delta, so the bound at the delta of a larger e also holds at
+    the delta of a smaller e.
     """
     epsilon = bound(delta / 2)
     while True:
@@ -267,7 +267,7 @@ class _NoWarningsFrom(logging.Filter):
 
 @contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Silence the library about orders that it leaves out: fewer are valid as well."""
+    """Suppress the library's warnings about omitted orders; fewer orders are valid."""
     import absl.logging
 
     logger = absl.logging.get_absl_logger()
@@ -281,7 +281,7 @@ def _quiet_library() -> Iterator[None]:
 
 @_quiet_library()
 def _renyi_bound(events: tuple[Event, ...]) -> Callable[[float], float]:
-    """A looser epsilon for any delta; inf if an event has no Renyi curve."""
+    """A looser bound on epsilon for any delta; inf if an event has no Renyi curve."""
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
