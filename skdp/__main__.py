@@ -1,4 +1,4 @@
-"""``skdp``: forecasts, books, reports and descriptions from a terminal."""
+"""``skdp``: forecasts, ledgers, reports and descriptions from a terminal."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from skdp.exceptions import BudgetExceeded, LedgerError, SourceError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; 1 if it is refused."""
+    """Run one command and return its exit status, 1 if the command is refused."""
     words = sys.argv[1:] if arguments is None else arguments
     if words and words[0] in _OF_BOOKS:
         return _books(words)
     parser = argparse.ArgumentParser(
         prog="skdp",
         description="Differentially private estimators for scikit-learn.",
-        epilog="Books: 'skdp books FILE', 'skdp report FILE', 'skdp check FILE'. "
-        "Several owners: 'python -m skdp.federated'.",
+        epilog="Ledgers: 'skdp books FILE' prints a ledger, 'skdp report FILE' prints "
+        "a signed report on it, 'skdp check FILE' checks such a report. Several data "
+        "owners: 'python -m skdp.federated'.",
     )
     commands = parser.add_subparsers(required=True)
     _add_plan(commands)
@@ -43,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-# Commands about one ledger; each is a command of ``python -m skdp.privacy``.
+# Commands for one ledger, which ``python -m skdp.privacy`` has too.
 _OF_BOOKS: dict[str, Callable[[list[str]], list[str]]] = {
     "books": lambda rest: rest,
     "report": lambda rest: ["report", *rest],
@@ -58,7 +59,7 @@ def _books(words: list[str]) -> int:
 
 
 def _add_plan(commands: Any) -> None:
-    what = "Which solver a linear model takes, and noise against signal. Reads nothing."
+    what = "Print a linear model's solver and its noise against signal; reads no data."
     parser = commands.add_parser("plan", description=what)
     parser.add_argument("rows", type=int)
     parser.add_argument("features", type=int)
@@ -74,11 +75,11 @@ def _plan(given: Any) -> None:
 
 
 def _add_describe(commands: Any) -> None:
-    what = "A private description of a table of declared columns, charged to a ledger."
+    what = "Describe a table of declared columns privately, charged to a ledger."
     parser = commands.add_parser("describe", description=what)
     parser.add_argument("table", help="a Parquet or CSV file")
-    parser.add_argument("columns", help="declared columns, as skdp.columns.to_json")
-    parser.add_argument("--ledger", required=True, help="an existing ledger's file")
+    parser.add_argument("columns", help="JSON file from skdp.columns.to_json")
+    parser.add_argument("--ledger", required=True, help="file of an existing ledger")
     _add_budget(parser)
     parser.set_defaults(run=_describe)
 

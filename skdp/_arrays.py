@@ -1,4 +1,4 @@
-"""Types of arrays, norms of rows, and how released numbers become attributes."""
+"""Types of arrays, norms and clips of rows, and conversion of released numbers."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def row_norms(X: Any) -> FloatArray:
     if issparse(X):
         squares = with_entries(X, np.square(X.data, dtype=np.float64))
         return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
-    # Row-major, since otherwise the last bit of a row's norm follows from whether other
-    # rows are beside it. This holds for one row with many columns too: it is added up
-    # in runs.
+    # Row-major, since otherwise the last bit of a row's norm depends on the presence of
+    # other rows. A single row is repeated, since with many columns it is added up in
+    # runs.
     n = X.shape[0]
     X = np.ascontiguousarray(np.repeat(X, 2, axis=0) if n == 1 else X, dtype=np.float64)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X)[:n]), dtype=np.float64)
@@ -118,7 +118,7 @@ def _put_rows(X: Any, at: np.ndarray, rows: Any) -> Any:
 def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
     """Some rows of an array, CSR, data frame, source or sequence; None stays None.
 
-    At an array of positions they are a copy, which whoever gets it may change.
+    For an array of positions the result is a copy, which the caller may change.
     """
     if rows is None:
         return None
@@ -132,7 +132,7 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
         rows = np.asarray(rows)
     is_array = isinstance(rows, np.ndarray)
     if is_array and rows.flags.f_contiguous and not rows.flags.c_contiguous:
-        # The order of a table's columns in memory decides how fast a fit is.
+        # Keep the order in memory, on which the speed of a fit depends.
         if isinstance(positions, slice):
             return rows[positions]
         return np.take(rows.T, positions, axis=1).T
@@ -142,7 +142,7 @@ def rows_at(rows: Any, positions: NDArray[np.int64] | slice) -> Any:
 def copied(rows: Any) -> Any:
     """A copy of rows, in the same layout, that the caller may change; None stays None.
 
-    A source is read anew each time.
+    A source is returned as it is, since it is read again each time.
     """
     if rows is None or hasattr(rows, "taking"):
         return rows
@@ -153,7 +153,7 @@ def copied(rows: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class RowsForEach:
-    """The same records as each of several models takes them.
+    """The same records in the form that each of several models takes.
 
     Parameters
     ----------
@@ -171,9 +171,9 @@ class RowsForEach:
 
 
 def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:
-    """As many rows as X has, one from each position; labels of rows stay in place.
+    """The rows at `positions`, as many as there are, with the old index of a frame.
 
-    Labels that repeat would make joins within a step fail, for all rows at once.
+    The index is kept because repeated labels would make joins within a step fail.
     """
     if isinstance(rows, RowsForEach):
         return RowsForEach(
@@ -186,7 +186,7 @@ def rows_in_places(rows: Any, positions: NDArray[np.int64]) -> Any:
 
 
 def rows_repeated(rows: Any, positions: NDArray[np.int64]) -> Any:
-    """Any number of rows, repeated as the positions say; labels of rows count up."""
+    """The rows at `positions`, which may repeat; a frame gets a new index."""
     some = rows_at(rows, positions)
     if isinstance(some, RowsForEach):
         return RowsForEach(tuple(map(_counted_off, some.tables)))

@@ -1,4 +1,4 @@
-"""What every private estimator shares: its budget, its ledger, and its forecast."""
+"""Base classes of private estimators: budget, ledger, warnings and forecast."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from skdp.privacy.ledger._ledger import BudgetLedger
 from skdp.privacy.release._door import Door
 from skdp.privacy.release._record import FREE, StepPrivacy, step_of
 
-# -------------------------------- Fitted state that says which version of skdp wrote it
+# ---------------------------------- Stored state that names the version of skdp
 
 
 STATE_SCHEMA = 2
@@ -46,7 +46,7 @@ _VERSION, _SCHEMA = "_skdp_version", "_skdp_schema"
 
 
 class StoredEstimator(BaseEstimator):
-    """An estimator whose pickled state names skdp's version and a schema number."""
+    """An estimator whose pickle contains skdp's version and a schema number."""
 
     set_params = explained_nesting(BaseEstimator.set_params)
 
@@ -67,20 +67,20 @@ class StoredEstimator(BaseEstimator):
         version = check_version(what, state.pop(_VERSION, None))
         check_schema(what, state.pop(_SCHEMA, None), STATE_SCHEMA, version)
         remedy = (
-            "Check what it predicts, or load it with the version that stored it. To "
-            "fit it again is another release."
+            "Check its predictions, or load it with the version that stored it. A new "
+            "fit would be another release."
         )
         warn_of_version(f"a fitted {name}", version, remedy)
         super().__setstate__(self._defaults() | state)
 
     def _defaults(self) -> dict[str, Any]:
-        """Defaults of parameters that the writer's version did not have."""
+        """Defaults, for parameters that the version of the pickle does not have."""
         parameters = inspect.signature(type(self)).parameters
         return {name: each.default for name, each in parameters.items()}
 
 
 # ----------------------------------------------------------------- Noise against signal
-# Public facts only: `forecast` returns them, and `fit` warns of them.
+# It follows from public facts only. `forecast` returns it, and `fit` warns about it.
 
 
 # Range of any epsilon.
@@ -89,31 +89,31 @@ _LEAST_EPSILON, _LARGEST_EPSILON = 1e-6, 1e8
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """Noise in a coefficient against the size of useful ones; public facts only.
+    """Noise in a coefficient and the size of a useful one, from public facts only.
 
     Attributes
     ----------
     coefficient_noise : float
-        Standard deviation of the privacy noise in a fully learned coefficient. A linear
-        model: in a direction of average curvature. A sparse model: the largest noise
-        among the features. A factorisation: in an item's bias. Boosted trees: in one of
-        eight leaves.
+        Standard deviation of the privacy noise in a fully learned coefficient: of a
+        linear model, in a direction of average curvature; of a sparse model, in the
+        feature with the most noise; of a factorisation, in an item's bias; of boosted
+        trees, in one of eight leaves.
     coefficient_scale : float
         Size of the coefficients of a model whose raw predictions vary by one unit of
-        decision: one logit, half a hinge, a third of the target bound. A sparse model:
-        if it has all the coefficients that it may have. A factorisation: a ninth of the
-        width of the rating bounds.
+        decision: one logit, half a hinge, a third of the target bound. For a sparse
+        model, this is the size if the model has as many nonzero coefficients as it may
+        have; for a factorisation, a ninth of the width of the rating bounds.
     n_records : int
-        Records, ratings or users that the noise is for.
+        Number of records, ratings or users for which the noise is computed.
     counted : {"records", "ratings", "users"}
-        What is counted.
+        What `n_records` counts.
     little_to, constant_from : float
-        Noise over scale below which models were close to models without privacy, and
-        above which they were hardly better than a constant: 0.3 and 12 for the default
-        (12 is less with many labels), 0.3 and 10 for named solvers, 0.3 and 4 for delta
-        = 0, 0.3 and 3 for sparse models, 0.02 and 1.5 for factorisations, 0.01 and 1
-        for boosted trees (``docs/guide/linear_models.md``,
-        ``benchmarks/dominating_noise.py``).
+        Ratios of noise to scale. Below `little_to`, measured models were close to
+        models without privacy; above `constant_from`, they were hardly better than a
+        constant. The values are 0.3 and 12 for the default (less than 12 with many
+        labels), 0.3 and 10 for named solvers, 0.3 and 4 for delta = 0, 0.3 and 3 for
+        sparse models, 0.02 and 1.5 for factorisations, 0.01 and 1 for boosted trees
+        (``docs/guide/linear_models.md``, ``benchmarks/dominating_noise.py``).
     """
 
     coefficient_noise: float
@@ -135,7 +135,7 @@ class Signal:
 
     @property
     def records_for_little_noise(self) -> int:
-        """How many of what is `counted` would make noise small, all else equal."""
+        """The `n_records` from which the noise is small, all else equal."""
         return self._records_for(self.little_to)
 
     @property
@@ -144,8 +144,8 @@ class Signal:
         if self.noise_dominates:
             return "expect hardly more than a constant model"
         if self.noise_to_signal <= self.little_to:
-            return "expect a model close to the one without privacy"
-        return "expect a model that is worse for its privacy, but useful"
+            return "expect a model close to one without privacy"
+        return "expect a useful model that is worse than one without privacy"
 
     def _records_for(self, ratio: float) -> int:
         return math.ceil(self.n_records * self.noise_to_signal / ratio)
@@ -160,7 +160,7 @@ class Signal:
     def _where_it_ends(self) -> str:
         enough = rounded(self._records_for(self.constant_from), 2)
         little = rounded(self.records_for_little_noise, 2)
-        return f"{enough} {self.counted} or more (little noise from {little} on)"
+        return f"{enough} {self.counted} or more (the noise is small from {little} on)"
 
 
 def rounded(number: float, digits: int) -> str:
@@ -176,18 +176,22 @@ def relaxed(budget: Budget) -> tuple[str, ...]:
 def warn_of_noise(
     signal: Signal, remedies: tuple[str, ...], *, where: str = "this fit"
 ) -> tuple[str, ...]:
-    """Warn if noise dominates, once a statement; what stays on the record is returned.
+    """Warn if noise dominates, and return what the privacy statement says about it.
+
+    The warning is given once for each statement of the user's code.
 
     Parameters
     ----------
     remedies : tuple of str
         What to change, besides the number of records.
+    where : str, default="this fit"
+        The subject of the warning.
     """
     if not signal.noise_dominates:
         return ()
     warn_once(
         f"At this budget noise dominates {where}. The {signal._in_words()}. Use "
-        f"{', '.join((signal._where_it_ends(), *remedies))}.",
+        f"{', or '.join((signal._where_it_ends(), *remedies))}.",
         NoiseDominatesWarning,
     )
     return (signal._in_words(),)
@@ -195,25 +199,27 @@ def warn_of_noise(
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast(Signal):
-    """Noise against signal for a problem of some shape; public facts only.
+    """Solver, noise and signal of a fit to a table of some shape; public facts only.
 
     Attributes
     ----------
     epsilon, delta : float
+        The guarantee for which the forecast holds.
     adjacency : str
-        The guarantee that all the rest is for.
+        Its relation.
     solver : str
         Key of the solver that a fit would use.
     why_solver : str
+        Why a fit would use this solver.
     solver_params : mapping
-        Its hyper-parameters, every rule filled in.
+        The solver's hyper-parameters, including those that its rules decide.
     noise_multiplier : float
         Scale of the solver's noise over the sensitivity of its query.
     notes : tuple of str
-        Notes of the solver.
+        Remarks of the solver.
     half_at : float or None
-        Noise over scale at which a model is expected to reach half of the gain without
-        privacy; None: not measured for this solver.
+        Ratio of noise to scale at which a model is expected to reach half of the gain
+        of a model without privacy; None if this was not measured for the solver.
     coefficient_noise, coefficient_scale, n_records, counted
     little_to, constant_from
         As in `Signal`.
@@ -230,39 +236,40 @@ class Forecast(Signal):
     half_at: float | None = None
 
     def epsilon_for(self, score: float) -> float:
-        """The least epsilon at which a model is expected to reach a score.
+        """The smallest epsilon at which a model is expected to reach a score.
 
-        The strength is the number of records times mu, halved under replace_one. The
-        expected score is ``strength / (strength + 140)``, and 0 below a strength of 50,
-        where the model is the constant; with K > 2 labels both numbers are ``sqrt(K /
-        2)`` times as large. Only public facts count, and nothing is spent.
+        Let the strength be the number of records times mu, halved under replace_one.
+        The expected score is ``strength / (strength + 140)``, and 0 for a strength
+        below 50, where the fitted model is the constant; with K > 2 labels 140 and 50
+        are multiplied by ``sqrt(K / 2)``. The rule uses public facts only, and nothing
+        is spent.
 
-        It is a guess (``benchmarks/forecast_score.py``: scores 0.5, 0.75 and 0.9 on
-        held-out rows, epsilon 0.1 to 4). On the six tables of declared columns that
-        settled it, the guess was within a factor of 2 of the required epsilon in 67 %
+        The rule is rough (``benchmarks/forecast_score.py``: scores 0.5, 0.75 and 0.9 on
+        held-out rows, epsilon 0.1 to 4). On the six tables of declared columns from
+        which it was made, it was within a factor of 2 of the required epsilon in 67 %
         of cells, within 3 in 88 % and within 5 in 94 %; on seven other tables in 49, 63
-        and 75 %. Weak signals need up to 17 times as much: this held for two of the
-        seven tables, where the model without privacy takes less than a tenth off the
-        constant's loss. Sparse rows of texts need as much. Strong signals in few
-        records need a tenth as much.
+        and 75 %. Weak signals need up to 17 times as much: this was so for two of the
+        seven tables, on which the model without privacy reduces the loss of the
+        constant by less than a tenth. Sparse rows of texts need as much. Strong signals
+        in few records need a tenth as much.
 
         Parameters
         ----------
         score : float in (0, 1)
-            Share of the gain over the constant that the same model has without privacy,
-            in log-loss or deviance, or in 1 - R2 of a regression; not an accuracy or an
-            R2.
+            Fraction of the gain over the constant model that the same model has without
+            privacy. The gain is measured in log-loss or deviance, or in 1 - R2 of a
+            regression; it is not an accuracy or an R2.
 
         Returns
         -------
         float in [1e-6, 1e8] or inf
-            For this delta, adjacency and number of records. inf: beyond 1e8, the
-            largest epsilon of any estimator.
+            Epsilon for this delta, adjacency and number of records. inf if it is above
+            1e8, the largest epsilon of any estimator.
 
         Raises
         ------
         ValueError, TypeError
-            If `score` is no number in (0, 1), or the solver is not the default of
+            If `score` is not a number in (0, 1), or if the solver is not the default of
             linear models with a delta above 0, the only one whose scores were measured.
 
         Examples
@@ -279,12 +286,12 @@ class Forecast(Signal):
             high=1.0,
             low_open=True,
             high_open=True,
-            remedy="Use a share such as 0.9 of what a model without privacy gains.",
+            remedy="Use a fraction, as 0.9, of the gain of a model without privacy.",
         )
         if self.half_at is None:
             raise ValueError(
-                "An epsilon for a score must be asked of the default of linear models "
-                f"with a delta above 0. Got solver={self.solver!r}, delta="
+                "The forecast must be for the default solver of linear models and a "
+                f"delta above 0 to give an epsilon. Got solver={self.solver!r}, delta="
                 f"{self.delta:g}. Use solver='auto' and a delta such as 1e-6, or "
                 "compare noise_to_signal."
             )
@@ -298,8 +305,8 @@ class Forecast(Signal):
         return (
             f"({self.epsilon:g}, {self.delta:g}) under {self.adjacency}: "
             f"solver={self.solver!r} ({self.why_solver}). Noise in a coefficient: "
-            f"{self.noise_to_signal:.2g} times its scale; {self.verdict}. Little noise "
-            f"from {self.records_for_little_noise:,} {self.counted} on."
+            f"{self.noise_to_signal:.2g} times its scale; {self.verdict}. The noise is "
+            f"small from {self.records_for_little_noise:,} {self.counted} on."
             + "".join(f" {note}." for note in self.notes)
         )
 
@@ -308,10 +315,10 @@ class Forecast(Signal):
             "guarantee": f"({self.epsilon:g}, {self.delta:g}), {self.adjacency}",
             "solver": f"{self.solver}: {self.why_solver}",
             "noise in a coefficient": f"{self.noise_to_signal:.2g} times its scale",
-            "little noise from": f"{self.records_for_little_noise:,} {self.counted} on",
+            "small noise from": f"{self.records_for_little_noise:,} {self.counted} on",
         }
         if self.notes:
-            told["moreover"] = "; ".join(self.notes)
+            told["notes"] = "; ".join(self.notes)
         verdict, is_good = self.verdict.capitalize(), not self.noise_dominates
         return card(verdict, told.items(), is_good=is_good)
 
@@ -319,29 +326,29 @@ class Forecast(Signal):
 # -------------------------------------------------- Budget, ledger, warnings and record
 
 
-# What every guarantee about rows of a table takes as public.
+# The facts that every guarantee for records of a table takes as public.
 PUBLIC_OF_TABLES = (
     "number of records",
     "number and names of features",
     "storage type of X: dense or sparse, and its dtype",
 )
-# What every guarantee about rows of a declared table takes as public.
+# The facts that every guarantee for records of declared columns takes as public.
 PUBLIC_OF_DECLARED = (
     "number of records",
     "declared columns: names, kinds, ranges and categories",
-    "that every cell is of the kind that is declared for its column",
+    "that every cell has the kind that is declared for its column",
 )
 
 
 def of_users(facts: tuple[str, ...]) -> tuple[str, ...]:
-    """What a guarantee about users takes as public in place of facts about records."""
+    """The public facts of a guarantee for users, from those of one for records."""
     known, *others = facts
     assert known == PUBLIC_OF_TABLES[0]
-    return "number of users, not that of their rows", *others
+    return "number of users, but not the number of rows", *others
 
 
 def public_of_tables(relation: Relation) -> tuple[str, ...]:
-    """What a guarantee about rows of a table, or all of a user's, takes as public."""
+    """The facts that a guarantee for records or users of a table takes as public."""
     return of_users(PUBLIC_OF_TABLES) if is_of_users(relation) else PUBLIC_OF_TABLES
 
 
@@ -354,15 +361,14 @@ class DeclaredEstimator(StoredEstimator):
 
 
 class PrivateEstimator(StoredEstimator):
-    """Budget, ledger and warnings of an object that releases something in `fit`.
+    """Budget, ledger and warnings of an object that makes a release in `fit`.
 
-    A subclass has the parameters epsilon, delta, adjacency, random_state and ledger; or
-    it names its relation by another parameter than adjacency and says so in
-    `_relation` and `_set_relation`.
+    A subclass has the parameters epsilon, delta, adjacency, random_state and ledger. If
+    another parameter holds its relation, it overrides `_relation` and `_set_relation`.
     """
 
     is_search: ClassVar[bool] = False
-    # What is protected; models that can protect users have this parameter.
+    # The privacy unit; models that can protect users have this parameter.
     privacy_unit: str = "record"
     # The parameter that holds the relation.
     _relation_parameter: ClassVar[str] = "adjacency"
@@ -371,17 +377,18 @@ class PrivateEstimator(StoredEstimator):
         return relation_for(self.adjacency, self.privacy_unit)
 
     def _set_relation(self, relation: Relation) -> None:
-        """Take the relation of the search that this object is a step of.
+        """Take the relation of the search to which this step belongs.
 
-        Raises ValueError if it is of users, whom this object does not protect.
+        Raises ValueError if the relation is one of users and this object can protect
+        records only.
         """
         if is_of_users(relation):
             if "privacy_unit" not in inspect.signature(type(self)).parameters:
                 raise ValueError(
-                    "Every private step must take ids of users under "
+                    "Every private step must be able to protect users under "
                     f"privacy_unit='user'. Got {type(self).__name__}, which protects "
-                    "records only: no set_fit_request(groups=True) and no step__groups "
-                    "makes it one of users. Leave it out."
+                    "records only, also with set_fit_request(groups=True) or "
+                    "step__groups. Leave it out."
                 )
             self.set_params(privacy_unit="user")
         self.set_params(adjacency=adjacency_of(relation))
@@ -393,7 +400,7 @@ class PrivateEstimator(StoredEstimator):
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
-        """scikit-learn's diagram with the promise of a fit below it."""
+        """scikit-learn's diagram with the privacy statement of a fit below it."""
         diagram: Callable[[], str] = super()._repr_html_
         return lambda: diagram() + self._promise()
 
@@ -411,9 +418,8 @@ class PrivateEstimator(StoredEstimator):
     def _all_or_nothing(self) -> Iterator[None]:
         """Undo every change to the estimator if the fit inside fails.
 
-        Whether an overflow occurs follows from the records, and whether NumPy then
-        warns or raises follows from the user's settings: within a fit NumPy does
-        neither.
+        NumPy neither warns nor raises within a fit: whether an overflow occurs may
+        depend on the records, so a warning would leak information about them.
         """
         before = dict(vars(self))
         try:
@@ -447,7 +453,7 @@ class PrivateEstimator(StoredEstimator):
         return budget
 
     def _door(self, budget: Budget) -> Door:
-        """The door through which this fit declares, books and releases."""
+        """The door of this fit, which declares, commits and answers its queries."""
         return Door(
             budget,
             adjacency=self._relation(),
@@ -458,7 +464,7 @@ class PrivateEstimator(StoredEstimator):
     def _warn_of_public_facts(
         self, budget: Budget, n_samples: int, door: Door
     ) -> tuple[str, ...]:
-        """Warn before anything is spent; what the record keeps is returned."""
+        """Warn before anything is spent, and return warnings for the statement."""
         if not budget.is_finite:
             return ()
         if not door.is_private:
@@ -480,14 +486,14 @@ class PrivateEstimator(StoredEstimator):
         )
 
     def _signal(self, n_samples: int, rehearsed: Any) -> Signal | None:
-        """Noise against signal of a fit to so many records, if a model is learned.
+        """Noise against signal of a fit to `n_samples` records; None without a model.
 
-        `rehearsed` is this object, fitted in rehearsal to as many features.
+        `rehearsed` is this object, fitted in a rehearsal with the same features.
         """
         return None
 
     def step_privacy(self) -> StepPrivacy:
-        """What this object costs, planned or spent; never fits anything."""
+        """The privacy cost of this object, planned or spent; nothing is fitted."""
         record = getattr(self, "privacy_", None)
         if record is None:
             budget = Budget(self.epsilon, self.delta)
@@ -496,20 +502,20 @@ class PrivateEstimator(StoredEstimator):
                 delta=budget.delta,
                 adjacency=self._relation(),
                 adds_in_squares=self._adds_in_squares(),
-                note="" if self.random_state is None else "seeded: not private",
+                note="" if self.random_state is None else "random_state: not private",
             )
         return step_of(record)
 
     def _adds_in_squares(self) -> bool:
-        """Whether all that `fit` will release is Gaussian noise."""
+        """Whether `fit` will use Gaussian noise only."""
         return bool(self.delta > 0)
 
     def _use_composable_noise(self) -> None:
-        """Choose parameters under which this object's noise adds up without loss."""
+        """Choose parameters with which costs of several steps add up in squares."""
 
 
 class PrivateRelease(PrivateEstimator):
-    """Budget, ledger and noise of an object that releases numbers without a model."""
+    """Budget, ledger and noise of an object that releases statistics, not a model."""
 
     def __init__(
         self,

@@ -1,9 +1,10 @@
 """Checks of public arguments, and errors about arguments that skdp does not have.
 
-All have one grammar: what, allowed, got, remedy.
+Every message has the same parts: what is wrong, what is allowed, what it got, and what
+to do.
 
-No message quotes a value found in data: these functions see constructor
-arguments and declared facts only.
+No message quotes a value from the data: these functions see only constructor arguments
+and declared facts.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def check_real(
     high_open: bool = False,
     remedy: str = "",
 ) -> float:
-    """Return `value` as a float, or raise if it is no number in the interval."""
+    """Return `value` as a float, or raise if it is not a number in the interval."""
     interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if is_number:
@@ -162,7 +163,7 @@ def check_random_state(value: Any) -> int | None:
 
 
 def check_n_jobs(value: Any) -> int | None:
-    """Return `value` if it is None or a number of workers as scikit-learn has it."""
+    """Return `value` if it is None or a number of workers, as in scikit-learn."""
     is_count = isinstance(value, Integral) and not isinstance(value, bool)
     if value is not None and not (is_count and value != 0):
         raise ValueError(
@@ -186,7 +187,7 @@ def check_target_bounds(
         low, high = bounds
     except (TypeError, ValueError):
         raise ValueError(rule) from None
-    known = f"Use what is known of the {what} without looking at the data."
+    known = f"Use a bound of the {what} that is known without looking at the data."
     low, high = (
         check_real(f"{name}[{i}]", end, low=-1e100, high=1e100, remedy=known)
         for i, end in enumerate((low, high))
@@ -202,53 +203,55 @@ def check_target_bounds(
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 _NO_WEIGHTS = (
-    "A weight multiplies what one record adds to a release, and weights without a "
-    "declared bound void the sensitivity that the noise is made for. Fit without it."
+    "A weight multiplies the contribution of a record, so that weights without a "
+    "declared bound invalidate the sensitivity to which the noise is calibrated. Fit "
+    "without weights."
 )
 _NO_STOP = (
-    "When to stop would follow from the data and tell of them, so that solvers take a "
-    "number of steps that is known before: solver_params={'n_steps': ...} of a solver "
-    "that has steps, n_estimators of boosted trees."
+    "A stopping rule that depends on the data would leak information about them, so "
+    "the number of steps is fixed in advance: use solver_params={'n_steps': ...} of a "
+    "solver that has steps, or n_estimators of boosted trees."
 )
 _OF_COLUMNS = (
-    "How declared columns are encoded is said by columns=TableEncoder(declared, ...)."
+    "Choose the encoding of declared columns with columns=TableEncoder(declared, ...)."
 )
 _SHRUNK = (
-    "How many records are in a leaf is private: leaves are shrunk by the noise in what "
-    "was released of them, and max_depth= bounds their number."
+    "The number of records in a leaf is private. Instead, leaves are shrunk according "
+    "to the noise in their released values, and max_depth= bounds their number."
 )
-# Names that users of scikit-learn will type, and why skdp has none of them.
+# Arguments of scikit-learn that skdp does not have, and the reasons.
 REASONS: dict[str, str] = {
     "sample_weight": _NO_WEIGHTS,
-    "class_weight": "Weights are declared when a classifier is made, as for example "
-    "class_weight={'ill': 20}: those of 'balanced' would follow from the labels, which "
-    "are private.",
-    "penalty": "The penalty is L2, by C of a classifier and alpha of a regressor; for "
-    "few features use DPSparseLogisticRegression or DPSparseLinearRegression.",
-    "l1_ratio": "The penalty is L2, by C of a classifier and alpha of a regressor; for "
-    "few features use DPSparseLogisticRegression or DPSparseLinearRegression.",
+    "class_weight": "Declare weights in the constructor of a classifier, for example "
+    "class_weight={'ill': 20}. The weights of 'balanced' would depend on the labels, "
+    "which are private.",
+    "penalty": "The penalty is L2, set by C of classifiers or alpha of regressors. To "
+    "select features use DPSparseLogisticRegression or DPSparseLinearRegression.",
+    "l1_ratio": "The penalty is L2, set by C of classifiers or alpha of regressors. To "
+    "select features use DPSparseLogisticRegression or DPSparseLinearRegression.",
     "max_iter": _NO_STOP,
     "tol": _NO_STOP,
     "early_stopping": _NO_STOP,
-    "warm_start": "Every fit is a release of its own. To start from weights that are "
-    "released or public would change what its proof is about.",
-    "cv": "Its splits are made by the method of the search, since folds made otherwise "
-    "could depend on the data; see method= and method_params=.",
+    "warm_start": "Every fit is a separate release that starts from the same point. "
+    "The privacy proofs do not cover other starts.",
+    "cv": "The method of the search makes the splits, since other folds could depend "
+    "on the data; see method= and method_params=.",
     "return_train_score": "Scores on training rows are not private.",
-    "dual": "The form in which the loss is minimised follows from solver=.",
-    "intercept_scaling": "The intercept is the weight of a constant column, data_norm.",
-    "positive": "Weights are not constrained.",
+    "dual": "The solver= decides in which form the loss is minimised.",
+    "intercept_scaling": "The intercept is the weight of a column with the constant "
+    "value data_norm.",
+    "positive": "Signs of weights cannot be constrained.",
     "n_iter_no_change": _NO_STOP,
-    "feature_range": "Columns are scaled so that rows have norm 1 at most; bounds= "
-    "declares where the columns lie.",
-    "handle_unknown": "What is not declared is encoded as zeros, in every row alike.",
+    "feature_range": "Columns are scaled so that rows have norm at most 1; declare the "
+    "ranges of the columns with bounds=.",
+    "handle_unknown": "Values that are not declared are encoded as zeros in all rows.",
     "numeric": _OF_COLUMNS,
     "n_knots": _OF_COLUMNS,
     "remainder": _OF_COLUMNS,
     "sparse_output": _OF_COLUMNS,
-    "max_bins": "How finely ranges are cut is said by columns=TableEncoder(declared, "
+    "max_bins": "Set the number of intervals with columns=TableEncoder(declared, "
     "n_knots=...).",
-    "categorical_features": "Which columns hold categories is declared by columns=.",
+    "categorical_features": "Declare the columns with categories in columns=.",
     "min_samples_leaf": _SHRUNK,
     "max_leaf_nodes": _SHRUNK,
     "l2_regularization": _SHRUNK,
@@ -256,14 +259,14 @@ REASONS: dict[str, str] = {
 
 
 def explained(call: _Call, *, when_missing: str = "") -> _Call:
-    """A method that refuses what its signature does not have in words of the class.
+    """Wrap a method so that it explains arguments that its signature does not have.
 
     Parameters
     ----------
     call : function
-        A method: its first argument is an object of the class to be named.
+        A method, whose first argument is an object of the class named in the error.
     when_missing : str, default=""
-        What to do if a required argument is missing.
+        Advice if a required argument is missing.
 
     Returns
     -------
@@ -292,12 +295,12 @@ def explained(call: _Call, *, when_missing: str = "") -> _Call:
             raise TypeError(f"{name}(): {told} {remedy}".rstrip())
         return call(self, *args, **named)
 
-    # `wraps` keeps the signature, which no type can say of *args.
+    # `wraps` keeps the signature, which the type of *args cannot express.
     return checked  # type: ignore[return-value]
 
 
 def explained_nesting(set_params: _Call) -> _Call:
-    """``set_params`` that refuses ``<name>__<other>`` in words if it sets nothing."""
+    """Wrap ``set_params`` to explain why ``<name>__<other>`` cannot be set."""
 
     @wraps(set_params)
     def checked(self: Any, **params: Any) -> Any:
@@ -308,12 +311,12 @@ def explained_nesting(set_params: _Call) -> _Call:
                 raise ValueError(_of_nested(self, key, name, known[name]))
         return set_params(self, **params)
 
-    # `wraps` keeps the signature, which no type can say of **params.
+    # `wraps` keeps the signature, which the type of **params cannot express.
     return checked  # type: ignore[return-value]
 
 
 def explain_methods(cls: type) -> None:
-    """Let the constructor and `fit` that a class defines be `explained`."""
+    """Wrap the constructor and `fit` that a class defines by `explained`."""
     for name in ("__init__", "fit"):
         if inspect.isfunction(vars(cls).get(name)):
             setattr(cls, name, explained(vars(cls)[name]))
@@ -330,12 +333,12 @@ def _names_to_give(signature: inspect.Signature) -> str:
 
 def _of_nested(estimator: Any, key: str, name: str, value: Any) -> str:
     remedies = {
-        "columns": "Give columns=TableEncoder(declared): its parameters can be set.",
-        "solver_params": "Set solver_params as a whole: a mapping.",
+        "columns": "Use columns=TableEncoder(declared), whose parameters can be set.",
+        "solver_params": "Set the whole mapping solver_params.",
     }
     remedy = remedies.get(name, f"Set {name!r} as a whole.")
     return (
-        f"The parameter {key!r} of {type(estimator).__name__} must be one of an "
+        f"The parameter {key!r} of {type(estimator).__name__} must belong to an "
         f"estimator in {name!r}. Got an instance of {type(value).__name__} there. "
         f"{remedy}"
     )

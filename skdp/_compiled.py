@@ -7,11 +7,11 @@ from typing import Any
 
 from numba import njit
 
-# No compiled loop can fail: sums may be taken in any order (`reassoc`, `contract`)
-# unless a loop is compiled exactly, but no assumption is made on infinities or NaN.
+# Sums may be computed in any order (`reassoc`, `contract`) unless a loop is compiled
+# exactly. No assumption is made on infinities or NaN, and compiled loops do not raise.
 
 
-# Set explicitly: a function without these options takes them over from its first
+# Set explicitly, since a function without these options inherits them from its first
 # caller.
 _EXACT_OPTIONS: dict[str, Any] = {
     "nogil": True,
@@ -34,5 +34,5 @@ def compiled_exactly(function: Callable[..., Any]) -> Any:
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     try:
         return njit(function, cache=True, **options)
-    except RuntimeError:  # no folder to keep it in: anew in every process
+    except RuntimeError:  # without a cache folder, compile again in every process
         return njit(function, **options)

@@ -1,4 +1,4 @@
-"""Frozen configurations, their kinds by key, and versions of what is stored."""
+"""Frozen configurations, registries of their classes, and versions of stored things."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from skdp._version import __version__
 from skdp.exceptions import InconsistentVersionWarning
 
 # ------------------------------------------------------------ Versions of stored things
-# Every kind of stored thing (fitted state, record, ledger) has a schema number. The
-# number grows when a release writes what earlier releases would misread. A newer number
-# than the one known here is refused, and so is anything stored before 1.0.
-# ``docs/support.md`` has the rules.
+# Every kind of stored thing (fitted state, record, ledger) has a schema number, which
+# grows when a release writes something that earlier releases would misread. A number
+# newer than the known one is refused, and so is anything stored before 1.0. See
+# ``docs/support.md``.
 
 
 def check_schema(what: str, schema: Any, known: int, version: str) -> None:
@@ -45,9 +45,9 @@ def warn_of_version(what: str, version: str, remedy: str) -> None:
 
 
 def check_version(what: str, version: Any) -> str:
-    """The version that wrote a stored thing; ValueError if the thing names none.
+    """The version that wrote a stored thing; ValueError if it names no version.
 
-    Whatever was stored before 1.0 names no version, and is not read.
+    Things stored before 1.0 name no version and are not read.
     """
     is_text = isinstance(version, str)
     if is_text and re.fullmatch(r"[1-9]\d*\.\d+[\w.+]*", version):
@@ -55,7 +55,7 @@ def check_version(what: str, version: Any) -> str:
     raise ValueError(
         f"{what} must name the version of skdp that wrote it, 1.0 or later. Got "
         f"{repr(version) if is_text else 'none, as before 1.0'}. Read it with the "
-        "release that wrote it, or fit anew, which spends anew."
+        "release that wrote it, or fit again, which spends again."
     )
 
 
@@ -64,12 +64,12 @@ def _minor(version: str) -> list[str]:
 
 
 # ---------------------------------------------------------------- Frozen configurations
-# A configuration is what users gave and what rules decided, kept apart.
+# Values that users gave are kept apart from values that rules decided.
 
 
-# Check of each parameter: a function of its name and value returns the value to keep.
+# Check of each parameter: a function of its name and value that returns the value.
 Checks = Mapping[str, Callable[[str, Any], Any]]
-# Checked parameters that users gave; a parameter that is left to a rule is absent.
+# Checked parameters that users gave, without those that are left to a rule.
 Given = Mapping[str, Any]
 
 
@@ -83,16 +83,16 @@ class Configured:
 
     key: ClassVar[str]  # in the registry, the module's name, tests, docs and benchmarks
     checks: ClassVar[Checks] = {}
-    # Checks of parameters that users give in another form than the one that is kept.
+    # Checks of parameters that users give in another form than the stored one.
     given_checks: ClassVar[Checks] = {}
 
     @classmethod
     def check_given(cls, given: Given) -> None:
-        """Raise if checked parameters do not go together."""
+        """Raise if checked parameters contradict each other."""
 
     def __post_init__(self) -> None:
-        # Plain numbers are kept: a NumPy scalar of half precision would carry its
-        # rounding, and its overflow, into the sensitivity and the noise.
+        # Plain numbers are stored: the rounding and overflow of a NumPy scalar in half
+        # precision would otherwise affect the sensitivity and the noise.
         for name, check in self.checks.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
 
@@ -117,14 +117,14 @@ def given_params(
     if unknown:
         raise ValueError(
             f"The 'solver_params' of solver={key!r} must be among {allowed}. "
-            f"Got {unknown}. Noise scale, sensitivity, sampler and randomness "
-            "follow from epsilon, delta and adjacency and cannot be set."
+            f"Got {unknown}. Leave them out: noise scale, sensitivity, sampler and "
+            "randomness follow from epsilon, delta and adjacency and cannot be set."
         )
     return checked_params(kind, params or {})
 
 
 def checked_params(kind: type[Configured], params: Mapping[str, Any]) -> Given:
-    """Known parameters, each checked; a None that stands for a rule is left out."""
+    """Known parameters, each checked, without those whose None stands for a rule."""
     fixed = {field.name for field in fields(kind) if not _has_rule(field)}
     checks, given = {**kind.checks, **kind.given_checks}, {}
     for name, value in params.items():
@@ -140,9 +140,9 @@ def _has_rule(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
-# ---------------------- Kinds by the key that users name, those of the annexes included
-# An annex says in entry points which keys it adds to which registry. It is imported
-# when one of its kinds is looked up, and by nothing else.
+# ------------------------------------ Registries: classes by key, with those of annexes
+# The entry points of an annex name the keys that it adds to each registry. The annex is
+# imported only when one of its classes is looked up.
 
 
 Kind = TypeVar("Kind")
@@ -153,14 +153,14 @@ _OF_ANNEX = Path(__file__).parent / "papers" / "entry_points.txt"
 
 
 class Registry(Mapping[str, Kind]):
-    """Kinds by key: the house's in their order, then the entry points' in their order.
+    """Classes or functions by key: first skdp's, then those of the entry points.
 
     Parameters
     ----------
     group : str
         Group of the entry points.
     house : mapping of str to Kind
-        Kinds without entry points.
+        The entries of skdp, which have no entry points.
     """
 
     def __init__(self, group: str, house: Mapping[str, Kind]) -> None:
@@ -168,9 +168,9 @@ class Registry(Mapping[str, Kind]):
 
     @cached_property
     def _points(self) -> dict[str, EntryPoint]:
-        """Entry points by key, except keys that `_kinds` has at first."""
+        """Entry points by key, except for the keys of skdp's entries."""
         annex = ConfigParser(delimiters="=", interpolation=None)
-        # Keys keep their case, which the parser is told by this attribute.
+        # This attribute makes the parser keep the case of keys.
         annex.optionxform = str  # type: ignore[assignment, method-assign]
         annex.read(_OF_ANNEX, encoding="utf-8")
         points = {point.name: point for point in entry_points(group=self.group)}

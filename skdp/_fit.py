@@ -1,9 +1,10 @@
-"""One fit: warn, plan, commit, run, state; and the protocol of what runs in it.
+"""The steps of a private fit: warn, plan, commit, run and write the statement.
 
-Every private object fits in this way: linear models, trees, networks, ratings,
-transformers, searches, scores and descriptions. An estimator makes a `PlannedFit` of
-public facts, and `fit` does the rest: nothing is read before the ledger has the event,
-and afterwards nothing but noisy answers depends on the records.
+All private objects fit in this way: linear models, trees, networks, ratings,
+transformers, searches, scores and descriptions. An estimator makes a `PlannedFit` from
+public facts, and `fit` does the rest. No record is read before the event is committed
+to the ledger, and after it the result depends on the records through noisy answers
+only.
 """
 
 from __future__ import annotations
@@ -33,19 +34,20 @@ from skdp.privacy.release._record import PrivacyRecord
 # --------------------------------------------------- Progress of a fit in public counts
 
 
-# Leave out tqdm's times and rates: the duration of a step may depend on the records.
+# Without tqdm's times and rates, because the duration of a step may depend on records.
 _BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt}"
 
 
 class Progress:
-    """Reports public step counts of a solver, and nothing from the data.
+    """Reports a solver's numbers of steps, which are public, and nothing from the data.
 
-    With tqdm installed, steps move a bar; without it, and for notes, a line is printed.
+    If tqdm is installed, a bar shows the steps. Without it, and for notes, lines are
+    printed.
 
     Parameters
     ----------
     label : str
-        What is being fitted.
+        Name of the object that is fitted.
     verbose : bool
         Whether to print anything.
     """
@@ -55,13 +57,13 @@ class Progress:
         self._bar: Any = None
 
     def is_due(self, done: int, total: int) -> bool:
-        """Whether `step` prints something: about 20 times a run, or never."""
+        """Whether `step` prints something, which happens about 20 times per run."""
         if is_rehearsing():
             return False
         return self._verbose and (done == total or done % max(1, -(-total // 20)) == 0)
 
     def step(self, done: int, total: int, note: str = "") -> None:
-        """Report `done` of `total` finished steps, with a note of public content.
+        """Report that `done` of `total` steps are finished, with a public note.
 
         Parameters
         ----------
@@ -97,15 +99,15 @@ class Progress:
         return True
 
 
-# ---------------------------------------------------------- What runs between two doors
+# ---------------------------------------------------------- Problems and their solvers
 
 
 class Problem(Protocol):
-    """What a fit answers, in public facts."""
+    """The problem that a fit solves, described by public facts."""
 
     @property
     def adjacency(self) -> Relation | None:
-        """The relation that bounds hold for; None: nothing is protected."""
+        """The relation for which bounds hold; None if nothing is protected."""
         ...
 
     @property
@@ -124,9 +126,9 @@ KindT = TypeVar("KindT", covariant=True)
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateSolver(Configured, ABC, Generic[ProblemT, ReleasedT]):
-    """Plans what it asks about a problem, then computes a release from the answers."""
+    """Plans queries for a problem, then computes a release from their answers."""
 
-    # Unit of `sensitivity` for the statement, if it is not the query's.
+    # Unit of `sensitivity` for the statement, if it is not the query's unit.
     sensitivity_unit: ClassVar[str] = ""
 
     @property
@@ -146,9 +148,9 @@ class PrivateSolver(Configured, ABC, Generic[ProblemT, ReleasedT]):
 
     @abstractmethod
     def plan(self, problem: ProblemT, /) -> Plan | None:
-        """Every query that `run` will ask; None: any, without noise.
+        """All queries that `run` will ask; None: any query, answered without noise.
 
-        Reads no data and draws no noise.
+        The plan is made without reading data or drawing noise.
         """
 
     @abstractmethod
@@ -159,11 +161,11 @@ class PrivateSolver(Configured, ABC, Generic[ProblemT, ReleasedT]):
     def run(
         self, answers: Answers, problem: ProblemT, progress: Progress, /
     ) -> ReleasedT:
-        """Compute from released values; ask exactly the queries of `plan`."""
+        """Compute the release from noisy answers; ask exactly the queries of `plan`."""
 
     @abstractmethod
     def rehearse(self, answers: Answers, problem: ProblemT, /) -> ReleasedT:
-        """A constant of the form of a release, for a rehearsal; nothing is read."""
+        """A constant with the form of a release, for a rehearsal; no data are read."""
 
     def noise_scale(
         self, released: ReleasedT, answers: Answers, problem: ProblemT, /
@@ -172,19 +174,19 @@ class PrivateSolver(Configured, ABC, Generic[ProblemT, ReleasedT]):
         return answers.noise_scale
 
     def assumed_public(self, problem: ProblemT, /) -> tuple[str, ...]:
-        """What the guarantee takes as public beside the problem, for the statement."""
+        """Further facts that the guarantee takes as public, for the statement."""
         return ()
 
     def forecast_notes(
         self, problem: ProblemT, noise_multiplier: float, /
     ) -> tuple[str, ...]:
-        """Notes on a fit from public facts, other than its noise, for `forecast`."""
+        """Remarks on a fit from public facts for `forecast`, except on its noise."""
         return ()
 
 
 @dataclass(frozen=True)
 class NamedKind(Generic[KindT]):
-    """The kind of a named solver, the given parameters, and why it is used."""
+    """The class of a named solver, the given parameters, and why it is used."""
 
     kind: type[KindT]
     given: Given
@@ -193,10 +195,10 @@ class NamedKind(Generic[KindT]):
 
 @dataclass(frozen=True)
 class Question:
-    """A query of an object that releases statistics, and public facts of its records.
+    """A query of an object that releases statistics, and public facts of the records.
 
-    `query` is the first of `times` queries that are alike; later ones may depend on
-    answers. `adjacency` is the relation of its bound.
+    `query` is the first of `times` similar queries, of which later ones may depend on
+    earlier answers. `adjacency` is the relation for which its bound holds.
     """
 
     query: Query
@@ -210,7 +212,7 @@ class Question:
 class Statistics(PrivateSolver[Question, ReleasedT]):
     """Answers to a question, without a model; `law` is None for an infinite epsilon.
 
-    In a rehearsal `run` gets constants for answers.
+    In a rehearsal the answers that `run` gets are constants.
     """
 
     law: NoiseLaw | None
@@ -245,13 +247,13 @@ class Statistics(PrivateSolver[Question, ReleasedT]):
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedFit(Generic[ProblemT, ReleasedT]):
-    """A fit before its commit: all of it is public, and nothing is spent.
+    """A fit before its commit, which has public facts only; nothing is spent yet.
 
     Parameters
     ----------
     problem : Problem
     solver : PrivateSolver
-        Every parameter is decided.
+        The solver, with all parameters decided.
     reason : str
         Why this solver is used.
     bounds : mapping, default={}
@@ -259,15 +261,16 @@ class PlannedFit(Generic[ProblemT, ReleasedT]):
     assumed_public : tuple of str, default=()
         As in `PrivacyRecord`.
     of_problem : mapping, default={}
-        Parameters of the problem that precede those of the solver in the statement.
+        Parameters of the problem, which the statement lists before the solver's.
     estimator, label : str, default=""
-        Name in the statement, and in the ledger; empty: by the class of the object.
+        Name in the statement, and in the ledger. Empty: follows from the class of the
+        object.
     verbose : bool, default=False
     signal : Signal or None, default=None
-        Noise against signal, of which the fit warns; None: no model is learned, or
-        epsilon is inf.
+        Noise against signal, about which the fit may warn; None: no model is learned,
+        or epsilon is inf.
     remedies : tuple of str, default=()
-        What helps where noise dominates, besides more records.
+        What to change if noise dominates, besides the number of records.
     half_at : float or None, default=None
         As in `Forecast`.
     """
@@ -290,7 +293,7 @@ class PlannedFit(Generic[ProblemT, ReleasedT]):
         return {**self.of_problem, **self.solver.params}
 
     def forecast(self, budget: Budget) -> Forecast:
-        """What a fit would use, and its noise against its signal; nothing is spent."""
+        """The solver of the fit, and its noise against signal; nothing is spent."""
         solver, problem = self.solver, self.problem
         plan, relation = solver.plan(problem), problem.adjacency
         assert plan is not None
@@ -320,7 +323,7 @@ def release(
     label: str,
     progress: Progress,
 ) -> tuple[ReleasedT, Answers]:
-    """Plan, commit, run: the event is on the ledger before the first read.
+    """Plan, commit and run; the event is in the ledger before the first read.
 
     This is the only function that commits a plan.
 
@@ -334,9 +337,9 @@ def release(
     Returns
     -------
     released : object
-        In a rehearsal a constant.
+        A constant in a rehearsal.
     answers : Answers
-        Used up; has the public facts of the release.
+        All answers are used up; the object still has public facts of the release.
 
     Raises
     ------
@@ -345,14 +348,14 @@ def release(
     ValueError
         If the adjacency of the door and of the problem differ.
     """
-    # Algorithms within the walls take their bounds from the problem.
+    # Solvers take their bounds from the problem, so both relations must agree.
     if problem.adjacency not in (None, door.relation):
         raise ValueError(
             f"The objective must have the door's adjacency {door.relation!r}. Got "
-            f"{problem.adjacency!r}. Use one for both."
+            f"{problem.adjacency!r}. Use the same adjacency for both."
         )
     answers = door.commit(solver.plan(problem), source, label=label)
-    # From here on no warning may depend on the data, so NumPy gives none.
+    # From here on a warning could depend on the data, so NumPy's are switched off.
     with np.errstate(all="ignore"):
         if answers.is_rehearsed:
             return solver.rehearse(answers, problem), answers
@@ -367,7 +370,7 @@ def fit(
     *,
     notes: tuple[str, ...] = (),
 ) -> ReleasedT:
-    """Warn of public facts, release, and keep the statement as ``privacy_``.
+    """Warn about public facts, make the release, and set the statement ``privacy_``.
 
     Parameters
     ----------
@@ -378,7 +381,7 @@ def fit(
     door : Door
         The door of the model, opened with its budget.
     notes : tuple of str, default=()
-        What else the statement warns of.
+        Further warnings for the statement.
 
     Raises
     ------
@@ -411,7 +414,7 @@ def _statement(
     budget: Budget,
     warned: tuple[str, ...],
 ) -> PrivacyRecord:
-    """The privacy statement of a release: what was booked, and public facts."""
+    """The privacy statement of a release: the committed event and public facts."""
     solver, problem, ledger = planned.solver, planned.problem, model.ledger
     relation, event = answers.relation, answers.event
     is_private = not isinstance(event, NonPrivateEvent)
@@ -419,7 +422,7 @@ def _statement(
     if not budget.is_finite:
         reason = "epsilon=inf: no noise."
     elif not is_private:
-        reason = "random_state is set: the noise can be reproduced by anyone."
+        reason = "random_state is set: anyone can reproduce the noise."
     epsilon = budget.epsilon if is_private else math.inf
     risk = risk_sentence(event, epsilon, budget.delta, relation)
     return PrivacyRecord(
@@ -457,14 +460,14 @@ class PrivateModel(PrivateEstimator):
 
     @abstractmethod
     def _foreseen(self, budget: Budget, *shape: Any) -> PlannedFit[Any, Any]:
-        """A fit to a table of a shape, as in `forecast`; for a finite epsilon."""
+        """The planned fit to a table of this shape; for a finite epsilon."""
 
     @abstractmethod
     def _shape(self, n_samples: int) -> tuple[Any, ...]:
-        """The shape of the table that this object was fitted to, of so many records."""
+        """The shape of the fitted table, with `n_samples` records instead."""
 
     def _forecast(self, *shape: Any) -> Forecast:
-        """The forecast of a fit to a table of a shape."""
+        """The forecast of a fit to a table of this shape."""
         budget = self._check_privacy_params()
         check_real("epsilon", budget.epsilon, low=1e-6, high=1e8)
         return self._foreseen(budget, *shape).forecast(budget)

@@ -22,14 +22,14 @@ from skdp._quiet import warn
 from skdp.exceptions import PublicLabelsWarning
 
 # ---------------------------------------------------------------- Validation of X and y
-# `fit` looks at nothing else before the commit: shape, dtype, finiteness and whether
-# labels are declared. Messages name columns and kinds, never a value, a row or a count,
-# and no exception carries data along in its context.
+# Before the commit `fit` looks only at shape, dtype, finiteness and whether labels are
+# declared. Messages name columns and kinds, never a value, a row or a count, and no
+# exception has data in its context.
 
 
 DTYPES = (np.float64, np.float32)
 
-# Messages of scikit-learn's validation that are shown; any other might quote an entry.
+# Messages of scikit-learn's validation that may be shown; others might quote an entry.
 _SAFE_MESSAGES = (
     "A source of rows",
     "A sparse matrix was passed",
@@ -44,28 +44,29 @@ _SAFE_MESSAGES = (
     "y should be a 1d array",
 )
 _BAD_SPARSE = (
-    "A sparse X must have indices within its shape and one entry for each place. Got "
-    "others. Call its sum_duplicates() first."
+    "A sparse X must have indices within its shape and at most one entry for each "
+    "place. Got other indices. Call its sum_duplicates() first."
 )
 _ENCODE_TEXT = (
-    "Encode categories with DeclaredOneHotEncoder, which reads none from the data."
+    "Encode categories with DeclaredOneHotEncoder, which takes no categories from the "
+    "data."
 )
 _IMPUTE_TEXT = (
-    "Fill text in with SimpleImputer(strategy='constant', fill_value=..., "
+    "Fill in missing text with SimpleImputer(strategy='constant', fill_value=..., "
     "keep_empty_features=True), whose rule is declared, or leave it missing: "
-    "DeclaredOneHotEncoder encodes that as zeros."
+    "DeclaredOneHotEncoder encodes missing text as zeros."
 )
 _IMPUTE_NAN = (
     "Impute with DPSimpleImputer or by a declared rule; another imputer that learns "
     "from the data is not private."
 )
 _NAMELESS = (
-    "Pass a data frame; a step before hands one on after its "
+    "Pass a data frame; an earlier step of a pipeline returns one after its "
     "set_output(transform='pandas')."
 )
 _CLIP_INFINITY = (
     "Clip to finite numbers by a declared rule, such as FunctionTransformer(np.clip, "
-    "kw_args={'a_min': low, 'a_max': high}); no imputer fills it in."
+    "kw_args={'a_min': low, 'a_max': high}); imputers do not replace infinity."
 )
 _NOT_NUMBERS = (
     "category",
@@ -90,11 +91,11 @@ def check_rows(
     accept_sparse: bool,
     allow_nan: bool = False,
 ) -> Any:
-    """`X` as a finite float32 or float64 array (or CSR), or an error without data.
+    """Return `X` as a finite float32 or float64 array or CSR; errors quote no data.
 
-    True `reset` is for ``fit``, and sets the estimator's ``n_features_in_`` and
-    ``feature_names_in_``; otherwise they are compared. With `allow_nan`, NaN stands for
-    a missing value.
+    ``reset=True``, for ``fit``, sets the estimator's ``n_features_in_`` and
+    ``feature_names_in_``; otherwise X is compared with them. With `allow_nan`, NaN
+    stands for a missing value.
 
     Returns
     -------
@@ -125,8 +126,8 @@ def check_rows(
     if allow_nan:
         if np.isinf(entries).any():
             raise ValueError(
-                "The X argument must be finite or NaN. Got infinity. Mark what is "
-                f"missing with NaN. {_CLIP_INFINITY}"
+                "The X argument must be finite or NaN. Got infinity. Mark missing "
+                f"values with NaN. {_CLIP_INFINITY}"
             )
     # A configuration can switch scikit-learn's own check off.
     elif get_config()["assume_finite"] and not np.isfinite(entries).all():
@@ -137,9 +138,9 @@ def check_rows(
 
 
 def check_targets(estimator: Any, X: Any, y: Any) -> np.ndarray:
-    """`y` as finite float64 targets, as long as X, or an error without data.
+    """Return `y` as finite float64 targets, as long as X; errors quote no data.
 
-    The estimator is named in the message if there are none.
+    If `y` is None, the message names the estimator.
 
     Returns
     -------
@@ -164,10 +165,9 @@ def check_targets(estimator: Any, X: Any, y: Any) -> np.ndarray:
 
 
 def check_indexable(X: Any, y: Any) -> tuple[Any, Any]:
-    """X and y in forms that rows can be taken of: CSR if sparse, y as one column.
+    """X and y in a form whose rows can be indexed: CSR if sparse, y as one column.
 
-    Nothing else is checked, since the estimator that is fitted on the rows checks the
-    rest.
+    Everything else is checked by the estimator that is fitted to the rows.
     """
     if issparse(X):
         X = without_data(lambda: canonical_csr(X), _BAD_SPARSE)
@@ -182,7 +182,7 @@ def check_indexable(X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def refuse_several_targets(y: Any, meta: str) -> None:
-    """Raise if `y` has several columns, which is a matter of its public shape.
+    """Raise if `y` has several columns, as its public shape says.
 
     Parameters
     ----------
@@ -198,8 +198,8 @@ def refuse_several_targets(y: Any, meta: str) -> None:
         f"y should be a 1d array, got an array of shape {shape} instead. A model has "
         f"one target. {meta}(model) fits {k} models, one for each target, and each "
         f"spends its own epsilon and delta: together up to {k} times as much, or about "
-        f"{k**0.5:.2g} times the epsilon where all noise is Gaussian. Give the model a "
-        "share of the budget, and a ledger that keeps the sum."
+        f"{k**0.5:.2g} times the epsilon if all noise is Gaussian. Give the model a "
+        "fraction of the budget, and a ledger that adds up the cost."
     )
 
 
@@ -222,7 +222,7 @@ def _target_column(X: Any, y: Any) -> np.ndarray:
 
 
 def declared_labels(classes: Any) -> np.ndarray:
-    """The labels a user declared, sorted; public, so a message may quote them."""
+    """The labels that a user declared, sorted; public, so a message may quote them."""
     try:
         labels = np.asarray(classes)
         if labels.ndim == 1 and len(labels):
@@ -238,12 +238,13 @@ def declared_labels(classes: Any) -> np.ndarray:
 def canonical_csr(X: Any) -> Any:
     """CSR with sorted, unique indices within its shape; other CSR is refused.
 
-    Each row of the result follows from that row alone. Summing duplicates would not do:
-    the order of a sum, and with it every other row, would depend on whether some row
-    is unsorted. Indices out of bounds would read and write foreign memory.
+    Each row of the result must follow from the same row of X alone. Duplicates are
+    therefore refused and not summed: whether some row is unsorted would change the
+    order of sums, and with it all other rows. Indices out of bounds would read and
+    write foreign memory.
     """
     if X.format in ("csr", "csc"):
-        # Built anew, because SciPy caches its answers to the questions below.
+        # A new object, because SciPy caches the results of the checks below.
         X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
         X.check_format(full_check=True)
     if X.format != "csr":
@@ -271,7 +272,7 @@ def _check_kind(X: Any, remedy: str) -> None:
     if np.ma.isMaskedArray(X):
         raise TypeError(
             "The X argument must be an array without a mask. Got a masked array, whose "
-            "masked entries would be used. Impute by a declared rule."
+            "masked entries would be used as data. Impute them by a declared rule."
         )
     dtype = getattr(X, "dtype", None)
     found = getattr(dtype, "kind", "")
@@ -289,14 +290,14 @@ def _check_kind(X: Any, remedy: str) -> None:
     if bad:
         raise ValueError(
             f"The columns of X must be numeric. Got other kinds in the columns {bad}. "
-            f"{remedy} Turn dates into numbers by a declared rule."
+            f"{remedy} Convert dates to numbers by a declared rule."
         )
 
 
 def in_column_order(
     parameter: str, declared: Mapping[str, Any], names: Any
 ) -> list[Any]:
-    """What a mapping declares for each column of X, which it must name exactly."""
+    """The entries of a mapping in the order of X's columns, all of which it names."""
     if names is None or set(declared) != set(names):
         got = "an array without column names" if names is None else list(names)
         raise ValueError(
@@ -308,20 +309,20 @@ def in_column_order(
 
 
 def without_data(call: Callable[[], Any], otherwise: str) -> Any:
-    """The result of a validation; its error is raised again without any entry.
+    """The result of a validation; if it fails, an error that quotes no entry of X.
 
-    The message is `otherwise` if the text of the error might quote an entry.
+    The message is `otherwise` if the text of the original error might quote an entry.
     """
     problem: Exception | None = None
     try:
-        # scikit-learn's first sum may overflow, which is no reason to warn.
+        # scikit-learn's first sum may overflow; a warning could depend on the data.
         with np.errstate(all="ignore"):
             return call()
     except MemoryError:
         raise
     except Exception as error:  # objects among the entries may raise what they like
         problem = error
-    # Outside of the handler, so that the first error is not carried along.
+    # Outside of the handler, so that the new error has no context with data.
     raise_without_data(problem, otherwise)
 
 
@@ -347,12 +348,12 @@ def raise_without_data(problem: Exception, otherwise: str) -> NoReturn:
 
 
 # --------------------------------------------------------------- Labels of a classifier
-# Labels are declared, or they are taken from y and stated to be public.
+# Labels are declared, or they are taken from y and the statement calls them public.
 
 
 _COUNTED_ELSEWHERE = (
-    " scikit-learn's stacking, voting and out-of-fold probabilities number the labels: "
-    "for them pass y as numbers 0, 1, ... and declare these."
+    " scikit-learn's stacking, voting and out-of-fold probabilities replace labels by "
+    "numbers: for these, pass y as numbers 0, 1, ... and declare these numbers."
 )
 
 
@@ -395,8 +396,8 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
         )
     codes = without_data(
         lambda: _codes(classes, y),
-        "The labels in y must be among those declared in 'classes'. Got others. "
-        "Declare every label that may occur, of the same kind: 1 is not '1'."
+        "The labels in y must be among those declared in 'classes'. Got other labels. "
+        "Declare every label that may occur, with the same type: 1 is not '1'."
         + ("" if _are_counted(classes) else _COUNTED_ELSEWHERE),
     )
     if not declared:
@@ -409,12 +410,13 @@ def encode_labels(model: Any, X: Any, y: Any) -> tuple[np.ndarray, Any]:
 
 
 def declared_alone(model: Any) -> np.ndarray:
-    """The declared labels of a model of a source, which must declare them."""
+    """The declared labels of a model that is fitted to a source."""
     name = type(model).__name__
     if model.classes is None:
         raise ValueError(
-            f"{name} needs declared labels with a source, since finding them would be "
-            "a release of its own. Got classes=None. Declare them with classes=[...]."
+            f"{name} needs declared labels with a source, since finding the labels "
+            "would be a separate release. Got classes=None. Declare all labels that "
+            "may occur with classes=[...]."
         )
     classes = declared_labels(model.classes)
     if len(classes) < 2:
@@ -434,7 +436,7 @@ def _codes(classes: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _are_counted(classes: np.ndarray) -> bool:
-    """Whether labels, which are public here, are 0, 1, ... up to their number."""
+    """Whether labels, which are public here, are 0, 1, ..., n_classes - 1."""
     return np.array_equal(classes, np.arange(len(classes)))
 
 
@@ -461,12 +463,12 @@ def label_weights(given: Any, classes: Any) -> tuple[float, ...]:
 
 
 def largest_weight(given: Any, classes: Any) -> float:
-    """The unit of `label_weights`; penalties are divided by it."""
+    """The largest weight, by which `label_weights` and penalties are divided."""
     return max(_weights_of(given, classes))
 
 
 def expected_labels(declared: Any, given: Any) -> Any:
-    """Labels before there is a y: declared labels, labels with weights, or two."""
+    """Labels for a forecast without y: declared or weighted labels, or two labels."""
     if declared is not None:
         return declared_labels(declared)
     weighted = [*declared_weights(given or {})]
@@ -509,8 +511,8 @@ def _weights_of(given: Any, classes: Any) -> list[float]:
     unknown = [label for label in declared if label not in labels]
     if unknown:
         raise ValueError(
-            f"The 'class_weight' parameter must be of labels among {labels}. Got "
-            f"{unknown}. Use labels as they are in 'classes'."
+            f"The keys of the 'class_weight' parameter must be among {labels}. Got "
+            f"{unknown}. Use the labels of 'classes'."
         )
     return [declared.get(label, 1.0) for label in labels]
 
@@ -522,8 +524,8 @@ def declared_weights(given: Any) -> dict[Any, float]:
         raise ValueError(
             "The 'class_weight' parameter must be None or a mapping of labels to "
             f"numbers that are known without looking at the data. Got {told!r}. "
-            "'balanced' would take its weights from how many records have each label, "
-            "which is private; declare for example {'ill': 20}."
+            "'balanced' would compute weights from the number of records with each "
+            "label, which is private. Declare weights, for example {'ill': 20}."
         )
     return {
         label: check_real(f"class_weight[{label!r}]", weight, low=_LEAST, high=_MOST)
@@ -569,16 +571,17 @@ def match_bounds(
         raise ValueError(
             "The 'bounds' parameter must be a pair (low, high) of finite numbers or "
             f"of {n_features} finite numbers each, with low < high, or a mapping from "
-            f"column names to pairs. Got {bounds!r}. Use what is known of the "
-            "quantity, never the minimum and maximum of the data."
+            f"column names to pairs. Got {bounds!r}. Use bounds that are known "
+            "beforehand, never the minimum and maximum of the data."
         )
     return low.copy(), high.copy()
 
 
 def _refuse_order_of_scipy(bounds: Any) -> None:
-    """Refuse a list of tuples, which means one pair for each column elsewhere.
+    """Raise for a list of pairs, which in SciPy means one pair for each column.
 
-    For two columns it could be read either way, and wrong bounds raise nothing.
+    With two columns the list could be read either way, and wrong bounds would not raise
+    an error.
     """
     if not isinstance(bounds, list) or not bounds:
         return
@@ -587,6 +590,7 @@ def _refuse_order_of_scipy(bounds: Any) -> None:
     low, high = ([pair[side] for pair in bounds] for side in (0, 1))
     raise ValueError(
         "The 'bounds' parameter must be a pair (low, high), or a mapping from column "
-        f"names to pairs. Got a list of pairs, {bounds!r}, as SciPy has one for each "
-        f"column. If so, pass ({low!r}, {high!r}); if not, pass a tuple of two lists."
+        f"names to pairs. Got a list of pairs, {bounds!r}. If they are one pair for "
+        f"each column, as in SciPy, pass ({low!r}, {high!r}); if not, pass a tuple of "
+        "two lists."
     )

@@ -1,7 +1,7 @@
-"""Modules by the names that they had when fitted models were stored.
+"""Old module names, so that stored models can be read after modules have moved.
 
-A pickle names the module of each class in it. Models that version 1.0 stored are read
-by later versions (``docs/support.md``), whatever has moved since.
+A pickle names the module of each class in it. Later versions read models that version
+1.0 stored (``docs/support.md``), even if classes have moved to other modules.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Silence for what comes after a commit, where a warning could depend on the data.
+"""Suppression of warnings and output after a commit, where they could depend on data.
 
-The list of Python's filters belongs to the process, and threads that change it in turn
-leave it changed. So there is one silence for all threads, counted: the first to come
-keeps the filters, the last to go puts them back. Another thread of the user's may still
-lift it meanwhile (``docs/guide/before_you_sign.md``), but not that of skdp's own
-warnings, which ask a variable of their own context.
+Python's list of warning filters belongs to the process, and if several threads change
+and restore it in turn, it may stay changed. All threads therefore share one
+suppression: the first thread to enter saves the filters, and the last one to leave
+restores them. Another thread of the user may still change the filters meanwhile
+(``docs/guide/before_you_sign.md``). This does not affect skdp's own warnings, which
+check a context variable.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ import numpy as np
 # Packages whose frames may lie between the user's code and a fit.
 _BETWEEN = ("skdp", "sklearn", "joblib")
 _PACKAGE = str(Path(__file__).parent) + os.sep
-# From Python 3.14 on, each context may have filters of its own.
+# From Python 3.14 on, each context may have separate filters.
 _FILTERS_ARE_LOCAL = bool(getattr(sys.flags, "context_aware_warnings", False))
 
-# Warnings already shown, by the user's code object: instruction, text and filters.
+# Warnings that were shown: instruction, text and filters by the user's code object.
 _TOLD: WeakKeyDictionary[CodeType, set[tuple[Any, ...]]] = WeakKeyDictionary()
 
 _is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)
@@ -43,7 +44,7 @@ _is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)
 
 @contextmanager
 def _filtered() -> Iterator[None]:
-    """Ignore Python's warnings, as long as this thread alone changes the filters."""
+    """Ignore Python's warnings; only one thread may change the filters meanwhile."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -66,7 +67,7 @@ def _without_output() -> Iterator[None]:
 
 
 class _Shared:
-    """A context of the process, kept for as long as any thread is within.
+    """A context of the process that lasts as long as any thread is within.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ if hasattr(os, "register_at_fork"):  # a fork must not copy a lock that is held
 
 @contextmanager
 def no_warnings() -> Iterator[None]:
-    """Let no warning out, neither Python's nor NumPy's, in any thread."""
+    """Suppress warnings of Python and NumPy, in all threads."""
     filters: AbstractContextManager[None]
     filters = _filtered() if _FILTERS_ARE_LOCAL else _NO_WARNINGS
     before = _is_silent.set(True)
@@ -117,29 +118,29 @@ def no_warnings() -> Iterator[None]:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Let no warning, printed line or log record out while others' code reads records.
+    """Suppress warnings, prints and log records while foreign code reads records.
 
-    Models and transformers of other libraries print a line a call if they are verbose,
-    and how often they are called follows from the records. Lines that other threads
-    print meanwhile are lost. What C code prints, and what is written to files, is not
-    held back (``docs/guide/before_you_sign.md``).
+    Verbose models and transformers of other libraries print a line for each call, and
+    the number of calls may depend on the records. Lines that other threads print
+    meanwhile are lost. Output of C code and writes to files are not suppressed
+    (``docs/guide/before_you_sign.md``).
     """
     with no_warnings(), _NO_OUTPUT:
         yield
 
 
 def warn(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn of the line outside of skdp that led here, but not within `no_warnings`."""
+    """Warn at the line outside of skdp that led here, except within `no_warnings`."""
     if not _is_silent.get():
         warnings.warn(message, category, stacklevel=_frames_to_caller())
 
 
 def warn_once(message: str, category: type[Warning]) -> None:
-    """`warn` of the user's own statement, but not for all the fits that it leads to.
+    """Warn once for each statement of the user's code, even if it leads to many fits.
 
-    Cross-validation clones and fits again and again, and Python's own memory of what
-    it has shown is wiped with every change of the filters. Told is a statement only if
-    no filter made it an error, and under the same filters only.
+    Cross-validation fits many clones, and Python forgets which warnings it has shown
+    whenever the filters change. A warning counts as shown only if no filter turned it
+    into an error, and only under the same filters.
     """
     if _is_silent.get():
         return
@@ -156,7 +157,7 @@ def warn_once(message: str, category: type[Warning]) -> None:
 
 
 def _frames_to_caller() -> int:
-    """How many frames the code that uses skdp is above its caller, counted from 1."""
+    """The ``stacklevel`` of the first frame outside of skdp, for the caller."""
     n_frames = 1
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
@@ -165,7 +166,7 @@ def _frames_to_caller() -> int:
 
 
 def _users_frame() -> tuple[int, FrameType | None]:
-    """The first frame beyond skdp, scikit-learn and joblib, and how far it is."""
+    """The first frame outside of skdp, scikit-learn and joblib, and its stacklevel."""
     n_frames = 1
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _is_between(frame):

@@ -10,14 +10,14 @@ from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
-# Fewer rows on a thread do not make up for starting it.
+# With fewer rows per thread, starting a thread costs more than it gains.
 _LEAST_ROWS = 50_000
 # For sums in floating point, whose last bits depend on where runs end.
 _MOST_BLOCKS = 8
 
 
 def n_threads_for(n_rows: int) -> int:
-    """Number of threads that pay off, at most one for each processor available."""
+    """Number of threads that pay off, at most one for each available processor."""
     at_hand = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
     return max(1, min(at_hand or os.cpu_count() or 1, n_rows // _LEAST_ROWS))
 
@@ -30,7 +30,7 @@ def by_runs(
 
 
 def by_blocks(work: Callable[[int, int], _Result], n_rows: int) -> list[_Result]:
-    """The same for runs whose ends follow from the number of rows alone."""
+    """The same for runs whose ends depend only on the number of rows."""
     n_blocks = max(1, min(_MOST_BLOCKS, n_rows // _LEAST_ROWS))
     return _by(work, n_rows, n_blocks, n_threads_for(n_rows))
 

@@ -1,9 +1,9 @@
 """Parts of docstrings that many estimators have in common, written once.
 
-A docstring names an entry of `SHARED` on a line of its own: ``%(epsilon)s`` stands for
-the whole entry, and several names may share a line. Lines that are indented below it
-add what holds for that estimator only. An indented ``%(epsilon)s`` stands for the text
-without its heading, which the estimator then writes itself.
+A docstring names an entry of `SHARED` on a separate line: ``%(epsilon)s`` is replaced
+by the whole entry, and one line may name several entries. Indented lines below it add
+what holds for that estimator only. An indented ``%(epsilon)s`` is replaced by the text
+without its heading, for which the estimator writes another heading.
 """
 
 from __future__ import annotations
@@ -16,48 +16,49 @@ _Documented = TypeVar("_Documented")
 
 _TEXT = """
 epsilon : float in [1e-6, 1e8] or inf, default=1.0
-    Privacy loss. When a data set is replaced by a neighbouring one (see `adjacency`),
+    Privacy loss. If the data set is replaced by a neighbouring one (see `adjacency`),
     the probability of any result grows at most by the factor ``exp(epsilon)``, plus
     `delta`. A smaller epsilon protects more and adds more noise. inf adds no noise, and
     the result is **not private**.
 delta : 0 or float in [1e-50, 1), default=1e-6
-    What the guarantee adds to the factor of `epsilon` in the probability of any result.
-    Choose it far below ``1 / n_samples``: to publish one record at random would satisfy
-    ``delta=1 / n_samples``. 0, where it is allowed, asks for pure
+    Probability that the guarantee adds to ``exp(epsilon)`` times the probability of any
+    result. Choose it far below ``1 / n_samples``, because publishing one record at
+    random would satisfy ``delta=1 / n_samples``. 0, where it is allowed, asks for pure
     epsilon-differential privacy.
 adjacency : {"replace_one", "zero_out"}, default="replace_one"
-    Which data sets are neighbours. "replace_one": one record is exchanged for any
-    other. "zero_out": one record is exchanged for the null record, which contributes
+    Which data sets are neighbours. "replace_one": one record is replaced by any other
+    record. "zero_out": one record is replaced by the null record, which contributes
     nothing; the noise can then be half as large, and the guarantee is about half as
     strict. The number of records is public under both.
 privacy_unit : {"record", "user"}, default="record"
     What the guarantee protects. "record": one row. "user": all rows of one user; pass
-    the users' ids as `groups` to `fit`. Each user then counts as one record, which
-    contributes the mean of what the user's rows contribute; `adjacency` exchanges one
-    user, and the number of users is public, not that of rows
-    (``docs/guide/several_rows.md``).
+    the id of each row's user as `groups` to `fit`. Each user then counts as one record,
+    which contributes the mean of the contributions of the user's rows, and `adjacency`
+    holds for users instead of records. The number of users is public, the number of
+    rows is not (``docs/guide/several_rows.md``).
 columns : mapping, sequence, Range, TableEncoder or None, default=None
-    Declarations of `skdp.columns`, known without looking at the data. With them X is a
-    table, which `fit` and `predict` encode as `TableEncoder` does; how finely follows
-    from n_samples, epsilon and delta. Encoded rows have norm at most 1, so `data_norm`
-    must stay 1.0. A TableEncoder says how to encode instead. None: X holds numbers.
+    Declarations of `skdp.columns`, known without looking at the data. X is then a
+    table, which `fit` and `predict` encode as `TableEncoder` does, with a resolution
+    that follows from n_samples, epsilon and delta. Encoded rows have norm at most 1, so
+    `data_norm` must stay 1.0. Pass a TableEncoder to choose the encoding. None: X holds
+    numbers.
 data_norm : float in [1e-100, 1e100], default=1.0
     L2 norm to which each row is clipped, in units of the features, known without
     looking at the data. `BoundedScaler` and `RowNormClipper` return rows of norm at
     most 1.
 C : float in [1e-100, 1e100] or None, default=None
-    Inverse regularisation strength, as in scikit-learn. None: the solver chooses from
-    public facts, either a regularisation or how long it trains; 1.0 if epsilon is inf
+    Inverse regularisation strength, as in scikit-learn. None: the solver chooses a
+    regularisation, or the number of its steps, from public facts; 1.0 if epsilon is inf
     and no columns are declared.
 alpha : float in [0, 1e100] or None, default=None
-    L2 regularisation of the mean loss. None: no penalty beyond the one that the solver
-    chooses, from public facts or from what it released.
+    L2 regularisation of the mean loss. None: no penalty, except one that the solver may
+    choose from public facts or from released values.
 fit_intercept : bool, default=True
     Whether the model has an intercept.
 solver : str, default="auto"
-    ``"auto"`` chooses a solver from public facts and says why in ``privacy_``
+    ``"auto"`` chooses a solver from public facts and gives the reason in ``privacy_``
     (``docs/guide/linear_models.md``). Any other value is a key of
-    ``skdp.solvers.SOLVERS``; a solver that cannot fit this model refuses it before
+    ``skdp.solvers.SOLVERS``; a solver that cannot fit this model raises an error before
     anything is spent.
 solver_params : mapping or None, default=None
     Hyper-parameters of a named solver, for example ``{"n_steps": 100}``. skdp derives
@@ -67,85 +68,86 @@ classes : array-like of shape (n_classes,) or None, default=None
     All labels that may occur. None takes them from `y`, which assumes that the set of
     labels is public, and warns with `PublicLabelsWarning`.
 class_weight : mapping of labels to floats in [1e-6, 1e6], or None, default=None
-    How much a record of each label counts in the loss, and so in `predict` and
-    `decision_function`. A label that is left out counts once. Choose weights without
-    looking at the data: "balanced", which would count private labels, is refused. The
-    noise is made for the largest weight.
+    Weight of a record of each label in the loss, which therefore affects `predict` and
+    `decision_function`. A label without an entry has weight 1. Choose the weights
+    without looking at the data: "balanced", which would count private labels, is
+    refused. The noise is calibrated to the largest weight.
 correct_prior : bool, default=True
-    Whether `predict_proba` describes the records as they are. False: records in which
-    each label is as frequent as `class_weight` makes it.
+    Whether `predict_proba` gives probabilities for the label frequencies of the data.
+    False: for the frequencies that the labels have after weighting by `class_weight`.
 target_bounds : pair of floats in [-1e100, 1e100]
     Lowest and highest target, in units of the target, known without looking at the
-    data. Targets beyond them are clipped. Required; the default None raises.
+    data. Targets outside the bounds are clipped. Required: `fit` refuses the default
+    None.
 random_state : int or None, default=None
     None draws the noise from the operating system's entropy. An integer makes the
     result reproducible and **not private**, since anyone can then recompute the noise.
 ledger : BudgetLedger or None, default=None
-    Ledger that is charged before any data are read, and that refuses what would exceed
-    its cap. None: nobody adds up what several releases cost together.
+    Ledger that is charged before any data are read, and that refuses a fit that would
+    exceed its cap. None: the total cost of several releases is not tracked.
 verbose : bool or int, default=False
     Whether to print the solver's progress: numbers of steps, nothing from the data.
 feature_bound : float in [1e-100, 1e100] or None, default=None
-    Magnitude to which each entry is clipped before its row is, in units of the
+    Magnitude to which each entry is clipped before its row is clipped, in units of the
     features. If it is far below `data_norm`, the solver selects features with much less
-    noise. None: `data_norm`, which bounds entries anyway; with `columns` the bound that
-    the encoding guarantees.
+    noise. None: `data_norm`, which bounds the entries anyway; with `columns` the bound
+    that the encoding guarantees.
 n_nonzero_coefs : int in [1, n_features] or None, default=None
-    Largest number of features with a nonzero coefficient. None: as many as can be told
-    from the noise, by a rule that knows the shape of the data and the budget.
+    Largest number of features with a nonzero coefficient. None: as many as can be
+    distinguished from the noise, by a rule that uses only the shape of the data and the
+    budget.
 init : {"linear", "constant"}, default="linear"
-    Model that the trees continue: a private additive linear model of the codes, paid
-    for in the same event, or a constant. With few records the linear model is all that
-    is fitted. Without noise the trees start at a constant.
+    Model to which the trees are added: a private additive linear model of the codes,
+    paid for in the same event, or a constant. With few records only the linear model is
+    fitted. Without noise the trees start from a constant.
 n_estimators : int or None, default=None
-    Number of trees. Public. None: the solver's rule by n_samples, epsilon and delta,
-    which may give 0.
+    Number of trees. Public. None: the solver's rule, which depends on n_samples,
+    epsilon and delta and may give 0.
 learning_rate : float in (0, 1] or None, default=None
     Factor on the values of each tree's leaves. None: the solver's rule.
 max_depth : int or None, default=None
     Largest depth of a tree. None: the solver's rule. Deep trees do little harm, since
-    leaves that drown in noise are shrunk to 0.
+    leaves whose values are mostly noise are shrunk to 0.
 max_interaction : {"mix", 1, 2, None}, default="mix"
-    How many columns one tree may cut: 1, at most 2, or (None) any number. "mix" uses
-    all three in turn. 1 and 2 give `shape_functions_`.
+    Number of columns that one tree may split on: 1, at most 2, or any number (None).
+    "mix" uses all three in turn. With 1 and 2 the model has `shape_functions_`.
 interaction_cst : {"pairwise", "no_interactions"}, list of groups, or None, default=None
-    Groups of columns, by name or by position in X, that may share a tree. Columns in
-    none of the groups form one more group. The two words treat each part of a date as
-    a column.
+    Groups of columns, by name or by position in X, that may share a tree. Columns that
+    are in no group form one more group. "pairwise" and "no_interactions" treat each
+    part of a date as a column.
 hidden_layer_sizes : int or sequence of int in [1, 4096], default=(32,)
-    Number of units of each hidden layer. At most 8 layers; none, ``()``, is a linear
-    model.
+    Number of units of each hidden layer. At most 8 layers; ``()`` is a linear model.
 convolutions : sequence of skdp.neural_network.Convolution, default=()
-    Convolutions before the hidden layers, for rows that are images. They and the hidden
-    layers are at most 8 together and have the same activation.
+    Convolutions before the hidden layers, for rows that are images. There may be at
+    most 8 convolutions and hidden layers together, all with the same activation.
 image_shape : (height, width), (height, width, channels) or None, default=None
     Shape of the image in each row, which lists the image row by row, with the channels
-    of a pixel together. Required with `convolutions`, and refused without.
+    of a pixel together. Required with `convolutions`, and refused without them.
 activation : {"tanh", "logistic", "relu", "identity"}, default="tanh"
     Activation of the hidden units.
 bounds : pair of floats, pair of array-likes, or mapping
     ``(low, high)`` for all features, ``(lows, highs)`` with one entry per feature, or
     ``{column name: (low, high)}`` for every column of a data frame. Finite, with low <
-    high, in units of the features, known without looking at the data. Required; None
-    raises in `fit`.
+    high, in units of the features, known without looking at the data. Required: `fit`
+    refuses None.
 groups : array-like of shape (n_samples,) or None, default=None
-    User of each row, with ``privacy_unit="user"`` and only then: integers or texts,
-    none missing. A categorical of pandas declares users without rows as well. Left out
-    with a source, which names the column of ids.
+    Id of each row's user; required with ``privacy_unit="user"``, refused otherwise. Ids
+    are integers or strings, and none is missing. A pandas categorical can also declare
+    users without rows. Leave it out with a source, which names the column of ids.
 classes_ : ndarray of shape (n_classes,)
     Labels. Public, or assumed to be (see `classes`).
 center_, scale_ : ndarray of shape (n_features,) or (n_encoded_features,)
     Each row is centred on `center_`, multiplied by `scale_` and clipped to `row_norm_`.
-    The centre is a private output, the scale is public. Only of ``solver="auto"``
+    The centre is a private output, the scale is public. Only with ``solver="auto"``
     (``docs/guide/linear_models.md``).
 row_norm_ : float
     Norm to which centred rows are clipped. Private output. Only with `center_`.
 coef_path_, intercept_path_ : ndarray of shape (n_steps, ...)
     `coef_` and `intercept_` after each step, along the first axis. The model is an
-    average of them, or the last. Private output, paid for with the model. Only of a
-    descent with ``solver_params={"keeps_path": True}``.
+    average of them, or the last of them. Private output, paid for with the model. Only
+    of a descent solver with ``solver_params={"keeps_path": True}``.
 n_nonzero_coefs_ : int
-    `n_nonzero_coefs`, or the number that its rule gave. Public.
+    `n_nonzero_coefs`, or the number that the default rule gave. Public.
 feature_importances_ : ndarray of shape (n_features_in_,)
     Importance of each column of X. Private output.
 bins_ : Bins
@@ -153,16 +155,15 @@ bins_ : Bins
 tree_seed_ : int
     Seed from which the trees were drawn. Public.
 shrinkage_ : float in {0.0, 0.25, 0.5, 1.0}
-    Factor on the values of all trees, chosen by noisy sums of how much it reduces the
-    loss; 0.0 leaves the model that the trees continue. Private output. Only if several
-    factors were compared.
+    Factor on the values of all trees, chosen by noisy sums of the reductions of the
+    loss; 0.0 keeps only the model to which the trees are added. Private output. Only if
+    several factors were compared.
 init_seed_ : int
     Seed from which the first weights were drawn. Public.
 output_norm_ : float or None
     `data_norm_`, or None if that is inf. Public.
 privacy_ : PrivacyRecord
-    Privacy statement: what was released, how, under which guarantee and at what cost.
-    Public facts.
+    Privacy statement of the fit: relation, mechanism, guarantee and cost. Public.
 encoder_ : TableEncoder
     Encoder of the declared columns. Public. Only if `columns` is given.
 n_features_in_ : int
@@ -171,8 +172,8 @@ feature_names_in_ : ndarray of shape (n_features_in_,)
     Names of the columns of X. Public. Only if all names are strings.
 ValueError, TypeError
     If a parameter or an input is out of range, if `groups` is given without
-    ``privacy_unit="user"``, or left out with it. Nothing was spent, and the estimator
-    is as it was before.
+    ``privacy_unit="user"``, or missing with it. Nothing was spent, and the estimator is
+    unchanged.
 BudgetExceeded
     If the ledger's cap does not allow this fit. Nothing was read or spent.
 """
@@ -195,7 +196,7 @@ def _entries(placeholder: re.Match[str]) -> str:
 
 
 def fill_docs(documented: _Documented) -> _Documented:
-    """The same class or function, each placeholder in its docstring filled in.
+    """Fill in each placeholder in the docstring of a class or function, and return it.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def card(
     is_good : bool or None, default=None
         Marks the sentence green or red; None does neither.
     below : iterable of str
-        HTML: other cards, and what the functions of this module make.
+        HTML that follows: other cards, or results of the functions of this module.
     """
     color = {True: GREEN, False: RED, None: _GREY}[is_good]
     body = "".join(
@@ -64,7 +64,7 @@ def remark(text: str) -> str:
 
 
 def gauge(share: float) -> str:
-    """A bar of which a share in [0, inf] is filled, and red if nothing is left."""
+    """A bar that is filled to the fraction `share`, in red if nothing is left."""
     share = min(1.0, share)
     return (
         f"<div style='width:20em;height:0.7em;background:{_GREY}' title='spent'>"
@@ -88,7 +88,7 @@ def _cell(text: str) -> str:
 
 
 class Shown:
-    """A result that prints, shows and writes itself: a sentence, names and values."""
+    """A result with a text, HTML and JSON form: a sentence, and names with values."""
 
     # Width of the column of names in print.
     _width: ClassVar[int] = 22
@@ -122,7 +122,7 @@ class Shown:
 
 
 # ----------------------------------------------------------------------------- Pictures
-# matplotlib is imported when a picture is asked for.
+# matplotlib is imported only when a picture is drawn.
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ class Display:
 def axes_or_new(ax: Any, instead: str) -> Any:
     """The given axes; None: axes of a new figure.
 
-    Raises ImportError without matplotlib, and says what to read `instead`.
+    Without matplotlib it raises an ImportError that names what to read `instead`.
     """
     return _pyplot(instead).subplots(layout="constrained")[1] if ax is None else ax
 
@@ -245,6 +245,6 @@ def _pyplot(instead: str) -> Any:
     except ImportError:
         raise ImportError(
             "A picture needs matplotlib. Install it with pip install matplotlib, or "
-            f"read {instead}."
+            f"use {instead}."
         ) from None
     return plt

@@ -1,4 +1,4 @@
-"""The ids of users, and buckets of users."""
+"""The ids of users: checks, codes and hashes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from skdp.tables._memory import UserSource, equal_shares
 
 _BAD_IDS = (
     "The groups argument must be one column with the id of a user for each row of X, "
-    "all integers or all texts, none missing. Got something else. Leave out rows "
-    "without an id, and turn other ids into texts."
+    "all integers or all strings, none missing. Got something else. Leave out rows "
+    "without an id, and convert other ids to strings."
 )
 HOW_TO_PASS = (
-    "Pass fit(X, y, groups=ids), or the same to partial_fit; of a pipeline's step "
-    "pipeline.fit(X, y, step__groups=ids), with the step's name; within scikit-learn's "
-    "tools switch on metadata routing and call set_fit_request(groups=True) on the "
-    "estimator."
+    "Pass fit(X, y, groups=ids), and the same to partial_fit; for a step of a "
+    "pipeline, pipeline.fit(X, y, step__groups=ids) with the name of the step; within "
+    "other tools of scikit-learn, enable metadata routing and call "
+    "set_fit_request(groups=True) on the estimator."
 )
 
 
 class UsersToFit(Protocol):
-    """Users, each of whom counts as one record, wherever the rows are."""
+    """Users, each of whom counts as one record; their rows may be anywhere."""
 
     @property
     def n_users(self) -> int:
@@ -48,7 +48,7 @@ class RemoteUsers:
     Parameters
     ----------
     n_users : int
-        As declared; public.
+        The declared number of users; public.
     """
 
     n_users: int
@@ -76,12 +76,12 @@ class Users:
     def of(cls, groups: Any, n_rows: int) -> Users:
         """Users from the ids of all rows, or an error that quotes no id.
 
-        A categorical declares all users. Users without rows count as well.
+        A categorical declares all users; users without rows count as well.
 
         Raises
         ------
         ValueError, TypeError
-            If `groups` are not ids, or are fewer or more than the rows.
+            If `groups` are not ids, or their number differs from the number of rows.
         """
         if isinstance(getattr(groups, "dtype", None), pd.CategoricalDtype):
             declared = pd.Categorical(groups)
@@ -103,34 +103,34 @@ class Users:
 
     @property
     def shares(self) -> FloatArray:
-        """The weight with which each row counts. Private."""
+        """Weight of each row. Private."""
         return equal_shares(self.codes, self.n_users)
 
     @property
     def names(self) -> Sequence[Any]:
-        """The id of each user. Private, where users are not declared."""
+        """The id of each user. Private, unless users are declared."""
         return range(self.n_users) if self.known_as is None else self.known_as
 
     @property
     def ids(self) -> pd.Categorical:
-        """Ids as a categorical that declares these users. Private."""
+        """The users' numbers as a categorical that declares these users. Private."""
         everybody = pd.RangeIndex(self.n_users)
         return pd.Categorical.from_codes(self.codes, categories=everybody)
 
     def part(self, chosen: IntArray) -> tuple[IntArray, Users]:
-        """Some users, with or without rows.
+        """The rows of some users, who may also have none.
 
         Parameters
         ----------
         chosen : ndarray of int of shape (n_chosen,)
-            Their numbers, each once, without regard to rows.
+            Numbers of the users, each once, chosen without regard to rows.
 
         Returns
         -------
         rows : ndarray of int
-            Positions of their rows, rising. Private.
+            Positions of their rows, in increasing order. Private.
         users : Users
-            The users of these rows; user u is ``chosen[u]``.
+            The users of these rows; user u is user ``chosen[u]`` of all.
         """
         number = np.full(self.n_users, -1)
         number[chosen] = np.arange(len(chosen))
@@ -145,7 +145,7 @@ class Users:
 
 
 def refuse_exact(model: Any, budget: Budget) -> None:
-    """Refuse users for a release that can protect them only with noise."""
+    """Raise if epsilon is inf with users, who can be protected only with noise."""
     if model.privacy_unit == "user" and not budget.is_finite:
         raise ValueError(
             "The 'epsilon' parameter must be finite with privacy_unit='user'. Got inf. "
@@ -154,7 +154,7 @@ def refuse_exact(model: Any, budget: Budget) -> None:
 
 
 def refuse_users(source: Any) -> None:
-    """Refuse a source of users for what takes rows for records.
+    """Raise if a source has ids of users although rows are records.
 
     Raises
     ------
@@ -162,43 +162,43 @@ def refuse_users(source: Any) -> None:
     """
     if source.groups is not None:
         raise ValueError(
-            "The source must be without groups= for privacy_unit='record'. Got one of "
-            "users. Set privacy_unit='user' to protect all rows of a user together, or "
-            "leave groups out of the source."
+            "The source must have no groups= with privacy_unit='record'. Got a source "
+            "with groups. Set privacy_unit='user' to protect all rows of a user "
+            "together, or make the source without groups."
         )
 
 
 def check_named(source: Any, groups: Any) -> None:
-    """Refuse a source without a column of ids, and other ids beside one."""
+    """Raise if a source has no column of ids, or ids are passed beside it."""
     if groups is not None:
         raise ValueError(
-            "The groups argument must be left out with a source. Got ids. Name their "
-            "column with groups= where the source is made."
+            "The groups argument must be left out with a source. Got ids. Pass the "
+            "name of their column as groups= to the constructor of the source."
         )
     if source.groups is None:
         raise ValueError(
             "The source must name the column of the users' ids with "
             "privacy_unit='user'. Got groups=None. Make it with groups='name', and "
-            "with the number of users for n_samples."
+            "with the number of users as n_samples."
         )
 
 
 def refuse_ids(groups: Any) -> None:
-    """Refuse ids where rows are records."""
+    """Raise if ids are passed although rows are records."""
     if groups is None:
         return
     raise ValueError(
         "The groups argument must be None with privacy_unit='record'. Got ids. Set "
         "privacy_unit='user' to protect all rows of a user together, or do not pass "
-        "ids: no set_fit_request(groups=True), no step__groups."
+        "ids, neither directly nor by set_fit_request(groups=True) or step__groups."
     )
 
 
 def _checked(groups: Any, n_rows: int) -> Any:
-    """Ids as an array of one kind; raises an error of any class for anything else."""
+    """Ids as an array of one kind; anything else raises some error."""
     if np.ma.isMaskedArray(groups):
         raise TypeError
-    # As objects: in an array of texts an integer would become a text.
+    # As objects, since NumPy would convert an integer among strings to a string.
     is_array = hasattr(groups, "dtype")
     ids = np.asarray(groups) if is_array else np.array(groups, dtype=object)
     if ids.shape != (n_rows,) or not n_rows:
@@ -211,7 +211,7 @@ def _checked(groups: Any, n_rows: int) -> Any:
 
 
 def _are(ids: Any, kind: type) -> bool:
-    """Whether all ids are of a kind; truth values do not count as integers."""
+    """Whether all ids have this type; truth values do not count as integers."""
     return all(isinstance(own, kind) and not isinstance(own, bool) for own in ids)
 
 
@@ -219,14 +219,14 @@ def _are(ids: Any, kind: type) -> bool:
 
 
 def number_of(own: Any) -> int:
-    """A number below 2^64 that follows from an id; 5 and "5" have the same number.
+    """A number below 2^64 that is computed from an id, the same for 5 and "5".
 
     Parameters
     ----------
     own : int, str or bytes
-        A text counts as its UTF-8 bytes; bytes of a source may be invalid UTF-8.
+        A string counts as its UTF-8 bytes; bytes from a source may be invalid UTF-8.
     """
-    # A text from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
+    # A string from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
     is_stored = isinstance(own, bytes)
     stored = own if is_stored else str(own).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(stored, digest_size=8).digest(), "little")

@@ -1,4 +1,4 @@
-"""Every error and warning skdp raises, each with the remedy in one line."""
+"""The errors and warnings that skdp defines, each with a remedy."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ DOCUMENTATION = "https://skdp.readthedocs.io/en/stable/"
 
 
 class _Documented(BaseException):
-    """Ends its message with the address of what `docs/guide/faq.md` says of its class.
+    """Appends to its message the link to its section of `docs/guide/faq.md`.
 
-    The address follows from the class alone. ``args[0]`` is the message without the
-    address, for use within another message.
+    The link follows from the class alone. ``args[0]`` is the message without the link,
+    for use within another message.
     """
 
     def __str__(self) -> str:
         return f"{super().__str__()} {self._see()}"
 
     def _see(self) -> str:
-        # Classes that users derive have no page.
+        # A class that a user derives has no section: link that of its base class.
         own = next(each for each in type(self).__mro__ if each.__module__ == __name__)
         return f"See {DOCUMENTATION}guide/faq.html#{own.__name__.lower()}"
 
 
 class BudgetExceeded(_Documented, RuntimeError):
-    """A ledger refused an event; nothing was spent.
+    """A ledger refused an event that would exceed its cap; nothing was spent.
 
-    Remedy: ask for a smaller epsilon, or start a new ledger if the data set's
-    owner allows more spending.
+    Remedy: ask for a smaller epsilon, or start a new ledger if the owner of the data
+    set allows more spending.
 
     Attributes
     ----------
@@ -43,8 +43,8 @@ class BudgetExceeded(_Documented, RuntimeError):
         self.ledger = ledger
         self.exhausted = exhausted
 
-    # Keyword attributes do not survive the default exception pickling, and
-    # joblib sends this exception from its workers to the parent process.
+    # Python's default pickling of exceptions loses keyword attributes, and joblib
+    # sends this exception from its workers to the parent process.
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild_budget_exceeded, (self.args[0], self.ledger, self.exhausted)
 
@@ -56,50 +56,57 @@ def _rebuild_budget_exceeded(
 
 
 class LedgerError(_Documented, ValueError):
-    """A ledger file is foreign, damaged or does not match its handle.
+    """A ledger file is missing, damaged, not a ledger, or made with other values.
 
-    Remedy: check the path and the arguments; restore the file from a backup.
-    The file is left as it was found.
+    The file is left unchanged.
+
+    Remedy: check the path and the arguments of `BudgetLedger`, or restore the file from
+    a backup.
     """
 
 
 class UnplannedEventError(_Documented, RuntimeError):
     """The steps of a trial tried to release more than their search had paid for.
 
-    Remedy: use steps whose releases follow from public facts alone. Nothing was read.
+    Nothing was read.
+
+    Remedy: use steps whose queries follow from public facts alone.
     """
 
 
 class Refused(_Documented, ValueError):
-    """A solver, or a search's method, cannot do a job; nothing was read or spent.
+    """A solver or a search method does not support the problem; nothing was spent.
 
-    Remedy: what the message names: another solver, law or parameter.
+    Nothing was read either.
+
+    Remedy: use the solver, noise law or parameter that the message names.
     """
 
 
 class PlanUsedUpError(_Documented, RuntimeError):
-    """More was asked of the records than had been declared; nothing was read.
+    """A solver asked a query that its plan does not declare; nothing was read.
 
-    Remedy: skdp or a user's solver has a defect: declare every query in the plan.
+    Remedy: this is a defect of skdp or of a user's solver. Declare every query in the
+    plan.
     """
 
 
 class StreamOverError(_Documented, RuntimeError):
-    """A part was given to a stream that cannot take another part; nothing was read.
+    """`partial_fit` was called on a stream that is over; nothing was read.
 
-    Remedy: clone the estimator for another stream, which is another release.
+    Remedy: clone the estimator to begin another stream, which is another release.
     """
 
 
 class UnboundedQueryError(_Documented, ValueError):
-    """A query has no derived bound under the relation asked for; nothing was read.
+    """The sensitivity of a query is not known under the relation; nothing was read.
 
     Remedy: use a solver that supports the relation.
     """
 
 
 class UnaccountedStepError(_Documented, ValueError):
-    """A pipeline has a step that reads data and whose privacy nobody accounts for.
+    """A step of a pipeline reads the data, and its privacy cost is not accounted for.
 
     Remedy: use the private or declared alternative that the message names.
     """
@@ -115,12 +122,12 @@ class PublicLabelsWarning(_Documented, UserWarning):
 class SeededNoiseWarning(_Documented, UserWarning):
     """A seed makes the noise reproducible, so the fit is not a private release.
 
-    Remedy: use ``random_state=None`` for anything that leaves the room.
+    Remedy: use ``random_state=None`` for everything that is published.
     """
 
 
 class TuningCostWarning(_Documented, UserWarning):
-    """A search will hardly tell its candidates apart at this budget.
+    """With this budget a search can hardly distinguish its candidates.
 
     Remedy: fit the untuned default with the whole budget, or use fewer candidates.
     """
@@ -136,40 +143,40 @@ class LargeDeltaWarning(_Documented, UserWarning):
 class NoiseDominatesWarning(_Documented, UserWarning):
     """At this budget noise leaves hardly more than a constant model.
 
-    Public facts say so, and nothing has been read or spent: as an error it stops the
-    fit before it is paid for.
+    The warning follows from public facts and comes before anything is read or spent. If
+    warnings are turned into errors, it stops the fit before the fit is paid for.
 
-    Remedy: what the message says: more records, a larger epsilon, fewer columns.
+    Remedy: what the message names: more records, a larger epsilon or fewer columns.
     """
 
 
 class NewLedgerWarning(_Documented, UserWarning):
-    """A ledger is created beside one for a data set of the same label.
+    """A new ledger has the same folder and data set label as another ledger.
 
     Remedy: open the existing ledger with ``BudgetLedger.open(path)``, or label each
-    data set by ``dataset=``.
+    data set with ``dataset=``.
     """
 
 
 class StandInDataWarning(_Documented, UserWarning):
     """A loader returns other data than its name says.
 
-    Remedy: put the data where the message says that they are looked for.
+    Remedy: put the data where the message says that the loader looks for them.
     """
 
 
 class StratifiedFoldsWarning(_Documented, UserWarning):
-    """Labels decide who is in which fold, so that fits cost more than is booked.
+    """Folds depend on the labels, so that fits cost more than the ledger is charged.
 
     Remedy: pass ``cv=KFold(5)``.
     """
 
 
 class ClippedRowsWarning(_Documented, UserWarning):
-    """Rows may come to a private step longer than its `data_norm`, and are clipped.
+    """Rows that reach a private step may exceed its `data_norm`, and are then clipped.
 
-    Remedy: the `data_norm` that the message names, or `RowNormClipper` before the step
-    if clipping is meant.
+    Remedy: use the `data_norm` that the message names, or put `RowNormClipper` before
+    the step if rows should be clipped.
     """
 
 
@@ -206,17 +213,18 @@ class InconsistentVersionWarning(_Documented, UserWarning):
 # The one message for every failure between the commit and the release.
 READ_FAILED = (
     "The records could not be read to the end, or a source changed meanwhile. What was "
-    "committed stays on the books. Check the data, its files or its connection, and "
-    "fit again."
+    "committed to a ledger stays charged. Check the data, its files or its connection, "
+    "and fit again."
 )
 
 
 class SourceError(_Documented, RuntimeError):
     """Records could not be read or added up to the end, or changed meanwhile.
 
-    The message is always the same, whatever happened and in whichever record, in
-    memory as well as in a source. What was committed before stays on the books.
+    The message is always the same, for data in memory and in a source, so that it does
+    not reveal the cause or the record concerned. What was committed to a ledger before
+    stays charged.
 
-    Remedy: check files and connections, make the source anew, and fit again, which
-    spends again.
+    Remedy: check files and connections, make a new source and fit again, which spends
+    again.
     """

@@ -1,4 +1,4 @@
-"""What linear models share: one fit, privacy record, coefficients with errors."""
+"""Base classes of linear models: the fit, streams, and estimates with errors."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def planned_fit(
 
 
 class FirstPart(Protocol):
-    """The part of a stream whose fit commits the whole stream."""
+    """The first part of a stream; its fit commits the whole stream."""
 
     @property
     def n_parts(self) -> int:
@@ -88,21 +88,21 @@ class FirstPart(Protocol):
     def begins(
         self, planned: PlannedFit[LinearObjective, Solution], first: Source
     ) -> tuple[PlannedFit[LinearObjective, Solution], Any]:
-        """The fit that commits the stream, and the source of all of its parts."""
+        """The fit that commits the stream, and the source of all parts."""
         ...
 
 
 class Streams(Protocol):
-    """How a model continues a stream, by the key of its solver."""
+    """How a model with a certain solver continues a stream."""
 
     @staticmethod
     def one_part(model: Any) -> AbstractContextManager[None]:
-        """Give one part, alone; if its release is lost, the stream ends."""
+        """Allow one part at a time; if its release is lost, the stream ends."""
         ...
 
     @staticmethod
     def next_part(model: Any, part: Table) -> None:
-        """Begin a stream, or go on with it by one part."""
+        """Begin a stream, or continue it with one more part."""
         ...
 
 
@@ -110,13 +110,13 @@ STREAMS: Registry[Streams] = Registry("skdp.streams", {})
 
 
 def takes_parts(model: Any) -> bool:
-    """True if the model's solver answers about parts one by one; otherwise an error."""
+    """True if the model's solver supports `partial_fit`; otherwise AttributeError."""
     if model.solver in STREAMS:
         return True
     raise AttributeError(
         f"{type(model).__name__} has partial_fit with solver="
-        f"{' or '.join(map(repr, STREAMS))} only. Got solver={model.solver!r}. Every "
-        "other fit is a release of all its records."
+        f"{' or '.join(map(repr, STREAMS))} only. Got solver={model.solver!r}. With "
+        "other solvers, each fit is a separate release: use fit."
     )
 
 
@@ -125,12 +125,12 @@ def takes_parts(model: Any) -> bool:
 
 _EXACT = "epsilon=inf: the optimum itself"
 
-# Attributes with all iterates, where a solver was asked to keep them.
+# Attributes with all iterates, if the solver was asked to keep them.
 _PATHS = ("coef_path_", "intercept_path_")
 
 
 def n_units(rows: LinearRows, users: UsersToFit | None, n_parts: int = 1) -> int:
-    """How many records or users all parts of a stream have; public."""
+    """Number of records or users in all parts of a stream together; public."""
     return (rows.n_rows if users is None else users.n_users) * n_parts
 
 
@@ -139,7 +139,7 @@ class DPEstimator(TakesSources, PrivateModel):
 
     A subclass's ``_fit`` validates its input, states the loss and the regularisation,
     calls `_solve`, and copies the solution to fitted attributes. `_products` clips rows
-    by the record of the fit, whatever the parameters have become since.
+    by the norm in ``privacy_``, since parameters may have changed after the fit.
     """
 
     solver: str
@@ -157,12 +157,11 @@ class DPEstimator(TakesSources, PrivateModel):
         Parameters
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
-            of what is declared. A source of `skdp.io` is read where it lies.
+            Finite numbers; float32 stays float32, and CSR stays CSR. With `columns` a
+            table with the declared columns. A source of `skdp.io` is read in place.
         y : array-like of shape (n_samples,)
-            Labels of a classifier, finite targets of a regressor. Left out with a
-            source, which has its target; then `classes` of a classifier must be
-            declared.
+            Labels of a classifier, finite targets of a regressor. Leave it out with a
+            source, which includes the target; a classifier then needs `classes`.
         %(groups)s
 
         Returns
@@ -191,13 +190,13 @@ class DPEstimator(TakesSources, PrivateModel):
         return super()._check_privacy_params()
 
     def effects(self) -> dict[str, pd.DataFrame]:
-        """What each declared column adds to a prediction, as a curve or table.
+        """Contribution of each declared column to a prediction, as a curve or table.
 
-        A classifier's effects add up to the raw prediction (`decision_function`); a
-        regressor's are in units of the target, or of the logarithm of the mean.
-        Post-processing of ``coef_``; see `TableEncoder.effects`. If rows are centred,
-        the effects hold for rows within ``row_norm_``; the effects of a longer row are
-        shortened with the row.
+        A classifier's effects add up to the raw prediction (`decision_function`). A
+        regressor's effects are in units of the target, or of the logarithm of the mean.
+        The effects are post-processing of ``coef_``; see `TableEncoder.effects`. If
+        rows are centred, the effects hold for rows within ``row_norm_``; for a longer
+        row they are scaled down as the row is.
 
         Returns
         -------
@@ -211,8 +210,9 @@ class DPEstimator(TakesSources, PrivateModel):
         check_is_fitted(self)
         if not hasattr(self, "encoder_"):
             raise ValueError(
-                "The effects are those of declared columns. Got a model that was "
-                "fitted with columns=None. Declare columns, or look at coef_."
+                "The model must be fitted with declared columns to have effects. Got "
+                "a model that was fitted with columns=None. Declare columns, or use "
+                "coef_."
             )
         effects: dict[str, pd.DataFrame] = self.encoder_.effects(self.coef_)
         return effects
@@ -223,7 +223,7 @@ class DPEstimator(TakesSources, PrivateModel):
         return bool(self.delta > 0 and (named is None or named.adds_in_squares))
 
     def _will_centre(self) -> bool:
-        """Whether ``"auto"`` fits centred rows; the parameters alone decide."""
+        """Whether ``"auto"`` fits centred rows; depends on the parameters only."""
         is_exact = math.isinf(self.epsilon)
         # Without noise, rows of numbers are fitted to the optimum without centring.
         can = self.columns is not None if is_exact else self.delta > 0
@@ -271,21 +271,22 @@ class DPEstimator(TakesSources, PrivateModel):
     def _planned_objective(
         self, n_samples: int, n_features: int, budget: Budget
     ) -> LinearObjective:
-        """The objective of a fit to rows that are not at hand."""
+        """The objective of a fit to a table of which only the shape is known."""
 
     def forecast(self, n_samples: int, n_features: int | None = None) -> Forecast:
-        """Solver, and noise against signal, of a fit to a table of this shape.
+        """Forecast the solver, and noise against signal, of a fit to this many rows.
 
-        The solver and its parameters are those of `fit`. Nothing is read and nothing
-        spent. A classifier without `classes` is taken to have two. What to expect is a
-        rule of thumb (``docs/guide/linear_models.md``), by which `fit` warns.
+        The solver and its parameters are those that `fit` would use. Nothing is read
+        and nothing is spent. A classifier without `classes` is assumed to have two
+        classes. What to expect of the fit is a rule of thumb
+        (``docs/guide/linear_models.md``); `fit` warns by the same rule.
 
         Parameters
         ----------
         n_samples : int
             Number of rows; with ``privacy_unit="user"`` the number of users.
         n_features : int or None, default=None
-            Number of columns of X. None will do where `columns` declares each column.
+            Number of columns of X. It may be None if `columns` declares each column.
 
         Returns
         -------
@@ -294,8 +295,8 @@ class DPEstimator(TakesSources, PrivateModel):
         Raises
         ------
         ValueError, TypeError
-            For a parameter out of range, if epsilon is inf, or if the solver refuses
-            the job.
+            If a parameter is out of range, epsilon is inf, or the solver cannot fit
+            this model.
         """
         return self._forecast(n_samples, n_features)
 
@@ -324,7 +325,7 @@ class DPEstimator(TakesSources, PrivateModel):
     def _planned(
         self, objective: LinearObjective, budget: Budget, rows: States | None
     ) -> PlannedFit[LinearObjective, Solution]:
-        """The fit to an objective, every parameter decided by public facts."""
+        """The fit to an objective, with all parameters decided from public facts."""
         key, params, chosen, signal = self.solver, self.solver_params, None, None
         if budget.is_finite:
             signal = self._signal_of(objective, budget)
@@ -342,13 +343,14 @@ class DPEstimator(TakesSources, PrivateModel):
         if is_default and budget.delta > 0 and objective.n_nonzero is None:
             return signal_of_centred(objective, budget)
         if hasattr(self, "encoder_") and objective.n_nonzero is None:
-            # Noise decides how fine a curve is: at worst the curve is a line.
+            # The noise decides how finely a curve is fitted; at the coarsest it is a
+            # line.
             n_lines = self.encoder_._encoding.n_lines
             objective = replace(objective, n_features=n_lines)
         return signal_of(objective, budget)
 
     def _remedies(self, budget: Budget) -> tuple[str, ...]:
-        """What helps where noise dominates."""
+        """What to change if noise dominates."""
         return ("a larger epsilon", "fewer columns", *relaxed(budget))
 
     def _solve(
@@ -361,9 +363,10 @@ class DPEstimator(TakesSources, PrivateModel):
         assumed_public: tuple[str, ...],
         part: FirstPart | None = None,
     ) -> tuple[Solution, LinearObjective]:
-        """Fit to a source of checked rows; sets ``privacy_`` and what was released.
+        """Fit to a source of checked rows; set ``privacy_`` and some fitted attributes.
 
-        The source is `part`, the first of a stream; None: it is the whole table.
+        If `part` is given, the source is the first part of a stream; with None it is
+        the whole table.
         """
         facts = source.facts
         n_samples = facts.n_samples * (1 if part is None else part.n_parts)
@@ -411,14 +414,14 @@ class DPEstimator(TakesSources, PrivateModel):
             self.row_norm_ = centring.norm
 
     def _keep_path(self, path: list[tuple[FloatArray, FloatArray]], dtype: Any) -> None:
-        """Coefficients and intercepts after each step, where a solver kept them."""
+        """Set coefficients after each step as attributes, if the solver kept them."""
         if path:
             for name, found in zip(_PATHS, zip(*path, strict=True), strict=True):
                 setattr(self, name, in_dtype(np.stack(found), dtype))
 
 
 # ----------------------------------------- Estimates: coefficients with standard errors
-# Post-processing of private outputs, in tables that statsmodels' users know.
+# Post-processing of private outputs, in tables of the form that statsmodels prints.
 
 
 @dataclass(frozen=True, eq=False)
@@ -430,9 +433,10 @@ class Estimates:
     names : tuple of str
         Names of the features, and ``"intercept"`` last if there is one.
     values : ndarray of shape (n_names,)
-        Private output; NaN where noise drowns a direction of the rows.
+        Private output. NaN for coefficients along a direction in which the rows vary
+        less than the noise.
     covariance : ndarray of shape (n_names, n_names)
-        Private output; inf there.
+        Private output. inf for these coefficients.
     """
 
     names: tuple[str, ...]
@@ -445,7 +449,7 @@ class Estimates:
         return pd.Series(np.sqrt(np.diag(self.covariance)), self.names)
 
     def conf_int(self, level: float = 0.95) -> pd.DataFrame:
-        """Intervals by name, with columns ``"lower"`` and ``"upper"``.
+        """Confidence intervals by name, with columns ``"lower"`` and ``"upper"``.
 
         Parameters
         ----------
@@ -492,9 +496,9 @@ class Estimates:
 
 
 class HasEstimates(DPEstimator):
-    """A model that keeps the standard errors that some solvers give.
+    """A model with the standard errors that some solvers compute.
 
-    It must come before a class that has `_keep_weights` in the bases.
+    Among the bases of a class it must come before the one that has `_keep_weights`.
     """
 
     estimates_: Estimates
@@ -519,7 +523,7 @@ class HasEstimates(DPEstimator):
         self.estimates_ = Estimates(tuple(names), values, covariance)
 
     def _target_units(self) -> tuple[float, float]:
-        """The target that the loss has as 0, and the size of its unit."""
+        """The target that the loss represents as 0, and the size of the loss's unit."""
         return 0.0, 1.0
 
     def summary(self, level: float = 0.95) -> pd.DataFrame:
@@ -527,12 +531,13 @@ class HasEstimates(DPEstimator):
 
         The table has the form of statsmodels' tables. It describes the coefficients
         that minimise the objective over the population, with rows clipped to
-        `data_norm`, and with the penalty if one was given; by adassp, those of least
-        squares without shrinkage. The errors include the noise and the sampling of
-        records. adassp takes the records' errors to have one variance; with users, the
-        errors allow any dependence among the rows of one user. Entries are NaN and inf
-        where noise drowns a direction of the rows. This happens if columns add up to a
-        constant, as the columns of declared categories do.
+        `data_norm` and with the penalty if one was given; for adassp, the coefficients
+        of least squares without shrinkage. The standard errors include the privacy
+        noise and the sampling of records. adassp assumes that all residuals have the
+        same variance; with users, the standard errors allow any dependence among the
+        rows of one user. Entries are NaN and inf for directions in which the rows vary
+        less than the noise. This happens if columns add up to a constant, as the
+        columns of declared categories do.
 
         Parameters
         ----------
@@ -542,18 +547,18 @@ class HasEstimates(DPEstimator):
         Returns
         -------
         DataFrame of shape (n_features + 1, 6)
-            Without the last row if there is no intercept.
+            The last row, of the intercept, is missing if there is no intercept.
 
         Raises
         ------
         ValueError
-            If the fit has no standard errors.
+            If the solver of the fit computed no standard errors.
         """
         check_is_fitted(self)
         if not hasattr(self, "estimates_"):
             raise ValueError(
-                "The summary needs standard errors, which are released if they are "
-                f"asked for. Got solver={self.privacy_.solver!r} without them. Fit "
+                "The model must be fitted with standard errors to have a summary. Got "
+                f"solver={self.privacy_.solver!r}, which released none. Fit "
                 "with solver='noisy_newton' and a finite epsilon; a regression may "
                 "also use solver='adassp', solver_params={'squares_weight': 0.5}."
             )

@@ -55,11 +55,11 @@ from skdp.solvers._base import Solution
 
 
 class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
-    """A linear model of ``C * sum_i v_i loss(y_i, x_i W) + ||W||^2 / 2``.
+    """A linear model that minimises ``C * sum_i v_i loss(y_i, x_i W) + ||W||^2 / 2``.
 
-    The v are the declared weights of the records' labels, 1 if there are none.
+    ``v_i`` is the declared weight of the record's label, 1 without `class_weight`.
 
-    A subclass documents the parameters and names the loss.
+    A subclass documents the parameters and defines the loss.
     """
 
     _label_weights: tuple[float, ...]
@@ -105,29 +105,29 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
     def partial_fit(
         self, X: Any, y: Any = None, classes: Any = None, groups: Any = None
     ) -> Self:
-        """Continue a stream with one more part, or begin a stream.
+        """Begin a stream with its first part, or continue it with one more part.
 
-        With ``solver="ftrl"``. The first part books the whole stream, at the declared
-        epsilon and delta; every later one is free, and is noted down in the ledger. The
-        model after each part is released. No record may be in two parts, and with
-        ``privacy_unit="user"`` no user: that is assumed, not checked, and a repeated
-        part costs its records as much again. The state of the stream is private: it is
-        in no attribute, copy, clone or pickle of this object, and none of these can
-        continue the stream.
+        Only with ``solver="ftrl"``. The first part charges the ledger for the whole
+        stream, at the declared epsilon and delta. Later parts cost nothing more; they
+        are recorded in the ledger too. The model is released after each part. No record
+        may be in two parts, and with ``privacy_unit="user"`` no user may be. This is
+        assumed and not checked: if a part is repeated, its records pay for it once
+        more. The state of the stream is private. No attribute, copy, clone or pickle of
+        this object contains it, and none of them can continue the stream.
 
         Parameters
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            No part has more records, or users, than the first part; their
+            A part may not have more records, or users, than the first part. Their
             number is public.
         y : array-like of shape (n_samples,)
-            Left out with a source, which has its target.
+            Leave it out with a source, which includes the target.
         classes : array-like or None, default=None
-            All labels of the stream, at its first part, if `classes` was not given to
-            the constructor.
+            All labels of the stream, needed with the first part if `classes` was not
+            given to the constructor.
         groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` the user of each row of the part, as in `fit`.
-            Left out with a source, which names the column of ids.
+            Id of each row's user with ``privacy_unit="user"``, as in `fit`. Leave it
+            out with a source, which names the column of ids.
 
         Returns
         -------
@@ -136,15 +136,17 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         Raises
         ------
         ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent or read, and the
-            stream can go on.
+            If a parameter or an input is out of range. Nothing was spent or read, and
+            the stream can be continued.
         StreamOverError
-            If all parts have been given, or this is a copy, or a part was cut short.
+            If all parts have been given, if this object is a copy, or if an earlier
+            part was interrupted.
         SourceError
-            If a source could not be read to the end. That ends the stream: what was
-            read of the part has been used.
+            If a source could not be read to the end. This ends the stream, because a
+            part of the data has been used.
         BudgetExceeded
-            From the ledger, at the first part. Nothing was read or spent.
+            If the ledger's cap does not allow the stream; raised at the first part.
+            Nothing was read or spent.
         """
         stream = STREAMS[self.solver]
         with stream.one_part(self), self._all_or_nothing(), self._labelled(classes):
@@ -155,7 +157,7 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         if self.classes is None:
             raise ValueError(
                 "The 'classes' parameter must be declared for a stream: a later part "
-                "may have other labels than the first one. Got None. Pass all labels."
+                "may have labels that the first part lacks. Got None. Pass all labels."
             )
         self._fit(table, part)
 
@@ -163,16 +165,16 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         given = self.classes
         if not (given is None or np.array_equal(declared_labels(given), self.classes_)):
             raise ValueError(
-                "The labels of a stream must be those declared at its first part, "
-                f"{self.classes_.tolist()}. Got others in 'classes'. Leave it out. "
-                "Nothing was read."
+                "The labels of a stream must be those declared with its first part, "
+                f"{self.classes_.tolist()}. Got other labels in 'classes'. Leave out "
+                "'classes'. Nothing was read."
             )
         with self._labelled(self.classes_):
             return self._encode_labels(table, rows)[1]
 
     @contextmanager
     def _labelled(self, classes: Any) -> Iterator[None]:
-        """Declare these labels for a while if none are declared."""
+        """Set `classes` to these labels within the context if it is None."""
         own = self.classes
         self.classes = classes if own is None else own
         try:
@@ -241,18 +243,19 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
 
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:
-        """The loss for this number of classes, one output for two."""
+        """The loss for this number of classes; two classes have one output."""
 
     def _encode_labels(self, table: Table, rows: LinearRows) -> tuple[np.ndarray, Any]:
         """The public labels, sorted, and the index of each record's label."""
         return table.labels(self, rows.X)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Raw predictions of the rows, clipped as in `fit`.
+        """Raw predictions for the rows, which are clipped as in `fit`.
 
-        ``X @ coef_.T + intercept_`` for rows within the norm, and for all if epsilon is
-        inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself;
-        with `center_` rows are centred and scaled, and clipped to ``row_norm_``.
+        The result is ``X @ coef_.T + intercept_`` for rows with a norm of at most
+        ``privacy_.data_norm``, and for all rows if epsilon is inf. Longer rows are
+        clipped to this norm first, each row separately. If the model has `center_`,
+        rows are then centred, scaled and clipped to ``row_norm_``.
 
         Parameters
         ----------
@@ -272,14 +275,14 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
         return raw
 
     def predict(self, X: Any) -> np.ndarray:
-        """The label of the highest raw prediction of each row: (n_samples,)."""
+        """Labels with the highest raw predictions, of shape (n_samples,)."""
         raw = self.decision_function(X)
         codes = (raw > 0).astype(np.intp) if raw.ndim == 1 else raw.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Noise, not the method, spoils the scores on tiny data.
+        # On the tiny data of scikit-learn's checks, noise makes the scores poor.
         tags.classifier_tags.poor_score = self.epsilon != float("inf")
         return tags
 
@@ -288,7 +291,7 @@ class LinearClassifier(ScoresSources, ClassifierMixin, DPEstimator):
 
 
 class LogisticModel(LinearClassifier):
-    """A classifier by the logistic loss, or the softmax loss of several classes."""
+    """A classifier with the logistic loss, or the softmax loss for several classes."""
 
     correct_prior: bool
 
@@ -302,8 +305,9 @@ class LogisticModel(LinearClassifier):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the labels, of shape (n_samples, n_classes).
 
-        With `class_weight` they are probabilities without the weights, so that the most
-        likely label may differ from `predict`; see `correct_prior`.
+        With `class_weight`, the effect of the weights is removed from the
+        probabilities, so that the most likely label may differ from `predict`; see
+        `correct_prior`.
         """
         raw = self.decision_function(X)
         if self.correct_prior:
@@ -320,25 +324,26 @@ class LogisticModel(LinearClassifier):
 class DPLogisticRegression(HasEstimates, LogisticModel):
     r"""Logistic regression with differential privacy.
 
-    Minimises ``C * sum_i log-loss(y_i, x_i W) + ||W||^2 / 2`` privately. Two classes
-    use the binary loss, more the multinomial (softmax) loss as one joint vector. Rows
-    are clipped to `data_norm`; the intercept is the weight of one more column that
-    holds the constant `data_norm`, so it is regularised and noised like the rest.
-    `predict` and its kin clip rows as `fit` does, at finite epsilon; without the clip
-    `decision_function` would be ``X @ coef_.T + intercept_``, which it is for rows
-    within `data_norm`.
+    The model minimises ``C * sum_i log-loss(y_i, x_i W) + ||W||^2 / 2`` privately. For
+    two classes it uses the binary loss; for more, the multinomial (softmax) loss, whose
+    coefficients are fitted as one joint vector. Rows are clipped to `data_norm`. The
+    intercept is the weight of one more column with the constant value `data_norm`, so
+    it is regularised and gets noise as the other weights do. With a finite epsilon,
+    `predict`, `predict_proba` and `decision_function` clip rows as `fit` does; for rows
+    with a norm of at most `data_norm`, `decision_function` is
+    ``X @ coef_.T + intercept_``.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
-    `adjacency`, with the number of records and the set of labels public. Released are
-    ``coef_`` and ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md``
-    and, for what is not covered, ``docs/guide/before_you_sign.md``. `predict` and its
-    kin are post-processing; ``score(X, y)`` reads raw data and is **not** private.
+    `adjacency`, with the number of records and the set of labels public. ``coef_`` and
+    ``intercept_`` are released; see ``privacy_``, and
+    ``docs/guide/before_you_sign.md`` also for what is not covered. Predictions are
+    post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
     ----------
     %(epsilon)s
-        With inf rows are not clipped, and the model is scikit-learn's optimum, with the
-        intercept regularised like the rest (as liblinear does).
+        With inf rows are not clipped, and the model is scikit-learn's optimum, with a
+        regularised intercept (as in liblinear).
     %(columns, delta, adjacency, privacy_unit, data_norm, C, fit_intercept, solver)s
     %(solver_params, classes, class_weight, correct_prior, random_state, ledger)s
     %(verbose)s
@@ -346,15 +351,15 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Private output. Of the dtype of X.
+        Private output, with the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        Private output (zeros without an intercept, public).
+        Private output. Zeros if there is no intercept, which are public.
     %(classes_, center_, row_norm_, coef_path_)s
     estimates_ : Estimates
         Coefficients with standard errors, of two classes: `values`, `covariance`,
         `conf_int()`; see `summary`. Private output. Only of ``solver="noisy_newton"``.
     %(privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
@@ -363,7 +368,8 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
 
     Notes
     -----
-    ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity.
+    ``fit`` has no ``sample_weight``, because unbounded weights would invalidate the
+    sensitivity.
 
     Examples
     --------
@@ -425,47 +431,48 @@ class DPLogisticRegression(HasEstimates, LogisticModel):
 class DPLinearSVC(LinearClassifier):
     r"""Linear support vector classification with differential privacy.
 
-    Minimises ``C * sum_i hinge(y_i, x_i W) + ||W||^2 / 2`` privately, where the corner
-    of the hinge is rounded within `h` of it (Huber hinge, `HuberHingeLoss`), because
-    private solvers need a smooth loss. More than two classes are fitted one against the
-    rest, as one joint vector with one sensitivity. Rows are clipped to `data_norm`; the
-    intercept is the weight of one more column that holds the constant `data_norm`, so
-    it is regularised and noised like the rest. `predict` clips rows as `fit` does, at
-    finite epsilon; without the clip `decision_function` would be
-    ``X @ coef_.T + intercept_``, which it is for rows within `data_norm`.
+    The model minimises ``C * sum_i hinge(y_i, x_i W) + ||W||^2 / 2`` privately. Private
+    solvers need a smooth loss, so the corner of the hinge is rounded within a distance
+    `h` (Huber hinge, `HuberHingeLoss`). With more than two classes, each class is
+    fitted against the rest, and the coefficients of all classes form one joint vector
+    with one sensitivity. Rows are clipped to `data_norm`. The intercept is the weight
+    of one more column with the constant value `data_norm`, so it is regularised and
+    gets noise as the other weights do. With a finite epsilon, `predict` and
+    `decision_function` clip rows as `fit` does; for rows with a norm of at most
+    `data_norm`, `decision_function` is ``X @ coef_.T + intercept_``.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
-    `adjacency`, with the number of records and the set of labels public. Released are
-    ``coef_`` and ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md``
-    and, for what is not covered, ``docs/guide/before_you_sign.md``. `predict` and
-    `decision_function` are post-processing; ``score(X, y)`` reads raw data and is
-    **not** private.
+    `adjacency`, with the number of records and the set of labels public. ``coef_`` and
+    ``intercept_`` are released; see ``privacy_``, and
+    ``docs/guide/before_you_sign.md`` also for what is not covered. Predictions are
+    post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
     ----------
     %(epsilon)s
-        With inf rows are not clipped, and the intercept is regularised like the rest
-        (as liblinear does).
+        With inf rows are not clipped, and the intercept is regularised (as in
+        liblinear).
     %(columns, delta, adjacency, privacy_unit, data_norm, C, fit_intercept, solver)s
     %(solver_params, classes, class_weight, random_state, ledger, verbose)s
     h : float in [1e-3, 1e3], default=0.5
-        Half the width of the rounded corner, in units of decisions. Public. A sharper
-        corner bends more: steps are shorter, and strong convexity buys less.
+        Half the width of the rounded corner, in units of `decision_function`. Public. A
+        smaller `h` gives a loss of larger curvature: steps are shorter, and strong
+        convexity helps less.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Private output. Of the dtype of X.
+        Private output, with the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        Private output (zeros without an intercept, public).
+        Private output. Zeros if there is no intercept, which are public.
     %(classes_, center_, row_norm_, coef_path_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
     sklearn.svm.LinearSVC : The estimator without privacy, with a sharp corner.
-    DPLogisticRegression : With probabilities.
+    DPLogisticRegression : A classifier with probabilities.
 
     Examples
     --------
@@ -525,7 +532,7 @@ class DPLinearSVC(LinearClassifier):
 
 
 # ------------------------------------------------------------------- DPRobustClassifier
-# Its losses bound the effect of one wrong label.
+# The losses bound the effect of one wrong label.
 
 
 LOSSES: dict[str, Callable[[int], Loss]] = {
@@ -535,55 +542,57 @@ LOSSES: dict[str, Callable[[int], Loss]] = {
 
 
 class DPRobustClassifier(LinearClassifier):
-    r"""Linear classification with wrong labels in mind, with differential privacy.
+    r"""Linear classification that is robust to wrong labels, with differential privacy.
 
-    Minimises ``C * sum_i loss(y_i, x_i W) + ||W||^2 / 2`` privately for a loss that is
-    smooth and not convex: a record that is far on the wrong side hardly moves the
-    model. More than two classes are fitted one against the rest, as one joint vector
-    with one sensitivity. Rows are clipped to `data_norm`; the intercept is the weight
-    of one more column that holds the constant `data_norm`, so it is regularised and
-    noised like the rest. `predict` clips rows as `fit` does, at finite epsilon.
+    The model minimises ``C * sum_i loss(y_i, x_i W) + ||W||^2 / 2`` privately for a
+    smooth loss that is not convex, so that a record far on the wrong side of the
+    decision boundary hardly changes the model. With more than two classes, each class
+    is fitted against the rest, and the coefficients of all classes form one joint
+    vector with one sensitivity. Rows are clipped to `data_norm`. The intercept is the
+    weight of one more column with the constant value `data_norm`, so it is regularised
+    and gets noise as the other weights do. With a finite epsilon, `predict` clips rows
+    as `fit` does.
 
-    What is found depends on the way there: ``"auto"`` follows a convex loss of the same
-    labels first, since these losses are flat far from the boundary, and a descent from
-    0 may end where every record has the frequent label. No global minimum is promised,
-    also not at ``epsilon=inf``.
+    The result depends on the path of the solver, and it need not be a global minimum,
+    even with ``epsilon=inf``. These losses are flat far from the decision boundary, and
+    a descent that starts at 0 may end where every record gets the most frequent label.
+    Therefore ``"auto"`` first follows a convex loss of the same labels.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. It does not
-    depend on convexity. Released are ``coef_`` and ``intercept_``; see ``privacy_``,
-    ``docs/guide/before_you_sign.md`` and, for what is not covered,
-    ``docs/guide/before_you_sign.md``. `predict` and `decision_function` are
+    depend on convexity. ``coef_`` and ``intercept_`` are released; see ``privacy_``,
+    and ``docs/guide/before_you_sign.md`` also for what is not covered. Predictions are
     post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
     ----------
     %(epsilon)s
-        With inf rows are not clipped, the intercept is regularised like the rest, and
-        the model is a local minimum.
+        With inf rows are not clipped, the intercept is regularised, and the model is a
+        local minimum.
     loss : {"cauchy", "sigmoid"}, default="cauchy"
-        ``"cauchy"`` is a regression of signs in which large errors stop counting:
-        residuals are at most 1/2 in an output. ``"sigmoid"`` counts mistakes, with a
-        rounded step: at most 1/4; more accurate where few labels are wrong, but with
-        uneven labels of which many are wrong it may end at the constant model.
+        ``"cauchy"`` fits the signs of the labels by regression, with a loss that grows
+        only slowly for large errors: the residual of an output is at most 1/2.
+        ``"sigmoid"`` counts wrong predictions with a smooth step: the residual is at
+        most 1/4. It is more accurate if few labels are wrong, but if one label is much
+        more frequent and many labels are wrong, it may end at the constant model.
     %(columns, delta, adjacency, privacy_unit, data_norm, C, fit_intercept, solver)s
-        Solvers whose guarantee or rules need convexity do so.
+        Solvers whose guarantee or rules need convexity raise an error.
     %(solver_params, classes, class_weight, random_state, ledger, verbose)s
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Private output. Of the dtype of X.
+        Private output, with the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        Private output (zeros without an intercept, public).
+        Private output. Zeros if there is no intercept, which are public.
     %(classes_, center_, row_norm_, coef_path_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
-    DPLogisticRegression : With probabilities, and a loss that is convex.
-    DPLinearSVC : Convex too, without probabilities.
+    DPLogisticRegression : A classifier with probabilities and a convex loss.
+    DPLinearSVC : A classifier with a convex loss, without probabilities.
 
     Examples
     --------

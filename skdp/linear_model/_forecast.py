@@ -1,4 +1,4 @@
-"""What a private linear fit can be expected to give, from public facts."""
+"""`forecast`: solver, noise and signal of a private linear fit, from public facts."""
 
 from __future__ import annotations
 
@@ -46,29 +46,28 @@ def forecast(
     r"""Forecast the noise and solver of a private linear model from the data's shape.
 
     No data are read and no budget is spent. The solver and its parameters are those
-    that `fit` takes. The noise of the default, in units of a coefficient, is 600 over
-    the number of records times mu, where mu is halved under replace_one
-    (``docs/guide/linear_models.md``). The noise of a named solver is that of an
-    estimate which spends the whole budget on one sum of gradients: ``S deviation / (n
-    h)``, with S the sensitivity, ``deviation = 1 / mu`` for Gaussian noise and about
-    ``sqrt(size) / epsilon`` for delta = 0, and h the average curvature
-    ``curvature_trace / n_outputs
-    * data_norm^2 / n_features`` of rows that spread evenly. Solvers stop short of
-    coefficients that would drown in it, so the forecast says what can be learned, not
-    the error of the release. It is a rule of thumb for models in which every feature
-    has a weight. Estimators, sparse ones and factorisations among them, have a method
-    `forecast` of their own, which knows their parameters; `fit` warns by it
-    (`NoiseDominatesWarning`).
+    that `fit` would use. The noise of the default solver, in units of a coefficient, is
+    600 divided by the product of the number of records and mu, where mu is halved under
+    replace_one (``docs/guide/linear_models.md``). For a named solver, the noise is that
+    of an estimate which spends the whole budget on one sum of gradients: ``S deviation
+    / (n h)``. Here S is the sensitivity, ``deviation`` is ``1 / mu`` for Gaussian noise
+    and about ``sqrt(size) / epsilon`` for delta = 0, and h is the average curvature
+    ``curvature_trace / n_outputs * data_norm^2 / n_features`` of rows that are spread
+    evenly. Solvers avoid coefficients that would be mostly noise, so the forecast says
+    what can be learned and is not the error of the release. It is a rule of thumb for
+    models in which every feature has a weight. Estimators, including sparse models and
+    factorisations, have a method `forecast` that uses their parameters; `fit` warns if
+    this forecast says that noise dominates (`NoiseDominatesWarning`).
 
     Parameters
     ----------
     n_samples : int
         Number of rows.
     n_features : int or None, default=None
-        Number of columns. None will do where `columns` declares each column.
+        Number of columns. It may be None if `columns` declares each column.
     epsilon : float in [1e-6, 1e8], default=1.0
     columns : mapping, sequence, Range, `TableEncoder` or None, default=None
-        As in the estimators; `data_norm` must be 1.0 then.
+        As in the estimators; with `columns`, `data_norm` must be 1.0.
     delta : 0 or float in [1e-50, 1), default=1e-6
     adjacency : {"replace_one", "zero_out"}, default="replace_one"
     loss : loss of `skdp.losses` or None, default=None
@@ -90,7 +89,7 @@ def forecast(
     Raises
     ------
     ValueError, TypeError
-        For an argument out of range, or if the solver refuses the job.
+        If an argument is out of range, or the solver cannot fit this model.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def forecast(
     takes_default = named is None and fit_intercept and delta > 0
     encoding = None
     if columns is not None:
-        remedy = "Rows of declared columns are encoded so that none is longer."
+        remedy = "Encoded rows of declared columns have norm at most 1."
         check_real("data_norm", data_norm, low=1.0, high=1.0, remedy=remedy)
         knots = centred_knots if takes_default else knots_within(budget, adjacency)
         encoding = encoded_unseen(columns, n_samples, n_features, knots, budget)[1]

@@ -1,4 +1,4 @@
-"""Private regression with a logarithmic link: Poisson and gamma."""
+"""Private regression with a logarithmic link: Poisson and gamma regression."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from skdp.solvers._base import Solution
 # -------------------------------------- LogLinkRegressor: units, predictions, deviances
 
 
-# Least ratio of the largest target to the lowest: the rounding of residuals is
-# negligible beside the residuals that these bounds allow.
+# Smallest ratio of the target bounds. With this ratio, the rounding of residuals is
+# negligible compared with the largest residuals that the bounds allow.
 _NARROWEST = 1.02
 
 
 @dataclass(frozen=True)
 class Means:
-    """Bounds of means and of targets, and the loss's unit of targets; public.
+    """Bounds of means and targets, and the unit of targets in the loss; public.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class Means:
     start : float
         The mean at weights of 0.
     unit : float
-        Unit of targets.
+        Unit of targets in the loss.
     per_alpha : float, default=1.0
-        Penalties of the loss over scikit-learn's penalties.
+        Penalty in the loss over scikit-learn's penalty.
     """
 
     low: float
@@ -57,9 +57,9 @@ class LogLinkRegressor(LinearRegressor):
     _always_clips = True
     # Power of the Tweedie deviance.
     _deviance_power: ClassVar[int]
-    # The score that rates the model if none is named.
+    # The default score of `private_score` for this model.
     _scored_by: ClassVar[str]
-    # Bounds of the logarithm of the mean, as they were in `fit`; public.
+    # Bounds of the logarithm of the mean at the time of `fit`; public.
     _log_bounds: tuple[float, float]
 
     @abstractmethod
@@ -70,14 +70,14 @@ class LogLinkRegressor(LinearRegressor):
         low, high = check_target_bounds(self.target_bounds)
         if low < 0:
             raise ValueError(
-                "The 'target_bounds' parameter must be of at least 0 for a model of "
-                f"the logarithm of a mean. Got {self.target_bounds!r}. Use "
+                "The 'target_bounds' parameter must be at least 0 for a model of the "
+                f"logarithm of the mean. Got {self.target_bounds!r}. Use "
                 "DPLinearRegression for targets below 0."
             )
         if high < _NARROWEST * low:
             raise ValueError(
                 "The 'target_bounds' parameter must be at least 2 % apart for a model "
-                f"of the logarithm of a mean. Got {self.target_bounds!r}. Widen them."
+                f"of the logarithm of the mean. Got {self.target_bounds!r}. Widen them."
             )
         return low, high
 
@@ -99,18 +99,18 @@ class LogLinkRegressor(LinearRegressor):
         super()._keep_weights(solution, objective, dtype)
         means = self._means()
         high = math.log(means.high)
-        # The loss does not tell smaller means apart.
+        # The loss does not distinguish smaller means.
         low = high - FARTHEST
         if means.low > 0:
             low = max(low, math.log(means.low))
         self._log_bounds = low, high
 
     def predict(self, X: Any) -> np.ndarray:
-        """Means for the rows, clipped as in `fit`, within the bounds of the targets.
+        """Predicted means for the rows, within the bounds of the targets.
 
-        Rows are clipped as by the other linear models, at finite epsilon; means are
-        ``exp(X @ coef_ + intercept_)`` of these, clipped to `target_bounds`, and above
-        0 where the lowest is 0.
+        With a finite epsilon, rows are clipped as in `fit`. The means are
+        ``exp(X @ coef_ + intercept_)``, clipped to `target_bounds`; they are above 0
+        also if the lower bound is 0.
 
         Parameters
         ----------
@@ -123,19 +123,19 @@ class LogLinkRegressor(LinearRegressor):
         return np.asarray(np.exp(np.clip(self._raw(X), *self._log_bounds)))
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of the deviance that is explained (D²); reads raw data, not private.
+        """Fraction of deviance explained (D²); reads raw data and is not private.
 
         Parameters
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-            Left out with a source, which has its target.
+            Leave it out with a source, which includes the target.
         sample_weight : array-like of shape (n_samples,) or None, default=None
 
         Returns
         -------
         float
-            At most 1; 0 of the constant mean of `y`.
+            At most 1; a model that always predicts the mean of `y` has 0.
         """
         return super().score(X, y, sample_weight)
 
@@ -149,7 +149,7 @@ class LogLinkRegressor(LinearRegressor):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # `fit` clips targets below the bounds; their deviance in `score` is undefined.
+        # `fit` clips targets below the bounds; in `score` their deviance is undefined.
         tags.target_tags.positive_only = True
         return tags
 
@@ -160,21 +160,22 @@ class LogLinkRegressor(LinearRegressor):
 class DPPoissonRegressor(LogLinkRegressor):
     r"""Poisson regression with differential privacy.
 
-    Minimises ``mean_i (m_i - y_i log m_i) + alpha / 2 * ||w, b||^2`` privately, for
-    the means ``m_i = exp(x_i w + b)`` of counts and other amounts of at least 0:
-    scikit-learn's `PoissonRegressor`, its intercept penalised, and the loss a straight
-    line where a mean is beyond `target_bounds` (`PoissonLoss`), because private solvers
-    need a bounded gradient. Targets are clipped to `target_bounds`, rows to
-    `data_norm`. The intercept is the weight of one more column that holds the constant
-    `data_norm`; what is penalised is its distance from the logarithm of the middle of
-    `target_bounds`, where it starts. `predict` clips rows as `fit` does, at finite
-    epsilon, and means to `target_bounds`.
+    The model minimises ``mean_i (m_i - y_i log m_i) + alpha / 2 * ||w, b||^2``
+    privately, where ``m_i = exp(x_i w + b)`` are the means of counts or other amounts
+    of at least 0. It differs from scikit-learn's `PoissonRegressor` in two ways. The
+    intercept is penalised, and the loss is a straight line where a mean is outside
+    `target_bounds` (`PoissonLoss`), because private solvers need a bounded gradient.
+    Targets are clipped to `target_bounds` and rows to `data_norm`. The intercept is the
+    weight of one more column with the constant value `data_norm`. It starts at the
+    logarithm of the middle of `target_bounds`, and the penalty applies to its distance
+    from there. `predict` clips means to `target_bounds` and, with a finite epsilon,
+    rows as `fit` does.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
-    `adjacency`, with the number of records public. Released are ``coef_`` and
-    ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md`` and, for what is
-    not covered, ``docs/guide/before_you_sign.md``. `predict` is post-processing;
-    ``score(X, y)`` reads raw data and is **not** private.
+    `adjacency`, with the number of records public. ``coef_`` and ``intercept_`` are
+    released; see ``privacy_``, and ``docs/guide/before_you_sign.md`` also for what is
+    not covered. `predict` is post-processing; ``score(X, y)`` reads raw data and is
+    **not** private.
 
     Parameters
     ----------
@@ -185,30 +186,31 @@ class DPPoissonRegressor(LogLinkRegressor):
     %(fit_intercept)s
     target_bounds : pair of floats in [0, 1e100]
         %(target_bounds)s
-        At least 2 % apart. The noise is proportional to the upper bound: it is better
-        to clip a few much larger targets.
+        The bounds are at least 2 % apart. The noise is proportional to the upper bound,
+        so it is better to clip a few very large targets than to raise the bound.
     %(solver, solver_params, random_state, ledger, verbose)s
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Coefficients of the logarithm of the mean. Private output. Of the dtype of X.
+        Coefficients of the logarithm of the mean. Private output, with the dtype of X.
     intercept_ : float
-        Private output (without an intercept where it starts, public).
+        Private output. If there is no intercept, its start value, which is public.
     %(center_, row_norm_, coef_path_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
-    DPGammaRegressor : Of amounts whose deviation goes with their mean.
+    DPGammaRegressor : For amounts whose standard deviation grows with their mean.
     DPGradientBoostingRegressor : Boosted trees, with ``loss="poisson"``.
     sklearn.linear_model.PoissonRegressor : The estimator without privacy.
 
     Notes
     -----
-    Inside, targets are divided by the highest. ``fit`` has no ``sample_weight``:
-    unbounded weights would void the sensitivity; for a rate divide by the exposure.
+    Internally, targets are divided by the upper bound. ``fit`` has no
+    ``sample_weight``, because unbounded weights would invalidate the sensitivity. To
+    model a rate, divide the target by the exposure.
 
     Examples
     --------
@@ -270,28 +272,29 @@ class DPPoissonRegressor(LogLinkRegressor):
 # --------------------------------------------------------------------- DPGammaRegressor
 
 
-# Largest ratio of target bounds: plain floating-point arithmetic is too coarse beyond.
+# Largest ratio of target bounds; floating-point arithmetic is too coarse above it.
 _WIDEST = 1e6
 
 
 class DPGammaRegressor(LogLinkRegressor):
     r"""Gamma regression with differential privacy.
 
-    Minimises ``mean_i (y_i / m_i + log m_i) + alpha / 2 * ||w, b||^2`` privately, for
-    the means ``m_i = exp(x_i w + b)`` of amounts above 0: scikit-learn's
-    `GammaRegressor`, its intercept penalised, and the loss a straight line where a mean
-    is beyond `target_bounds` or a target is more than `most` means (`GammaLoss`),
-    because private solvers need a bounded gradient. Targets are clipped to
-    `target_bounds`, rows to `data_norm`. The intercept is the weight of one more column
-    that holds the constant `data_norm`; what is penalised is its distance from the mean
-    of the logarithms of `target_bounds`, where it starts. `predict` clips rows as `fit`
-    does, at finite epsilon, and means to `target_bounds`.
+    The model minimises ``mean_i (y_i / m_i + log m_i) + alpha / 2 * ||w, b||^2``
+    privately, where ``m_i = exp(x_i w + b)`` are the means of amounts above 0. It
+    differs from scikit-learn's `GammaRegressor` in two ways. The intercept is
+    penalised, and the loss is a straight line where a mean is outside `target_bounds`
+    or a target is more than `most` times the mean (`GammaLoss`), because private
+    solvers need a bounded gradient. Targets are clipped to `target_bounds` and rows to
+    `data_norm`. The intercept is the weight of one more column with the constant value
+    `data_norm`. It starts at the mean of the logarithms of `target_bounds`, and the
+    penalty applies to its distance from there. `predict` clips means to `target_bounds`
+    and, with a finite epsilon, rows as `fit` does.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
-    `adjacency`, with the number of records public. Released are ``coef_`` and
-    ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md`` and, for what is
-    not covered, ``docs/guide/before_you_sign.md``. `predict` is post-processing;
-    ``score(X, y)`` reads raw data and is **not** private.
+    `adjacency`, with the number of records public. ``coef_`` and ``intercept_`` are
+    released; see ``privacy_``, and ``docs/guide/before_you_sign.md`` also for what is
+    not covered. `predict` is post-processing; ``score(X, y)`` reads raw data and is
+    **not** private.
 
     Parameters
     ----------
@@ -302,31 +305,32 @@ class DPGammaRegressor(LogLinkRegressor):
     %(fit_intercept)s
     target_bounds : pair of floats in [1e-100, 1e100]
         %(target_bounds)s
-        The highest is 1.02 to 1e6 times the lowest.
+        The upper bound is 1.02 to 1e6 times the lower bound.
     %(solver, solver_params, random_state, ledger, verbose)s
     most : float in (1, inf), default=4.0
-        A target counts as at most this many means. Noise is proportional to ``most -
-        1``, and means come out too low where targets often exceed it. Public.
+        A target counts as at most this many times its mean. Noise is proportional to
+        ``most - 1``, and means are underestimated where targets are often larger.
+        Public.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Coefficients of the logarithm of the mean. Private output. Of the dtype of X.
+        Coefficients of the logarithm of the mean. Private output, with the dtype of X.
     intercept_ : float
-        Private output (without an intercept where it starts, public).
+        Private output. If there is no intercept, its start value, which is public.
     %(center_, row_norm_, coef_path_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
-    DPPoissonRegressor : Of counts, and of amounts that may be 0.
+    DPPoissonRegressor : For counts, and for amounts that may be 0.
     sklearn.linear_model.GammaRegressor : The estimator without privacy.
 
     Notes
     -----
-    Inside, targets are divided by the lowest. ``fit`` has no ``sample_weight``:
-    unbounded weights would void the sensitivity.
+    Internally, targets are divided by the lower bound. ``fit`` has no
+    ``sample_weight``, because unbounded weights would invalidate the sensitivity.
 
     Examples
     --------
@@ -389,6 +393,6 @@ class DPGammaRegressor(LogLinkRegressor):
             raise ValueError(
                 "The 'target_bounds' parameter must be above 0 and at most 1e6 times "
                 f"apart for a gamma regression. Got {self.target_bounds!r}. Raise the "
-                "lowest: targets below are raised to it."
+                "lower bound, to which targets below it are clipped."
             )
         return Means(low, high, start=math.sqrt(low) * math.sqrt(high), unit=low)

@@ -37,17 +37,17 @@ from skdp.solvers._base import Solution
 # ------------------------------------------- LinearRegressor: targets, fit, predictions
 
 
-# Targets are scaled to [-1, 1]; a prediction in this range is at most 2 from a target.
+# Targets are scaled to [-1, 1], so a prediction in this range differs by at most 2.
 _RESIDUAL_BOUND = 2.0
 
 
 @dataclass(frozen=True)
 class Units:
-    """Public units in which a loss has targets and raw predictions.
+    """Units of targets and raw predictions in the loss; public.
 
-    A target y is ``(y - middle) / scale`` to the loss, and its raw prediction z is
-    ``start + size * z`` to the user. Penalties of weights are `per_alpha` times those
-    of the user's weights.
+    The loss gets a target y as ``(y - middle) / scale``, and the user gets a raw
+    prediction z of the loss as ``start + size * z``. The penalty in the loss is
+    `per_alpha` times the user's `alpha`.
 
     Parameters
     ----------
@@ -68,13 +68,13 @@ class Units:
 
 
 class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
-    """A linear model of targets within public bounds; by default of the squared error.
+    """A linear model of targets within public bounds, by default with squared loss.
 
     A subclass documents the parameters. A subclass with another loss overrides `_loss`
     and `_units`.
     """
 
-    # Whether targets are clipped even where rows are not, because the loss uses the
+    # Whether targets are clipped even if rows are not, because the loss uses the
     # bounds.
     _always_clips = False
 
@@ -82,26 +82,26 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
     # scikit-learn's decorator has no types.
     @available_if(takes_parts)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
-        """Continue a stream with one more part, or begin a stream.
+        """Begin a stream with its first part, or continue it with one more part.
 
-        With ``solver="ftrl"``. The first part books the whole stream, at the declared
-        epsilon and delta; every later one is free, and is noted down in the ledger. The
-        model after each part is released. No record may be in two parts, and with
-        ``privacy_unit="user"`` no user: that is assumed, not checked, and a repeated
-        part costs its records as much again. The state of the stream is private: it is
-        in no attribute, copy, clone or pickle of this object, and none of these can
-        continue the stream.
+        Only with ``solver="ftrl"``. The first part charges the ledger for the whole
+        stream, at the declared epsilon and delta. Later parts cost nothing more; they
+        are recorded in the ledger too. The model is released after each part. No record
+        may be in two parts, and with ``privacy_unit="user"`` no user may be. This is
+        assumed and not checked: if a part is repeated, its records pay for it once
+        more. The state of the stream is private. No attribute, copy, clone or pickle of
+        this object contains it, and none of them can continue the stream.
 
         Parameters
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
-            No part has more records, or users, than the first part; their
+            A part may not have more records, or users, than the first part. Their
             number is public.
         y : array-like of shape (n_samples,)
-            Left out with a source, which has its target.
+            Leave it out with a source, which includes the target.
         groups : array-like of shape (n_samples,) or None, default=None
-            With ``privacy_unit="user"`` the user of each row of the part, as in `fit`.
-            Left out with a source, which names the column of ids.
+            Id of each row's user with ``privacy_unit="user"``, as in `fit`. Leave it
+            out with a source, which names the column of ids.
 
         Returns
         -------
@@ -110,15 +110,17 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         Raises
         ------
         ValueError, TypeError
-            For a parameter or input out of range. Nothing was spent or read, and the
-            stream can go on.
+            If a parameter or an input is out of range. Nothing was spent or read, and
+            the stream can be continued.
         StreamOverError
-            If all parts have been given, or this is a copy, or a part was cut short.
+            If all parts have been given, if this object is a copy, or if an earlier
+            part was interrupted.
         SourceError
-            If a source could not be read to the end. That ends the stream: what was
-            read of the part has been used.
+            If a source could not be read to the end. This ends the stream, because a
+            part of the data has been used.
         BudgetExceeded
-            From the ledger, at the first part. Nothing was read or spent.
+            If the ledger's cap does not allow the stream; raised at the first part.
+            Nothing was read or spent.
         """
         stream = STREAMS[self.solver]
         with stream.one_part(self), self._all_or_nothing():
@@ -146,20 +148,20 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         return self
 
     def _loss(self, budget: Budget) -> Loss:
-        """The loss in units of `_units`; without bounds if nothing is private."""
+        """The loss in the units of `_units`; it has no bounds if epsilon is inf."""
         if not budget.is_finite:
             return SquaredLoss(math.inf)
         return SquaredLoss(_RESIDUAL_BOUND, target_bound=1.0)
 
     def _units(self) -> Units:
-        """The units that bring targets to [-1, 1] and predictions back."""
+        """The units that scale targets to [-1, 1] and predictions back."""
         low, high = check_target_bounds(self.target_bounds)
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0
         scale = max(abs(low - middle), abs(high - middle))
         return Units(low, high, middle, scale, start=middle, size=scale)
 
     def _penalty(self) -> float:
-        """Penalty of the weights in units of the loss."""
+        """Penalty of the weights in the units of the loss."""
         return check_alpha(self.alpha) * self._units().per_alpha
 
     def _targets_of_part(self, table: Table, rows: LinearRows) -> Any:
@@ -190,13 +192,14 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
         return self._objective(loss, n_samples, n_features, alpha, budget)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predictions for the rows, clipped as in `fit`.
+        """Predictions for the rows, which are clipped as in `fit`.
 
-        ``X @ coef_ + intercept_`` for rows within the norm, and for all if epsilon is
-        inf. Longer rows are clipped to ``privacy_.data_norm`` first, each by itself;
-        with `center_` rows are centred and scaled, and clipped to ``row_norm_``.
-        Predictions may be beyond `target_bounds`, to which only targets are clipped:
-        clip predictions that make no sense, which costs nothing.
+        The result is ``X @ coef_ + intercept_`` for rows with a norm of at most
+        ``privacy_.data_norm``, and for all rows if epsilon is inf. Longer rows are
+        clipped to this norm first, each row separately. If the model has `center_`,
+        rows are then centred, scaled and clipped to ``row_norm_``. Predictions may lie
+        outside `target_bounds`, since only targets are clipped to them. Clipping
+        predictions as well costs no privacy.
 
         Parameters
         ----------
@@ -215,7 +218,7 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Noise, not the method, spoils the scores on tiny data.
+        # On the tiny data of scikit-learn's checks, noise makes the scores poor.
         tags.regressor_tags.poor_score = self.epsilon != float("inf")
         return tags
 
@@ -226,41 +229,43 @@ class LinearRegressor(ScoresSources, RegressorMixin, DPEstimator):
 class DPLinearRegression(HasEstimates, LinearRegressor):
     r"""Linear regression with differential privacy.
 
-    Minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2`` privately:
-    scikit-learn's `Ridge` with ``n_samples * alpha``, its intercept penalised. Targets
-    are clipped to `target_bounds`, rows to `data_norm`. The intercept is the weight of
-    one more column that holds the constant `data_norm`; what is penalised is its
-    distance from the middle of `target_bounds`. `predict` clips rows as `fit` does, at
-    finite epsilon; without the clip it would be ``X @ coef_ + intercept_``, which it is
-    for rows within `data_norm`.
+    The model minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2``
+    privately. This is the objective of scikit-learn's `Ridge` with a penalty of
+    ``n_samples * alpha`` that includes the intercept. Targets are clipped to
+    `target_bounds` and rows to `data_norm`. The intercept is the weight of one more
+    column with the constant value `data_norm`, and the penalty applies to its distance
+    from the middle of `target_bounds`. With a finite epsilon, `predict` clips rows as
+    `fit` does; for rows with a norm of at most `data_norm` it returns
+    ``X @ coef_ + intercept_``.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
-    `adjacency`, with the number of records public. Released are ``coef_`` and
-    ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md`` and, for what is
-    not covered, ``docs/guide/before_you_sign.md``. `predict` is post-processing;
-    ``score(X, y)`` reads raw data and is **not** private.
+    `adjacency`, with the number of records public. ``coef_`` and ``intercept_`` are
+    released; see ``privacy_``, and ``docs/guide/before_you_sign.md`` also for what is
+    not covered. `predict` is post-processing; ``score(X, y)`` reads raw data and is
+    **not** private.
 
     Parameters
     ----------
     %(epsilon)s
-        With inf rows are not clipped, and the model is that of least squares.
+        With inf rows are not clipped, and the model is the least squares fit.
     %(columns, delta, adjacency, privacy_unit, data_norm, alpha, fit_intercept)s
     %(target_bounds, solver, solver_params, random_state, ledger, verbose)s
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Private output. Of the dtype of X.
+        Private output, with the dtype of X.
     intercept_ : float
-        Private output (0.0 without an intercept, public).
+        Private output. 0.0 if there is no intercept, which is public.
     %(center_, row_norm_, coef_path_)s
     estimates_ : Estimates
         Coefficients without shrinkage, with standard errors: `values`, `covariance`,
-        `conf_int()`; see `summary`. Private output. Only of ``solver="noisy_newton"``,
-        whatever the errors' variances, or of ``solver="adassp"`` with
-        ``solver_params={"squares_weight": 0.5}``, of errors of one variance.
+        `conf_int()`; see `summary`. Private output. Only with
+        ``solver="noisy_newton"``, for which residuals may have different variances, or
+        with ``solver="adassp"`` and ``solver_params={"squares_weight": 0.5}``, which
+        assume residuals of the same variance.
     %(privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
@@ -269,9 +274,9 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
 
     Notes
     -----
-    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1] (without an
-    intercept only scaled, since 0 must stay 0). ``fit`` has no ``sample_weight``:
-    unbounded weights would void the sensitivity.
+    Internally, targets are shifted and scaled from `target_bounds` to [-1, 1] (without
+    an intercept they are only scaled, since 0 must stay 0). ``fit`` has no
+    ``sample_weight``, because unbounded weights would invalidate the sensitivity.
 
     Examples
     --------
@@ -331,22 +336,22 @@ class DPLinearRegression(HasEstimates, LinearRegressor):
 class DPQuantileRegressor(LinearRegressor):
     r"""Linear quantile regression with differential privacy.
 
-    Minimises ``mean_i pinball(y_i - x_i w - b) + alpha / 2 * ||w, b||^2`` privately:
-    below the predictions is the share `quantile` of the targets. The kink of the
-    pinball loss is rounded within `h` of it (`QuantileLoss`), because private solvers
-    need a smooth loss; its gradient is bounded as it is, whatever the targets.
-    scikit-learn's `QuantileRegressor` has an L1 penalty, and a sharp kink. Targets are
-    clipped to `target_bounds`, rows to `data_norm`. The intercept is the weight of one
-    more column that holds the constant `data_norm`; what is penalised is its distance
-    from the middle of `target_bounds`, where it starts. `predict` clips rows as `fit`
-    does, at finite epsilon; without the clip it would be ``X @ coef_ + intercept_``,
-    which it is for rows within `data_norm`.
+    The model minimises ``mean_i pinball(y_i - x_i w - b) + alpha / 2 * ||w, b||^2``
+    privately, so that a fraction `quantile` of the targets lies below the predictions.
+    Private solvers need a smooth loss, so the kink of the pinball loss is rounded
+    within a distance `h` (`QuantileLoss`); the gradient of this loss is bounded for all
+    targets. In contrast, scikit-learn's `QuantileRegressor` has an L1 penalty and a
+    sharp kink. Targets are clipped to `target_bounds` and rows to `data_norm`. The
+    intercept is the weight of one more column with the constant value `data_norm`. It
+    starts at the middle of `target_bounds`, and the penalty applies to its distance
+    from there. With a finite epsilon, `predict` clips rows as `fit` does; for rows with
+    a norm of at most `data_norm` it returns ``X @ coef_ + intercept_``.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
-    `adjacency`, with the number of records public. Released are ``coef_`` and
-    ``intercept_``; see ``privacy_``, ``docs/guide/before_you_sign.md`` and, for what is
-    not covered, ``docs/guide/before_you_sign.md``. `predict` is post-processing;
-    ``score(X, y)`` reads raw data and is **not** private.
+    `adjacency`, with the number of records public. ``coef_`` and ``intercept_`` are
+    released; see ``privacy_``, and ``docs/guide/before_you_sign.md`` also for what is
+    not covered. `predict` is post-processing; ``score(X, y)`` reads raw data and is
+    **not** private.
 
     Parameters
     ----------
@@ -360,18 +365,18 @@ class DPQuantileRegressor(LinearRegressor):
     %(fit_intercept, target_bounds, solver, solver_params, random_state, ledger)s
     %(verbose)s
     h : float in [1e-3, 1], default=0.05
-        Half the width of the rounded kink, in halves of the width of `target_bounds`.
-        Public. A sharper kink bends more: steps are shorter; a wider one moves outer
-        quantiles outwards.
+        Half the width of the rounded kink, in units of half the width of
+        `target_bounds`. Public. A smaller `h` gives a loss of larger curvature and
+        shorter steps; a larger `h` moves outer quantiles outwards.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Private output. Of the dtype of X.
+        Private output, with the dtype of X.
     intercept_ : float
-        Private output (0.0 without an intercept, public).
+        Private output. 0.0 if there is no intercept, which is public.
     %(center_, row_norm_, coef_path_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
@@ -381,9 +386,9 @@ class DPQuantileRegressor(LinearRegressor):
 
     Notes
     -----
-    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1] (without an
-    intercept only scaled, since 0 must stay 0). ``fit`` has no ``sample_weight``:
-    unbounded weights would void the sensitivity.
+    Internally, targets are shifted and scaled from `target_bounds` to [-1, 1] (without
+    an intercept they are only scaled, since 0 must stay 0). ``fit`` has no
+    ``sample_weight``, because unbounded weights would invalidate the sensitivity.
 
     Examples
     --------
@@ -400,7 +405,7 @@ class DPQuantileRegressor(LinearRegressor):
     """
 
     _always_clips = True
-    # The score that rates the model if none is named.
+    # The default score of `private_score` for this model.
     _scored_by: ClassVar[str] = "neg_mean_pinball_loss"
 
     def __init__(

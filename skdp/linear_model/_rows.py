@@ -1,4 +1,4 @@
-"""The rows of a linear model: numbers as they are given, or a declared table."""
+"""The rows of a linear model: an array of numbers, or a table of declared columns."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from skdp.privacy.accounting._calibrate import Budget
 from skdp.solvers._centred_rows import States
 from skdp.solvers._default_rules import curve_intervals, signal_to_noise_of
 
-# Tables with more columns of numbers have lines in place of curves.
+# In tables with more columns, numbers are encoded as lines instead of curves.
 _MOST_CURVES = 100
-# Of curves on centred rows. 16 intervals are as good, and 64 are nowhere better.
+# Intervals of curves on centred rows. 16 are as good, and 64 were never better.
 _INTERVALS = 32
 
 
 def centred_knots(n_samples: int, n_columns: int) -> int:
-    """Knots of centred rows: for any n, coarse hats have most of a row's norm."""
+    """Number of knots for centred rows; coarse hats have most of a row's norm."""
     return 1 + _INTERVALS
 
 
@@ -36,8 +36,8 @@ def knots_within(
 ) -> KnotRule:
     """The number of knots that the noise of a budget allows; public facts only.
 
-    With users their number counts, and the number of rows does not. `n_parts` is how
-    many tables like the one at hand there are.
+    With users, the number of users is used instead of the number of rows. `n_parts` is
+    the number of parts of a stream, each as large as this table.
     """
 
     def knots(n_samples: int, n_columns: int) -> int:
@@ -50,13 +50,13 @@ def knots_within(
 
 @dataclass(frozen=True, eq=False)
 class LinearRows:
-    """The rows of a fit as solvers take them.
+    """The rows of a fit in the form that solvers take.
 
     Parameters
     ----------
     X : ndarray, CSR or StreamRows
-        Rows of numbers, or encoded rows of a declared table, of norm at most 1; if they
-        will be centred, their shares in the declared states. Private.
+        Rows of numbers, or encoded rows of a declared table, of norm at most 1. For
+        rows that will be centred, their weights for the declared states. Private.
     n_features : int
         Number of features of the model.
     states : States or None, default=None
@@ -69,7 +69,7 @@ class LinearRows:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows; of a source number of records, or of users."""
+        """Number of rows; for a source, the number of records or users."""
         return int(self.X.shape[0])
 
 
@@ -87,7 +87,7 @@ def rows_of_columns(
     *,
     is_centred: bool = False,
 ) -> LinearRows:
-    """Encoded rows of a declared table, of whose sample there are the cells."""
+    """Encoded rows of a declared table; `cells` are those of the table's sample."""
     rows = table.rows(
         _encoded(encoding, cells, is_centred),
         partial(_encoded_frame, encoder, encoding, is_centred),
@@ -111,11 +111,11 @@ def _encoded_frame(
 
 
 def encoder_of(columns: Any, budget: Budget | None = None) -> TableEncoder:
-    """The unfitted encoder that the `columns` parameter stands for.
+    """The unfitted encoder for the `columns` parameter.
 
-    Numbers are encoded as curves or as lines: with a `budget` of delta = 0, whose noise
-    grows with the number of features, curves lost on eight tables at any epsilon up to
-    30.
+    Numbers are encoded as curves, or as lines if there are many columns or delta is 0.
+    With delta = 0 noise grows with the number of features, and curves were less
+    accurate on eight tables for all epsilons up to 30.
     """
     if isinstance(columns, TableEncoder):
         encoder: TableEncoder = clone(columns)
@@ -132,9 +132,9 @@ def encoded_unseen(
     knots: KnotRule,
     budget: Budget,
 ) -> tuple[TableEncoder, Encoding]:
-    """The fitted encoder of a table that is not at hand, and its encoding.
+    """The fitted encoder and the encoding of a table of which only the shape is known.
 
-    `n_features` is the number of columns if one declaration holds for all of them.
+    `n_features` is the number of columns, for one declaration of all columns.
     """
     encoder = encoder_of(columns, budget)
     n_samples = check_count("n_samples", n_samples)
@@ -142,12 +142,12 @@ def encoded_unseen(
 
 
 def states_of(encoding: Encoding) -> States:
-    """The declared states, as the default solver takes them."""
+    """The declared states in the form that the default solver takes."""
     return States(encoding.parts, encoding.basis, encoding.weights)
 
 
 def public_facts(columns: Any, users: UsersToFit | None = None) -> tuple[str, ...]:
-    """What a guarantee about the rows takes as public."""
+    """The facts that a guarantee for the rows takes as public."""
     facts = PUBLIC_OF_TABLES if columns is None else PUBLIC_OF_DECLARED
     return facts if users is None else of_users(facts)
 
@@ -161,12 +161,11 @@ def rows_to_fit(
     *,
     is_centred: bool = False,
 ) -> LinearRows:
-    """Checked rows of numbers, of a declared table encoded ones.
+    """Checked rows of numbers, or encoded rows of a declared table.
 
-    `is_centred` says whether the model will centre them.
-
-    Sets the model's ``n_features_in_`` and ``feature_names_in_``, and ``encoder_`` if
-    its columns are declared; nothing of them depends on cells.
+    `is_centred` says whether the model will centre them. The function sets the model's
+    ``n_features_in_`` and ``feature_names_in_``, and ``encoder_`` if columns are
+    declared. These attributes do not depend on cells.
     """
     if model.columns is None:
         vars(model).pop("encoder_", None)

@@ -1,4 +1,4 @@
-"""Private linear models with few features."""
+"""Private linear models that select few of many features."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from skdp.solvers._registry import SOLVERS
 
 
 def default_n_nonzero(objective: LinearObjective, budget: Budget) -> int:
-    """How many features the noise allows to tell from the rest; public facts only.
+    """Number of features that can be distinguished from noise; public facts only.
 
-    If k features matter equally, each has 1 / sqrt(k) of the signal. If rows have m
-    entries or more (as many as the bounds on rows and entries say), each entry holds 1
-    / sqrt(m) of a record's part in the sensitivity. The quotient of the two over the
-    noise has to exceed the largest noise in d features some five times, for all steps
-    and all clipping. If entries have no bound, m is 1 and the other limit counts: all k
-    together have to stand out.
+    If k features matter equally, each has 1 / sqrt(k) of the signal. If rows have m or
+    more entries, where m follows from the bounds on rows and entries, each entry has 1
+    / sqrt(m) of a record's part of the sensitivity. The signal of a feature over the
+    noise has to exceed the largest noise in d features about five times, to allow for
+    all steps and all clipping. If entries have no bound, m is 1, and the other limit
+    applies: all k features together have to stand out from the noise.
     """
     n, d = objective.n_samples, objective.n_features
     mu = gaussian_mu(budget.epsilon, budget.delta or TYPICAL_DELTA)
@@ -67,7 +67,7 @@ class SparseModel(DPEstimator):
         if most is None:
             stated = replace(objective, data_norm=self.data_norm, feature_bound=bound)
             most = default_n_nonzero(stated, budget)
-        remedy = "There are only so many features; use None for the default rule."
+        remedy = "There are no more features. Use None for the default rule."
         most = check_count("n_nonzero_coefs", most, high=n_features, remedy=remedy)
         if not budget.is_finite:
             bound = math.inf
@@ -76,7 +76,7 @@ class SparseModel(DPEstimator):
     def _signal_of(self, objective: LinearObjective, budget: Budget) -> Signal:
         if self.n_nonzero_coefs is None:
             # With less noise the rule takes more features, whether they matter or not.
-            # If no number is stated, one feature has to stand out.
+            # The forecast therefore requires only that one feature stands out.
             objective = replace(objective, n_nonzero=1)
         return super()._signal_of(objective, budget)
 
@@ -100,7 +100,7 @@ class SparseModel(DPEstimator):
 
     @property
     def n_nonzero_coefs_(self) -> int:
-        """Most features with a nonzero coefficient, the default's rule filled in."""
+        """Largest number of features with a nonzero coefficient, as used by `fit`."""
         most: int = self.privacy_.n_nonzero_coefs
         return most
 
@@ -112,22 +112,27 @@ class SparseModel(DPEstimator):
             self.solver = "iht"
 
     def _may_select(self) -> bool:
-        """Whether "auto" takes private selections for some number of features.
+        """Whether "auto" may use private selections for some number of features.
 
-        Selections do not add up in squares, but where they are better, they are better
-        by far more than this costs.
+        The costs of selections do not add up in squares, but where selections are
+        better, they gain far more than this costs.
         """
         fewest = check_count("n_nonzero_coefs", self.n_nonzero_coefs or 1)
         norm = check_data_norm(self.data_norm)
         return norm >= math.sqrt(2 * fewest) * self._checked_bound()
 
     def get_support(self, indices: bool = False) -> np.ndarray:
-        """Which features have a nonzero coefficient; post-processing of ``coef_``.
+        """Features with a nonzero coefficient; post-processing of ``coef_``.
+
+        Parameters
+        ----------
+        indices : bool, default=False
+            Whether to return the indices of the features instead of a mask.
 
         Returns
         -------
         ndarray of bool of shape (n_features,), or of int of shape (n_selected,)
-            A mask, or the features' indices in rising order.
+            A mask, or the indices of the features in increasing order.
         """
         check_is_fitted(self)
         mask = np.any(np.atleast_2d(self.coef_) != 0, axis=0)
@@ -140,24 +145,22 @@ class SparseModel(DPEstimator):
 class DPSparseLogisticRegression(SparseModel, LogisticModel):
     r"""Logistic regression on few of many features, with differential privacy.
 
-    Minimises ``mean_i log-loss(y_i, x_i W) + alpha / 2 * ||W||^2`` privately over
-    weights in which at most `n_nonzero_coefs` features take part. The noise that a
-    feature costs grows with the number selected and only with the logarithm of the
-    number there are. With more than two classes a feature takes part in all of them or
-    in none. Entries are clipped to `feature_bound`, rows to `data_norm`. `predict` and
-    its kin clip as `fit` does, at finite epsilon; without the clip `decision_function`
-    would be ``X @ coef_.T + intercept_``, which it is for rows within the bounds. With
-    ``peeling`` and ``two_stage``, which fit after they have selected, it is the
-    selected part of a row that is clipped. X may be CSR and stays so.
+    The model minimises ``mean_i log-loss(y_i, x_i W) + alpha / 2 * ||W||^2`` privately
+    over weights with at most `n_nonzero_coefs` nonzero features. The noise per feature
+    grows with the number of selected features, and only with the logarithm of the
+    number of all features. With more than two classes a feature is nonzero for all of
+    them or for none. Entries are clipped to `feature_bound` and rows to `data_norm`.
+    With a finite epsilon, predictions clip X as `fit` does; for rows within both
+    bounds, `decision_function` is ``X @ coef_.T + intercept_``. The solvers ``peeling``
+    and ``two_stage``, which fit after the selection, clip only the selected part of a
+    row. X may be CSR and is not converted to a dense array.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
-    `adjacency`, with the number of records and the set of labels public. Released are
-    ``coef_``, which features it is nonzero for included, and ``intercept_``; see
-    ``privacy_``,
-    ``docs/guide/before_you_sign.md`` and, for what is not covered,
-    ``docs/guide/before_you_sign.md``. `predict` and its kin and
-    `get_support` are post-processing;
-    ``score(X, y)`` reads raw data and is **not** private.
+    `adjacency`, with the number of records and the set of labels public. ``coef_`` is
+    released, which includes the choice of features, and ``intercept_``; see
+    ``privacy_``, and ``docs/guide/before_you_sign.md`` also for what is not covered.
+    Predictions and `get_support` are post-processing; ``score(X, y)`` reads raw data
+    and is **not** private.
 
     Parameters
     ----------
@@ -168,9 +171,9 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
     alpha : float in [0, 1e100] or None, default=None
         L2 regularisation of the mean loss. None: no penalty.
     %(fit_intercept)s
-        It has noise like the rest and is none of the features counted.
+        The intercept has noise too, and does not count as a feature.
     %(solver)s
-        Only solvers that select features can fit it.
+        Only solvers that select features can fit this model.
     %(solver_params, classes, class_weight, correct_prior, random_state, ledger)s
     %(verbose)s
 
@@ -179,22 +182,23 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Private output; at most `n_nonzero_coefs` nonzero columns. Of the dtype of X.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        Private output (zeros without an intercept, public).
+        Private output. Zeros if there is no intercept, which are public.
     %(classes_, n_nonzero_coefs_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
     sklearn.linear_model.LogisticRegression : With an L1 penalty, not private.
-    DPLogisticRegression : All features, with less error where there are few.
+    DPLogisticRegression : Uses all features; more accurate if there are few.
 
     Notes
     -----
-    ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity.
+    ``fit`` has no ``sample_weight``, because unbounded weights would invalidate the
+    sensitivity.
 
-    In `SelectFromModel` use ``threshold=1e-10``: its default is a mean, above which not
-    all selected features are.
+    In `SelectFromModel` use ``threshold=1e-10``. Its default threshold is the mean of
+    the coefficients, which not all selected features exceed.
 
     Examples
     --------
@@ -265,21 +269,22 @@ class DPSparseLogisticRegression(SparseModel, LogisticModel):
 class DPSparseLinearRegression(SparseModel, LinearRegressor):
     r"""Linear regression on few of many features, with differential privacy.
 
-    Minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2`` privately over
-    weights of which at most `n_nonzero_coefs` are not zero. The noise that a feature
-    costs grows with the number selected and only with the logarithm of the number
-    there are. Targets are clipped to `target_bounds`, entries to `feature_bound`, rows
-    to `data_norm`. `predict` clips entries and rows as `fit` does, at finite epsilon;
-    without the clip it would be ``X @ coef_ + intercept_``, which it is for rows within
-    the bounds. With ``peeling`` and ``two_stage``, which fit after they have selected,
-    it is the selected part of a row that is clipped. X may be CSR and stays so.
+    The model minimises ``mean_i (y_i - x_i w - b)^2 / 2 + alpha / 2 * ||w, b||^2``
+    privately over weights of which at most `n_nonzero_coefs` are not zero. The noise
+    per feature grows with the number of selected features, and only with the logarithm
+    of the number of all features. Targets are clipped to `target_bounds`, entries to
+    `feature_bound` and rows to `data_norm`. With a finite epsilon, `predict` clips
+    entries and rows as `fit` does; for rows within both bounds it returns
+    ``X @ coef_ + intercept_``. The solvers ``peeling`` and ``two_stage``, which fit
+    after the selection, clip only the selected part of a row. X may be CSR and is not
+    converted to a dense array.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
-    `adjacency`, with the number of records public. Released are ``coef_``,
-    which features it is nonzero for included, and ``intercept_``; see ``privacy_``,
-    ``docs/guide/before_you_sign.md`` and, for what is not covered,
-    ``docs/guide/before_you_sign.md``. `predict` and `get_support` are post-processing;
-    ``score(X, y)`` reads raw data and is **not** private.
+    `adjacency`, with the number of records public. ``coef_`` is released, which
+    includes the choice of features, and ``intercept_``; see ``privacy_``, and
+    ``docs/guide/before_you_sign.md`` also for what is not covered. `predict` and
+    `get_support` are post-processing; ``score(X, y)`` reads raw data and is **not**
+    private.
 
     Parameters
     ----------
@@ -290,9 +295,9 @@ class DPSparseLinearRegression(SparseModel, LinearRegressor):
     alpha : float in [0, 1e100] or None, default=None
         L2 regularisation of the mean loss. None: no penalty.
     %(fit_intercept)s
-        It has noise like the rest and is none of the features counted.
+        The intercept has noise too, and does not count as a feature.
     %(target_bounds, solver)s
-        Only solvers that select features can fit it.
+        Only solvers that select features can fit this model.
     %(solver_params, random_state, ledger, verbose)s
 
     Attributes
@@ -300,24 +305,24 @@ class DPSparseLinearRegression(SparseModel, LinearRegressor):
     coef_ : ndarray of shape (n_features,)
         Private output; at most `n_nonzero_coefs` nonzero entries. Of the dtype of X.
     intercept_ : float
-        Private output (0.0 without an intercept, public).
+        Private output. 0.0 if there is no intercept, which is public.
     %(n_nonzero_coefs_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Only its ``noise_scale`` is not public, but post-processing of the release.
     %(encoder_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
     sklearn.linear_model.OrthogonalMatchingPursuit : Few features without privacy.
-    DPLinearRegression : All features, with less error where there are few.
+    DPLinearRegression : Uses all features; more accurate if there are few.
 
     Notes
     -----
-    Inside, targets are shifted and scaled by `target_bounds` to [-1, 1] (without an
-    intercept only scaled, since 0 must stay 0). ``fit`` has no ``sample_weight``:
-    unbounded weights would void the sensitivity.
+    Internally, targets are shifted and scaled from `target_bounds` to [-1, 1] (without
+    an intercept they are only scaled, since 0 must stay 0). ``fit`` has no
+    ``sample_weight``, because unbounded weights would invalidate the sensitivity.
 
-    In `SelectFromModel` use ``threshold=1e-10``: its default is a mean, above which not
-    all selected features are.
+    In `SelectFromModel` use ``threshold=1e-10``. Its default threshold is the mean of
+    the coefficients, which not all selected features exceed.
 
     Examples
     --------

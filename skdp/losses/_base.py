@@ -1,4 +1,4 @@
-"""The protocol of a loss, labels as signs, and residuals by plain arithmetic."""
+"""The protocol of losses, labels as signs, and residuals by plain arithmetic."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from skdp._arrays import FloatArray
 
 
 class LossId(IntEnum):
-    """The formula of a residual, for compiled loops that treat one record at a time.
+    """The formula of a residual, for compiled loops over single records.
 
-    Each has two public constants, the first of `Loss.form_constants`. Further constants
-    are weights of labels, by which the residual is multiplied.
+    Each formula has two public constants, the first two of `Loss.form_constants`.
+    Further constants are weights of labels, by which the residual is multiplied.
     """
 
     SIGMOID = 0  # expit(raw) - y
@@ -93,17 +93,17 @@ class Loss(Protocol):
 
     @property
     def form(self) -> LossId:
-        """The formula's number in compiled loops."""
+        """The number of the residual's formula in compiled loops."""
         ...
 
     @property
     def form_constants(self) -> tuple[float, ...]:
-        """Public constants in the formula of the residual: two, and `label_weights`."""
+        """Public constants of the residual's formula: two, and then `label_weights`."""
         ...
 
     @property
     def label_weights(self) -> tuple[float, ...]:
-        """Factor in (0, 1] on records of each label; empty: all 1."""
+        """Weight in (0, 1] of records with each label; empty: all weights are 1."""
         ...
 
     def __hash__(self) -> int: ...
@@ -121,7 +121,7 @@ class Loss(Protocol):
         ...
 
     def zero_out_bound(self, radius: float) -> float:
-        """Largest norm of one record's gradient: a record against the null record."""
+        """Largest norm of one record's gradient, compared with the null record."""
         ...
 
     def replace_one_bound(self, radius: float) -> float:
@@ -153,7 +153,7 @@ def signs_of(y: FloatArray, n_outputs: int) -> FloatArray:
 def record_weights(loss: Loss, y: FloatArray) -> FloatArray:
     """Weight of each record by its label, 1 if the loss has no weights: (n,).
 
-    Safe for any value that null records hold in place of a label.
+    Null records may have any value instead of a label.
     """
     weights = np.ones(len(y))
     for label, weight in enumerate(loss.label_weights):
@@ -162,10 +162,10 @@ def record_weights(loss: Loss, y: FloatArray) -> FloatArray:
 
 
 # -------------- Residuals by plain arithmetic: the same bits in NumPy and compiled code
-# The code uses + - * / floor, comparisons and roots only, each rounded once, in the
-# order in which they are written, and no library's exponential. `_kernel.py` has the
-# same formulas for one record at a time. Proof: ``docs/proofs/gradient_descent.md``,
-# Lemma 11.
+# The code uses only + - * / floor, comparisons and roots. Each operation is rounded
+# once, in the order in which it is written, and no library's exponential is used.
+# `_kernel.py` has the same formulas for single records. Proof:
+# ``docs/proofs/gradient_descent.md``, Lemma 11.
 
 
 # Taylor's coefficients of exp, the highest power first.
@@ -193,23 +193,23 @@ def falling_exponential(t: FloatArray) -> FloatArray:
 def _relative_error(farthest: float) -> float:
     """Bound on the relative error of `falling_exponential`, for t up to `farthest`.
 
-    `farthest` is below 64. The error is that of the polynomial's remainder and of
-    roundings, 64 times.
+    `farthest` is below 64. The errors of the polynomial's remainder and of rounding
+    count 64 times.
     """
     u = farthest * -SHRINK
     return 64 * (1.1 * math.exp(u) * u**7 / 5040 + 2.0**-48)
 
 
 def softmax_units(n_outputs: int) -> float:
-    """Unit of the whole numbers that are the exponentials of a softmax.
+    """Scale at which the exponentials of a softmax are rounded to whole numbers.
 
-    It is so large that sums of `n_outputs` of them are exact in any order.
+    At this scale, sums of `n_outputs` such numbers are exact in any order.
     """
     return 2.0 ** (52 - n_outputs.bit_length())
 
 
 def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
-    """`Loss.residual` by plain arithmetic, within `plain_error` of it.
+    """`Loss.residual` by plain arithmetic, with an error of at most `plain_error`.
 
     Parameters
     ----------
@@ -230,8 +230,8 @@ def plain_residual(loss: Loss, y: FloatArray, raw: FloatArray) -> FloatArray:
 def plain_curvature(loss: Loss, residual: FloatArray) -> FloatArray:
     """`Loss.curvature` by plain arithmetic, from the result of `plain_residual`.
 
-    For a sigmoid or a clipped error, without weights of labels. At most the loss's
-    smoothness, for every residual.
+    It is defined for a sigmoid or a clipped error, without weights of labels. For every
+    residual it is at most the smoothness of the loss.
     """
     if loss.form == LossId.SIGMOID:
         size = np.minimum(np.abs(residual), 1.0)
@@ -298,8 +298,8 @@ def _softmax(y: FloatArray, raw: FloatArray) -> FloatArray:
 def plain_error(loss: Loss, clip: float = math.inf) -> float:
     """Bound on the norm of the error of `plain_residual`, at any raw predictions.
 
-    For residuals that are clipped to the norm `clip`, before the rounding of the clip.
-    Weights of labels, at most 1, add one rounding in each output.
+    Residuals may be clipped to the norm `clip`; the rounding of the clip is not
+    included. Weights of labels, at most 1, add one rounding in each output.
     """
     if loss.label_weights:
         rounded = min(loss.zero_out_bound(math.inf), clip) * 2.0**-52

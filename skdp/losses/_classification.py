@@ -86,8 +86,8 @@ class LogisticLoss:
 class SoftmaxLoss:
     r"""``logsumexp(raw) - raw[y]`` for y in {0, ..., n_outputs - 1}.
 
-    One joint vector over the classes: its sensitivity is sqrt(2), not the sqrt(K)
-    of K one-vs-rest models.
+    The coefficients of all classes form one joint vector. Its sensitivity is sqrt(2),
+    and not sqrt(K) as for K models of one class against the rest.
 
     Parameters
     ----------
@@ -153,9 +153,9 @@ class HuberHingeLoss:
     With z = s raw and s = 2 y - 1 for y in {0, 1}: 0 for ``z > 1 + h``,
     ``(1 + h - z)^2 / (4 h)`` for ``|1 - z| <= h``, and ``1 - z`` below [1]_.
 
-    With several outputs y is a class in {0, ..., n_outputs - 1}, and the loss is the
-    sum of the binary losses of each class against the rest: one joint vector whose
-    residuals are released together.
+    With several outputs, y is a class in {0, ..., n_outputs - 1}, and the loss is the
+    sum of the binary losses of each class against the rest. The residuals of all
+    outputs form one joint vector, which is released as a whole.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class HuberHingeLoss:
 
     @property
     def prediction_unit(self) -> float:
-        """Half of the margin that the hinge asks for."""
+        """Half of the hinge's margin."""
         return 0.5
 
     @property
@@ -239,19 +239,19 @@ class HuberHingeLoss:
 
 
 # -------------------------------------------------------------------------- Cauchy loss
-# Squares of errors that stop counting when they are large.
+# A squared error that grows only slowly for large errors.
 
 
 @dataclass(frozen=True)
 class CauchyLoss:
     r"""``c^2 / 2 log(1 + ((raw - s) / c)^2)`` with s = 2 y - 1; not convex [1]_.
 
-    The regression of signs +1 and -1 on rows; beyond c, errors count less the larger
-    they are.
+    It is a regression of the signs +1 and -1 on the rows. For errors beyond c the
+    residual decreases with the error.
 
-    With several outputs y is a class in {0, ..., n_outputs - 1}, and the loss is the
-    sum of the binary losses of each class against the rest: one joint vector whose
-    residuals are released together.
+    With several outputs, y is a class in {0, ..., n_outputs - 1}, and the loss is the
+    sum of the binary losses of each class against the rest. The residuals of all
+    outputs form one joint vector, which is released as a whole.
 
     Parameters
     ----------
@@ -323,19 +323,20 @@ class CauchyLoss:
         return 2 * self.zero_out_bound(radius)
 
 
-# ----------------------------------- Sigmoid loss: mistakes counted with a rounded step
+# ----------------------------- Sigmoid loss: wrong predictions counted by a smooth step
 
 
 @dataclass(frozen=True)
 class SigmoidLoss:
     r"""``1 / (1 + exp(s raw))`` with s = 2 y - 1 for y in {0, 1}; not convex [1]_.
 
-    A record costs at most 1 even if it is far on the wrong side, so flipped labels far
-    from the boundary hardly count: their gradient falls with their distance.
+    The loss of a record is at most 1, even if the record is far on the wrong side. The
+    gradient decreases with the distance from the decision boundary, so flipped labels
+    far from it hardly count.
 
-    With several outputs y is a class in {0, ..., n_outputs - 1}, and the loss is the
-    sum of the binary losses of each class against the rest: one joint vector whose
-    residuals are released together.
+    With several outputs, y is a class in {0, ..., n_outputs - 1}, and the loss is the
+    sum of the binary losses of each class against the rest. The residuals of all
+    outputs form one joint vector, which is released as a whole.
 
     Parameters
     ----------
@@ -404,9 +405,9 @@ class WeightedLoss:
     r"""``v[y] * loss(y, raw)`` with public weights v in (0, 1], the largest of them 1.
 
     A record's weighted gradient lies between 0 and its gradient without the weight. So
-    every bound of the loss also holds with weights, under both adjacencies. Scaling the
-    weights by the largest is their only cost (``docs/proofs/gradient_descent.md``,
-    Lemma 5).
+    all bounds of the loss also hold with weights, under both adjacencies. The only cost
+    of weights is that they are divided by the largest
+    (``docs/proofs/gradient_descent.md``, Lemma 5).
 
     Parameters
     ----------
@@ -424,7 +425,7 @@ class WeightedLoss:
         is_scaled = all(0 < weight <= 1 for weight in weights) and 1 in weights
         if self.loss.form.is_of_numbers or self.loss.label_weights:
             raise ValueError(
-                "The 'loss' must be one of labels without weights. Got "
+                "The 'loss' must be a loss of labels, without weights. Got "
                 f"{self.loss!r}. Use for example LogisticLoss()."
             )
         if len(weights) != n_labels or not is_scaled:
@@ -485,7 +486,7 @@ class WeightedLoss:
         return self.loss.zero_out_bound(radius)
 
     def replace_one_bound(self, radius: float) -> float:
-        """The bound of the loss: a diameter, which the convex hull with 0 keeps."""
+        """The bound of the loss: adding 0 to the convex hull keeps its diameter."""
         return self.loss.replace_one_bound(radius)
 
 
@@ -495,11 +496,11 @@ def weighted(loss: Loss, label_weights: tuple[float, ...]) -> Loss:
 
 
 def heaviest_pair(loss: Loss, clip: float = math.inf) -> float:
-    """Largest sum of the residuals of two records of opposite sign, over the largest.
+    """Largest sum of the sizes of residuals of opposite sign, over the largest size.
 
-    It is 2 if all labels have one weight, and if residuals of one label have both
-    signs, so that records of one label may be as far apart. With a loss with sides,
-    each side is clipped to `clip`.
+    It is 2 if all labels have the same weight. It is also 2 if residuals of one label
+    have both signs, since two records of this label may then be as far apart. For a
+    loss with `sides`, each side is clipped to `clip`.
     """
     if isinstance(loss, (QuantileLoss, GammaLoss)):
         sides = [min(side, clip) for side in loss.sides]
@@ -531,18 +532,18 @@ def clip_of(loss: Loss, y: FloatArray, clip: float) -> FloatArray | float:
 
 
 def typical_weight(loss: Loss) -> float:
-    """Mean label weight, if labels are as rare as their weights are large.
+    """Mean label weight if labels are as rare as their weights are large.
 
-    For rules only: this fraction of the records determines the weights.
+    Only rules for defaults use it: this fraction of the records determines the model.
     """
     weights = loss.label_weights or (1.0,)
     return len(weights) / sum(1 / weight for weight in weights)
 
 
 def typical_curvature(loss: Loss) -> float:
-    """Curvature in an output that rules expect of a record; not a bound.
+    """Typical curvature of a record's loss in one output, for rules; not a bound.
 
-    At most 1 for numbers, even at a kink.
+    It is at most 1 for losses of numbers, even if they have a kink.
     """
     typical = loss.curvature_trace / loss.n_outputs * typical_weight(loss)
     return min(typical, 1.0) if loss.form.is_of_numbers else typical

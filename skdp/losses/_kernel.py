@@ -1,7 +1,8 @@
-"""Residuals for compiled loops; importing this imports numba.
+"""Residuals for compiled loops; importing this module imports numba.
 
-Each loss has one formula, which takes the exponential that it needs as a number: the
-machine's, or the plain one of `skdp.losses._base`.
+Each loss has one formula, whose argument is the value of the exponential that it needs.
+The value comes from the machine's exponential or from the plain one of
+`skdp.losses._base`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import math
 from skdp._compiled import compiled, compiled_exactly
 from skdp.losses._base import COEFFICIENTS, FARTHEST, SHRINK, SQUARINGS, LossId
 
-# Plain integers, which compiled code treats as constants. Loops take a loss by number,
-# since the type of a function differs between processes. With a function as argument,
-# they would be compiled and kept again each time, until the file is too large to read.
+# Plain integers, which compiled code treats as constants. Loops get a loss by number,
+# because the type of a function differs between processes: with a function as argument,
+# each process would compile the loops and add them to the cache file again.
 _SIGMOID, _SOFTMAX, _HINGE = int(LossId.SIGMOID), int(LossId.SOFTMAX), int(LossId.HINGE)
 _STEP, _ERROR, _QUANTILE = int(LossId.STEP), int(LossId.ERROR), int(LossId.QUANTILE)
 _POISSON, _GAMMA = int(LossId.POISSON), int(LossId.GAMMA)
@@ -22,9 +23,9 @@ _SHIFTED_POISSON = int(LossId.SHIFTED_POISSON)
 
 @compiled_exactly
 def weight_of(constants, y):
-    """Factor on a record of label y; 1 if the loss has no weights.
+    """Weight of a record with label y; 1 if the loss has no weights.
 
-    Safe for any value that a null record holds in place of a label.
+    A null record may have any value instead of a label.
     """
     weight = 1.0
     for k in range(2, len(constants)):

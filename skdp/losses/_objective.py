@@ -1,4 +1,4 @@
-"""Objectives of linear models and networks, with the public facts of a fit."""
+"""Objectives of linear models and networks, made from public facts of a fit."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _LARGEST_RATIO = 1e50
 
 @dataclass(frozen=True, kw_only=True)
 class LinearObjective:
-    """A loss of raw predictions, and public facts; nothing computed from the data.
+    """The loss of a linear model and public facts; nothing is computed from the data.
 
     The objective is ``mean(loss) + alpha / 2 * ||W||^2`` over weights W with one row
-    per column, the intercept included: it is the weight of an additional column that
-    holds the constant `data_norm`.
+    for each column. They include the intercept, which is the weight of an additional
+    column with the constant value `data_norm`.
 
     Parameters
     ----------
     loss : Loss
         Loss of one record's raw predictions.
     n_samples, n_features : int
-        Public counts of records, or of users, and of features.
+        Numbers of records, or users, and of features; public.
     data_norm : float in (0, inf]
         Rows are clipped to this L2 norm, in units of the features. inf: no clipping,
         allowed only without privacy.
@@ -59,9 +59,9 @@ class LinearObjective:
         Added to the raw predictions of every record, one for each output; released or
         public. Empty: nothing is added.
     holds_rows : bool, default=True
-        Whether rows are in memory; otherwise they are read anew at every pass.
+        Whether rows are in memory; otherwise they are read again at every pass.
     is_ordered : bool, default=True
-        Whether every reading shows the records in the same order.
+        Whether every reading returns the records in the same order.
     is_permutable : bool, default=True
         Whether the records can be read in a random order.
     """
@@ -120,9 +120,9 @@ class LinearObjective:
 
     @property
     def effective_n(self) -> float:
-        """Number of records in the rules: reduced if labels have weights.
+        """Number of records for the rules of defaults; smaller if labels have weights.
 
-        For defaults only.
+        It is not used for privacy.
         """
         return self.n_samples * typical_weight(self.loss)
 
@@ -144,10 +144,10 @@ class LinearObjective:
 
     @property
     def has_dense_rows(self) -> bool:
-        """Whether by public bounds nearly every row has nearly every feature.
+        """Whether, by public bounds, rows have many nonzero features.
 
-        Then a row at its bounds has more entries than the square root of the number of
-        features.
+        This is so if a row at its bounds has more entries than the square root of the
+        number of features.
         """
         return self.full_entries**2 >= self.n_features
 
@@ -171,12 +171,12 @@ class LinearObjective:
 
 
 # ---------------------------------------------------------- Activations of hidden units
-# Plain arithmetic, so that the bits are the same in any layout, as in
-# ``losses/_base.py``: + - * /, comparisons and roundings, each number separately.
+# Plain arithmetic as in ``losses/_base.py``: only + - * /, comparisons and rounding of
+# single numbers, so that the bits are the same in any layout.
 
 
 class Activation(Protocol):
-    """A hidden unit's function of its raw value; its slope is between 0 and 1."""
+    """Activation function of hidden units; its slope is between 0 and 1."""
 
     @property
     def is_bounded(self) -> bool:
@@ -283,7 +283,7 @@ class Layer(ABC):
 
 
 class PlacedLayer(Protocol):
-    """A layer for images of one shape; the first layer serves all of its kind."""
+    """A layer for images of one shape."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -341,8 +341,8 @@ LAYERS: Registry[type[Layer]] = Registry("skdp.layers", {})
 # --------------------------------------------------------------- Objective of a network
 
 
-# Released weights are kept in a box of this half side: far beyond any useful model, and
-# small enough that nothing overflows through `MOST_LAYERS` of `MOST_UNITS`.
+# Released weights are clipped to this magnitude. It is far above that of any useful
+# model, and small enough that nothing overflows in `MOST_LAYERS` of `MOST_UNITS` units.
 FARTHEST = 1e6
 MOST_LAYERS, MOST_UNITS = 8, 4096
 # Standard deviation of hidden units' raw values at the start.
@@ -351,19 +351,19 @@ _DEVIATION = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkObjective:
-    """Layers, a loss, and public facts; nothing computed from the data.
+    """Layers, a loss and public facts of a network; nothing is computed from the data.
 
-    The objective is ``mean(loss) + alpha / 2 * ||w||^2`` over all weights w, biases
-    included, as one vector. Each layer has a matrix of shape (n_inputs + 1, n_units)
-    whose last row has the biases; for a convolution, inputs are a patch and units are
-    filters. Rows are multiplied by `input_factor` before the first layer.
+    The objective is ``mean(loss) + alpha / 2 * ||w||^2``, where the vector w has all
+    weights and biases. Each layer has a matrix of shape (n_inputs + 1, n_units), whose
+    last row has the biases. The inputs of a convolution are the values of a patch, and
+    its units are filters. Rows are multiplied by `input_factor` before the first layer.
 
     Parameters
     ----------
     loss : Loss
         Loss of one record's raw predictions.
     n_samples, n_features : int
-        Public counts of records, or users, and of features.
+        Numbers of records, or users, and of features; public.
     hidden : tuple of int
         Number of units of each fully connected hidden layer.
     activation : {"identity", "logistic", "relu", "tanh"}
@@ -411,9 +411,10 @@ class NetworkObjective:
             return
         if math.prod(self.image) != self.n_features:
             raise ValueError(
-                "The 'image_shape' parameter must be that of the rows, which have "
+                "The 'image_shape' parameter must match the rows, which have "
                 f"{self.n_features} features. Got {self.image}, height, width and "
-                f"channels, of {math.prod(self.image)}. Declare the shape of one image."
+                f"channels, with {math.prod(self.image)} values. Declare the shape of "
+                "one image."
             )
         if self.n_flat > MOST_UNITS:
             raise ValueError(
@@ -468,18 +469,18 @@ class NetworkObjective:
         ]
 
     def start(self, seed: int) -> FloatArray:
-        """Weights from a public seed: hidden ones random, outputs and biases 0.
+        """First weights from a public seed: random; 0 for biases and the last layer.
 
-        Raw values of hidden units have a deviation of at most 0.3 for any number of
-        inputs: in the first layer for the longest rows, in later layers for inputs of
-        1, and after a convolution for inputs of 0.3. Outputs start at 0, so predictions
-        are 0 before the first step.
+        Raw values of hidden units have a standard deviation of at most 0.3 for any
+        number of inputs. This holds for the longest rows in the first layer, for inputs
+        of 1 in later layers, and for inputs of 0.3 after a convolution. Since the last
+        layer starts at 0, predictions are 0 before the first step.
 
         Returns
         -------
         ndarray of shape (n_weights,)
         """
-        # NumPy never changes the draws of this generator for a seed.
+        # NumPy guarantees that this generator's draws for a seed never change.
         draws = check_random_state(seed)
         weights = np.zeros(self.n_weights)
         for layer, scale in zip(self.layers(weights), self._scales(), strict=True):

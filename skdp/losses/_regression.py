@@ -65,7 +65,7 @@ class SquaredLoss:
 
     @property
     def noisy_clip(self) -> float:
-        """A quarter of the largest target: a robust fit, but far less noise."""
+        """A quarter of the largest target, which gives a robust fit with less noise."""
         return self._target_scale / 4
 
     @property
@@ -106,20 +106,20 @@ class SquaredLoss:
 
 @dataclass(frozen=True)
 class PoissonLoss:
-    r"""Half the Poisson deviance of y and ``mean = exp(raw - top)``, straight beyond.
+    r"""Half the Poisson deviance of y and ``mean = exp(raw - top)``, linear outside.
 
-    Targets are in units of the largest target and clipped to [`lowest`, 1]. Within
-    these bounds of the mean the derivative by `raw` is ``mean - y``; beyond them it
-    keeps its value at the bound. So the loss is convex, as smooth as its largest mean,
-    and has a bounded derivative [1]_.
+    Targets are in units of the largest target and clipped to [`lowest`, 1]. While the
+    mean is within these bounds, the derivative by `raw` is ``mean - y``; outside, it
+    has the value at the bound, so the loss is linear. So the loss is convex, its
+    smoothness is the largest mean, and its derivative is bounded [1]_.
 
     Parameters
     ----------
     top : float in [0, 50]
         The raw prediction whose mean is 1: at 0 it is ``exp(-top)``.
     lowest : float in [0, 0.99], default=0.0
-        The lowest target over the largest. With a larger ratio, residuals would be no
-        larger than the rounding of an exponential.
+        The lowest target over the largest. With a ratio above 0.99, residuals would be
+        no larger than the rounding error of an exponential.
 
     References
     ----------
@@ -134,7 +134,7 @@ class PoissonLoss:
     smoothness: ClassVar[float] = 1.0
     curvature_trace: ClassVar[float] = 1.0
     prediction_unit: ClassVar[float] = 0.35
-    # Smaller clips make means of many zeros and a few large targets far too low.
+    # With smaller clips, means are far too low for many zeros and a few large targets.
     noisy_clip: ClassVar[float] = 0.5
     form: ClassVar[LossId] = LossId.POISSON
     label_weights: ClassVar[tuple[float, ...]] = ()
@@ -189,16 +189,16 @@ class PoissonLoss:
         return np.asarray(np.clip(y, self.lowest, 1.0))
 
 
-# With larger origins the squares of small remainders underflow, and steps are 0 / 0.
+# With larger origins, squares of small remainders underflow and steps become 0 / 0.
 _MOST_ORIGIN = 1e17
 
 
 @dataclass(frozen=True)
 class ShiftedPoissonLoss:
-    r"""`PoissonLoss` of targets ``origin + y`` with y in [-1, 1], in their units.
+    r"""`PoissonLoss` of targets ``origin + y`` with y in [-1, 1].
 
-    The mean is ``exp(raw)``, up to the largest target ``origin + 1``. Boosted trees
-    take it, whose targets all have bounds of -1 and 1.
+    The mean is ``exp(raw)``, up to the largest target ``origin + 1``. Boosted trees use
+    it, because all their targets are scaled to [-1, 1].
 
     Parameters
     ----------
@@ -272,22 +272,22 @@ class ShiftedPoissonLoss:
 
 @dataclass(frozen=True)
 class GammaLoss:
-    r"""Half the gamma deviance of y and ``mean = exp(raw + half)``, straight beyond.
+    r"""Half the gamma deviance of y and ``mean = exp(raw + half)``, linear outside.
 
-    Targets are in units of the lowest target, which is above 0, and the largest is
-    ``exp(2 half)``. The derivative by `raw` is ``1 - y / mean``, with the mean clipped
-    to these bounds and the ratio clipped to `most`: a target counts as at most `most`
-    means. So the loss is convex, as smooth as `most`, and has a bounded derivative
-    [1]_.
+    Targets are in units of the lowest target, which is above 0, and the largest target
+    is ``exp(2 half)``. The derivative by `raw` is ``1 - y / mean``, with the mean
+    clipped to these bounds and the ratio clipped to `most`, so that a target counts as
+    at most `most` times the mean. So the loss is convex, its smoothness is `most`, and
+    its derivative is bounded [1]_.
 
     Parameters
     ----------
     half : float in [0.005, 7]
         Half of the logarithm of the largest target over the lowest. The raw prediction
-        of the largest target is `half`, and of the lowest -`half`. With less, residuals
-        would be no larger than the rounding of an exponential.
+        is `half` for the largest target and -`half` for the lowest. With a smaller
+        value, residuals would be no larger than the rounding error of an exponential.
     most : float in (1, inf), default=4.0
-        Largest ratio of a target to a mean; ``exp(2 half)`` if that is less.
+        Largest ratio of a target to a mean; ``exp(2 half)`` if that is smaller.
 
     References
     ----------
@@ -325,12 +325,12 @@ class GammaLoss:
 
     @property
     def sides(self) -> tuple[float, float]:
-        """Largest residuals below 0 and above."""
+        """Largest sizes of residuals below 0 and above 0."""
         return self.most - 1, 1 - math.exp(-2 * self.half)
 
     @property
     def value_at_zero(self) -> float:
-        """Loss at one of the two bounds: every target between has lost less."""
+        """Loss at one of the two bounds; targets between them have a smaller loss."""
         ends = np.array([1.0, math.exp(2 * self.half)])
         return float(self.value(ends, np.zeros((2, 1))).max())
 
@@ -373,16 +373,17 @@ class QuantileLoss:
     r"""The pinball loss of targets in [-1, 1], quadratic within `h` of its kink.
 
     With e = raw - y its derivative rises from ``-level`` at ``e = -h`` to
-    ``1 - level`` at ``e = h``. The loss is the mean of the pinball loss over uniform
-    noise of at most `h` added to y [1]_.
+    ``1 - level`` at ``e = h``. The loss is the mean of the pinball loss if uniform
+    noise between -`h` and `h` is added to y [1]_.
 
     Parameters
     ----------
     level : float in [0.01, 0.99]
         Proportion of the targets that should be below the prediction.
     h : float in [1e-3, 1], or 0, default=0.05
-        Half the width of the rounded kink, in units of the target. 0, the pinball loss,
-        has no bounded curvature: trees can take it and linear models cannot.
+        Half the width of the rounded kink, in units of the target. With 0 this is the
+        pinball loss, whose curvature is not bounded: trees can use it, linear models
+        cannot.
 
     References
     ----------
@@ -394,8 +395,8 @@ class QuantileLoss:
     h: float = 0.05
     n_outputs: ClassVar[int] = 1
     is_convex: ClassVar[bool] = True
-    # Few of the outer targets carry information: less noise than for a mean, as found
-    # on made-up tables.
+    # Found on simulated tables: quantiles need less noise than means, since only few of
+    # the outer targets are informative.
     prediction_unit: ClassVar[float] = 0.12
     noisy_clip: ClassVar[float] = math.inf
     form: ClassVar[LossId] = LossId.QUANTILE
@@ -422,7 +423,7 @@ class QuantileLoss:
 
     @property
     def sides(self) -> tuple[float, float]:
-        """Largest residuals below 0 and above."""
+        """Largest sizes of residuals below 0 and above 0."""
         return self.level, 1 - self.level
 
     @property

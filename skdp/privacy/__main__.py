@@ -1,4 +1,4 @@
-"""``python -m skdp.privacy study.db``: print a ledger's entries, or a signed report."""
+"""``python -m skdp.privacy study.db``: print a ledger's entries or a signed report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KIND_OF_NOISE = {"any": "with any noise", "gaussian": "with Gaussian noise,"}
 def main(arguments: list[str] | None = None) -> int:
     """Print the entries of one ledger, or run a command; 1 if there is no ledger."""
     words = sys.argv[1:] if arguments is None else arguments
-    # A single word is the name of a ledger, even if it is also a command.
+    # A single word is the name of a ledger, even if a command has the same name.
     if len(words) > 1 and words[0] in _COMMANDS:
         return _COMMANDS[words[0]](words[1:])
     return _print_books(words)
@@ -28,10 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _print_report(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m skdp.privacy report",
-        description="Print a signed report on a ledger, whose file is only read.",
+        description="Print a signed report on a ledger. The file is not changed.",
     )
     parser.add_argument("path", help="the ledger's file")
-    parser.add_argument("--json", action="store_true", help="as JSON, to be checked")
+    parser.add_argument("--json", action="store_true", help="as JSON, for 'check'")
     _add_key(parser)
     given = parser.parse_args(arguments)
     path = os.path.abspath(given.path)
@@ -50,7 +50,7 @@ def _print_report(arguments: list[str]) -> int:
 def _check_report(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m skdp.privacy check",
-        description="Whether a report in JSON says what it said when it was made.",
+        description="Check that a report in JSON is unchanged since it was made.",
     )
     parser.add_argument("path", help="the report's file")
     _add_key(parser)
@@ -61,16 +61,16 @@ def _check_report(arguments: list[str]) -> int:
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"as signed: {len(told['releases'])} releases, head {told['head']}")
+    print(f"unchanged: {len(told['releases'])} releases, head {told['head']}")
     if given.key is None:
         print(
-            "Without a key anybody can sign: compare it with the ledger's own report."
+            "Without a key anyone can sign: compare it with a new report on the ledger."
         )
     return 0
 
 
 def _add_key(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--key", help="file with a secret key, for an HMAC")
+    parser.add_argument("--key", help="file that contains a secret key (HMAC)")
 
 
 def _key_in(path: str | None) -> bytes | None:
@@ -80,14 +80,14 @@ def _key_in(path: str | None) -> bytes | None:
 def _print_books(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m skdp.privacy",
-        description="Print the cap, the spends and what is left of a ledger.",
+        description="Print a ledger's cap, its releases and its remaining budget.",
         epilog="'report FILE' prints a signed report, 'check FILE' checks one.",
     )
     parser.add_argument("path", help="the ledger's file")
     parser.add_argument(
         "--verify",
         action="store_true",
-        help="find again what every spend is charged; 1 if one was charged less",
+        help="compute every charge again; exit status 1 if one was too small",
     )
     given = parser.parse_args(arguments)
     try:
@@ -106,7 +106,7 @@ def _print_books(arguments: list[str]) -> int:
     print(f"cap        epsilon {ledger.epsilon:g}, delta {ledger.delta:g}")
     print(
         f"set aside  epsilon {reserve.epsilon:g}, delta "
-        f"{reserve.delta:g}, for what does not add up in squares"
+        f"{reserve.delta:g}, for costs that do not add up in squares"
     )
     print(f"spent      epsilon {spent.epsilon:.4g} in {len(table)} releases")
     print(
@@ -114,16 +114,16 @@ def _print_books(arguments: list[str]) -> int:
         f"one more release {_KIND_OF_NOISE[remaining.noise]}"
     )
     if remaining.noise == "gaussian":
-        print(f"           or epsilon {remaining.pure_epsilon:.4g} for a pure one:")
-        print("           noise adds up in squares, and spent and left exceed the cap")
+        print(f"           or epsilon {remaining.pure_epsilon:.4g} for a pure one")
+        print("           (Gaussian costs add up in squares: the sum exceeds the cap),")
         print(f"           or epsilon {kept.epsilon:.4g}, delta {kept.delta:.4g} for")
-        print("           one of any kind, from what is set aside")
-    print("covers     what carried this ledger: fits, searches, private scores. Raw")
-    print("           scores and choices made from them are not private. Spent is the")
-    print("           cost of these releases fixed in advance; for adaptively chosen")
-    print("           ones the guarantee is the cap.")
+        print("           a release of any kind, out of the amount set aside")
+    print("covers     releases made with this ledger: fits, searches, private scores.")
+    print("           Raw scores and choices made from them are not private.")
+    print("           'spent' holds for releases that were fixed in advance; for")
+    print("           adaptively chosen releases the guarantee is the cap.")
     if given.verify:
-        print("verified   every spend is charged what its event costs")
+        print("verified   every release was charged what its event costs")
     if len(table):
         print()
         print(table.drop(columns="event").to_string(index=False))

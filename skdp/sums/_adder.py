@@ -1,9 +1,9 @@
 """The adder: weights, null rows, rounding and sums in any order, for every query.
 
-A query states what one row adds, as one `Form` or several, and the bound of one row.
-The adder multiplies by the weights of users' rows, leaves null rows out, rounds to
-whole units of a power of two, and adds up: in any order and in any parts the sums have
-the same bits. ``docs/proofs/adder.md`` has the lemma.
+A query states the contribution of one row, as one `Form` or several, and its bound. The
+adder multiplies by the weights of users' rows, leaves null rows out, rounds to whole
+units of a power of two, and adds up. The sums have the same bits in any order and for
+any parts. See ``docs/proofs/adder.md``.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums._exact import Summed, Sums, WholeSum, blocks_of, total_rounding
 from skdp.tables._source import Block, has_shares
 
-# Factor on a bound, for the rounding of the bound and of the sum of a user's weights.
+# Factor on a bound that covers the rounding of the bound and of a user's weights.
 ABOVE = 1 + 1e-12
-# Operations on a total: it becomes a double, and public factors multiply it.
+# Operations on a total: conversion to a double, and multiplications by public factors.
 _TOTAL_STEPS = 3
 # A weight, or None where every row counts 1.
 Weights = FloatArray | None
@@ -42,8 +42,8 @@ class Entries:
     size : int
         Length of a row's vector.
     values : tuple of ndarray of float64 of shape (n_rows,), or None, default=None
-        None: a row counts 1 at each place. Weights of counts are rounded down, so that
-        the counts of a user still add up to at most 1.
+        None: a row counts as 1 at each place. Weights of counts are rounded down, so
+        that the counts of a user have a sum of at most 1.
     """
 
     places: tuple[np.ndarray, ...]
@@ -55,15 +55,16 @@ class Entries:
 class Products:
     """Products of a row's parts: for each pair (i, j), part i times part j transposed.
 
-    The square root of a row's weight multiplies each part, which is then cut towards 0.
+    Each part is multiplied by the square root of the row's weight and then rounded
+    towards 0.
 
     Parameters
     ----------
     parts : tuple of ndarray of float64 or CSR of int64, of shape (n_rows, d)
-        Whole numbers, of norm at most 2^21 in a row. `ROOT_UNIT` times a part is what
-        counts.
+        Whole numbers in units of `ROOT_UNIT`, with a norm of at most 2^21 in each row.
     pairs : tuple of pairs of int
-        A part times itself adds the upper triangle alone, the diagonal first.
+        Pairs of indices of parts. For a part times itself, only the upper triangle is
+        added, with the diagonal first.
     """
 
     parts: tuple[Any, ...]
@@ -72,7 +73,7 @@ class Products:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A compiled loop over the rows, which weighs and rounds as the adder does.
+    """A compiled loop over the rows that applies weights and rounds as the adder does.
 
     `sums` maps the weights, and the number of units in 1, to sums in whole units.
     """
@@ -80,14 +81,14 @@ class Compiled:
     sums: Callable[[Any, float], np.ndarray]
 
 
-# What each row of a block adds: a dense array, one row or one number for each row; CSR;
-# or one of the classes above.
+# The contribution of each row of a block: a dense array with one row or number for each
+# row; CSR; or one of the classes above.
 Form = FloatArray | Entries | Products | Compiled | Any
 
 # Unit of the parts of `Products`.
 ROOT_UNIT = 2.0**-21
-# Number of rows whose products add up exactly: 42 + 11 = 53 bits in double precision,
-# and 64-bit integers, for sparse rows, hold more of them.
+# Number of rows whose products add up exactly: 42 + 11 = 53 bits in double precision;
+# more for sparse rows, whose sums are 64-bit integers.
 _DENSE_PRODUCTS, _SPARSE_PRODUCTS = 1 << 11, 1 << 16
 
 
@@ -97,11 +98,11 @@ class BoundedSum(Summed):
     Attributes
     ----------
     rounding : ufunc
-        How numbers become whole units: `np.rint`, or `np.floor` or `np.trunc` where
-        numbers are not negative or norms must not grow.
+        How numbers are rounded to whole units: `np.rint`, or `np.floor` or `np.trunc`
+        where numbers are not negative or norms must not grow.
     is_gridded : bool
-        Whether the numbers that a row adds are whole units already; numbers of users'
-        rows are rounded once their weights multiply them.
+        Whether the contributions of rows are whole units already. Those of users' rows
+        are rounded after the multiplication by their weights.
     """
 
     rounding: ClassVar[Any] = np.rint
@@ -115,7 +116,7 @@ class BoundedSum(Summed):
     @property
     @abstractmethod
     def unit(self) -> float:
-        """A power of two; totals are whole units."""
+        """A power of two; totals are whole multiples of it."""
 
     @property
     def scale(self) -> Any:
@@ -129,15 +130,15 @@ class BoundedSum(Summed):
 
     @property
     def arithmetic(self) -> float:
-        """Norm of the floating-point error of what one row adds, with the scale.
+        """Norm of the floating-point error of one row's contribution, with the scale.
 
-        0.0 where the bound holds for the numbers as they are computed.
+        0.0 if the bound holds for the computed numbers.
         """
         return 0.0
 
     @property
     def total_norm(self) -> float:
-        """Largest norm of the totals; 0.0 where they are exact in double precision.
+        """Largest norm of the totals; 0.0 if they are exact in double precision.
 
         Totals are exact up to 2^53 units, if scales are powers of two.
         """
@@ -154,10 +155,10 @@ class BoundedSum(Summed):
 
     @abstractmethod
     def added(self, block: Block) -> Form | tuple[Form, ...]:
-        """What each row adds, before scale and weight; several forms are joined.
+        """The contribution of each row, before scale and weight; forms are joined.
 
-        Each row by itself. With a unit of 1 dense numbers are new arrays, which are
-        rounded in place. Private.
+        It depends on each row separately. With a unit of 1, dense numbers must be new
+        arrays, since they are rounded in place. Private.
         """
 
     def bound(self) -> Bound:
@@ -165,7 +166,7 @@ class BoundedSum(Summed):
         return self.row_bound().with_user_bounds()
 
     def slack(self, layout: Layout) -> float:
-        """Bound on what floating point adds: Lemma 2 of the adder's page."""
+        """Bound on the effect of rounding: Lemma 2 of the adder's page."""
         rows = float(layout.rows_of_unit)
         if self.rounding is not np.rint or (rows == 1 and self.is_gridded):
             rows = 0.0
@@ -250,14 +251,14 @@ class BoundedSum(Summed):
 
 
 # ------------------------------------------------------------ Weights, and null rows
-# No other module reads the weights of a block. Kernels, which are forms, get them from
-# `kernel_weights` and multiply in the same way: times the weight, then rounded.
+# No other module reads the weights of a block. Compiled loops get them from
+# `kernel_weights`, and also multiply by the weight first and round then.
 
 
 def kernel_weights(block: Block) -> NDArray[Any] | None:
-    """For compiled loops: whether each row is there, or its weight. Private.
+    """For compiled loops: whether each row is present, or its weight. Private.
 
-    None: every row counts 1.
+    None: every row has weight 1.
     """
     return block.present
 
@@ -265,7 +266,7 @@ def kernel_weights(block: Block) -> NDArray[Any] | None:
 def row_weights(block: Block) -> Weights:
     """Weights of users' rows. Private.
 
-    None: a row counts 1, or is a null record.
+    None: a row has weight 1, or is a null record.
     """
     weights = kernel_weights(block)
     return weights if has_shares(weights) else None
@@ -285,7 +286,7 @@ def present_rows(block: Block) -> Block:
 def without_nulls(values: FloatArray, block: Block) -> FloatArray:
     """Values of a block's rows, overwritten with 0 where a row is null. Private.
 
-    For rows that are kept from one pass to the next, null rows among them.
+    It is for rows that are kept from one pass to the next, which include null rows.
     """
     weights = kernel_weights(block)
     if weights is not None:
@@ -294,7 +295,7 @@ def without_nulls(values: FloatArray, block: Block) -> FloatArray:
 
 
 def weighed(values: FloatArray, block: Block) -> FloatArray:
-    """Values of a block's rows times the weights, in place; 0 of null rows. Private."""
+    """Values of rows times their weights, in place; 0 for null rows. Private."""
     values, weights = without_nulls(values, block), row_weights(block)
     if weights is not None:
         values *= weights.reshape(-1, *[1] * (values.ndim - 1))
@@ -302,15 +303,15 @@ def weighed(values: FloatArray, block: Block) -> FloatArray:
 
 
 def cut_by_weights(units: FloatArray, block: Block) -> FloatArray:
-    """Whole numbers times the weights of users' rows, cut towards 0. Private."""
+    """Whole numbers times the weights of users' rows, rounded towards 0. Private."""
     weights = row_weights(block)
     return units if weights is None else cut(units, weights)
 
 
 def cut(units: FloatArray, factor: FloatArray) -> FloatArray:
-    """Rows times their factors, cut towards 0 to whole numbers.
+    """Rows times their factors, rounded towards 0 to whole numbers.
 
-    No rounding makes a contribution longer.
+    This rounding makes no contribution longer.
     """
     whole = units * (factor if units.ndim == 1 else factor[:, None])
     return np.trunc(whole, out=whole)
@@ -319,12 +320,13 @@ def cut(units: FloatArray, factor: FloatArray) -> FloatArray:
 def rows_of_users(block: Block) -> tuple[IntArray, csr_array]:
     """Users of a block's present rows, and a matrix that adds up each user's rows.
 
-    Only users in the block, so that time does not grow with blocks times users.
+    Only users in the block are included, so that the time does not grow with the number
+    of blocks times the number of users.
     """
     weights = kernel_weights(block)
     if block.users is None or weights is None:
         raise TypeError(
-            "Users' parts must be of rows whose users are known. Got others."
+            "Sums by user must be over rows whose users are known. Got other rows."
         )
     rows = np.flatnonzero(weights)
     users, codes = np.unique(block.users[rows], return_inverse=True)
@@ -341,7 +343,7 @@ def joined(blocks: Sequence[Block], X: Any) -> Block:
 
 
 def only_rows(block: Block, rows: IntArray) -> Block:
-    """The block with all rows null but the chosen ones. Private."""
+    """The block with all rows null except the chosen ones. Private."""
     there = _there(block)
     chosen = np.zeros_like(there)
     chosen[rows] = there[rows]
@@ -349,7 +351,7 @@ def only_rows(block: Block, rows: IntArray) -> Block:
 
 
 def _there(block: Block) -> NDArray[Any]:
-    """What a block says of each row's weight, as an array."""
+    """The weights of a block's rows, or whether they are present, as an array."""
     if block.present is None:
         return np.ones(len(block.y), dtype=np.bool_)
     return block.present
@@ -374,7 +376,7 @@ def exact_runs(blocks: Iterable[Block]) -> Iterator[Block]:
 
 
 def _together(blocks: list[Block]) -> Iterator[Block]:
-    """One block of the rows of all; no block of none."""
+    """One block with the rows of all blocks; nothing if there are none."""
     if len(blocks) < 2:
         yield from blocks
     else:
@@ -396,9 +398,9 @@ def _products(form: Products, weights: Weights) -> np.ndarray:
 
 
 def whole_roots(weights: FloatArray) -> FloatArray:
-    """Roots of weights, cut to whole numbers of `ROOT_UNIT`.
+    """Square roots of weights, rounded down to whole multiples of `ROOT_UNIT`.
 
-    The squares of a user's roots add up to at most 4^21.
+    The squares of a user's roots, in this unit, have a sum of at most 4^21.
     """
     return np.floor(np.sqrt(weights) / ROOT_UNIT)
 
@@ -412,7 +414,7 @@ def _triangle(size: int) -> IntArray:
 
 
 def _shortened(part: Any, factors: FloatArray) -> Any:
-    """Rows times factors up to 1, cut towards 0 to whole numbers."""
+    """Rows times factors up to 1, rounded towards 0 to whole numbers."""
     if issparse(part):
         data = cut(part.data, np.repeat(factors, np.diff(part.indptr)))
         return with_entries(part, data.astype(np.int64))

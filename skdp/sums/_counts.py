@@ -27,9 +27,10 @@ from skdp.tables._source import Block
 
 @dataclass(frozen=True, eq=False)
 class Counts(BoundedSum):
-    """Half of (at or below - above), for two thresholds of each feature.
+    """Half of the count at or below minus the count above, for two thresholds each.
 
-    `thresholds`, of shape (2, n_features), are public, or released.
+    `thresholds`, of shape (2, n_features), has two thresholds of each feature; they are
+    public or released.
     """
 
     thresholds: FloatArray
@@ -51,12 +52,12 @@ class Counts(BoundedSum):
         return tuple(np.where(each >= block.X, 0.5, -0.5) for each in self.thresholds)
 
     def at_or_below(self, released: FloatArray, n_samples: int) -> FloatArray:
-        """The counts at or below, from a released vector; post-processing."""
+        """The counts at or below, from a released vector; this is post-processing."""
         return released.reshape(self.thresholds.shape) + n_samples / 2
 
 
 # ---------------------------------------------------------------------- Counts of codes
-# A record adds 1 to one entry of each column, and a row of a user adds its share.
+# A record adds 1 to one entry of each column, and a row of a user adds its weight.
 # Sensitivities are derived in ``docs/proofs/boosting.md``, Lemma 3.
 
 
@@ -115,10 +116,10 @@ class CodeCounts(BoundedSum):
 
 @dataclass(frozen=True)
 class Pairs:
-    """One kind of pairs.
+    """One kind of pairs (a, k b).
 
     `split` maps values in [-1, 1] of shape (n_rows, n_features), NaN if missing, to
-    (a, b); `weight` is k above.
+    (a, b); `weight` is k in the section's comment.
     """
 
     split: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -133,7 +134,7 @@ class Pairs:
         return 2 * math.sqrt(n_features)
 
     def bound(self, n_features: int) -> Bound:
-        """L2 bounds on what one row adds, in exact arithmetic."""
+        """L2 bounds on the contribution of one row, in exact arithmetic."""
         return Bound(
             zero_out=self.record_norm(n_features) * ABOVE,
             replace_one=self.record_distance(n_features) * ABOVE,
@@ -178,7 +179,7 @@ class PairSums(BoundedSum):
     def added(self, block: Block) -> tuple[Form, ...]:
         values = nearest(to_unit(block.X, self.low, self.high), self.unit)
         first, second = self.pairs.split(values)
-        # Numbers of the first kind are whole already.
+        # The first numbers are whole units already.
         return first, nearest(second, self.unit)
 
     @property
@@ -217,10 +218,10 @@ PRESENCE = Pairs(_presence, math.sqrt(3))
 
 
 # --------------------------------------------------- Histograms of all declared columns
-# A record has nonnegative shares in a few states; the shares add up to at most 1 in
-# each part of the record. They are rounded down to whole units, so that sums are exact
-# in any order.
-# Sensitivities are derived in ``docs/proofs/default.md``, Lemma 1.
+# A record has nonnegative weights for a few states; in each part of the record the
+# weights have a sum of at most 1. They are rounded down to whole units, so that sums
+# are exact in any order. Sensitivities are derived in ``docs/proofs/default.md``,
+# Lemma 1.
 
 
 def even_knots(n_intervals: int) -> tuple[float, ...]:
@@ -230,7 +231,7 @@ def even_knots(n_intervals: int) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class StateSums(BoundedSum):
-    """Sums of the records' shares in each state, and of their targets at each knot.
+    """Sums of the records' weights for each state, and of their targets at each knot.
 
     Parameters
     ----------
@@ -238,12 +239,12 @@ class StateSums(BoundedSum):
     most_parts : int
         Largest number of parts that one record can have.
     knots : tuple of float, default=()
-        Rising numbers. A target has shares in its two neighbouring knots, in proportion
-        to its distance from the other knot, so that the mean over knots is the mean of
-        the targets. Empty: targets are not counted.
+        Increasing numbers. A target has weights for its two neighbouring knots, in
+        proportion to its distance from the other knot, so that the mean over knots is
+        the mean of the targets. Empty: targets are not counted.
     n_labels : int, default=0
-        Number of labels, where targets are labels 0, 1, ...: a record belongs to one
-        label. Not with `knots`.
+        Number of labels if targets are labels 0, 1, ..., of which a record has one. Not
+        with `knots`.
     """
 
     n_states: int
@@ -287,7 +288,7 @@ class StateSums(BoundedSum):
         return tuple(forms)
 
     def _at_knots(self, targets: FloatArray) -> Entries:
-        """The targets' shares in their two neighbouring knots."""
+        """The targets' weights for their two neighbouring knots."""
         places = np.array(self.knots)
         last = len(places) - 2
         inside = np.clip(targets, places[0], places[-1])
@@ -314,7 +315,7 @@ class TablePart(ABC):
     rounding : float
         Norm of the rounding of a record's contribution, in units.
     n_rounded : int
-        Number of entries that the weight of a user's row may move off the grid.
+        Number of entries that are off the grid after multiplication by a user's weight.
     """
 
     zero_out: ClassVar[float]
@@ -342,7 +343,7 @@ class TablePart(ABC):
 
     @abstractmethod
     def added(self, X: np.ndarray, unit: float) -> tuple[Form, ...]:
-        """What each row adds, whole units of `unit`. Private."""
+        """The contribution of each row, in whole multiples of `unit`. Private."""
 
 
 @dataclass(frozen=True)
@@ -378,7 +379,7 @@ class CellCounts(TablePart):
 
 @dataclass(frozen=True)
 class CellMoments(TablePart):
-    """Sums of v and of k (v^2 - 1/2) for values v in [-1, 1]; missing ones add 0.
+    """Sums of v and k (v^2 - 1/2) over values v in [-1, 1]; missing values add 0.
 
     Parameters
     ----------
@@ -438,7 +439,7 @@ class TableSums(BoundedSum):
         )
 
     def _moved(self, adjacency: Adjacency) -> float:
-        """Largest change of all parts together: one record may change each most."""
+        """Largest change of all parts together, since a record may change all parts."""
         return math.hypot(
             *(
                 weight * part.moved(adjacency)
@@ -479,7 +480,7 @@ class TableSums(BoundedSum):
         return np.concatenate([weight * part.factors for part, weight in pairs])
 
     def read(self, released: FloatArray) -> list[FloatArray]:
-        """The sums of each part from a released vector; post-processing."""
+        """The sums of each part from a released vector; this is post-processing."""
         ends = np.cumsum([part.size for part in self.parts])[:-1]
         return [
             found.reshape(part.shape)

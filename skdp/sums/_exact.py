@@ -1,4 +1,4 @@
-"""Exact sums: whole numbers on a public grid, equal in any order."""
+"""Exact sums of whole numbers on a public grid, which are equal in any order."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from skdp._arrays import UNIT_ROUNDOFF, FloatArray, IntArray
 from skdp.tables._source import Block, Source
 
 # ----------------------------------------------- Sums of whole numbers of a public unit
-# Multiples of a power of two add up in double precision without rounding while no sum
-# exceeds 2^53 of them, so the order of records, blocks, threads and lanes does not
-# matter. Where terms are products, whole numbers are kept in two words.
+# Multiples of a power of two add up in double precision without rounding as long as no
+# sum exceeds 2^53 units, so the order of records, blocks, threads and vector lanes does
+# not matter. If terms are products, whole numbers are kept in two words.
 
 
-# Finest unit, as bits below the largest term; finer units would add nothing.
+# Finest unit, in bits below the largest term; finer units would not help.
 _FINEST = 40
 # Bits of the lower word.
 _LOW_BITS = 32
@@ -55,22 +55,22 @@ def _on_grid(values: FloatArray, unit: float, rounded: Any) -> FloatArray:
 
 
 def total_rounding(n_samples: int, record_norm: float, n_steps: int = 1) -> float:
-    """Bound on the distance that rounding to floats adds to two neighbours' totals.
+    """Bound on the effect of rounding on the distance of two neighbours' totals.
 
-    A total is at most `n_samples` times `record_norm`; each of `n_steps` operations on
-    it rounds to nearest.
+    A total is at most `n_samples` times `record_norm`, and each of `n_steps` operations
+    on it rounds to nearest.
     """
     return 2 * (n_steps + 1) * n_samples * record_norm * UNIT_ROUNDOFF
 
 
 class WholeSum:
-    """An exact sum of arrays of whole numbers, equal for any order and any parts.
+    """An exact sum of arrays of whole numbers, the same for any order and any parts.
 
     Parameters
     ----------
     shape : tuple of int
     bits : int in [0, 62], default=62
-        No row adds more than 2^bits to any sum.
+        A row adds at most 2^bits to any sum.
     """
 
     def __init__(self, shape: tuple[int, ...], bits: int = 62) -> None:
@@ -79,9 +79,9 @@ class WholeSum:
         self._most, self._rows = 2 ** (62 - bits), 0
 
     def add(self, terms: Any, n_rows: int = 1) -> None:
-        """Add the sum over `n_rows` rows, an array of int64 or of float64.
+        """Add the sum over `n_rows` rows, an array of int64 or float64.
 
-        Whole numbers, of at most 2^62.
+        It must consist of whole numbers of magnitude at most 2^62.
         """
         if self._rows + n_rows > self._most:
             self._carry()
@@ -108,14 +108,14 @@ class WholeSum:
 
 
 # --------------------------------------------- Public grids for exact sums over records
-# Rows are integers of 22 bits, residuals of 18, weights of 30. Every sum of products of
-# a row with weights, and of 2^13 rows with residuals, is an integer below 2^53, which
-# double precision holds in any order of addition. Lemma 11 of
+# Rows are integers of 22 bits, residuals of 18 bits and weights of 30 bits. All sums of
+# products of a row with weights, and of 2^13 rows with residuals, are integers below
+# 2^53, so they are exact in double precision for any order of addition. See Lemma 11 of
 # ``docs/proofs/gradient_descent.md``.
 
 
 ROW_BITS, RESIDUAL_BITS = 22, 18
-# Number of products of rows and residuals whose sum double precision holds.
+# Number of products of rows and residuals whose sum is exact in double precision.
 MOST_ROWS = 2 ** (53 - ROW_BITS - RESIDUAL_BITS)
 _WEIGHT_BITS = 30
 # Powers of two from this exponent on are ordinary doubles, with room for rows' units.
@@ -123,11 +123,11 @@ _LEAST_EXPONENT = -900
 
 
 def norm_exponent(weights: FloatArray) -> int:
-    """The least e with ``|weights| < 2^e``, up to rounding; public."""
+    """The smallest e with ``|weights| < 2^e``, up to rounding; public."""
     largest = float(np.max(np.abs(weights), initial=0.0))
     if largest == 0.0:
         return _LEAST_EXPONENT + _WEIGHT_BITS
-    # Squares of the largest weights overflow, and squares of the smallest underflow.
+    # Squares of very large weights overflow, and squares of very small ones underflow.
     norm = largest * float(np.linalg.norm(weights / largest))
     return max(math.frexp(norm)[1], _LEAST_EXPONENT + _WEIGHT_BITS)
 
@@ -141,14 +141,14 @@ def on_grid(weights: FloatArray, bits: int = _WEIGHT_BITS) -> FloatArray:
 
 def units_of(weights: FloatArray) -> tuple[IntArray, float]:
     """Weights of `on_grid` as integers, of norm below 2^33, and their unit."""
-    # Two more bits: rounding may have moved the norm over a power of two.
+    # Two more bits, since rounding may have moved the norm above a power of two.
     unit = 2.0 ** (norm_exponent(weights) - _WEIGHT_BITS - 2)
     return (weights / unit).astype(np.int64), unit
 
 
 # ----------------------------------------- Queries whose answer follows from exact sums
-# Parts of the records can be added up separately: exact sums do not depend on where a
-# record is, how records are divided, or which part answers first.
+# Parts of the records can be added up separately, because exact sums do not depend on
+# the place of a record, on the division into parts, or on the order of the parts.
 
 
 # Sums of whole numbers, one for each kind of number. Private.
@@ -156,11 +156,11 @@ Sums = tuple[WholeSum, ...]
 
 
 class Summed(ABC):
-    """A query whose answer follows from whole sums alone."""
+    """A query whose answer follows from sums of whole numbers alone."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the answer follows from whole sums; public."""
+        """Whether the answer follows from sums of whole numbers; public."""
         return True
 
     @abstractmethod
@@ -172,7 +172,7 @@ class Summed(ABC):
         """The exact answer. Private; no record of `source` is read."""
 
     def total(self, reader: Any, rows: IntArray | None) -> FloatArray:
-        """The exact answer over all records, or over rising `rows`. Private."""
+        """The exact answer over all records, or over increasing `rows`. Private."""
         return self.from_whole(reader, self.whole_sums(reader, rows))
 
 
@@ -189,12 +189,12 @@ def added(parts: list[Sums]) -> Sums:
 
 
 def blocks_of(source: Source, rows: IntArray | None) -> Iterator[Block]:
-    """All blocks, or the chosen rows of each; `rows` are rising. Private."""
+    """All blocks, or the chosen rows of each; `rows` are increasing. Private."""
     return source.blocks() if rows is None else chosen(source.blocks(), rows)
 
 
 def chosen(blocks: Iterable[Block], rows: IntArray) -> Iterator[Block]:
-    """The chosen rows of blocks that have any; `rows` are rising. Private."""
+    """The chosen rows of blocks that have any; `rows` are increasing. Private."""
     start = 0
     for block in blocks:
         end = start + len(block.y)
@@ -220,15 +220,15 @@ Blocks = TypeVar("Blocks", bound=Sized)
 
 
 class KeptRows(Generic[Blocks]):
-    """Blocks of a first pass, kept for later passes: all of them, or none. Private.
+    """Blocks of a first pass that are kept for later passes: all or none. Private.
 
-    The number of rows decides which, and is no public fact of users. So sums must have
-    the same bits either way, and nobody learns which it was.
+    Whether blocks are kept depends on the number of rows, which is private for users.
+    So sums must have the same bits in both cases, and the choice is not shown.
 
     Parameters
     ----------
     most_bytes : float
-        Blocks are kept if they take no more.
+        Blocks are kept if they take at most this memory.
     """
 
     def __init__(self, most_bytes: float) -> None:

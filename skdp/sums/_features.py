@@ -12,12 +12,12 @@ from skdp.privacy.release._plan import Bound, Layout
 from skdp.sums._exact import on_grid
 from skdp.sums._gradient import ClippedGradient, LinearGradient
 
-# A feature's score is the norm of its row of the gradient sum, or of that row's
-# distance from a public place. Proofs: ``docs/proofs/sparse.md``.
+# A feature's score is the norm of its row of the gradient sum, or the distance of that
+# row from a public point. Proofs: ``docs/proofs/sparse.md``.
 
 
-# Public places are clipped to this multiple of the largest gradient sum: far from
-# overflow, and farther than any selection can distinguish.
+# Public points are clipped to this multiple of the largest gradient sum. It is far from
+# overflow, and larger than any selection can distinguish.
 _FARTHEST = 1e12
 
 
@@ -79,7 +79,7 @@ class FeatureScore(LinearGradient):
         return scores
 
     def features(self, chosen: IntArray) -> IntArray:
-        """The chosen features, in rising order."""
+        """The chosen features, in increasing order."""
         return np.sort(self.among[chosen])
 
 

@@ -1,8 +1,8 @@
 """Sums of per-record gradients of a linear model over clipped rows.
 
-This class is the only arithmetic between private records and a query. Every row is
-scaled to norm at most `data_norm` (clip, never look), the null record is masked at the
-last step, and the sum's rounding error is bounded so that it can be charged.
+These sums are computed in floating point. Every row is scaled to a norm of at most
+`data_norm`, the null record is masked in the last step, and the rounding error of the
+sum has a bound that can be charged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from skdp.sums._exact import blocks_of
 from skdp.sums._grid_rows import RowClip
 from skdp.tables._source import Block, Source
 
-# From this many numbers in a table on, compiled code repays the time to load it.
+# With at least so many numbers in a table, compiled code saves more time than loading
+# it takes.
 _WORTH_COMPILING = 10_000_000
 
 
@@ -35,16 +36,16 @@ def rounding_slack(
     moved_rows: int = 1,
     amplification: float = 1.0,
 ) -> float:
-    """Bound on what floating point adds to the sensitivity of a gradient sum.
+    """Bound on the effect of rounding on the sensitivity of a gradient sum.
 
-    Two computed sums differ by the exact difference, plus twice the error of one
-    sum (blocks of b rows, then n / b blocks, any order inside: relative error below
-    (b + n / b + 16) units in the last place of the sum of the records' norms), plus
-    the error of every row that is computed differently: of its factor and residual,
-    and of its raw prediction, which grows with the weights. If the layout of the blocks
-    is public, one record is computed differently; if not, all `moved_rows`. Lemma 13 of
-    the proof page. All of it grows by `amplification` with the terms that cancel in
-    centred rows.
+    Two computed sums differ by the exact difference plus two errors. The first is twice
+    the error of one sum: with blocks of b rows, then n / b blocks, in any order inside,
+    the relative error is below (b + n / b + 16) units in the last place of the sum of
+    the records' norms. The second is the error of every row that is computed
+    differently: the error of its factor and residual, and of its raw prediction, which
+    grows with the weights. If the layout of the blocks is public, one record is
+    computed differently; if not, all `moved_rows`. See Lemma 13 of the proof page. All
+    errors are multiplied by `amplification`, for the terms that cancel in centred rows.
     """
     n, b, d = objective.n_samples, largest_block, objective.n_features
     worst = objective.loss.zero_out_bound(math.inf)
@@ -89,9 +90,9 @@ class GradientSum:
     def __call__(
         self, weights: FloatArray, rows: NDArray[np.int64] | None = None
     ) -> FloatArray:
-        """Sum over the records of the gradients at `weights`, same shape.
+        """Sum over the records of the gradients at `weights`, of the same shape.
 
-        With rising `rows`, over these records only.
+        With increasing `rows`, the sum is over these records only.
         """
         total = np.zeros_like(weights)
         if rows is None and self._is_compiled:

@@ -19,23 +19,24 @@ from skdp.sums._floating import GradientSum, rounding_slack
 from skdp.sums._gradient_sum import ExactGradientSum, Part, ReaderQuery
 from skdp.tables._source import Source
 
-# --------------------------------------------------- What a record adds, and its bounds
-# A record adds its row times its residual, at released weights. Both are clipped, and
-# the bound holds *at these weights*. Proofs: ``docs/proofs/gradient_descent.md``,
-# Lemmas 2 to 12; settings of sparse models: ``docs/proofs/sparse.md``.
+# -------------------------------------- The contribution of a record, and its bounds
+# A record contributes its row times its residual, at released weights. Both are
+# clipped, and the bound holds *at these weights*. Proofs:
+# ``docs/proofs/gradient_descent.md``, Lemmas 2 to 12; for settings of sparse models
+# ``docs/proofs/sparse.md``.
 
 
-# Factor on the weights' norm, for the rounding of raw predictions.
+# Factor on the weights' norm that covers the rounding of raw predictions.
 _ROUNDED = 1 + 1e-12
-# Constant in the intercept's column of chosen columns, in units of the rows' norm.
+# Value of the intercept's column if columns are chosen, in units of the rows' norm.
 _INTERCEPT_SHARE = 0.3
 
 
 class RowFacts(NamedTuple):
     """Public facts of the rows in a query.
 
-    `norm` is the largest norm of a row's features in the sum, and `constant` the
-    intercept's entry; `objective` is of the rows that are read.
+    `norm` is the largest norm of a row's features in the sum, `constant` the entry of
+    the intercept's column, and `objective` the objective for the rows that are read.
     """
 
     objective: LinearObjective
@@ -53,13 +54,13 @@ class ClippedGradient:
     residual_clip : float in (0, inf], default=inf
         Norm to which every record's residual is clipped.
     intercept_weight : float in (0, 1], default=1.0
-        Factor on the intercept's row of the query, undone after the noise. Chosen
-        columns have a weight of their own.
+        Factor on the intercept's row of the query, which is undone after the noise.
+        With `columns`, the query has another, fixed factor.
     columns : tuple of int or None, default=None
-        Chosen features, in rising order, and all that is read: weights of others are 0.
-        None: all features.
+        Chosen features, in increasing order. Only these are read, and the weights of
+        all others are 0. None: all features.
     shortening : float in (0, inf], default=inf
-        Of chosen columns: rows in sums, but not in products, are shortened to this
+        With `columns`, rows in sums, but not in products, are shortened to this
         multiple of the norm that a row of equal entries has in these columns.
     entry_clip : float in (0, inf], default=inf
         Magnitude to which entries in sums, but not in products, are clipped.
@@ -67,8 +68,8 @@ class ClippedGradient:
         Norm to which a user's contribution is clipped, in units of the largest
         contribution of a record. None: rows of users count with their weights.
     uses_entry_bound : bool, default=False
-        Whether raw predictions are bounded by the entries' bound too, and not by norms
-        alone. Those of chosen columns always are.
+        Whether raw predictions are bounded by the entries' bound too, and not only by
+        norms. With `columns` they always are.
     """
 
     objective: LinearObjective
@@ -83,15 +84,15 @@ class ClippedGradient:
     def at(self, weights: FloatArray, part: Part = "all") -> LinearGradient:
         """The query at released weights of shape (n_columns, n_outputs).
 
-        The query uses the nearest weights of the public grid: post-processing. `part`
-        are the rows of the gradient that are asked.
+        The query uses the nearest weights on the public grid, which is post-processing.
+        `part` says which rows of the gradient are asked for.
         """
         if self.columns is not None:
             weights = weights[self.rows_read] * self.scale
         return LinearGradient(self, on_grid(weights), part)
 
     def reader(self, source: Source) -> ExactGradientSum | GradientSum:
-        """Exact sums of a source, or floating ones where nothing has a bound."""
+        """A reader with exact sums, or floating-point sums if there are no bounds."""
         is_changed = self.columns is not None or math.isfinite(self.entry_clip)
         if self.is_exact or is_changed or self.user_clip is not None:
             return ExactGradientSum(source, self)
@@ -278,9 +279,9 @@ class ClippedGradient:
         return Bound(zero_out=length * one_record, replace_one=replaced)
 
     def grid_error(self) -> float:
-        """What grids add to a record's residual: Lemma 11.
+        """Error of a record's residual on its grid: Lemma 11.
 
-        Plain arithmetic, and half of a unit in every output.
+        It is the error of plain arithmetic, and half of a unit in every output.
         """
         return plain_error(self.objective.loss, self.residual_clip) + self.half_unit
 
@@ -292,7 +293,7 @@ class ClippedGradient:
         return self.largest_residual * half
 
     def grid_slack(self, layout: Layout, length: float, weights_norm: float) -> float:
-        """Bound on the sensitivity that floating point adds to exact sums.
+        """Bound on the effect of rounding on the sensitivity of exact sums.
 
         It covers the rounding of sums to double precision, and the terms of Lemma 11e
         for rows that are made of parts.
@@ -325,9 +326,9 @@ def prediction_bound(objective: LinearObjective, weights: FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LinearGradient(ReaderQuery):
-    """A part of the gradient sum at `weights`, which are released.
+    """A part of the gradient sum at released `weights`.
 
-    Weights are those of a reader, of shape (n_columns, n_outputs).
+    The weights are those of a reader, of shape (n_columns, n_outputs).
     """
 
     family: ClippedGradient
@@ -363,16 +364,16 @@ class LinearGradient(ReaderQuery):
 
     @property
     def _asked(self) -> slice:
-        """The asked rows of a reader's sum; the intercept's is the last."""
+        """The rows of a reader's sum that are asked for; the intercept's comes last."""
         if self.part == "intercept":
             return slice(-1, None)
         d = self.family.rows.objective.n_features
         return slice(None, d if self.part == "features" else None)
 
     def read(self, released: FloatArray) -> FloatArray:
-        """The gradient sum from a released vector; post-processing.
+        """The gradient sum from a released vector; this is post-processing.
 
-        Rows of which nothing was released are 0.
+        Rows that were not released are 0.
         """
         settings, asked = self.family, self._asked
         if settings.user_clip is not None:

@@ -9,8 +9,8 @@ from skdp.losses._base import LossId
 from skdp.losses._kernel import plain_residual_of_one, residual_of_one, weight_of
 
 # --------------------------------------- Compiled loops over gridded rows of one output
-# Products and sums are of integers that double precision holds, so their order does not
-# matter and the loops may be vectorised. Residuals are computed exactly as written.
+# Products and sums are of integers that are exact in double precision, so their order
+# does not matter and the loops may be vectorised. Residuals are computed as written.
 
 
 _CHUNK = 256  # rows that stay in the nearest caches between loops
@@ -123,21 +123,22 @@ def grid_block(rows, scale, longest, shortened, most, grid, squares):
 
 
 # ------------------------------ Compiled gradient pass over floating rows of one output
-# The loop visits every row once, while it is in the nearest cache, in place of two
-# products of the whole block: large dense tables are read from memory once, and single
-# precision is widened number by number. `GradientSum` decides when to use it.
+# The loop uses every row once, while it is in the nearest cache, instead of two
+# products of the whole block. So large dense tables are read from memory once, and
+# numbers in single precision are converted one by one. `GradientSum` decides when to
+# use it.
 
 
 @compiled
 def add_double_gradients(
     rows, factor, targets, weights, intercept, form, constants, limit, total
 ):  # fmt: skip
-    """Add the gradients of dense rows; returns the sum of their residuals.
+    """Add the gradients of dense rows to `total`, and return the sum of the residuals.
 
-    `rows` are float32 or float64 in row order. `factor` clips each row; 0 leaves the
-    row out. `intercept` is added to every raw prediction, and `form` and `constants`
-    describe the loss. The residual is clipped to `limit`, times its record's weight if
-    the loss has weights. The sum is added to `total`.
+    `rows` are float32 or float64 in row-major order. `factor` clips each row; a row of
+    factor 0 is left out. `intercept` is added to every raw prediction, and `form` and
+    `constants` describe the loss. The residual is clipped to `limit`, times the weight
+    of its record if the loss has weights.
     """
     sum_of_residuals = 0.0
     for i in range(len(rows)):

@@ -53,21 +53,21 @@ if TYPE_CHECKING:
 # ----------------------------------------------------- Rows on their grid, kept or read
 
 
-# From this many numbers in a table on, compiled code repays the time to load it, in a
-# hundred passes.
+# With at least so many numbers in a table, compiled code saves more time in a hundred
+# passes than loading it takes.
 _WORTH_COMPILING = 5_000_000
-# From this size on kept rows are in single precision, which holds their integers.
+# From this size on, kept rows are in single precision, which can represent them.
 _WORTH_NARROWING = 1_000_000
-# Largest number of bytes of kept rows of a source that is not in memory; and the most
-# bytes of a number: in dense rows, and of a stored number in other rows.
+# Largest number of bytes of kept rows for a source that is not in memory; then the
+# largest number of bytes per number of dense rows, and per stored number of other rows.
 _MOST_KEPT, _DENSE_BYTES, _STORED_BYTES = 2**30, 4, 24
 
 
 def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
     """Whether rows on their grid are kept from one pass to the next; public.
 
-    Kept rows come from one reading, so later readings need not repeat them. With rows
-    of users, rows are kept as long as they take at most `most_kept`.
+    If rows are kept, a source need not return the same rows in later readings. Rows of
+    users are kept as long as they take at most `most_kept` bytes.
     """
     if _are_uncounted(source):
         return _MOST_KEPT > 0
@@ -79,12 +79,12 @@ def keeps_grid(source: Source, n_samples: int, n_features: int) -> bool:
 
 
 def most_kept(source: Source) -> float:
-    """Bytes of gridded rows beyond which none is kept after all."""
+    """Largest number of bytes of kept rows; if there are more, none is kept."""
     return _MOST_KEPT if _are_uncounted(source) else math.inf
 
 
 def _are_uncounted(source: Source) -> bool:
-    """Whether no public fact bounds the number of rows: users outside memory."""
+    """Whether no public fact bounds the number of rows, as for users in a source."""
     return source.facts.is_of_users and not source.facts.holds_rows
 
 
@@ -111,15 +111,15 @@ class GridPair:
         return int(sum(grids.values()) + of_squares)
 
     def __getitem__(self, chosen: Any) -> GridPair:
-        """Some rows of a network, which are equal in both."""
+        """Some rows of a network, for which both grids are equal."""
         rows = self.products[chosen]
         return GridPair(rows, rows, self.squares[chosen])
 
 
-# ------------------------------------------------------- What a record adds: residuals
-# Lemma 11 of ``docs/proofs/gradient_descent.md`` and Lemma 4 of
+# ------------------------------------------- Residuals, the contribution of a record
+# See Lemma 11 of ``docs/proofs/gradient_descent.md`` and Lemma 4 of
 # ``docs/proofs/adder.md``. A null record's residual is 0. A row of a user is multiplied
-# by its weight and cut towards 0.
+# by its weight and rounded towards 0.
 
 
 def residual_of(
@@ -149,8 +149,8 @@ def clipped(residual: FloatArray, limit: FloatArray | float) -> FloatArray:
 class ExactSum(ABC):
     """Exact sums of gradients over a source: the same bits for any layout.
 
-    The source is private. Rows on their grid are kept if the source shows the same
-    ones at every reading, or if they are few.
+    The source is private. Rows on their grid are kept if the source returns the same
+    rows at every reading, or if there are few rows.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class ExactSum(ABC):
 
     @abstractmethod
     def whole_sums(self, weights: Any, rows: IntArray | None = None) -> Sums:
-        """Whole sums over all records, or over rising `rows`.
+        """Whole sums over all records, or over increasing `rows`.
 
         `weights` are released and on their grid.
         """
@@ -175,7 +175,7 @@ class ExactSum(ABC):
         """The sum of gradients from whole sums."""
 
     def __call__(self, weights: Any, rows: IntArray | None = None) -> FloatArray:
-        """Sum over the records of the gradients at `weights`, same shape."""
+        """Sum over the records of the gradients at `weights`, of the same shape."""
         return self.value(self.whole_sums(weights, rows))
 
     @abstractmethod
@@ -192,7 +192,7 @@ class ExactSum(ABC):
         return (self._on_grid(block) for block in self._source.blocks())
 
     def _drawn(self, rows: IntArray) -> Iterator[Block]:
-        # A sampled null record leaves no trace.
+        # Null records in the sample are skipped.
         for block in blocks_of(self._source, rows):
             there = present_rows(block)
             if len(there.y):
@@ -206,7 +206,7 @@ class ExactSum(ABC):
 
 @dataclass(frozen=True, eq=False)
 class ReaderQuery(Summed):
-    """A query at `weights`, which are released, whose family opens a reader.
+    """A query at released `weights`, whose family opens a reader.
 
     A reader is an `ExactSum`, or a class that adds up in floating point.
     """
@@ -241,14 +241,14 @@ class ReaderQuery(Summed):
 
 
 # --------------------------------------------------- Exact sums of rows times residuals
-# Rows are integers, raw predictions are exact, residuals follow from them by plain
-# arithmetic and are rounded to integers, and sums of their products are exact: the same
-# bits for any layout.
+# Rows are integers and raw predictions are exact. Residuals are computed from them by
+# plain arithmetic and rounded to integers, and the sums of products are exact. So the
+# result has the same bits in any layout.
 
 
-# The rows of the gradient that a query asks.
+# The rows of the gradient that a query asks for.
 Part = Literal["all", "features", "intercept"]
-# Number of users whose clipped contributions, below 2^41, add up in 64 bits.
+# Number of users whose clipped contributions, each below 2^41, add up in 64 bits.
 _MOST_USERS = 1 << 20
 # The mask of blocks in which every record is present.
 _ALL = np.empty(0, dtype=bool)
@@ -261,18 +261,18 @@ class ExactGradientSum(ExactSum):
     ----------
     source : Source
     gradients : ClippedGradient
-        Settings: what a record adds.
+        Settings, which define the contribution of a record.
 
     Raises
     ------
     ValueError
-        If rows or residuals have no bound; `GradientSum` needs no bounds.
+        If rows or residuals have no bound. `GradientSum` needs no bounds.
     """
 
     def __init__(self, source: Source, gradients: ClippedGradient) -> None:
         if not gradients.is_exact:
             raise ValueError(
-                "Exact sums need a finite data_norm and a bound on residuals. Got "
+                "Exact sums must have a finite data_norm and a bound on residuals. Got "
                 f"data_norm={gradients.objective.data_norm:g} and residual_clip="
                 f"{gradients.residual_clip:g}. Use GradientSum."
             )
@@ -282,7 +282,7 @@ class ExactGradientSum(ExactSum):
         super().__init__(source, objective)
         self._gradients, self._clip = gradients, gradients.residual_clip
         self._largest = gradients.largest_residual
-        # The kind of rows that were read, or of none: it gives the sums their meaning.
+        # Rows that were read, or None: their class defines what the sums represent.
         self._kind: GridRows | None = None
         n_numbers = objective.n_samples * objective.n_features
         self._is_narrow = n_numbers >= _WORTH_NARROWING or _are_uncounted(source)
@@ -293,7 +293,7 @@ class ExactGradientSum(ExactSum):
     def whole_sums(
         self, weights: Any, rows: IntArray | None = None, part: Part = "all"
     ) -> Sums:
-        """Whole sums of products, unless of the intercept alone, and of residuals."""
+        """Whole sums of products, except for the intercept alone, and of residuals."""
         if self._gradients.user_clip is not None:
             return self._clipped_sums(weights)
         k = self._objective.loss.n_outputs
@@ -340,18 +340,18 @@ class ExactGradientSum(ExactSum):
 
     def _gridded(self, X: Any) -> Any:
         if self._gradients.user_clip is not None and isinstance(X, CentredMatrix):
-            # The clip applies to a vector of features, not to parts of rows.
+            # The clip applies to a vector of features, not to states.
             X = X.made()
         norm, entries = self._objective.data_norm, self._objective.entry_bound
         rows = _held(X, norm, self._is_narrow, self._is_compiled)
         return rows.clipped(entries) if entries < norm else rows
 
     def _in_sums(self, products: Any) -> Any:
-        """Rows in sums: those in products, with further clips."""
+        """Rows in sums: the rows in products, with further clips."""
         entries, norm = self._gradients.entry_bound, self._gradients.rows.norm
         if entries < self._objective.entry_bound:
-            # Of rows already clipped to `data_norm`: in rows far beyond it an entry
-            # would keep almost no part of a sum.
+            # Entries are clipped after rows are clipped to `data_norm`. In the other
+            # order, an entry of a very long row would contribute almost nothing.
             products = products.clipped(entries)
         if 0 < norm < self._objective.data_norm:
             products = products.shortened(norm)
@@ -373,7 +373,8 @@ class ExactGradientSum(ExactSum):
             sums.add(total, units)
         else:
             if row_weights(block) is not None:
-                # Features and intercept move a user's gradient along one ray.
+                # Use the same rounded residual for features and intercept, so that a
+                # user's gradient moves along one ray.
                 residual = units * (self._largest * 2.0**-RESIDUAL_BITS)
             sums.add(total, self._rounded(residual * sums.factor[:, None], sums.bits))
         return np.asarray(units.sum(axis=0))
@@ -386,11 +387,11 @@ class ExactGradientSum(ExactSum):
         return residual_of(self._objective.loss, block, raw, self._clip)
 
     def _weighted(self, residual: FloatArray, block: Block) -> FloatArray:
-        """Residuals in whole units, times the rows' weights and cut towards 0."""
+        """Residuals in whole units, times the rows' weights and rounded towards 0."""
         return cut_by_weights(self._rounded(residual, RESIDUAL_BITS), block)
 
     def _rounded(self, residual: FloatArray, bits: int) -> FloatArray:
-        """Residuals as whole numbers of 2^-bits of their bound."""
+        """Residuals as whole multiples of 2^-bits of their bound."""
         units = residual * (2.0**bits / self._largest)
         units += 0.5
         return np.floor(units, out=units)
@@ -430,21 +431,22 @@ class ExactGradientSum(ExactSum):
     # ----------------------------------------- users, each clipped as one vector
 
     def _clipped_sums(self, weights: FloatArray) -> Sums:
-        """Whole sums of users' contributions of norm at most the bound.
+        """Whole sums of users' contributions, each clipped to the bound.
 
-        A user adds the sum over the user's rows, shortened and cut towards 0: Lemma 12
-        of ``docs/proofs/gradient_descent.md``.
+        The contribution of a user is the sum over the user's rows, clipped and rounded
+        towards 0: see Lemma 12 of ``docs/proofs/gradient_descent.md``.
         """
         of_features, of_constant = self._by_user(weights)
         n_users, size = len(of_features), of_features[0].size + of_constant[0].size
         squares = np.zeros(n_users)
-        # Squares are added in a fixed order: a user's norm depends on no other user.
+        # Squares are added in a fixed order, so that a user's norm depends on no other
+        # user.
         for own in of_constant.T:
             squares += (self._constant * own) ** 2
         for column in of_features.reshape(n_users, -1).T:
             squares += column * column
         unit = self._objective.data_norm / LONGEST * self._largest
-        # Shorter, for the rounding of squares, of their sum, of roots and products.
+        # Slightly shorter, to cover the rounding of squares, sums, roots and products.
         shorter = 1 - (size + 16) * 2.0**-51
         limit = self._most(weights) * shorter / (unit * 2.0**-RESIDUAL_BITS)
         factor = limit / np.maximum(np.sqrt(squares), limit)
@@ -459,7 +461,7 @@ class ExactGradientSum(ExactSum):
 
     @property
     def _constant(self) -> float:
-        """The intercept's entry of a row in a user's norm, in units of the rows."""
+        """The intercept's entry in the norm of a user, in units of the rows."""
         if not self._objective.fit_intercept:
             return 0.0
         return self._gradients.intercept_weight * LONGEST
@@ -486,7 +488,7 @@ class ExactGradientSum(ExactSum):
 
 
 def _added_users(parts: FloatArray, factor: FloatArray) -> WholeSum:
-    """The sum of all users' contributions times their factors, cut towards 0."""
+    """The sum of all users' contributions times their factors, rounded towards 0."""
     total = WholeSum(parts.shape[1:])
     for first in range(0, len(parts), _MOST_USERS):
         run = slice(first, first + _MOST_USERS)
@@ -512,7 +514,7 @@ def _with_norms(X: Any, is_narrow: bool, is_compiled: bool) -> Any:
 
 
 def _held(X: Any, norm: float, is_narrow: bool, is_compiled: bool) -> Any:
-    """`gridded`, in single precision and by compiled code where this pays."""
+    """`gridded`, in single precision and with compiled code if this is faster."""
     if is_compiled and _is_row_major(X):
         return _compiled_grid(X, norm)
     found = gridded(X, norm)

@@ -26,17 +26,17 @@ from skdp.tables._coded import CodeRows, added_up, summed_by_code
 from skdp.tables._source import Block
 
 # ------------------------------------------------ Rows as integers of norm at most 2^22
-# Each row is clipped by rounding, by the rule of Lemma 11 in
+# Each row is rounded and clipped by the rule of Lemma 11 in
 # ``docs/proofs/gradient_descent.md``: a number x becomes
 # ``floor(x 2^22 / norm + 1/2)``; a row whose squares then add up to more than 4^22 is
-# shortened, and its entries are cut towards 0. Squares are integers. Either double
+# shortened, and its entries are rounded towards 0. Squares are integers. Either double
 # precision adds them up exactly, or their sum shows that the row must be scaled by a
-# power of two first. So the outcome depends on the row alone, to the last bit, in any
-# layout and on any engine.
+# power of two first. So every bit of the result depends on the row alone, in any layout
+# and on any engine.
 
 
 LONGEST = 2.0**ROW_BITS
-# Slightly less, for the rounding of a root, a quotient and a product.
+# Slightly less, to cover the rounding of a root, a quotient and a product.
 SHORTENED = LONGEST * (1 - 2.0**-50)
 # Sums of squares of integers are exact below twice this, in any order.
 MOST_SQUARES = 2.0**52
@@ -44,7 +44,7 @@ _LARGEST_SCALE = np.finfo(np.float64).max
 
 
 def scale_of(norm: float) -> float:
-    """Factor on the entries; smaller for norms below every norm that can be fitted."""
+    """Factor on the entries, limited for norms that are too small for any fit."""
     return min(LONGEST / norm, _LARGEST_SCALE)
 
 
@@ -59,7 +59,7 @@ def grid_rows(X: Any, norm: float) -> Any:
     Returns
     -------
     C-ordered ndarray of float64 or CSR of float64
-        Integers; of norm at most 2^22, in exact arithmetic.
+        Integers, with rows of norm at most 2^22 in exact arithmetic.
     """
     grid = _rounded(X, scale_of(norm))
     finish_rows(X, grid, squares_of(grid), norm)
@@ -105,7 +105,7 @@ def _of_far(X: Any, norm: float) -> Any:
 
 
 def _finite(X: Any) -> Any:
-    """Rows with 0 in place of NaN, and the largest number in place of infinity."""
+    """Rows with NaN replaced by 0, and infinity by the largest number."""
     return with_entries(X, np.nan_to_num(X.data)) if issparse(X) else np.nan_to_num(X)
 
 
@@ -137,7 +137,7 @@ def _shorten(grid: Any, factor: FloatArray) -> None:
 
 
 def squares_of(grid: Any) -> FloatArray:
-    """Squared norms of rows: exact below 2^53, and never too small above."""
+    """Squared norms of rows, exact below 2^53 and never too small above it."""
     if issparse(grid):
         squares = with_entries(grid, grid.data * grid.data)
         return np.asarray(squares @ np.ones(grid.shape[1]))
@@ -150,15 +150,15 @@ def _spread(X: Any, values: Any) -> Any:
 
 
 # ---------------------------------------------------------------- Kinds of gridded rows
-# Each kind has exact products and exact sums: `raw` (raw predictions, each from one
-# row), `add` (rows times whole numbers), `features` (the features that the sums
-# represent), and `bits`, the precision of the residuals in its sums.
+# Each kind has exact products and exact sums: `raw` computes raw predictions, each from
+# one row, `add` adds rows times whole numbers, `features` computes the features that
+# sums represent, and `bits` is the precision of the residuals in sums.
 
 
 # Bits of weighted residuals, of rows made of states and of rows made of codes.
 _STATE_BITS, _CODE_BITS = 26, 30
-# Bits of the contribution of states and codes to raw predictions; times shares below
-# 2^60.
+# Bits of the contribution of states and codes to raw predictions. Products with weights
+# of states are below 2^60.
 _STATE_TABLE_BITS, _CODE_TABLE_BITS = 40, 50
 # Bits of nonnegative numbers of states; a row of 2^13 parts adds up below 2^63.
 _MEAN_BITS = 30
@@ -224,7 +224,7 @@ class _PlainGrid:
 
 @dataclass(frozen=True, eq=False)
 class DenseGrid(_PlainGrid):
-    """An array of float32, if it holds the integers, or of float64.
+    """An array of float32 or float64 with integers.
 
     `norms`, if requested, are the norms of the rows before rounding.
     """
@@ -258,12 +258,12 @@ class DenseGrid(_PlainGrid):
             total.add(part.astype(np.int64), len(run))
 
     def clipped(self, bound: float) -> Self:
-        """The same rows with every entry within `bound`."""
+        """The same rows with every entry clipped to `bound`."""
         limit = self.largest(bound)
         return replace(self, entries=np.clip(self.entries, -limit, limit))
 
     def shortened(self, norm: float) -> Self:
-        """The same rows, none longer than `norm`."""
+        """The same rows clipped to `norm`."""
         entries = self.entries.astype(np.float64)
         factor = _shortening(squares_of(entries), self.largest(norm))
         return replace(self, entries=np.trunc(entries * factor[:, None]))
@@ -322,13 +322,13 @@ def _shortening(squares: FloatArray, longest: float) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class StateGrid:
-    """Centred rows as integer shares of the states of their cells."""
+    """Centred rows as integer weights of the states of their cells."""
 
     rows: CentredMatrix
     shares: Any
     factor: FloatArray
     bits: ClassVar[int] = _STATE_BITS
-    # Sums of this many shares times weighted residuals are below 2^62.
+    # Sums of this many weights of states times residuals are below 2^62.
     most_rows: ClassVar[int] = 2 ** (62 - SHARE_BITS - _STATE_BITS)
 
     @classmethod
@@ -340,7 +340,7 @@ class StateGrid:
 
     @property
     def n_bytes(self) -> int:
-        # There are two forms of the shares, with the same indices.
+        # The weights are stored twice, with the same indices.
         numbers = (self.shares.data, self.factor, self.rows.factor, self.rows.lengths)
         return _n_bytes(self.shares) + sum(int(each.nbytes) for each in numbers)
 
@@ -364,7 +364,7 @@ class StateGrid:
         return np.asarray(products)
 
     def variance_of(self, values: FloatArray) -> FloatArray:
-        """Variance of predictions, from variances of unscaled ones in each state."""
+        """Variance of predictions, from the variance of each state's contribution."""
         table, unit = _whole(values)
         sums = (self.shares @ table).astype(np.float64)
         return np.asarray(sums * (unit / 2**SHARE_BITS) * self.rows.factor**2)
@@ -457,17 +457,17 @@ def _table(
 
 
 def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
-    """Rows of a block on their grid, clipped to `norm`, entries to `entry_bound`.
+    """Rows of a block on their grid, clipped to `norm`, with entries to `entry_bound`.
 
     Raises
     ------
     ValueError
-        If rows made of parts, whose norm is 1, are requested in another norm.
+        If rows made of parts, whose norm is 1, are requested with another norm.
     """
     if isinstance(X, CentredMatrix | CodeRows | DenseGrid) and norm != 1:
         raise ValueError(
-            "Rows that are centred or made of codes have norm 1. Got an objective with "
-            f"data_norm={norm:g}. Use one with data_norm=1."
+            "Rows that are centred or made of codes must have norm 1. Got an objective "
+            f"with data_norm={norm:g}. Use an objective with data_norm=1."
         )
     if isinstance(X, CodeRows):
         return CodeGrid.of(X)
@@ -486,19 +486,19 @@ def gridded(X: Any, norm: float, entry_bound: float = math.inf) -> Any:
 
 
 # ------------------------------------------------ Clipped rows in products with weights
-# `fit` and `predict` clip rows alike.
+# `fit` and `predict` clip rows in the same way.
 
 
-# Single precision rows of at least this norm are kept apart in products with single
-# precision weights: these overflow long before squares in double precision do.
+# Rows in single precision of at least this norm are handled separately in products with
+# weights in single precision, which overflow long before squares in double precision.
 _HUGE_SINGLE = 1e15
 
 
 def clipped_products(X: Any, coef: NDArray[Any], norm: float) -> NDArray[Any]:
-    """Products of rows, clipped as `fit` clips them, with released weights.
+    """Products of released weights with rows that are clipped as in `fit`.
 
-    A row's products depend on the row alone. Rows within the norm have the products
-    of ``X @ coef``, bit for bit.
+    A row's products depend on the row alone. For rows within the norm they are equal to
+    ``X @ coef``, bit for bit.
 
     Parameters
     ----------
@@ -516,7 +516,7 @@ def clipped_products(X: Any, coef: NDArray[Any], norm: float) -> NDArray[Any]:
     if math.isinf(norm):
         return np.asarray(X @ coef)
     huge_from = HUGE if X.dtype == np.float64 else max(norm, _HUGE_SINGLE)
-    with np.errstate(over="ignore", invalid="ignore"):  # in rows kept apart
+    with np.errstate(over="ignore", invalid="ignore"):  # in rows handled separately
         raw = RowClip.of(X, norm, huge_from).predict(X, coef)
     return raw.astype(np.result_type(X, coef), copy=False)
 
@@ -525,9 +525,9 @@ def clipped_products(X: Any, coef: NDArray[Any], norm: float) -> NDArray[Any]:
 class RowClip:
     """The clip of the rows of one block.
 
-    Rows whose squares overflow are kept apart, already clipped. All other rows use the
-    products of the unchanged block, so that their rounding does not depend on whether
-    some record is huge.
+    Rows whose squares overflow are clipped and handled separately. All other rows use
+    the products of the unchanged block, so that their rounding does not depend on
+    whether some record is huge.
     """
 
     factor: FloatArray | None = None  # None: nothing is clipped
@@ -536,24 +536,24 @@ class RowClip:
 
     @classmethod
     def of(cls, X: Any, bound: float, huge_from: float = HUGE) -> RowClip:
-        """Clip to norm `bound`; rows from norm `huge_from` on are kept apart."""
+        """Clip to norm `bound`; rows of norm `huge_from` or more are separate."""
         norms = row_norms(X)
         factor = bound / np.maximum(norms, bound)
         huge = np.flatnonzero(~(norms < huge_from))
         if not len(huge):
             return cls(factor)
-        # Their squares overflow, so no factor from this norm would be right.
+        # Their squares overflow, so a factor computed from this norm would be wrong.
         factor[huge] = 1.0
         return cls(factor, huge, bring_to_norm(X[huge], bound))
 
     def factors_of_ordinary(self, block: Block) -> FloatArray:
-        """Factors with 0 for the rows kept apart and the null records."""
+        """Factors of rows, 0 for the separate rows and for null records."""
         factors = np.ones(len(block.y)) if self.factor is None else self.factor.copy()
         factors[self.huge] = 0.0
         return without_nulls(factors, block)
 
     def huge_part(self, block: Block) -> Block | None:
-        """The rows kept apart, clipped; None if there are none."""
+        """The separate rows, clipped; None if there are none."""
         if not len(self.huge):
             return None
         return replace(block.part(self.huge), X=self.huge_rows)

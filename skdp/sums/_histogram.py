@@ -1,6 +1,6 @@
-"""Released histograms: noisy counts, and the distribution that follows from them.
+"""Released histograms: noisy counts, and estimates of the distribution.
 
-All of it is post-processing of one release (``docs/proofs/default.md``,
+All estimates are post-processing of one release (``docs/proofs/default.md``,
 ``docs/proofs/preprocessing.md``).
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from skdp._arrays import FloatArray
 from skdp.privacy.release._answers import Released
 
-# Weight of even shares in the shares of a histogram, at least.
+# Smallest weight of the uniform distribution in the shares of a histogram.
 _LEAST_EVEN = 1e-3
 # Targets are clipped at this many standard deviations from the mean,
 _FARTHEST = 3.0
@@ -26,11 +26,11 @@ _WIDEST = 1.5
 _FOUND, _WINDOWS = 3.5, (1, 2, 4, 8, 16)
 # Smaller shares may be cut off.
 _LEAST_FOUND = 0.005
-# Shapes are used from this noise in a share on. With less noise they would bias the
-# mean of skewed targets.
+# Shapes are used if the noise in a share is at least this. With less noise they would
+# bias the mean of skewed targets.
 _NOISY = 0.003
-# Assumed deviation of the shares at a knot from the nearest shape. Flat from
-# 0.005 to 0.02.
+# Assumed deviation of the share at a knot from the nearest shape. Values from 0.005 to
+# 0.02 work equally well.
 _UNLIKE = 0.02
 # Number of places of targets and of normal means, and normal deviations, over [-1, 1].
 _PLACES, _MEANS = 401, 81
@@ -41,8 +41,8 @@ _PARTS, _SCALES = 9, (0.05, 0.1, 0.2, 0.4, 0.8)
 _OTHERS = 0.2
 # Least standard deviation of targets, in units of the declared width.
 _LEAST_DEVIATION = 0.01
-# A total below n is believed from this many deviations on: by chance once in 500
-# million tables.
+# A total below n is believed if it is at least this many deviations below, which
+# happens by chance once in 500 million tables.
 _BELIEVED = 6.0
 
 
@@ -56,8 +56,9 @@ def consistent(counts: FloatArray, total: float) -> FloatArray:
     total : float of at least 0
         Public.
     """
-    # The projection lowers all counts alike and cuts at 0; see Duchi, Shalev-Shwartz,
-    # Singer and Chandra (2008), Efficient projections onto the l1-ball, figure 1.
+    # The projection lowers all counts by the same amount and clips at 0; see Duchi,
+    # Shalev-Shwartz, Singer and Chandra (2008), Efficient projections onto the l1-ball,
+    # figure 1.
     falling = np.sort(counts, axis=None)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
     # Counts that stay positive come first; the largest one does, unless total is 0.
@@ -69,13 +70,13 @@ def consistent(counts: FloatArray, total: float) -> FloatArray:
 class ReleasedHistogram:
     """Noisy counts of states or cells that exclude each other, or their shares.
 
-    `quantiles`, `moments` and `middle_and_half` are of numbers in [-1, 1], from shares
-    at even knots.
+    `quantiles`, `moments` and `middle_and_half` describe numbers in [-1, 1], from
+    shares at evenly spaced knots.
 
     Parameters
     ----------
     counts : ndarray of float64
-        Released; of several histograms, one after the other, until they are split.
+        Released counts, of several histograms one after the other until `split`.
     deviation : float
         Standard deviation of the noise in each count. Public.
     """
@@ -102,7 +103,7 @@ class ReleasedHistogram:
 
     @cached_property
     def shares(self) -> FloatArray:
-        """Estimated shares; nearly even where noise exceeds their differences."""
+        """Estimated shares, nearly uniform if the noise exceeds their differences."""
         even = 1 / len(self.counts)
         spread = float(np.mean((self.counts - even) ** 2))
         # The largest spread of shares that add up to 1 has all records in one state.
@@ -123,10 +124,10 @@ class ReleasedHistogram:
     def moments(self) -> tuple[float, float]:
         """Mean and standard deviation.
 
-        If noise is small, both follow from the shares. Otherwise the histogram is
-        compared with a few hundred shapes, and the moments of the shapes are averaged
-        by their likelihood: then noise far from the targets is no longer mistaken for
-        targets.
+        If the noise is small, both are computed from the shares. Otherwise the
+        histogram is compared with a few hundred shapes, and the moments of the shapes
+        are averaged by their likelihood, so that noise far from the targets is not
+        mistaken for targets.
         """
         if self.deviation < _NOISY:
             shares, knots = self.shares, self.knots
@@ -149,11 +150,11 @@ class ReleasedHistogram:
         return float(mean), float(square - mean**2)
 
     def middle_and_half(self) -> tuple[float, float]:
-        """Middle and half width of the range that holds the targets.
+        """Middle and half width of the range that contains the targets.
 
-        The half width is three deviations, or, where noise at far knots makes the
-        deviation much too large, 1.5 times the width that holds four of five targets.
-        It reaches at least the farthest detected targets.
+        The half width is three deviations. If noise at far knots makes the deviation
+        much too large, it is 1.5 times the width that contains four of five targets.
+        The range reaches at least the farthest detected targets.
         """
         shares, knots = self.shares, self.knots
         narrowest = float(knots[1] - knots[0])
@@ -188,8 +189,8 @@ class ReleasedHistogram:
 def _shapes(n_knots: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Shares at knots, mean and mean square, and log prior chance of each shape.
 
-    Shapes are normal; or have a fraction at one end, with the rest at the other end or
-    spread evenly; or fall exponentially from one end.
+    A shape is normal; or it has a fraction at one end, and the rest at the other end or
+    spread evenly; or it falls exponentially from one end.
     """
     places = np.linspace(-1.0, 1.0, _PLACES)
     low, high = np.eye(_PLACES)[[0, -1]]
@@ -220,8 +221,8 @@ def total_of(
 ) -> tuple[float, float]:
     """Number of records that are in some cell, and its noise.
 
-    It is n, which is public and has no noise, unless released tables of all records
-    show far fewer: null records are in no cell.
+    The number is n, which is public and has no noise, unless released tables of all
+    records show that it is far smaller, because null records are in no cell.
     """
     sums = np.array([float(table.counts.sum()) for table in tables])
     if not any(table.deviation for table in tables):

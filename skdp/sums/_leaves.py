@@ -23,17 +23,17 @@ from skdp.tables._memory import held
 from skdp.tables._source import Block, Source
 
 # ------------------------------------------------------- Sums over the leaves of a tree
-# One vector has residuals and curvatures. The tree was drawn without data and raw
+# One vector has residuals and curvatures. The tree is drawn without data, and raw
 # predictions follow from released values, so a record adds a bounded vector to one
-# leaf. Sensitivities are derived in
-# ``docs/proofs/boosting.md``.
+# leaf. Sensitivities are derived in ``docs/proofs/boosting.md``.
 
 
-# With a larger weight a smaller residual may come with a larger vector (Lemma 1).
+# With a larger weight, a record with a smaller residual could have a larger vector
+# (Lemma 1).
 MOST_CURVATURE = math.sqrt(8.0)
-# Sums of terms up to this are exact in double precision.
+# Sums of terms up to this size are exact in double precision.
 MOST_CLIP = 4.0
-# Losses whose leaves count records in place of curvatures.
+# Losses whose leaves count records instead of adding up curvatures.
 _COUNTED = (LossId.ERROR, LossId.QUANTILE)
 _BOUNDED = (*_COUNTED, LossId.SIGMOID, LossId.SOFTMAX, LossId.SHIFTED_POISSON)
 
@@ -50,11 +50,11 @@ class LeafTerms:
     clip : float in (0, 4]
         Norm to which residuals are clipped.
     weight : float in [0, sqrt(8)]
-        Weight of curvatures: ``p (1 - p)`` of two classes, the probabilities of
-        several, means of counts over `cap`, and 1 for the squared loss and for
-        quantiles, whose sum is a count of records.
+        Weight of the curvatures. These are ``p (1 - p)`` for two classes, the
+        probabilities for several, means over `cap` for counts, and 1 for the squared
+        loss and for quantiles, so that their sum is a count of records.
     cap : float above 0, default=1.0
-        The curvature of counts is 1 from this mean on.
+        The mean of counts from which on the curvature is 1.
     """
 
     loss: Loss
@@ -69,12 +69,12 @@ class LeafTerms:
             raise ValueError(
                 "Terms of leaves must have a loss with a proved bound, a clip above 0 "
                 "and up to 4, a weight from 0 to sqrt(8), and a cap above 0. Got "
-                f"{self}. Use less."
+                f"{self}. Use values in these ranges."
             )
 
     @property
     def n_outputs(self) -> int:
-        """Raw predictions of a record."""
+        """Number of raw predictions of a record."""
         return self.loss.n_outputs
 
     @property
@@ -84,9 +84,9 @@ class LeafTerms:
 
     @property
     def _most(self) -> tuple[float, float]:
-        """Largest norm of the residuals, and of the curvatures beside it.
+        """Largest norms of the residuals and of the curvatures of one record.
 
-        For a record of weight 1.
+        The record has weight 1.
         """
         residual = min(self.clip, self.loss.zero_out_bound(math.inf))
         if self.loss.form is LossId.SIGMOID:
@@ -100,7 +100,8 @@ class LeafTerms:
     def _same_leaf(self) -> float:
         """Largest difference of two records in one leaf.
 
-        Residuals are opposite, so labels differ; curvatures differ as far as possible.
+        It is reached by opposite residuals, so by different labels, and by curvatures
+        that differ as much as possible.
         """
         residual, curvature = self._most
         one, other = heaviest(self.loss)
@@ -136,12 +137,12 @@ class Trees(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LeafSums(BoundedSum):
-    """Sums over the leaves of the tree that follows the trees with released values.
+    """Sums over the leaves of the next tree, after the trees with released values.
 
     The rows of the source are codes, with labels or targets in [-1, 1]; rows of users
-    count by their shares. The source may have `offset_of`, which follows from released
-    numbers and maps each row alone to n_outputs addends of its raw predictions. Raw
-    predictions of counts are logarithms of means.
+    have weights. The source may have `offset_of`, which follows from released numbers
+    and maps each row separately to n_outputs numbers that are added to its raw
+    predictions. Raw predictions of counts are logarithms of means.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ class LeafSums(BoundedSum):
 
     @property
     def arithmetic(self) -> float:
-        # "What rounding adds" on the proof page.
+        # See "What rounding adds" on the proof page.
         width = self.terms.width
         return math.sqrt(width) * 4 * (width + 64) * UNIT_ROUNDOFF * 4
 
@@ -203,7 +204,7 @@ class LeafSums(BoundedSum):
 class LeafReader:
     """Codes, targets and raw predictions of all records. Private.
 
-    Raw predictions follow from released values, one tree after another, and are kept
+    Raw predictions are computed from released values, one tree after another, and kept
     between queries.
     """
 
@@ -261,7 +262,7 @@ class LeafReader:
         counts: NDArray[Any] | None,
         unit: float,
     ) -> IntArray:
-        """Sums over the leaves, in whole units; rows count by `counts`."""
+        """Sums over the leaves, in whole units; `counts` has the weights of rows."""
         from skdp.sums import _leaves_kernel as kernel
 
         there = self._all_there if counts is None else counts
@@ -286,7 +287,7 @@ class LeafReader:
         counts: NDArray[Any] | None,
         unit: float,
     ) -> IntArray:
-        """Sums of clipped gains by shares of the trees; see `ModelGains`."""
+        """Sums of clipped gains by several factors on the trees; see `ModelGains`."""
         from skdp.sums import _leaves_kernel as kernel
 
         known = int(loss.form), loss.form_constants
@@ -303,7 +304,7 @@ class LeafReader:
         return self._added_up(of_run)
 
     def all_rows(self, rows: IntArray | None) -> Block:
-        """All rows as one block; where rows are chosen, all others are null."""
+        """All rows as one block; if rows are chosen, all others are null."""
         return self._rows if rows is None else only_rows(self._rows, rows)
 
     def _added_up(self, of_run: Callable[[int, int], IntArray]) -> IntArray:
@@ -337,35 +338,35 @@ def add_values(
     by_runs(of_run, len(leaves), n_threads)
 
 
-# -------------------------------------------- Loss reduction by shares of boosted trees
-# Raw predictions follow from released values, so a record's gains are a function of the
-# record alone; each gain is clipped. Sensitivities are derived in
-# ``docs/proofs/boosting.md``, Lemma 4.
+# ----------------------------------------- Loss reduction by fractions of boosted trees
+# Raw predictions follow from released values, so a record's gains depend on this record
+# only; each gain is clipped. Sensitivities are derived in ``docs/proofs/boosting.md``,
+# Lemma 4.
 
 
-# Sums of terms up to this are exact in double precision.
+# Sums of terms up to this size are exact in double precision.
 MOST_GAIN = 64.0
 
 
 @dataclass(frozen=True, eq=False)
 class ModelGains(BoundedSum):
-    """Sums of the loss reductions when a share of all trees' values is added.
+    """Sums of loss reductions by adding all trees' values times a factor.
 
     The source and the reader are the same as for `LeafSums`.
 
     Parameters
     ----------
     loss : Loss
-        One that `LeafTerms` takes.
+        A loss that `LeafTerms` supports.
     trees : Trees
     start : ndarray of float64 of shape (n_outputs,)
         Released raw predictions before any tree.
     values : ndarray of float64 of shape (n_trees, n_leaves, n_outputs)
         Released values of the trees.
     shares : tuple of float
-        In (0, 1].
+        Factors in (0, 1].
     clip : float in (0, 64]
-        A record's gain by a share is clipped to this multiple of the share.
+        A record's gain by a factor is clipped to this multiple of the factor.
     n_samples : int
     """
 
@@ -381,7 +382,7 @@ class ModelGains(BoundedSum):
         if not 0 < self.clip <= MOST_GAIN:
             raise ValueError(
                 "Gains must be clipped to a number above 0 and up to 64. "
-                f"Got {self.clip}. Use less."
+                f"Got {self.clip}. Use a number in this range."
             )
 
     @property

@@ -22,14 +22,14 @@ _ERROR, _QUANTILE = int(LossId.ERROR), int(LossId.QUANTILE)
 _SHIFTED = int(LossId.SHIFTED_POISSON)
 
 # ---------------------------------------------------------- Compiled loops of leaf sums
-# Records are processed one by one, with every operation as written, so a record's
-# contribution depends on nothing but the record, to the last bit. Probabilities are
-# computed by plain arithmetic, equal on every machine; means of counts use the
-# machine's exponential. `counts` is a record's factor: 1, 0 for a null record, or the
-# share of a user's row.
+# Records are processed one by one, with every operation as written, so that every bit
+# of a record's contribution depends on the record alone. Probabilities are computed by
+# plain arithmetic, with the same result on every machine; means of counts use the
+# machine's exponential. `counts` has a factor for each record: 1, 0 for a null record,
+# or the weight of a user's row.
 
 
-# Number of records that descend a tree side by side.
+# Number of records that descend a tree at the same time.
 _TOGETHER = 64
 
 
@@ -69,7 +69,7 @@ def add_values(leaves, values, raw, first, last):
 
 @compiled_exactly
 def _derivatives(form, constants, y, raw, cap):
-    """Residual and curvature of a record with one output; 1 where leaves count."""
+    """Residual and curvature of a record with one output; 1 if leaves count records."""
     if form == _SIGMOID:
         p = sigmoid(raw, falling_exponential(abs(raw)))
         return p - y, p * (1.0 - p)
@@ -112,7 +112,7 @@ def _add_of_one(form, constants, leaves, records, limits, sums, first, last):
 
 @compiled_exactly
 def _add_softmax(constants, leaves, records, limits, sums, first, last):
-    """Residuals are clipped as one vector; probabilities stand for curvatures."""
+    """Add residuals, clipped as one vector, and probabilities instead of curvatures."""
     (raw, y, counts), (clip, weight, _, unit) = records, limits
     n_outputs = raw.shape[1]
     p = np.empty(n_outputs)
@@ -188,7 +188,7 @@ def _lost(form, constants, y, raw):
 def add_gains(
     form, constants, raw, base, y, counts, shares, clip, unit, sums, first, last
 ):
-    """Add clipped gains by each share of the trees' values, in whole units."""
+    """Add clipped gains by each factor on the trees' values, in whole units."""
     part = np.empty(raw.shape[1])
     for i in range(first, last):
         if not counts[i]:

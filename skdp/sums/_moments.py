@@ -30,8 +30,8 @@ from skdp.tables._source import Block
 # k the weight of the targets and h the weight of their squares; parts of weight 0 are
 # left out. The number of records is public and not summed. Rows and targets are whole
 # numbers of a public unit, and rows are never longer than the bound, so all sums are
-# exact in any order. A row of a user, and the constant 1 beside it, are multiplied by
-# the root of the row's share first. Sensitivities are derived in
+# exact in any order. A row of a user, and its constant 1, are first multiplied by the
+# square root of the row's weight. Sensitivities are derived in
 # ``docs/proofs/moments.md``.
 
 
@@ -39,7 +39,7 @@ from skdp.tables._source import Block
 _LARGEST = 2.0**21
 # Squared norms below this are exact.
 _EXACT = 2.0**53
-# From this fraction of too long rows on, all rows are multiplied, in place.
+# If at least this fraction of rows is too long, all rows are multiplied, in place.
 _MANY = 0.1
 
 
@@ -72,7 +72,7 @@ class MomentWeights:
         return math.sqrt(max(same, opposite) + self.squares**2)
 
     def bound(self) -> Bound:
-        """L2 bounds on what one row adds, in exact arithmetic."""
+        """L2 bounds on the contribution of one row, in exact arithmetic."""
         return Bound(
             zero_out=self.record_norm() * ABOVE,
             replace_one=self.record_distance() * ABOVE,
@@ -156,7 +156,7 @@ class MomentSums(BoundedSum):
         return np.asarray(np.rint(np.clip(y, -bound, bound) / bound * _LARGEST))
 
     def read(self, released: FloatArray) -> Moments:
-        """The sums that a released vector represents; post-processing."""
+        """The sums that a released vector represents; this is post-processing."""
         d, t, k = self.n_features, self.weights.intercept, self.weights.target
         products, rows_targets, rows, targets, squares = np.split(
             released, np.cumsum(self._sizes[:-1])
@@ -171,7 +171,7 @@ class MomentSums(BoundedSum):
 
 
 def _svec_scale(size: int) -> FloatArray:
-    """Factors on the diagonal and on the triangle above, which make an svec."""
+    """Factors on the diagonal and on the triangle above it, as in an svec."""
     return np.repeat([1.0, math.sqrt(2)], [size, size * (size - 1) // 2])
 
 
@@ -184,7 +184,7 @@ def of_svec(vector: FloatArray, size: int) -> FloatArray:
 
 
 def whole_rows(X: Any, bound: float) -> Any:
-    """Rows in whole numbers of ``bound / 2^21``, clipped to 2^21.
+    """Rows as whole multiples of ``bound / 2^21``, clipped to a norm of 2^21.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def _whole_sparse(X: Any, bound: float) -> Any:
 
 
 def _in_units(X: np.ndarray, bound: float, out: FloatArray) -> FloatArray:
-    """Entries in units; an infinite entry belongs to a row far beyond the bound."""
+    """Entries in units; infinite entries occur only in rows far beyond the bound."""
     scale = _LARGEST / bound
     if math.isfinite(scale):
         np.multiply(X, scale, out=out, dtype=np.float64)
@@ -259,9 +259,9 @@ def _rounded(scaled: FloatArray) -> FloatArray:
 
 
 def _shrinking(squares: FloatArray) -> FloatArray:
-    """Factors that keep each row, rounded down, within the bound.
+    """Factors that keep each row, after rounding towards 0, within the bound.
 
-    Exactly 1 for rows within the bound.
+    They are exactly 1 for rows within the bound.
     """
     # The factor 1 - 2^-50 exceeds the errors of sums, root, quotient and product.
     factors = _LARGEST * (1 - 2.0**-50) / np.sqrt(np.maximum(squares, 1.0))
@@ -323,7 +323,7 @@ class NewtonSums:
     def at(self, weights: FloatArray) -> NewtonSum:
         """The query at released weights of shape (n_columns, 1).
 
-        The query uses the nearest weights of the public grid: post-processing.
+        The query uses the nearest weights on the public grid, which is post-processing.
         """
         return NewtonSum(self, on_grid(weights))
 
@@ -335,7 +335,8 @@ class NewtonSums:
     def noise(self, deviation: float) -> tuple[float, float]:
         """Noise of the gradient and of diagonal curvatures in `NewtonSum.read`.
 
-        Standard deviations, if an entry of the query has `deviation`; public.
+        The result has standard deviations, if that of an entry of the query is
+        `deviation`; public.
         """
         bend = self.objective.loss.smoothness / self.parts.curvature
         return deviation * self.largest_residual, deviation * bend
@@ -413,7 +414,8 @@ class NewtonSum(BoundedSum):
         return np.asarray(super().from_whole(source, sums) * np.concatenate(weights))
 
     def bound(self) -> Bound:
-        # Not of users: numbers of one row, cut apart, are no longer those of a record.
+        # No bound for users: with weights, the rounded numbers of a row are not those
+        # of a possible record.
         return self.row_bound()
 
     def row_bound(self) -> Bound:
@@ -452,7 +454,7 @@ class NewtonSum(BoundedSum):
         return np.rint(rows * residual), np.rint(rows * np.sqrt(curvature))
 
     def read(self, released: FloatArray) -> NewtonAnswer:
-        """The sums that a released vector represents; post-processing."""
+        """The sums that a released vector represents; this is post-processing."""
         d, parts = self.of.objective.n_columns, self.of.parts
         gradient, curvature, squares = np.split(released, [d, d + d * (d + 1) // 2])
         residual, bend = self.of.largest_residual, self.of.objective.loss.smoothness

@@ -21,13 +21,13 @@ from skdp.tables._source import Block, Source
 
 # ----------------------------------------------- Layers forwards and backwards on grids
 # Inputs of hidden layers and back-propagated derivatives are integers times a power of
-# two that follows from the record alone. So products with released weights on their
-# grid are exact in any order, and a record's gradient has the same bits in any layout.
+# two that depends on the record alone. So products with released weights on their grid
+# are exact in any order, and a record's gradient has the same bits in any layout. See
 # Lemma 2 of ``docs/proofs/networks.md``.
 
 
-# Bits of inputs and derivatives; and of weights between hidden units, so that sums of
-# 2^12 products are below 2^53.
+# Bits of inputs and derivatives, and bits of weights between hidden units. With these,
+# sums of 2^12 products are below 2^53.
 UNIT_BITS, HIDDEN_WEIGHT_BITS = 20, 26
 # Powers of two from this exponent on are ordinary doubles, with room for squares.
 _LEAST_EXPONENT = -400
@@ -35,7 +35,7 @@ _LEAST_EXPONENT = -400
 
 @dataclass(frozen=True, eq=False)
 class OwnGrid:
-    """Vectors, one a row; the unit of each is a power of two.
+    """Vectors, one in each row, in units of a power of two for each row.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class OwnGrid:
 
 
 def own_grid(values: FloatArray) -> OwnGrid:
-    """Vectors rounded to 2^-20 of a power of two above their largest entry."""
+    """Vectors rounded to multiples of 2^-20 of a power of two above their entries."""
     largest = np.abs(values).max(axis=1)
     unit = _units_above(largest)
     units = values / unit[:, None]
@@ -73,7 +73,7 @@ def _units_above(largest: FloatArray) -> FloatArray:
 
 
 def as_inputs(raw: FloatArray, activation: Activation) -> OwnGrid:
-    """Values of hidden units, and a last value 1 for the biases.
+    """Values of hidden units, followed by the constant 1 for the biases.
 
     Parameters
     ----------
@@ -161,18 +161,18 @@ def backwards(
 # ------------------------------------- Exact and floating sums of a network's gradients
 
 
-# Rows that pass through the layers together: enough to repay a call, and few enough
-# that values between the layers stay in the processor's cache.
+# Number of rows that pass through the layers together. There are enough rows to make
+# calls efficient, and few enough that values between the layers stay in the cache.
 _ROWS = 1024
-# Rows that are kept together; a sample draws enough of them to repay a call.
+# Number of rows that are kept together, so that a sample has enough of them in a block.
 _KEPT_ROWS = 8192
 
 
 class ExactNetworkSum(ExactSum):
     """Exact sums of clipped gradients of a network.
 
-    A record's gradient follows from the record and the weights alone, to the last bit,
-    and sums are of integers.
+    Every bit of a record's gradient depends only on the record and the weights, and
+    sums are sums of integers.
 
     Parameters
     ----------
@@ -223,14 +223,14 @@ class ExactNetworkSum(ExactSum):
         return backwards(residual, inputs, layers, activation)
 
     def _factors(self, passed: Any, squares: FloatArray) -> FloatArray:
-        """Factor that shortens each record's joint gradient, divided by the clip."""
+        """Factor on each record's joint gradient that clips it, divided by the clip."""
         norms = np.sqrt(passed.squares(squares))
         return np.asarray(1.0 / np.maximum(norms, self._clip))
 
     # ------------------------------------------------------------------ rows
 
     def _read(self) -> Iterator[Block]:
-        # In single precision, which holds the integers.
+        # In single precision, which can represent the integers.
         return _together(super()._read(), _KEPT_ROWS, np.float32)
 
     def _drawn(self, rows: IntArray) -> Iterator[Block]:
@@ -241,14 +241,14 @@ class ExactNetworkSum(ExactSum):
             drawn = (present_rows(block) for block in kept)
         else:
             drawn = super()._drawn(rows)
-        # Copied once, into the double precision in which they are multiplied.
+        # Copied once, to double precision, in which they are multiplied.
         return _together(drawn, _ROWS, np.float64)
 
     def _on_grid(self, block: Block) -> Block:
         rows = gridded(block.X, self._objective.data_norm)
         of_unit = (rows.unit * self._objective.input_factor) ** 2
         squares = squares_of(rows.entries) * of_unit + 1.0
-        if isinstance(rows, DenseGrid):  # single precision holds the integers
+        if isinstance(rows, DenseGrid):  # single precision can represent the integers
             rows = DenseGrid(rows.entries.astype(np.float32), rows.norm)
         return replace(block, X=GridPair(rows, rows, squares))
 
@@ -261,7 +261,7 @@ class Totals:
     shapes : sequence of pairs of int
         Shapes of the layers, biases included.
     of_none : GridRows
-        Rows of no records; their kind gives the sums of rows their meaning.
+        Rows of no records, whose class defines what the sums of rows represent.
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]], of_none: GridRows) -> None:
@@ -273,7 +273,7 @@ class Totals:
     def add(self, rows: Any, passed: Passed, factors: FloatArray) -> None:
         """Add the gradients of up to 2^12 records.
 
-        Entries are cut towards 0, so that no gradient exceeds its length with
+        Entries are rounded towards 0, so that no gradient is longer than with exact
         `factors`.
         """
         units = cut_units(
@@ -311,7 +311,7 @@ def _runs(n_rows: int, at_once: int) -> Iterator[slice]:
 
 
 def cut_units(units: FloatArray, factors: FloatArray, bits: int) -> FloatArray:
-    """Rows times factors, cut towards 0 to whole numbers of 2^-bits."""
+    """Rows times factors, rounded towards 0 to whole multiples of 2^-bits."""
     return cut(units, factors * 2.0**bits)
 
 
@@ -357,7 +357,7 @@ class NetworkSum:
         self._clip = gradient_clip
 
     def __call__(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
-        """Sum over the records of the gradients at `weights`, same shape."""
+        """Sum over the records of the gradients at `weights`, of the same shape."""
         layers = self._objective.layers(weights)
         totals = [np.zeros(shape) for shape in self._objective.shapes]
         for block in blocks_of(self._source, rows):
@@ -395,14 +395,14 @@ def _squares(rows: Any, more: float) -> FloatArray:
     return np.asarray(np.einsum("ij,ij->i", rows, rows)) + more
 
 
-# -------------------------------------------- Query about a network's clipped gradients
-# Each record has one joint gradient of all layers and their biases, clipped to one
-# norm. The bound is this norm, or twice the norm, at any weights. Proofs:
-# ``docs/proofs/networks.md``.
+# --------------------------------------------- Query for a network's clipped gradients
+# Each record has one joint gradient of all layers and biases, which is clipped to one
+# norm. The bound is this norm under zero_out and twice the norm under replace_one, at
+# any weights. Proofs: ``docs/proofs/networks.md``.
 
 
-# Factor on a record's norm: the rounding of the root, the quotient and the products
-# that shorten the gradient.
+# Factor on a record's norm that covers the rounding of the root, the quotient and the
+# products with which the gradient is clipped.
 _ROUNDED = 1 + 2.0**-40
 
 
@@ -410,8 +410,8 @@ _ROUNDED = 1 + 2.0**-40
 class ClippedNetworkGradient:
     """Gradient sums of one network.
 
-    Every record's gradient is clipped to the norm `gradient_clip`; inf: no clip, which
-    only fits without privacy may use.
+    Every record's gradient is clipped to the norm `gradient_clip`. inf means no clip,
+    which is only for fits without privacy.
     """
 
     objective: NetworkObjective
@@ -420,14 +420,15 @@ class ClippedNetworkGradient:
     def at(self, weights: FloatArray) -> NetworkGradient:
         """The query at released weights of shape (n_weights,).
 
-        The query uses the nearest weights of the public grids: post-processing.
+        The query uses the nearest weights on the public grids, which is
+        post-processing.
         """
         first, *rest = self.objective.layers(weights)
         layers = [on_grid(first), *(on_grid(own, HIDDEN_WEIGHT_BITS) for own in rest)]
         return NetworkGradient(self, np.concatenate([own.ravel() for own in layers]))
 
     def reader(self, source: Source) -> ExactNetworkSum | NetworkSum:
-        """Exact sums of a source, or floating ones where nothing has a bound."""
+        """A reader with exact sums, or floating-point sums if there are no bounds."""
         kind: type[ExactNetworkSum | NetworkSum]
         kind = ExactNetworkSum if self.is_exact else NetworkSum
         if self.objective.convolved:
@@ -448,7 +449,7 @@ class ClippedNetworkGradient:
 
 @dataclass(frozen=True, eq=False)
 class NetworkGradient(ReaderQuery):
-    """The gradient sum at `weights`, which are released, of shape (n_weights,)."""
+    """The gradient sum at released `weights`, of shape (n_weights,)."""
 
     family: ClippedNetworkGradient
 
@@ -460,7 +461,7 @@ class NetworkGradient(ReaderQuery):
         return self.family.worst
 
     def slack(self, layout: Layout) -> float:
-        # Exact totals become doubles: two constants, twice for neighbours.
+        # Converting exact totals to doubles rounds them, for both neighbours.
         n_samples = self.family.objective.n_samples
         return 8 * n_samples * UNIT_ROUNDOFF * self.family.gradient_clip
 

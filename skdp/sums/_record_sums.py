@@ -27,7 +27,7 @@ from skdp.tables._source import Block
 # ``docs/proofs/default.md``, Lemma 4.
 
 
-# Least denominator of a ratio.
+# Smallest denominator of a ratio.
 _LEAST_VARIANCE = 1e-100
 
 
@@ -57,9 +57,10 @@ class RecordSum(BoundedSum):
 
     @abstractmethod
     def numbers(self, block: Block) -> FloatArray:
-        """The number of each row of a block, by itself, before the clip. Private.
+        """The numbers of each row of a block, before the clip. Private.
 
-        Of shape (n_rows,), or (n_rows, n_numbers).
+        The shape is (n_rows,) or (n_rows, n_numbers). The numbers of a row depend on
+        this row only.
         """
 
     @property
@@ -168,7 +169,7 @@ class ProbabilitySum(RecordSum):
 
     def numbers(self, block: Block) -> FloatArray:
         raw = gridded(block.X, 1.0).raw(on_grid(self.coef)) + self.constant
-        # Residuals as if all records had the first label.
+        # The residuals that records would have with the first label.
         found = self.loss.residual(np.zeros(len(raw)), raw)
         if self.loss.n_outputs == 1:
             return np.asarray(found[:, 0])
@@ -207,15 +208,15 @@ class ErrorSum(RecordSum):
 
 @dataclass(frozen=True, eq=False)
 class NoiseRatio(RecordSum):
-    """Sum of squared predictions over the variance due to noise alone.
+    """Sum of squared predictions over the variance that noise alone would cause.
 
     Parameters
     ----------
     coef : ndarray of float64 of shape (n_features, n_outputs)
-        Released. Where outputs are centred, they add up to 0 in each prediction.
+        Released. If outputs are centred, they add up to 0 in each prediction.
     variance : ndarray of float64 of shape (n_states,) or (1,)
-        Variance of a prediction in each state if the weights are noise; or for rows of
-        norm 1 in any direction. Released or public.
+        Variance of a prediction in each state if the weights are noise; with one
+        number, the variance for rows of norm 1 in any direction. Released or public.
     most : float in (0, inf)
         Clip of a record's ratio.
     """
@@ -240,7 +241,7 @@ class NoiseRatio(RecordSum):
 
 @dataclass(frozen=True, eq=False)
 class RowSum(BoundedSum):
-    """Sums of rows clipped to a norm, divided by the norm, and of squared norms.
+    """Sums of rows, clipped to a norm and divided by it, and of their squared norms.
 
     Parameters
     ----------
@@ -276,22 +277,22 @@ class RowSum(BoundedSum):
 
     @classmethod
     def read(cls, released: FloatArray) -> tuple[FloatArray, float]:
-        """Sums of rows, and of their squared norms; post-processing."""
+        """Sums of rows, and of their squared norms; this is post-processing."""
         return released[:-1], float(released[-1]) / cls.weight
 
 
 # --------------------------------------------------------------------- Scores of models
-# The score of a model is a sum of one bounded vector for each record. A record moves
-# the statistic of every model that is scored on it, so norms of the changes add up in
-# L1, and their squares add up in L2; a choice among models needs each model's bound
-# separately. Derived in ``docs/proofs/scores.md``.
+# The score of a model is a sum of one bounded vector for each record. A record changes
+# the statistics of all models that are scored on it, so the norms of the changes add up
+# in L1, and their squares in L2; a choice among models needs each model's bound
+# separately. Proofs: ``docs/proofs/scores.md``.
 
 
 # A record's contribution is rounded to this grid. Sums of up to MOST_RECORDS numbers
 # of the grid in [-1, 1] are exact.
 QUANTUM = 2.0**-26
 MOST_RECORDS = 2**27
-# With users one bit is left for the rounding of each of their rows.
+# With users, one bit is reserved for the rounding of each of their rows.
 MOST_USERS = 2**26
 
 
@@ -325,9 +326,9 @@ class Scored(Protocol):
 class Scores(BoundedSum):
     """Statistics of some models on the same records, as one vector.
 
-    `models` are fitted, and public or paid for; or the keys by which the records know
-    them. `norm` is the norm of the bounds: inf for choices, with statistics of one
-    number.
+    `models` are fitted models that are public or paid for, or keys by which the records
+    know such models. `norm` is the norm of the bounds: inf for choices, with statistics
+    of one number.
     """
 
     scorer: Scorer
@@ -370,20 +371,20 @@ class Scores(BoundedSum):
 
 
 # -------------------------------------------------------------- Scores on rows of users
-# Each user counts once, with the mean over the user's rows. An estimator gets arrays
-# of one length, and a user's id determines the position of the user's rows. So no
-# prediction depends on the rows of other users, on their number or on their order,
-# except that it may round differently at another position or in an array of another
-# length.
+# Each user counts once, with the mean over the user's rows. A prediction must not
+# depend on the rows of other users, on their number or on their order, but it may round
+# differently at another position or in an array of another length. So an estimator
+# always gets arrays of one length, and a user's id determines the position of the
+# user's rows.
 
 
-# Many calls cost time, and so do long arrays with few used positions. At most the
-# number of rows in one call of a scorer.
+# Number of rows in one call of a scorer. With fewer rows there are more calls; with
+# more rows there are more unused positions.
 ROWS_AT_ONCE = 1024
 
 
 def places_of_users(ids: Iterable[Any]) -> IntArray:
-    """Position of the rows of each user, from the user's id alone.
+    """Position of the rows of each user, which depends only on the user's id.
 
     Parameters
     ----------
@@ -409,7 +410,7 @@ def statistic_of_users(
     X : array-like, CSR, data frame or RowsForEach of n_rows rows
     y : ndarray of shape (n_rows,)
     shares : ndarray of float64 of shape (n_rows,)
-        Share by which each row counts; rows of share 0 are left out.
+        Weight of each row; rows of weight 0 are left out.
     places : ndarray of int of shape (n_rows,)
         Positions of the rows' users, from `places_of_users`.
     """
@@ -424,7 +425,7 @@ def statistic_of_users(
 
 
 def _in_turn(places: IntArray) -> Iterator[IntArray]:
-    """Runs of rows at different positions, as many as rows at one position."""
+    """Runs of rows at different positions; as many as the most rows at one position."""
     turns = places_of_own(places)
     ends = np.cumsum(np.bincount(turns))
     if len(ends):

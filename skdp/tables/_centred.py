@@ -1,4 +1,4 @@
-"""Rows minus a released centre, in released scales, clipped: CSR stays CSR."""
+"""Rows that are centred, scaled and clipped by released values; CSR stays CSR."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from scipy.sparse import csr_array, issparse
 from skdp._arrays import UNIT_ROUNDOFF, FloatArray, row_norms, with_entries
 from skdp.tables._source import Block, Remote, Source
 
-# Shares in states are multiples of 2 to minus this power, so that sums are exact.
+# Weights of states are multiples of 2 to minus this power, so that sums are exact.
 SHARE_BITS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Centring:
-    """The centre, scale and clip of rows; released, or public.
+    """The centre, scale and clip of rows; released or public.
 
-    A row x becomes ``t = (x - centre) * scale``, divided by the larger of its norm and
-    `norm`. Rows then have norm at most 1.
+    A row x becomes ``t = (x - centre) * scale``, divided by the larger of the norm of t
+    and `norm`, so that rows have norm at most 1.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Centring:
 
     @property
     def amplification(self) -> float:
-        """Norms of a product's terms over the norm of the row, for rows up to 1."""
+        """Norms of a product's terms over the norm of the row, for rows of norm 1."""
         return self.amplified(float(np.max(self.scale)))
 
     def amplified(self, terms: float) -> float:
@@ -48,7 +48,8 @@ class Centring:
     def products(self, X: Any, coef: FloatArray) -> FloatArray:
         """Contribution of rows to a prediction: ``factor * (x - centre) @ coef``.
 
-        Unscaled. `factor` is 1 for rows whose t is no longer than `norm`.
+        `coef` has the units of the features. `factor` is 1 for rows whose t has a norm
+        of at most `norm`.
         """
         rows = self.of(X)
         factor = (rows.factor * self.norm)[:, None]
@@ -69,7 +70,7 @@ class Centring:
         centre, X = self.centre * self.scale, _scaled(X, self.scale)
         lengths = row_norms(X)
         squares = lengths**2 - 2 * np.asarray(X @ centre) + centre @ centre
-        # Add the rounding of cancelling terms, so that no row is longer than 1.
+        # Add the rounding error of cancelling terms, so that no row is longer than 1.
         own = X.terms if isinstance(X, StateRows) else lengths
         terms = own + float(np.linalg.norm(centre))
         lost = 8 * (X.shape[1] + 64) * UNIT_ROUNDOFF * terms**2
@@ -80,10 +81,10 @@ class Centring:
 
 @dataclass(frozen=True, eq=False)
 class StateRows:
-    """Rows as shares in states times a basis, for products only.
+    """Rows as weights of states times a basis, for products only.
 
-    A cell has shares in two states and entries in many features, so products by way of
-    the states are much faster.
+    A cell has weights for two states but entries in many features, so products that go
+    through the states are much faster.
 
     Parameters
     ----------
@@ -91,7 +92,7 @@ class StateRows:
         Private.
     basis : CSR of float64 of shape (n_states, n_features)
     parts : tuple of int
-        Number of states of each part; shares add up to at most 1 in each part.
+        Number of states of each part; in each part the weights have a sum of at most 1.
     """
 
     states: csr_array
@@ -114,7 +115,7 @@ class StateRows:
         return float(sum(part.max() for part in each)) * (1 + 1e-12)
 
     def gridded(self) -> StateRows:
-        """Rows whose shares are rounded down to multiples of 2^-20."""
+        """Rows whose weights are rounded down to multiples of 2^-20."""
         units = np.floor(self.states.data * 2.0**SHARE_BITS)
         shares = with_entries(self.states, units / 2.0**SHARE_BITS)
         return StateRows(shares, self.basis, self.parts)
@@ -208,7 +209,7 @@ class _Transposed:
 
 
 class CentredSource(Source):
-    """A source's rows, centred; computed once and kept, if the source holds its rows.
+    """The centred rows of a source, computed once if the source has them in memory.
 
     Parameters
     ----------
@@ -232,7 +233,7 @@ class CentredSource(Source):
             n_features=len(centring.centre),
             is_row_major=False,
             is_stable=facts.holds_rows,
-            # Of a row before it is centred.
+            # The entries of a row before it is centred.
             most_entries=min(facts.most_entries, facts.n_features),
             amplification=max([centring.amplification, *amplified]),
             cells=max([X.states.shape[1] for X in made], default=0),
@@ -246,7 +247,7 @@ class CentredSource(Source):
         return self._source.remote
 
     def nothing(self) -> Block:
-        # The encoder of no rows gives their public layout.
+        # Encoding no rows shows the public layout of encoded rows.
         rows = csr_array((0, self._source.n_features))
         return Block(self._centred(rows), np.empty(0))
 

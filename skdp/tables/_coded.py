@@ -1,4 +1,4 @@
-"""Rows of codes: tables of declared columns in the fewest bytes."""
+"""Rows of codes: tables of declared columns with one byte per cell."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from skdp._arrays import FloatArray
 from skdp._row_threads import by_blocks
 from skdp.tables._source import Block, Remote, Source
 
-# Factor on norms that exceeds their rounding.
+# Factor on norms that covers their rounding.
 _ROUNDED = 1 + 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class CodeBasis:
-    """The features of each code; released, or public.
+    """The features of each code; released or public.
 
     Parameters
     ----------
     parts : tuple of ndarray of float64 of shape (n_codes, n_features_of_column)
-        One for each column; different columns have different features.
+        One array for each column; different columns have different features.
     """
 
     parts: tuple[FloatArray, ...]
@@ -42,7 +42,7 @@ class CodeBasis:
 
     @cached_property
     def squares(self) -> FloatArray:
-        """Squared norm of each code's features; a row's squares add up."""
+        """Squared norm of each code's features; the squared norm of a row is a sum."""
         return np.concatenate([np.sum(part**2, axis=1) for part in self.parts])
 
     @cached_property
@@ -75,11 +75,11 @@ class CodeBasis:
 
 @dataclass(frozen=True, eq=False)
 class CodeRows:
-    """Rows with exact products with weights, and weighted products with residuals.
+    """Rows of codes: plain products with weights, clipped products with residuals.
 
-    A row is the sum of its codes' features. In products with residuals each row longer
-    than 1 is scaled to 1 by a weight of its record, so that raw predictions remain sums
-    over the columns.
+    A row is the sum of its codes' features. In products with residuals, a row longer
+    than 1 is scaled to norm 1. In products with weights it is not, so that raw
+    predictions remain sums over the columns.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def added_up(
     starts: NDArray[np.int64],
     tables: tuple[NDArray[Any], ...],
 ) -> NDArray[Any]:
-    """For each record, the sum of its codes' entries, column after column.
+    """For each record, the sum of its codes' table entries, column after column.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def added_up(
 
 
 class CodeSource(Source):
-    """A source of codes, shown as rows of the codes' features.
+    """A source of codes, which returns rows of the codes' features.
 
     Parameters
     ----------

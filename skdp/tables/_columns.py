@@ -15,7 +15,7 @@ from skdp._checks import check_bool, check_choice, check_real
 # ----------------------------------------------- Quotes of wrong declarations in errors
 
 
-# Longer values may be a column of data, or a table, and are not quoted.
+# Longer values may be a column of data or a table, so they are not quoted.
 _FEW, _LONG = 5, 60
 _PLAIN = (list, tuple, set, frozenset, dict)
 
@@ -44,9 +44,9 @@ PARTS = {"month": 12, "weekday": 7, "day": 31, "hour": 24}
 
 @dataclass(frozen=True, repr=False)
 class Declaration:
-    """Public facts on the possible cells of a column.
+    """Public facts about the possible cells of a column.
 
-    The repr evaluates to an equal object, and `from_json` reads the text of `to_json`.
+    The repr is code for an equal object, and `from_json` reads the text of `to_json`.
     """
 
     # Kind of the cells: number, string, boolean or date.
@@ -63,7 +63,7 @@ class Declaration:
         return f"{type(self).__name__}({', '.join(given)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields and the name of the class, ready for JSON."""
+        """The fields and the name of the class, as JSON-ready values."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {"is": type(self).__name__} | {
             name: list(value) if isinstance(value, tuple) else value
@@ -76,18 +76,18 @@ class Declaration:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The declaration in a text of `to_json`.
+        """Read the declaration that `to_json` wrote.
 
         Raises
         ------
         ValueError
-            If the text declares something else.
+            If the text is not a declaration of this class.
         """
         declared = from_dict(json.loads(text))
         if not isinstance(declared, cls):
             raise ValueError(
-                f"The text must be of a {cls.__name__}. Got {declared!r}. Use "
-                "skdp.columns.from_json for any declaration."
+                f"The text must declare a {cls.__name__}. Got {declared!r}. Use "
+                "skdp.columns.from_json for other declarations."
             )
         return declared
 
@@ -96,7 +96,7 @@ class Declaration:
             object.__setattr__(self, name, value)
 
 
-# Fields without names in a repr.
+# Fields that a repr shows without their names.
 _BY_POSITION = ("low", "high", "values", "first", "last")
 
 
@@ -113,8 +113,8 @@ class Range(Declaration):
     low, high : float
         Finite, low < high, in units of the column.
     log : bool, default=False
-        Whether ratios matter rather than differences: the column is encoded by its
-        logarithm, or by that of 1 + x if `low` is 0. Needs ``low >= 0``.
+        Whether ratios matter rather than differences. The column is then encoded by its
+        logarithm, or by the logarithm of 1 + x if `low` is 0. Requires ``low >= 0``.
     missing : bool, default=False
         Whether values may be missing (NaN, None, null).
 
@@ -137,15 +137,15 @@ class Range(Declaration):
         self._set(low=_end("low", self.low), high=_end("high", self.high))
         if not self.high / 2 - self.low / 2 > 0:
             raise ValueError(
-                "A Range must have low < high, not too close for doubles to tell. Got "
-                f"low={self.low!r} and high={self.high!r}. Use what is known of the "
-                "quantity, never the minimum and maximum of the data."
+                "A Range must have low < high, with a difference that doubles can "
+                f"represent. Got low={self.low!r} and high={self.high!r}. Use bounds "
+                "that are known beforehand, never the minimum and maximum of the data."
             )
         if self.log and not (self.low >= 0 and log_width(self.low, self.high) > 0):
             raise ValueError(
-                "A Range with log=True must have low >= 0, and logarithms of both ends "
-                f"that differ. Got low={self.low!r} and high={self.high!r}. Use "
-                "log=False for what may be negative."
+                "A Range with log=True must have low >= 0, and ends whose logarithms "
+                f"differ. Got low={self.low!r} and high={self.high!r}. Use log=False "
+                "for numbers that may be negative."
             )
 
 
@@ -161,7 +161,7 @@ class Categories(Declaration):
     Parameters
     ----------
     values : list of str, or list of int
-        Distinct, of one type. ``1`` is not ``"1"``.
+        Distinct values of one type; ``1`` and ``"1"`` are different.
     missing : bool, default=False
         Whether values may be missing (NaN, None, null).
 
@@ -179,7 +179,7 @@ class Categories(Declaration):
         check_bool("missing", self.missing)
         self._set(values=_distinct(self.values))
 
-    # A constant in the other declarations; here it depends on the values.
+    # In other declarations it is a constant; here it depends on the values.
     @property
     def kind(self) -> str:  # type: ignore[override]
         """Kind of the cells."""
@@ -212,8 +212,8 @@ class Dates(Declaration):
     first, last : str, date or datetime
         ISO 8601, such as "2024-12-31" or "2024-12-31T18:00"; first < last.
     parts : sequence of {"month", "weekday", "day", "hour"}, default=()
-        Parts of the date that may matter beside the point in time; each takes a share
-        of the column's norm.
+        Parts of the date that are encoded in addition to the point in time. Each takes
+        a fraction of the column's norm.
     missing : bool, default=False
         Whether values may be missing (NaT, None, null).
 
@@ -236,13 +236,13 @@ class Dates(Declaration):
         if not datetime.fromisoformat(self.first) < datetime.fromisoformat(self.last):
             raise ValueError(
                 f"Dates must have first < last. Got first={self.first!r} and "
-                f"last={self.last!r}. Use what is known, never the data."
+                f"last={self.last!r}. Use dates that are known without the data."
             )
         self._set(parts=_parts(self.parts))
 
 
 def _end(name: str, value: Any) -> float:
-    """A finite end of a range; integers stay integers where a double holds them."""
+    """A finite end of a range; an integer stays one if a double can represent it."""
     number = check_real(
         name,
         value,
@@ -250,7 +250,7 @@ def _end(name: str, value: Any) -> float:
         high=math.inf,
         low_open=True,
         high_open=True,
-        remedy="Fill in what is known of the quantity without looking at the data.",
+        remedy="Use a bound that is known without looking at the data.",
     )
     return int(number) if isinstance(value, Integral) else number
 
@@ -262,8 +262,9 @@ def _distinct(values: Any) -> tuple[Any, ...]:
     if not is_one_type or len(set(plain)) < len(plain) or plain[0] is None:
         raise ValueError(
             "The 'values' of Categories must be a list of distinct strings, or of "
-            f"distinct integers, at least one. Got {briefly(values)}. Declare what may "
-            "occur; truth values are Boolean(), other numbers a Range."
+            f"distinct integers, at least one. Got {briefly(values)}. Declare all "
+            "values that may occur. Use Boolean() for truth values, and a Range for "
+            "other numbers."
         )
     return plain
 
@@ -313,7 +314,7 @@ def from_dict(values: Any) -> Declaration:
             return cls(**given)
     raise ValueError(
         f"A stored declaration must be one of {list(kinds)} with its fields. Got "
-        f"{values!r}. Use what to_json wrote."
+        f"{values!r}. Use the text that to_json wrote."
     )
 
 
@@ -339,12 +340,13 @@ _ONE = (
 
 
 def as_declared(columns: Any) -> Declared:
-    """Declarations in full.
+    """Convert declarations with shorthand to full declarations.
 
     Parameters
     ----------
     columns : mapping, sequence, or one declaration
-        By name, by position, or one for all columns; shorthand allowed.
+        Declarations by name or by position, or one for all columns. Shorthand is
+        allowed.
 
     Returns
     -------
@@ -353,7 +355,7 @@ def as_declared(columns: Any) -> Declared:
     Raises
     ------
     ValueError
-        If a declaration is ambiguous or is no declaration.
+        If a declaration is ambiguous or not valid.
     """
     if isinstance(columns, Mapping):
         _check_names(columns)
@@ -368,7 +370,7 @@ def as_declared(columns: Any) -> Declared:
 
 
 def declaration(given: Any, name: Any) -> Declaration:
-    """One declaration in full; `name` is for the error."""
+    """One full declaration; errors mention `name`."""
     if isinstance(given, Declaration):
         return given
     if _is_pair(given):
@@ -389,11 +391,11 @@ def declaration(given: Any, name: Any) -> Declaration:
 
 
 def _remedy(given: Any) -> str:
-    """The probable intention of the user."""
+    """Advice, by what the user probably meant."""
     if isinstance(given, type) and issubclass(given, Declaration):
         return f"Write {given.__name__}(...), with parentheses."
     if isinstance(given, str):
-        return f"A name alone declares nothing: {_TEMPLATE}"
+        return f"Declare the values of the column too: {_TEMPLATE}"
     if isinstance(given, Mapping):
         return "Read stored declarations with skdp.columns.from_json."
     each = list(given) if isinstance(given, (list, tuple, set, frozenset)) else []
@@ -403,10 +405,10 @@ def _remedy(given: Any) -> str:
         return "Write Categories([...], missing=True), without the missing value."
     if each and not any(is_number(value) for value in each):
         return (
-            "Write categories as a list of strings in brackets, a range of time as "
-            "Dates(first, last)."
+            "Write categories as a list of strings in brackets, and a range of dates "
+            "as Dates(first, last)."
         )
-    return "Fill in what is known without looking at the data."
+    return "Declare what is known without looking at the data."
 
 
 def _is_nan(value: Any) -> bool:
@@ -421,9 +423,9 @@ def _is_pair(given: Any) -> bool:
 def _check_names(columns: Mapping[Any, Any]) -> None:
     if not columns or not all(isinstance(name, str) for name in columns):
         raise ValueError(
-            "The 'columns' mapping must have names of columns, which are strings, as "
-            f"its keys. Got {list(columns)!r}. Use a sequence by position for an "
-            "array, or name the columns of the frame."
+            "The keys of the 'columns' mapping must be names of columns, which are "
+            f"strings. Got {list(columns)!r}. Use a sequence by position for an array, "
+            "or name the columns of the frame."
         )
 
 
@@ -448,7 +450,7 @@ def to_json(columns: Any) -> str:
     Parameters
     ----------
     columns : mapping, sequence, or one declaration
-        Shorthand allowed; reading the text gives full declarations.
+        Declarations, with shorthand allowed; `from_json` returns full declarations.
     """
     declared = as_declared(columns)
     ready: Any
@@ -463,12 +465,12 @@ def to_json(columns: Any) -> str:
 
 
 def from_json(text: str) -> Declared:
-    """The declarations in a text of `to_json`.
+    """Read the declarations that `to_json` wrote.
 
     Raises
     ------
     ValueError
-        If the text is no declaration, or has a newer schema.
+        If the text is not a declaration, or has a newer schema.
     """
     stored = json.loads(text)
     schema = stored.get("skdp_columns") if isinstance(stored, dict) else None
@@ -509,7 +511,7 @@ _STRINGS = (
 
 @dataclass(frozen=True)
 class Blank:
-    """An unfinished declaration; every use refuses it."""
+    """A declaration that the user must complete; it is refused wherever it is used."""
 
     text: str
 
@@ -526,10 +528,10 @@ class Template(dict[str, Any]):
 
 
 def template(frame: Any) -> Template:
-    """A mapping to fill in, with a line for each column.
+    """A mapping of declarations to complete, with a line for each column.
 
-    Reads names and dtypes, which are public, and no value. The categories of a dtype
-    are values and are not copied.
+    It is made from names and dtypes, which are public, and not from values. The
+    categories of a dtype are values and are not copied.
 
     Parameters
     ----------
@@ -538,7 +540,8 @@ def template(frame: Any) -> Template:
     Returns
     -------
     Template
-        A dict; its repr is code. Blanks that are not filled in are refused at use.
+        A dict whose repr is code. Declarations that are left incomplete are refused
+        when they are used.
 
     Examples
     --------
@@ -569,7 +572,7 @@ def _blank(dtype: Any) -> Any:
 
 
 def _kind(dtype: Any) -> str:
-    """Kind of a dtype by its name, so that neither library need be installed."""
+    """Kind of a dtype, from its name, so that neither library must be installed."""
     text = str(dtype).lower().partition("[")[0].partition("(")[0]
     text = text.rstrip("0123456789")
     if text in ("bool", "boolean"):

@@ -23,8 +23,8 @@ from skdp.tables._source import (
 # ---------------------------------------- Records in memory: NumPy arrays and SciPy CSR
 
 
-# A block is read from memory once and used again from the last-level cache; smaller
-# blocks would pay more for the interpreter than they gain.
+# A block is read from memory once and then used from the last-level cache. With smaller
+# blocks, the overhead of the interpreter would outweigh the gain.
 _BLOCK_BYTES = 1 << 21
 _MIN_ROWS, _MAX_ROWS, _SPARSE_ROWS = 64, 1 << 14, 1 << 16
 
@@ -41,7 +41,7 @@ class MemorySource(Source):
     X : ndarray or CSR array of shape (n_samples, n_features), float32 or float64
     y : ndarray of shape (n_samples,)
     present : ndarray of bool or float64 of shape (n_samples,), default=None
-        Whether each record is present under zero_out adjacency, or the share of each
+        Whether each record is present under zero_out adjacency, or the weight of each
         row; None: all are present.
     """
 
@@ -51,8 +51,8 @@ class MemorySource(Source):
         self._X, self._y, self._present = X, y, present
         n_samples, n_features = (int(size) for size in X.shape)
         self.is_sparse = issparse(X)
-        # Sparse rows have no public length: a fixed number of rows per block
-        # keeps the layout a function of public facts.
+        # The length of sparse rows is not public. A fixed number of rows per block
+        # makes the layout depend on public facts only.
         rows = _SPARSE_ROWS
         if not self.is_sparse:
             rows = _rows_of_a_block(max(1, n_features * X.dtype.itemsize))
@@ -75,7 +75,7 @@ class MemorySource(Source):
         return MemorySource(block.X, block.y, block.present)
 
     def without(self, row: int) -> MemorySource:
-        """The same records with one of them null."""
+        """The same records, with one of them replaced by the null record."""
         there = np.ones(self.n_samples, dtype=np.bool_)
         if self._present is not None:
             there = self._present.copy()
@@ -116,20 +116,20 @@ class MemorySource(Source):
 # ------------------------------------- Rows of users, each of whom counts as one record
 
 
-# Further rows of a user do not count: the rounding of each row is charged for all users
-# (docs/proofs/adder.md, Lemma 3).
+# Further rows of a user do not count, because the rounding of so many rows is charged
+# for every user (docs/proofs/adder.md, Lemma 3).
 MOST_ROWS_OF_A_USER = 1024
 
 
 def equal_shares(codes: IntArray, n_users: int) -> FloatArray:
-    """The share of each row: 1 over the number of rows of its user.
+    """The weight of each row: 1 over the number of rows of its user.
 
-    A row's share follows from the rows of its user and their order alone.
+    A row's weight depends only on the rows of its user and their order.
 
     Parameters
     ----------
     codes : ndarray of int of shape (n_rows,)
-        The user of each row, from 0 to ``n_users - 1``.
+        The number of each row's user, from 0 to ``n_users - 1``.
     n_users : int
 
     Returns
@@ -161,11 +161,11 @@ class UserSource(MemorySource):
     X : ndarray or CSR array of shape (n_rows, n_features), float32 or float64
     y : ndarray of shape (n_rows,)
     shares : ndarray of float64 of shape (n_rows,)
-        Shares of the rows: at least 0, and for each user at most 1 together.
+        Weights of the rows, at least 0, with a sum of at most 1 for each user.
     n_users : int
         Public.
     users : ndarray of int of shape (n_rows,) or None, default=None
-        The user of each row, from 0, if rows of a user are to be added up.
+        The number of each row's user, from 0, if the rows of a user are added up.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class UserSource(MemorySource):
 
     @classmethod
     def copied(cls, source: Source) -> UserSource:
-        """A copy in memory of a view of users."""
+        """A copy in memory of a source of users."""
         empty = replace(source.nothing(), present=np.empty(0))
         blocks = list(source.blocks()) or [empty]
         rows = [block.X for block in blocks]
@@ -199,7 +199,7 @@ class UserSource(MemorySource):
         self.facts = replace(
             self.facts,
             n_samples=n_users,
-            # The size of blocks follows from the number of features alone.
+            # The size of blocks depends on the number of features only.
             largest_block=self.most_rows,
             is_stable=True,
             is_ordered=False,
@@ -208,8 +208,8 @@ class UserSource(MemorySource):
 
     def without(self, row: int) -> NoReturn:
         raise TypeError(
-            "A null record of users must be a user without rows. Got a row. Make the "
-            "table without the user's rows."
+            "The null record of users must be a user without rows. Got a row. Leave "
+            "the user's rows out of the table."
         )
 
     def blocks(self) -> Iterator[Block]:
@@ -225,7 +225,7 @@ class UserSource(MemorySource):
 
 
 class WithOffset(Source):
-    """A source whose records have raw predictions at which a fit starts.
+    """A source whose records have raw predictions from which a fit starts.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class WithOffset(Source):
         self.facts = source.facts
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy takes the number of records from the source at its destination.
+        # A copy gets the number of records from the source in its new process.
         return type(self), (self.records, self.offset_of)
 
     @property
@@ -258,22 +258,22 @@ class WithOffset(Source):
 
 
 def held(source: Source, *, with_shares: bool = False) -> Block:
-    """All records as one block: without a copy if they are in memory, else a copy.
+    """All records as one block, which is a copy unless they are in memory.
 
-    Beside the copy, memory holds one block of the source at a time, or all blocks if
-    they are sparse. Missing records are filled with null records, and records beyond
-    `n_samples` are left out.
+    In addition to the copy, memory holds one block of the source at a time, or all
+    blocks if they are sparse. Missing records are filled with null records, and records
+    beyond `n_samples` are left out.
 
     Parameters
     ----------
     source : Source
     with_shares : bool, default=False
-        Whether rows of users are allowed; their `present` are shares to multiply by.
+        Whether rows of users are allowed; `present` of the block has their weights.
 
     Raises
     ------
     TypeError
-        If there are rows of users that are not allowed.
+        If there are rows of users although they are not allowed.
     """
     if type(source) is WithOffset:
         return held(source.records, with_shares=with_shares)
@@ -299,7 +299,7 @@ def held(source: Source, *, with_shares: bool = False) -> Block:
 
 
 def _of_records(block: Block) -> Block:
-    """The block, or an exception if its rows have shares of users."""
+    """The block; raises if its rows have weights of users."""
     if has_shares(block.present):
         raise _rows_for_records()
     return block
@@ -307,20 +307,18 @@ def _of_records(block: Block) -> Block:
 
 def _rows_for_records() -> TypeError:
     return TypeError(
-        "The rows of users must be read block by block, with their shares. Got a "
-        "reader that takes each row for a record."
+        "The rows of users must be read block by block, with their weights. Got a "
+        "reader that takes each row as a record."
     )
 
 
 class CachedSource(Source):
-    """A source that is read once, at its first use, and then kept.
-
-    The order of that reading is the order from then on.
+    """A source that is read once, at its first use, and then kept in memory.
 
     Parameters
     ----------
     source : Source
-        May show another order at each reading.
+        It may return another order at each reading; the first order is kept.
     """
 
     def __init__(self, source: Source) -> None:
@@ -369,7 +367,7 @@ def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:
     X = np.zeros((n_samples, first.X.shape[1]), dtype=first.X.dtype)
     y, is_present = np.zeros(n_samples), np.zeros(n_samples, dtype=np.bool_)
     start = 0
-    # Read to the end: there a source may check that all records came.
+    # Read to the end, where a source may check that it has returned all records.
     for block in chain([first], others):
         end = min(start + len(block.y), n_samples)
         rows = slice(0, end - start)
@@ -380,7 +378,7 @@ def _filled(n_samples: int, first: Block, others: Iterator[Block]) -> Block:
 
 
 def _joined(blocks: list[Block]) -> Block:
-    """Dense rows of users, of any number, with their shares."""
+    """Dense rows of users, of any number, with their weights."""
     return Block(
         np.concatenate([block.X for block in blocks]),
         np.concatenate([block.y for block in blocks]),
@@ -398,7 +396,7 @@ def _stacked(blocks: list[Block]) -> Block:
 
 
 # ------------------------------------------------------------- Passes in a random order
-# For rows in memory an order is an array of positions; for other rows it is a key, by
+# For rows in memory an order is an array of positions; for other rows it is a key with
 # which a database permutes the ids of its records.
 
 
@@ -424,7 +422,7 @@ def in_order(source: Source, order: Order) -> Iterator[tuple[Block, IntArray]]:
     Parameters
     ----------
     source : Source
-        With its rows in memory, or with a method `permuted`.
+        Its rows are in memory, or it has a method `permuted`.
     order : ndarray of int64 of shape (n_samples,), or str
         Equal orders give equal passes.
     """

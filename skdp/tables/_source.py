@@ -27,10 +27,10 @@ class Block:
         Targets, or class indices as floats.
     present : ndarray of bool or of float64 of shape (n_rows,), or None
         False marks the null record, which contributes exactly 0 to every sum.
-        None means that all records are present. Numbers are the shares in [0, 1] by
-        which rows of users count (`UserSource`).
+        None means that all records are present. Numbers are weights in [0, 1] of the
+        rows of users (`UserSource`).
     users : ndarray of int of shape (n_rows,) or None, default=None
-        The user of each row, from 0, if rows of a user are to be added up.
+        The number of each row's user, from 0, if the rows of a user are added up.
     """
 
     X: Any
@@ -40,9 +40,9 @@ class Block:
 
     @property
     def weight(self) -> FloatArray:
-        """By how much each row counts: 1, the share of a user's row, or 0; read-only.
+        """Weight of each row: 1, the weight of a user's row, or 0; read-only.
 
-        If all rows count in full, the array takes no memory.
+        If all weights are 1, the array takes no memory.
         """
         if self.present is None:
             return np.broadcast_to(1.0, len(self.y))
@@ -50,7 +50,7 @@ class Block:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of rows that know theirs, and of what is beside them."""
+        """Memory of the rows, which must have `n_bytes`, and of the other arrays."""
         beside = (self.y, self.present, self.users)
         others = sum(each.nbytes for each in beside if each is not None)
         return int(self.X.n_bytes + others)
@@ -66,52 +66,53 @@ class Remote(Protocol):
     """A place where records are stored and can be added up."""
 
     def sums(self, query: Any, source: Any, rows: IntArray | None) -> Any:
-        """The whole sums of a query over all records there, or `rows`. Private.
+        """The exact sums of a query over all records there, or over `rows`. Private.
 
-        The query is whole: its answer follows from sums that are exact in any order.
+        The answer to the query must follow from sums that are exact in any order.
         """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Public facts about records, which follow from no record.
+    """Public facts about the records of a source, which depend on no record.
 
-    A source that shows another source's records has its facts, with `replace` for
-    those that it changes, so that no fact is lost on the way.
+    A source that shows the records of another source copies its facts, and changes some
+    with `replace`, so that no fact is lost.
 
     Parameters
     ----------
     n_samples : int
         Number of records, or of users.
     largest_block : int
-        Rows of the largest block, for bounds of rounding errors.
+        Number of rows of the largest block, for bounds on rounding errors.
     n_features : int, default=0
-        0 for records that are not read in blocks.
+        Number of features; 0 for records that are not read in blocks.
     is_row_major : bool, default=False
-        Whether blocks are dense, one row after the other in memory.
+        Whether blocks are dense arrays in row-major order.
     is_stable : bool, default=False
-        Whether every reading shows the same rows in the same blocks.
+        Whether every reading returns the same rows in the same blocks.
     holds_rows : bool, default=True
         Whether the rows are in memory.
     is_ordered : bool, default=False
-        Whether every reading has the records in one order, which no record changes.
+        Whether every reading returns the records in the same order, which does not
+        depend on the records.
     is_permutable : bool, default=False
         Whether the records can be read in a random order.
     is_of_users : bool, default=False
-        Whether the records are users, whose rows come with shares.
+        Whether the records are users, whose rows have weights.
     max_overcount : float, default=1.0
         Largest ratio of the number of records to `n_samples`. It exceeds 1 for a part
         of users with a declared size and an unknown number of users.
     n_partitions : int, default=1
-        Number of places that hold what is kept of the rows.
+        Number of places in which values of rows are kept between readings.
     most_entries : float, default=inf
         Largest number of stored entries of a row, if it is below `n_features`.
     amplification : float, default=1.0
         Bound on the terms of a row's products, in units of the row.
     cells : int, default=0
-        Numbers that are summed in place of features, if rows are made of parts; 0
-        otherwise.
+        Number of values that are summed instead of features, if rows are made of parts;
+        0 otherwise.
     """
 
     n_samples: int
@@ -131,7 +132,7 @@ class Facts:
 
 
 class Records:
-    """Records that answers are about."""
+    """The records for which answers are computed."""
 
     facts: Facts
 
@@ -154,11 +155,11 @@ class Records:
 class Source(Records, ABC):
     """Records that can be read block by block, any number of times.
 
-    `blocks` is the only access to the data. Every reading shows every record once. The
-    order of the records and the size of the blocks depend on public facts only, but
-    another reading may show another order, unless the source is stable. A solver may
-    not assume that rows can be indexed, nor, unless the source is stable, that a block
-    holds the same rows as before.
+    `blocks` is the only access to the data. Every reading returns every record once.
+    The order of the records and the sizes of the blocks depend on public facts only.
+    They may differ between readings unless the source is stable. A solver may not
+    assume that rows can be indexed or, unless the source is stable, that a block has
+    the same rows in each reading.
     """
 
     @abstractmethod
@@ -166,23 +167,23 @@ class Source(Records, ABC):
         """Read all records once, in blocks."""
 
     def nothing(self) -> Block:
-        """A block of no records in the form of this source's blocks; public."""
+        """A block without records, of the same form as this source's blocks; public."""
         return Block(np.empty((0, self.n_features)), np.empty(0))
 
 
-# Least fraction of the declared users that a part for a fit must have.
+# Smallest fraction of the declared users that a part must have for a fit.
 LEAST_PART = 0.6
 
 
 def has_room(n_at_hand: int, n_declared: int) -> bool:
     """Whether a part of users is large enough for a fit; public.
 
-    Then sums whose units are made for `n_at_hand` users are exact for every possible
-    number of users (``docs/proofs/adder.md``, Lemma 6).
+    If so, sums whose units are chosen for `n_at_hand` users are exact for every
+    possible number of users (``docs/proofs/adder.md``, Lemma 6).
     """
     return n_at_hand >= LEAST_PART * n_declared
 
 
 def has_shares(present: NDArray[Any] | None) -> bool:
-    """Whether rows of users count with shares; public."""
+    """Whether the rows of users have weights; public."""
     return present is not None and present.dtype != np.bool_

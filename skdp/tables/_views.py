@@ -1,4 +1,4 @@
-"""Sources that show another source's rows changed, each row separately."""
+"""Sources that return the rows of another source, each changed separately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skdp._arrays import FloatArray, clip_entries, clip_rows, columns_at, row_no
 from skdp.tables._source import Block, Facts, Records, Remote, Source
 
 # ------------------------------------------------ Views that change each row separately
-# A view changes rows while they are read: it copies at most one block at a time.
+# A view changes rows while they are read, so it copies at most one block at a time.
 
 
 class _View(Source):
@@ -38,7 +38,7 @@ class _View(Source):
         return self._changed_block(self._source.nothing())
 
     def permuted(self, key: str) -> Self:
-        """The same view of the source in the order of a keyed permutation."""
+        """The same view of the source, in the order that a key gives."""
         other = copy.copy(self)
         other._look_at(self._source.permuted(key))  # type: ignore[attr-defined]  # a source that is permutable
         return other
@@ -78,7 +78,7 @@ class EntriesClipped(_View):
 
 
 class ColumnsOf(_View):
-    """Rows with some of their columns only.
+    """Rows with only some of their columns.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class ColumnsOf(_View):
 
 
 class CentredDense(_View):
-    """Rows clipped, minus a released centre, clipped again, divided by the second norm.
+    """Rows that are clipped, centred, clipped again and divided by the second norm.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class CentredDense(_View):
 
 
 class Encoded(_View):
-    """Rows in another form; made once, if every reading shows the same rows.
+    """Rows in another form, computed once if every reading returns the same rows.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class ConstantColumn(_View):
 
 
 class Bucket(Source):
-    """Some consecutive records as a source; too small for compiled code to pay.
+    """Some consecutive records as a source, too few to make compiled code worthwhile.
 
     Parameters
     ----------
@@ -206,7 +206,8 @@ class Bucket(Source):
 def buckets(source: Source, size: int) -> Iterator[Bucket]:
     """Runs of `size` consecutive records, the last one shorter, in a single reading.
 
-    The reading shows every record once, so in any order each record is in one bucket.
+    The reading returns every record once, so for any order each record is in one
+    bucket.
     """
     pieces: list[Block] = []
     held = 0
@@ -228,14 +229,14 @@ def buckets(source: Source, size: int) -> Iterator[Bucket]:
 
 
 class ChunkSource(Records):
-    """All records, or users, of a stream, most of whose parts are still to come.
+    """All records, or users, of a stream, whose parts arrive one after the other.
 
     Parameters
     ----------
     first : Source
-        The first part; no other may have more records.
+        The first part; no other part may have more records.
     n_parts : int
-        Public, as are the numbers of records in parts.
+        Number of parts; public, as are the numbers of records in parts.
 
     Attributes
     ----------
@@ -267,7 +268,7 @@ def parts_of(source: Any, size: int) -> Iterator[Any]:
         return source.parts()
     if source.facts.is_of_users:
         raise TypeError(
-            "Parts of users must arrive one by one. Got one table. A user's rows may "
-            "stand anywhere in it."
+            "Parts of users must arrive one by one. Got one table, in which a user's "
+            "rows may be anywhere. Use a stream."
         )
     return buckets(source, size)

@@ -337,7 +337,7 @@ def test_ledgers_and_seeds_are_refused(tmp_path):
 def test_a_door_with_books_is_closed_to_an_auditor(tmp_path):
     ledger = BudgetLedger(tmp_path / "study.db", epsilon=3.0, delta=1e-4)
     auditor = NullRecord(0)
-    with audited_by(auditor), pytest.raises(ValueError, match="on no books"):
+    with audited_by(auditor), pytest.raises(ValueError, match="must have no ledger"):
         logistic(ledger=ledger).fit(X, Y)
     assert ledger.spent().epsilon == 0
 

@@ -294,7 +294,7 @@ def test_a_neighbour_is_given_with_ids():
         (make_pipeline(svc()), {}, "Pass groups=ids"),
         (svc(privacy_unit="record"), {"groups": IDS}, "privacy_unit='user'"),
         (svc(), {"groups": IDS[1:]}, "for each row of X"),
-        (svc(), {"groups": IDS / 2}, "all integers or all texts"),
+        (svc(), {"groups": IDS / 2}, "all integers or all strings"),
         (svc(), {"groups": np.zeros(120, int)}, "two users"),
         (svc(), {"groups": IDS, "adjacency": "replace_one"}, "'replace_user'"),
         (svc(), {"groups": IDS, "neighbour": (X, Y)}, r"triple \(X, y, ids\)"),

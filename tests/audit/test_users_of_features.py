@@ -96,7 +96,7 @@ def test_what_reads_within_the_walls_says_that_rows_count_with_shares(monkeypatc
     X, y, ids = np.eye(4), np.array([0, 1, 0, 1]), np.array([0, 0, 1, 2])
     model.fit(X, y, groups=ids)
     monkeypatch.setattr(VertexPath, "takes_shares", False)
-    with pytest.raises(TypeError, match="each row adds by its share"):
+    with pytest.raises(TypeError, match="weight to protect users"):
         model.fit(X, y, groups=ids)
 
 

@@ -326,7 +326,7 @@ def test_readers_of_records_do_not_take_users():
     source = dealt(boosting.WORST["logistic, another leaf"].source(None))
     assert _leaves.held(source, with_shares=True).present.dtype == np.float64
     for shown in (source, WithOffset(source, lambda codes: codes)):
-        with pytest.raises(TypeError, match="each row for a record"):
+        with pytest.raises(TypeError, match="each row as a record"):
             _leaves.held(shown)
 
     class Shown(Source):
@@ -337,7 +337,7 @@ def test_readers_of_records_do_not_take_users():
         def blocks(self):
             return (Block(b.X, b.y, b.present) for b in source.blocks())
 
-    with pytest.raises(TypeError, match="each row for a record"):
+    with pytest.raises(TypeError, match="each row as a record"):
         _leaves.held(Shown(), with_shares=True)
 
 
@@ -368,7 +368,7 @@ def test_users_who_are_read_once_and_kept_have_the_same_bits(relation):
     )
     one, other = (case.run(own, Replay(3)) for own in (source, kept))
     assert boosting.bytes_of(one) == boosting.bytes_of(other)
-    with pytest.raises(TypeError, match="each row for a record"):
+    with pytest.raises(TypeError, match="each row as a record"):
         _leaves.held(kept)
 
 

@@ -127,7 +127,7 @@ def test_what_is_ambiguous_is_refused(given, text):
         ({"a": ["F", float("nan")]}, "missing=True"),
         ({"a": Range(0, 1).to_dict()}, "from_json"),
         ({"a": (1, 2, 3)}, "without looking at the data"),
-        (["age", "sex"], "A name alone declares nothing: .*template"),
+        (["age", "sex"], "Declare the values of the column too: .*template"),
     ],
 )
 def test_what_was_meant_is_said(given, remedy):

@@ -170,7 +170,7 @@ def test_record_of_before_1_0_is_refused(monkeypatch):
         lambda: PrivacyRecord.from_json(json.dumps(values)),
         lambda: pickle.loads(without_version(monkeypatch, PrivacyRecord, record)),
     ):
-        with pytest.raises(ValueError, match=r"1\.0 or later.*before 1\.0.*anew"):
+        with pytest.raises(ValueError, match=r"1\.0 or later.*before 1\.0.*again"):
             read()
 
 
@@ -210,10 +210,10 @@ def spent_ledger(folder):
 
 
 BEFORE_1_0 = {
-    "schema 1": ("PRAGMA user_version=1", "version 2. Got version 1. Use the skdp rel"),
+    "schema 1": ("PRAGMA user_version=1", "version 2. Got version 1. Use the release"),
     "carried over": (
         "INSERT INTO carried VALUES (1, '{}')",
-        "it holds more than its tables",
+        "it has other tables than a ledger",
     ),
     "no versions": ("DROP TABLE versions", "names no version of skdp"),
 }

@@ -58,7 +58,7 @@ def test_signatures_stay_as_they_are_written(kind):
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("sample_weight", "void the sensitivity"), ("class_weight", "labels, which are")],
+    [("sample_weight", "invalidate the sens"), ("class_weight", "labels, which are")],
 )
 @pytest.mark.parametrize(
     "kind", [DPLogisticRegression, DPLinearSVC, DPLinearRegression]
@@ -90,8 +90,8 @@ def test_how_columns_are_encoded_is_said_by_an_encoder(name):
 @pytest.mark.parametrize(
     ("key", "remedy"),
     [
-        ("columns__n_knots", r"dict there\. Give columns=TableEncoder\(declared\)"),
-        ("solver_params__n_steps", "NoneType there. Set solver_params as a whole"),
+        ("columns__n_knots", r"dict there\. Use columns=TableEncoder\(declared\)"),
+        ("solver_params__n_steps", "NoneType there. Set the whole mapping"),
         ("classes__first", "list there. Set 'classes' as a whole"),
     ],
 )

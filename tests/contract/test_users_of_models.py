@@ -237,7 +237,7 @@ def test_records_and_ledgers_are_of_users(name, adjacency, tmp_path):
     record = model.fit(X, Y, groups=IDS).privacy_
     assert (record.adjacency, record.unit) == (relation, "user")
     assert record.n_samples == N_USERS != len(X)
-    assert "number of users, not that of their rows" in record.assumed_public
+    assert "number of users, but not the number of rows" in record.assumed_public
     assert "number of records" not in record.assumed_public
     assert len(books.spends()) == 1
     forecast = model_of(name, adjacency=adjacency).forecast(N_USERS, D)
@@ -270,9 +270,9 @@ def test_users_without_ids_and_the_other_way_round_are_refused(name, tmp_path):
     model = model_of(name, ledger=books)
     with pytest.raises(ValueError, match=r"groups=ids.*set_fit_request"):
         model.fit(X, Y)
-    with pytest.raises(TypeError, match="all integers or all texts"):
+    with pytest.raises(TypeError, match="all integers or all strings"):
         model.fit(X, Y, groups=np.asarray(IDS, dtype=float))
-    with pytest.raises(ValueError, match="no set_fit_request"):
+    with pytest.raises(ValueError, match="neither directly nor by"):
         clone(MODELS[name]).fit(X, Y, groups=IDS)
     assert not books.spends()
     assert not hasattr(model, "privacy_")

@@ -119,7 +119,7 @@ def test_a_refusal_comes_before_the_books(tmp_path):
     ]
     for one in refused:
         before = dict(vars(one))
-        with pytest.raises(Refused, match=r"Several owners|No solver can"):
+        with pytest.raises(Refused, match=r"[Ss]everal owners|No solver can"):
             one.fit(federation())
         assert vars(one) == before
     assert ledger.spends() == []
@@ -164,7 +164,7 @@ def test_private_scores_are_those_of_the_pooled_table(name, tmp_path):
 def test_a_score_of_a_model_that_cannot_be_told_is_refused(tmp_path):
     ledger, frame = books(tmp_path), numbers()
     forest = RandomForestClassifier(3).fit(frame[FEATURES], frame["y"])
-    with pytest.raises(Refused, match="must be able to tell"):
+    with pytest.raises(Refused, match="must be able to compare"):
         private_score(forest, federation(), epsilon=1.0, ledger=ledger)
     assert ledger.spends() == []
 
@@ -285,7 +285,7 @@ def test_no_owner_gives_an_exact_score(monkeypatch):
     """Broken twin: scored as other sources are, rows would have to come here."""
     grid, _ = search("linear")
     monkeypatch.setattr(SourceTable, "is_shared", False)
-    with pytest.raises(Refused, match=r"Several owners|stay with their owners"):
+    with pytest.raises(Refused, match=r"[Ss]everal owners|stay with their owners"):
         grid.fit(federation())
 
 
@@ -297,7 +297,7 @@ def test_searches_that_hide_something_are_refused(given, tmp_path):
     """Their events are those of what is released, and owners see all of it."""
     ledger = books(tmp_path)
     grid, _ = search("linear", ledger=ledger, **given)
-    with pytest.raises(Refused, match="Several owners"):
+    with pytest.raises(Refused, match=r"[Ss]everal owners"):
         grid.fit(federation())
     assert ledger.spends() == []
 
@@ -306,7 +306,7 @@ def test_rows_stay_with_their_owners(tmp_path):
     ledger = books(tmp_path)
     source = federation()
     fitted = model().fit(source)
-    with pytest.raises(Refused, match="Several owners"):
+    with pytest.raises(Refused, match=r"[Ss]everal owners"):
         private_score(fitted, source, epsilon=1.0, delta=0.0, ledger=ledger)
     with pytest.raises(ValueError, match="order"):
         fitted.predict(source)

@@ -84,7 +84,7 @@ REFUSED = {
     "ratings": (DPMatrixFactorization(), r"missing a required argument"),
     "samples": (
         model(solver="noisy_sgd", solver_params={"batch_size": 50}),
-        r"this fit samples",
+        r"a fit that samples",
     ),
     "choices": (
         DPGridSearchCV(LINEAR, GRID, epsilon=1.0, method="random_stopping"),
@@ -96,7 +96,7 @@ REFUSED = {
         model(solver="output_perturbation", solver_params=None),
         r"can be done by",
     ),
-    "pure": (DPStandardScaler(delta=0.0, **WIDE), r"has another"),
+    "pure": (DPStandardScaler(delta=0.0, **WIDE), r"must be Gaussian"),
     "nothing private": (
         DPLogisticRegression(np.inf, **LABELS),
         r"answer with noise only",
@@ -200,7 +200,9 @@ OUTCOMES = {
         "test_other_questions_than_were_planned_are_refused_before_the_books",
         "test_a_party_that_answers_another_question_ends_the_fit",
     ],
-    "a plan asks for encryption": ["test_connections_are_as_planned_or_there_is_no_fit"],
+    "a plan asks for encryption": [
+        "test_connections_are_as_planned_or_there_is_no_fit"
+    ],
 }
 
 

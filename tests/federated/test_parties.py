@@ -355,7 +355,7 @@ def test_a_party_that_disappears_ends_the_fit_for_all(three, monkeypatch):
     monkeypatch.setattr(_wire.OwnerConnection, "_exchanged", gone)
     hub, parties = fitted(three, patience=2.0)
     for one in (hub, *parties):
-        with pytest.raises(SourceError, match="stays on the books"):
+        with pytest.raises(SourceError, match="stays charged"):
             one.outcome()
     assert [len(three.ledger(i).spends()) for i in range(3)] == [1, 1, 1]
 

@@ -138,7 +138,7 @@ def test_noise_of_few_steps_is_refused(monkeypatch):
     from skdp.exceptions import Refused
 
     monkeypatch.setattr("skdp.privacy.release._shared._FEWEST_STEPS", 2.0**40)
-    with pytest.raises(Refused, match="wide on the grid"):
+    with pytest.raises(Refused, match="wide compared with the grid"):
         model().fit(federation())
 
 
@@ -226,7 +226,7 @@ def closed_over(value):
 )
 def test_what_cannot_be_told_is_no_question(unknown):
     """By its type alone an object is the same at other weights."""
-    with pytest.raises(Refused, match="what they are asked"):
+    with pytest.raises(Refused, match="compare their queries"):
         statement_of(unknown)
     assert statement_of(closed_over) != statement_of(statement_of)
 

@@ -248,7 +248,7 @@ def test_releases_are_those_of_memory_bit_for_bit(kind, layouts, tmp_path):
         record = record_of(there)
         assert (record.unit, record.n_samples) == ("user", N_USERS)
         assert record.sensitivity == record_of(here).sensitivity
-        assert "number of users, not that of their rows" in record.assumed_public
+        assert "number of users, but not the number of rows" in record.assumed_public
         assert not any("number of records" in fact for fact in record.assumed_public)
 
 
@@ -612,7 +612,7 @@ def test_what_is_not_of_users_costs_nothing(kind, books, tmp_path):
     few = facts_of(frame, n_samples=N_USERS - 1)
     for source, given, words in (
         (rows, BY_USER, "must name the column of the users' ids"),
-        (users, {}, "without groups= for privacy_unit='record'"),
+        (users, {}, "have no groups= with privacy_unit='record'"),
         (users, {**BY_USER, "groups": frame["id"]}, "must be left out with a source"),
         (users, {"groups": frame["id"]}, "Set privacy_unit='user'"),
         (

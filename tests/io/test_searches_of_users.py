@@ -453,7 +453,7 @@ def test_what_is_refused_costs_nothing(tmp_path):
     of_records = DPGridSearchCV(LOGISTIC, GRID, **own).set_params(
         privacy_unit="record", ledger=None
     )
-    with pytest.raises(ValueError, match=r"groups out"):
+    with pytest.raises(ValueError, match=r"without groups"):
         of_records.fit(source)
     assert not books.spends()
     search = DPGridSearchCV(LOGISTIC, GRID, **own).fit(source)

@@ -730,16 +730,16 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
         with pytest.raises(ValueError, match=r"groups=|groups out"):
             model.fit(users)
     stream = clone(of_records).set_params(solver="ftrl", solver_params={"n_parts": 2})
-    with pytest.raises(ValueError, match="without groups="):
+    with pytest.raises(ValueError, match="have no groups="):
         stream.partial_fit(users)
     half = places.in_files(frame, tmp_path / "h", n_samples=len(frame))
     stream.partial_fit(half)
-    with pytest.raises(ValueError, match="without groups="):
+    with pytest.raises(ValueError, match="have no groups="):
         stream.partial_fit(users)
-    with pytest.raises(ValueError, match="without groups="):
+    with pytest.raises(ValueError, match="have no groups="):
         describe(users, COLUMNS, epsilon=1.0)
     model = clone(MODEL).fit(users)
-    with pytest.raises(ValueError, match="without groups="):
+    with pytest.raises(ValueError, match="have no groups="):
         private_score(model, users, epsilon=1.0)
     assert model.predict(users).shape == (len(frame),)
     assert model.score(users) == model.score(rows)

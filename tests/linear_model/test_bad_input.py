@@ -89,7 +89,7 @@ BAD_PARAMS = {
     ],
     DPSparseLinearRegression: [
         ({"n_nonzero_coefs": 0}, "n_nonzero_coefs"),
-        ({"n_nonzero_coefs": 121}, "n_nonzero_coefs.*only so many"),
+        ({"n_nonzero_coefs": 121}, "n_nonzero_coefs.*no more features"),
         ({"feature_bound": math.nan}, "feature_bound"),
         ({"solver": "noisy_gd"}, "gives every feature a weight"),
     ],
@@ -193,7 +193,7 @@ def test_mismatched_columns_after_a_good_fit_lose_nothing(tmp_path):
 def test_non_private_fits_are_refused_with_a_ledger(params, tmp_path):
     ledger = make_ledger(tmp_path)
     model = DPLogisticRegression(ledger=ledger, **params)
-    match = "books private fits only"
+    match = "accepts only private fits"
     assert_refused(model, X, Y, match, lambda: len(ledger.spends()))
 
 

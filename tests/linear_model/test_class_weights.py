@@ -143,7 +143,7 @@ def test_only_ratios_matter_and_equal_weights_are_none(kind):
 # ------------------------------------------------------------------------- refusals
 
 BAD = [
-    ("balanced", "'balanced' would take its weights from how many"),
+    ("balanced", "'balanced' would compute weights from the number"),
     ([1, 2], "None or a mapping of labels"),
     ({2: 3.0}, r"among \[0, 1\]. Got \[2\]"),
     ({0: 0.0}, r"'class_weight\[0\]' parameter"),

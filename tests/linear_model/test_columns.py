@@ -143,7 +143,7 @@ def an_array(X):
 
 
 TRIED = [
-    (["age", "sex"], None, "A name alone declares nothing: .*template"),
+    (["age", "sex"], None, "Declare the values of the column.*template"),
     (TableEncoder, None, "must be a mapping"),
     (frame(), None, r"Got an instance of DataFrame\. .*template"),
     (DECLARED | {"sex": ("Female", "Male")}, None, "list of strings in brackets"),

@@ -368,7 +368,7 @@ def test_what_is_no_id_is_refused_and_not_quoted(books):
     model = clone(BY_USER).set_params(ledger=books)
     for groups in NO_IDS:
         with pytest.raises(
-            (ValueError, TypeError), match="all integers or all te"
+            (ValueError, TypeError), match="all integers or all st"
         ) as e:
             model.fit(X, Y, groups=groups)
         assert not any(sign.isdigit() for sign in str(e.value))
@@ -412,7 +412,7 @@ def test_records_and_ledgers_are_of_users(adjacency, tmp_path):
     record = model.fit(X, Y, groups=IDS).privacy_
     assert (record.adjacency, record.unit) == (relation, "user")
     assert record.n_samples == N_USERS != len(X)
-    assert "number of users, not that of their rows" in record.assumed_public
+    assert "number of users, but not the number of rows" in record.assumed_public
     assert "number of records" not in record.assumed_public
     assert PrivacyRecord.from_json(record.to_json()) == record
     assert len(books.spends()) == 1
@@ -425,7 +425,7 @@ def test_records_and_ledgers_are_of_users(adjacency, tmp_path):
     wrong = BudgetLedger(
         tmp_path / "wrong.db", epsilon=2, delta=1e-6, adjacency=adjacency, unit="user"
     )
-    with pytest.raises(ValueError, match="keeps books under"):
+    with pytest.raises(ValueError, match="accepts only fits with"):
         model_of("logistic", adjacency=adjacency, ledger=wrong).fit(X, Y, groups=IDS)
 
 

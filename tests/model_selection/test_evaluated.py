@@ -76,7 +76,7 @@ def test_one_event_at_the_joint_cost(kind, adjacency, delta, tmp_path):
 
 BAD = {
     "thresholds": ({"thresholds": [0.1, 0.9]}, ValueError, "rise from 0 to 1"),
-    "infinite": ({"epsilon": math.inf}, ValueError, "private fits only"),
+    "infinite": ({"epsilon": math.inf}, ValueError, "only private fits"),
     "part": ({"validation_fraction": 1.0}, ValueError, "validation_fraction"),
     "no probabilities": (
         {"estimator": DPLinearSVC(classes=[0, 1])},

@@ -106,7 +106,7 @@ BAD = {
     ),
     "refit": ({"refit": False}, "'refit'.*True"),
     "infinite epsilon": ({"epsilon": math.inf, "ledger": None}, "'epsilon'.*inf"),
-    "infinite epsilon on the books": ({"epsilon": math.inf}, "epsilon=inf.*Remove"),
+    "infinite epsilon on the books": ({"epsilon": math.inf}, "epsilon=inf.*finite"),
     "epsilon": ({"epsilon": 0.0}, "'epsilon'"),
     "delta": ({"delta": 1.0}, "'delta'"),
     "adjacency": ({"adjacency": "add_remove"}, "'adjacency'"),

@@ -388,7 +388,7 @@ def test_records_and_ledgers_are_of_users(kind, adjacency, fitted, tmp_path):
     record = record_of(release(**BY_USER, ledger=books))
     assert (record.unit, record.adjacency) == ("user", relation)
     assert record.n_samples == N_USERS != len(X)
-    assert "number of users, not that of their rows" in record.assumed_public
+    assert "number of users, but not the number of rows" in record.assumed_public
     assert "number of records" not in record.assumed_public
     assert len(books.spends()) == 1
     facts["adjacency"] = adjacency
@@ -655,7 +655,7 @@ def test_searches_are_booked_and_reported_as_of_users(adjacency, tmp_path):
     record, best = search.privacy_, search.best_estimator_
     assert (record.unit, record.adjacency) == ("user", relation)
     assert record.n_samples == N_USERS
-    assert "number of users, not that of their rows" in record.assumed_public
+    assert "number of users, but not the number of rows" in record.assumed_public
     assert len(books.spends()) == 1
     assert (best.privacy_unit, best.privacy_.unit) == ("user", "user")
     report = privacy_report(search)

@@ -481,7 +481,7 @@ def test_what_does_not_fit_is_refused(convolutions, words):
         ((200, 200, 1), Convolution(2, 3), "at most 8192 positions"),
         ((20, 20, 20), Convolution(2, 16), "at most 4096 weights"),
         ((20, 20, 1), Convolution(20, 2), "end with at most 4096"),
-        ((3, 3, 3), Convolution(2, 2), "'image_shape' parameter must be that"),
+        ((3, 3, 3), Convolution(2, 2), "'image_shape' parameter must match"),
     ],
 )
 def test_what_is_too_much_is_refused(image, convolution, words):

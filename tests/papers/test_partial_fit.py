@@ -140,7 +140,7 @@ def test_a_later_part_cannot_bring_other_labels(declared, how):
     named = {"classes": classes} if how == "argument" else {}
     if how == "parameter":
         model.set_params(classes=classes)
-    with pytest.raises(ValueError, match=r"(declared at its|among those) "):
+    with pytest.raises(ValueError, match=r"(declared with its|among those) "):
         model.partial_fit(X[:SIZE], np.full(SIZE, 99), **named)
     model.set_params(classes=declared)
     model.partial_fit(X[:SIZE], y[:SIZE], classes=[1, 0])

@@ -299,7 +299,7 @@ def test_seeds_are_no_private_releases(name, tmp_path):
         assert np.array_equal(value, outputs(again)[key])
     ledger = make_ledger(tmp_path)
     for params in ({"random_state": 3}, {"epsilon": math.inf}):
-        with pytest.raises(ValueError, match="books private fits only"):
+        with pytest.raises(ValueError, match="accepts only private fits"):
             make_step(name, ledger=ledger, **params).fit(X)
     assert ledger.spends() == []
 

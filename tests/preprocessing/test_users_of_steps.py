@@ -112,7 +112,7 @@ def test_ids_are_asked_for_and_refused(name):
         of_users(name).fit(X)
     with pytest.raises(ValueError, match="must be None with privacy_unit='record'"):
         clone(STEPS[name]).fit(X, groups=IDS)
-    with pytest.raises(TypeError, match="all integers or all texts"):
+    with pytest.raises(TypeError, match="all integers or all strings"):
         of_users(name).fit(X, groups=IDS.astype(float))
 
 

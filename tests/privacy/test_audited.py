@@ -186,14 +186,14 @@ def test_ledgers_in_a_grid_are_found_before_they_are_spent(tmp_path):
     ledger = BudgetLedger(tmp_path / "study.db", epsilon=30.0, delta=1e-2)
     grid = {"ledger": [ledger], "classes": [[0, 1]]}
     search = GridSearchCV(logistic(), grid, cv=2, error_score="raise")
-    with pytest.raises(ValueError, match="on no books"):
+    with pytest.raises(ValueError, match="must have no ledger"):
         audit_estimator(search, X, Y, epsilon=2.0, n_runs=40)
-    with pytest.raises(ValueError, match="on no books"):
+    with pytest.raises(ValueError, match="must have no ledger"):
         audit_one_run(search, X, Y, n_canaries=5, delta=1e-5, random_state=0)
     fitted = GridSearchCV(logistic(), {"classes": [[0, 1]]}, cv=2).fit(X, Y)
     fitted.param_grid = grid
     half = (X[:30], Y[:30]), (X[30:], Y[30:])
-    with pytest.raises(ValueError, match="on no books"):
+    with pytest.raises(ValueError, match="must have no ledger"):
         membership_inference(fitted, *half, n_shadows=4)
     assert ledger.spends() == []
 

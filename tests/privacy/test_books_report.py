@@ -54,16 +54,16 @@ def test_report_says_what_the_ledger_holds(used, capsys):
     for words in (
         used.path,
         "ward 7, unit record",
-        "replace_one: one record exchanged for any other",
+        "replace_one: one record is replaced by any other",
         "cap        epsilon 10, delta 1e-06",
         "set aside  epsilon 0, delta 5e-07",
         "releases   3",
         *(f'{one.committed_at}  "{one.label}"' for one in used.spends()),
-        f"By Gaussian noise: it costs epsilon {alone:.4g} at delta 1e-06 by itself",
-        "By Gaussian noise and a pure mechanism",
-        f"before it epsilon {used.spent().epsilon:.4g}.",
+        f"With Gaussian noise: it costs epsilon {alone:.4g} at delta 1e-06 by itself",
+        "With Gaussian noise and a pure mechanism",
+        f"epsilon {used.spent().epsilon:.4g} together with all releases before it.",
         f"Gaussian noise may cost epsilon {left.epsilon:.4g}, delta {left.delta:g}",
-        f"a pure one epsilon {left.pure_epsilon:.4g}",
+        f"a pure release epsilon {left.pure_epsilon:.4g}",
         "the guarantee is the cap",
         "Raw scores",
         "does not prove who made the report",
@@ -85,7 +85,7 @@ def test_report_on_empty_books(tmp_path, capsys):
     ledger = make_ledger(tmp_path, epsilon=2.0)
     assert main(["report", ledger.path]) == 0
     text = capsys.readouterr().out
-    assert "The 0 releases cost epsilon 0 " in text
+    assert "The 0 releases together cost epsilon 0 " in text
     assert "with any noise may cost epsilon 2, delta 1e-06" in text
 
 
@@ -270,8 +270,8 @@ def test_command_checks_a_report(used, tmp_path, capsys):
     file.write_text(capsys.readouterr().out)
     assert main(["check", str(file), "--key", str(key)]) == 0
     text = capsys.readouterr().out
-    assert "as signed: 3 releases" in text
-    assert "anybody can sign" not in text
+    assert "unchanged: 3 releases" in text
+    assert "anyone can sign" not in text
     assert main(["check", str(file)]) == 1
     file.write_text(file.read_text().replace('"second"', '"other"'))
     assert main(["check", str(file), "--key", str(key)]) == 1
@@ -279,7 +279,7 @@ def test_command_checks_a_report(used, tmp_path, capsys):
     assert main(["check", str(tmp_path / "none.json")]) == 1
     file.write_text(json.dumps(report_on(used.path)))
     assert main(["check", str(file)]) == 0
-    assert "anybody can sign" in capsys.readouterr().out
+    assert "anyone can sign" in capsys.readouterr().out
 
 
 def test_a_short_key_is_refused(used, tmp_path, capsys):

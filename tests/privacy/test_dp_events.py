@@ -130,7 +130,7 @@ def test_a_ledger_takes_its_own_relation_only(tmp_path):
         if relation is Relation.REPLACE_SPECIAL:
             ledger.commit(event, adjacency=adjacency, **asked)
             continue
-        with pytest.raises(ValueError, match="keeps books under"):
+        with pytest.raises(ValueError, match="accepts only fits with"):
             ledger.commit(event, adjacency=adjacency, **asked)
     assert ledger.to_event() == ComposedEvent((GaussianEvent(5.0),))
 

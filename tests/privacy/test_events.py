@@ -8,7 +8,7 @@ from skdp.privacy.accounting._events import Single
 
 
 def test_an_event_that_forgets_its_cost_cannot_be_defined():
-    with pytest.raises(TypeError, match="must say what it costs"):
+    with pytest.raises(TypeError, match="must define a cost"):
 
         class Forgetful(Single):
             pass

@@ -230,7 +230,7 @@ def test_open_ledger_makes_no_file(tmp_path):
 
 
 def test_a_created_ledger_says_that_it_is_new(ledger):
-    assert "): new, nothing spent, 10 left for one more fit with any noise" in repr(
+    assert "): new, nothing is spent; epsilon 10 is left for one more fit" in repr(
         ledger
     )
     spend(ledger)
@@ -252,7 +252,7 @@ def test_a_second_ledger_for_the_same_data_warns_before_it_is_made(tmp_path):
                 create(name, dataset)
             assert not (tmp_path / name).exists()
             named = "study.db" if dataset else "unlabelled.db"
-            assert f"holds ['{named}']" in str(caught.value)
+            assert f"already has ['{named}']" in str(caught.value)
     with pytest.warns(NewLedgerWarning) as told:
         create("studdy.db", "ward 7")
     assert told[0].filename == __file__
@@ -267,8 +267,8 @@ def test_of_many_ledgers_the_likeliest_ones_are_named(tmp_path):
     with pytest.warns(NewLedgerWarning) as told:
         BudgetLedger(tmp_path / "studdy.db", **VALUES)
     (said,) = (str(warning.message) for warning in told)
-    assert "holds ['study.db', " in said
-    assert "] and 18 more for a data set" in said
+    assert "already has ['study.db', " in said
+    assert "] and 18 more, also for a data set" in said
     assert sum(name in said for name in names) == 3
 
 
@@ -424,9 +424,9 @@ def test_refusal_says_what_a_pure_release_counts_as(tmp_path):
     spend(ledger, GaussianEvent(1 / gaussian_mu(1.0, 1e-6)))
     text = refusal(ledger, PureEvent(0.5))
     found = re.search(
-        r"counts as mu=(\S+); mu=(\S+) is left, for one more fit of at most "
-        r"epsilon=(\S+), delta=1e-06 with Gaussian noise, or epsilon=(\S+) if it is "
-        r"pure; of what was set aside, epsilon=0 and delta=5e-07 are left\. Nothing",
+        r"counts as mu=(\S+)\. The remaining mu=(\S+) allows one more fit of at most "
+        r"epsilon=(\S+), delta=1e-06 with Gaussian noise, or of at most epsilon=(\S+) "
+        r"if it is pure; of the amount set aside, epsilon=0 and delta=5e-07 are left\.",
         text,
     )
     counts, left, gaussian, pure = map(float, found.groups())
@@ -451,7 +451,7 @@ def test_refusal_of_objective_perturbation_says_what_it_counts_as(tmp_path):
     spend(ledger, GaussianEvent(1 / gaussian_mu(1.0, 1e-6)))
     event = ObjectiveEvent(4.0, 0.5)
     text = refusal(ledger, event, delta=1e-6)
-    assert f"it counts as mu={math.sqrt(event.gdp_mu_squared):.4g}; mu=" in text
+    assert f"it counts as mu={math.sqrt(event.gdp_mu_squared):.4g}. The rem" in text
 
 
 HINT = r"with reserve_epsilon=(\S+) and reserve_delta=(\S+) would have had room"
@@ -518,10 +518,10 @@ def test_refusal_says_delta(tmp_path):
 def test_books_say_that_delta_is_spent_while_epsilon_is_left(tmp_path, capsys):
     ledger = BudgetLedger(tmp_path / "squares.db", **VALUES)
     spend(ledger)
-    assert "left for one more Gaussian fit, or " in repr(ledger)
+    assert "is left for one more fit with Gaussian noise, or " in repr(ledger)
     ledger = BudgetLedger(tmp_path / "box.db", **VALUES)
     spend(ledger, EpsilonDeltaEvent(1.0, 1e-6))
-    assert "9 left for one more fit with any noise at delta=0;" in repr(ledger)
+    assert "epsilon 9 at delta=0 is left for one more fit with any" in repr(ledger)
     with pytest.raises(BudgetExceeded, match=r"delta ran out.*epsilon=9, delta=0\."):
         spend(ledger)
     assert main([ledger.path]) == 0
@@ -600,7 +600,7 @@ NOT_PRIVATE = [
 def test_fit_that_is_not_private_is_refused_by_default(ledger, change):
     with pytest.raises(ValueError, match="allow_nonprivate=True"):
         model(ledger=ledger, **change).fit(X, Y)
-    with pytest.raises(ValueError, match="books private fits only"):
+    with pytest.raises(ValueError, match="accepts only private fits"):
         spend(ledger, NonPrivateEvent())
     assert ledger.spends() == []
 
@@ -619,7 +619,7 @@ def test_fit_that_is_not_private_makes_the_total_infinite(tmp_path, change):
 
 
 def test_nonprivate_part_of_an_event_is_not_overlooked(ledger):
-    with pytest.raises(ValueError, match="books private fits only"):
+    with pytest.raises(ValueError, match="accepts only private fits"):
         spend(ledger, ComposedEvent((EVENT, NonPrivateEvent())))
 
 
@@ -1042,7 +1042,7 @@ def test_commit_that_a_trigger_takes_back_is_noticed(used, monkeypatch):
     # The second guard, without the first; and the twin without both.
     monkeypatch.setattr(_store, "_holds_more", lambda connection: False)
     before = Path(used.path).read_bytes()
-    with pytest.raises(LedgerError, match="does not hold what was written"):
+    with pytest.raises(LedgerError, match="does not contain what was written"):
         spend(used)
     assert Path(used.path).read_bytes() == before
     monkeypatch.setattr(_store.Writer, "_check_written", lambda *_: None)
@@ -1098,9 +1098,9 @@ def test_newer_schema_is_named(used):
 def test_missing_file_is_never_started_anew_under_a_used_handle(used):
     os.unlink(used.path)
     for handle in (used, copy.deepcopy(used), pickle.loads(pickle.dumps(used))):
-        with pytest.raises(LedgerError, match="never started anew"):
+        with pytest.raises(LedgerError, match="never creates it again"):
             spend(handle)
-        with pytest.raises(LedgerError, match="never started anew"):
+        with pytest.raises(LedgerError, match="never creates it again"):
             model(ledger=handle).fit(X, Y)
         assert "unreadable" in repr(handle)
     assert not os.path.exists(used.path)
@@ -1237,9 +1237,9 @@ def test_repr_says_what_is_spent_left_and_not_covered(tmp_path):
     for words in (ledger.path, "epsilon=10", "delta=1e-08", "'visit'", "'ward 7'"):
         assert words in text
     for words in (
-        f"1 releases, epsilon {ledger.spent().epsilon:.4g} spent",
-        f"{ledger.remaining().epsilon:.4g} left for one more",
-        "only what carries this ledger, no raw scores",
+        f"1 releases have spent epsilon {ledger.spent().epsilon:.4g}",
+        f"epsilon {ledger.remaining().epsilon:.4g} is left for one more",
+        "only releases made with it, no raw scores",
     ):
         assert words in text
     assert "replace_one" in text
@@ -1254,7 +1254,7 @@ def test_what_is_left_names_the_noise_it_holds_for(tmp_path, capsys):
     for event in (PureEvent(1.0), None):
         left = ledger.remaining()
         assert (left.noise, left.pure_epsilon) == ("any", left.epsilon)
-        assert "left for one more fit with any noise" in repr(ledger)
+        assert "is left for one more fit with any noise" in repr(ledger)
         assert "one more fit, with any noise, may cost" in refusal(
             ledger, PureEvent(11.0)
         )
@@ -1264,8 +1264,8 @@ def test_what_is_left_names_the_noise_it_holds_for(tmp_path, capsys):
     left = ledger.remaining()
     assert left.noise == "gaussian"
     assert left.pure_epsilon < left.epsilon
-    assert f"{left.epsilon:.4g} left for one more Gaussian fit" in repr(ledger)
-    assert f"or {left.pure_epsilon:.4g} for a pure one" in repr(ledger)
+    assert f"epsilon {left.epsilon:.4g} is left for one more fit with G" in repr(ledger)
+    assert f"or {left.pure_epsilon:.4g} for a pure fit" in repr(ledger)
     assert main([ledger.path]) == 0
     told = capsys.readouterr().out
     assert "with Gaussian noise,\n" in told
@@ -1281,7 +1281,7 @@ def test_html_shows_cap_gauge_and_what_is_left(tmp_path):
     assert "width:0%" in ledger._repr_html_()
     spend(ledger, PureEvent(4.0))
     text = ledger._repr_html_()
-    for words in ("a&lt;b.db", "&lt;ward&gt;", "width:40%", "6 left for one more fit"):
+    for words in ("a&lt;b.db", "&lt;ward&gt;", "width:40%", "6 is left for one more"):
         assert words in text
     assert "<ward>" not in text
     Path(ledger.path).unlink()
@@ -1455,7 +1455,7 @@ def test_audit_finds_what_was_charged_less(tmp_path, monkeypatch):
     spend(ledger, sampled, label="cheap")
     monkeypatch.setattr(FilterState, "charge_of", honest)
     assert len(ledger.spends()) == 6
-    with pytest.raises(LedgerError, match="Got spend 6, cheap, charged less"):
+    with pytest.raises(LedgerError, match="Got entry 6, cheap, charged less"):
         ledger.spends(verify=True)
 
 
@@ -1482,7 +1482,7 @@ def test_command_verifies_charges(used, capsys, monkeypatch):
     for words in (
         "set aside  epsilon 0, delta 5e-07",
         "epsilon 0, delta 5e-07 for",
-        "verified   every spend",
+        "verified   every release",
     ):
         assert words in told
     honest = FilterState.ways
@@ -1493,7 +1493,7 @@ def test_command_verifies_charges(used, capsys, monkeypatch):
     )
     assert main([used.path]) == 0
     assert main([used.path, "--verify"]) == 1
-    assert "Got spend 1, first, charged less" in capsys.readouterr().err
+    assert "Got entry 1, first, charged less" in capsys.readouterr().err
 
 
 def test_audit_finds_what_passed_the_cap(tmp_path, monkeypatch):
@@ -1501,7 +1501,7 @@ def test_audit_finds_what_passed_the_cap(tmp_path, monkeypatch):
     monkeypatch.setattr(FilterState, "exhausted", lambda state: None)
     spend(ledger, PureEvent(2.0))
     monkeypatch.setattr(FilterState, "exhausted", honest_verdict)
-    with pytest.raises(LedgerError, match="Got spend 1"):
+    with pytest.raises(LedgerError, match="Got entry 1"):
         ledger.spends(verify=True)
 
 

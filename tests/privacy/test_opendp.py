@@ -82,7 +82,7 @@ def test_broken_twin_with_a_quarter_of_mu_squared_is_found(epsilon):
     "event", [SAMPLED, EpsilonDeltaEvent(0.5, 1e-7), NonPrivateEvent()], ids=repr
 )
 def test_what_has_no_rho_is_refused(event):
-    with pytest.raises(ValueError, match=r"to have a rho.*Name a delta"):
+    with pytest.raises(ValueError, match=r"to have a rho.*Pass a delta"):
         to_opendp(event, adjacency="replace_one")
 
 

@@ -207,7 +207,7 @@ def test_twin_without_the_near_bound_needs_far_more_noise(monkeypatch):
     )
     forget_envelopes()
     assert calibrate(selection, budget) > 1.4 * found
-    with pytest.raises(ValueError, match="below what its accounting resolves"):
+    with pytest.raises(ValueError, match="is too small for accounting"):
         calibrate(selection, Budget(0.001, 1e-6))
     forget_envelopes()
 

@@ -188,4 +188,4 @@ def test_a_searchs_record_is_for_people(method):
 
 def test_the_print_says_why_other_prints_show_another_epsilon(record):
     for text in (repr(record), record._repr_html_()):
-        assert "1, 1e-06 (as asked for; the event may cost a little less" in text
+        assert "1, 1e-06 (as requested; the event may cost slightly less" in text

@@ -92,7 +92,7 @@ def test_refusals_cost_nothing(tmp_path):
         fitted(drawn.X, drawn.y, ledger=books, solver_params={"squares_weight": -1.0})
     assert not books.spends()
     plain = fitted(drawn.X, drawn.y, solver_params=None)
-    with pytest.raises(ValueError, match="summary needs standard errors"):
+    with pytest.raises(ValueError, match="fitted with standard errors"):
         plain.summary()
     # A fit without them forgets those of another.
     model = fitted(drawn.X, drawn.y)

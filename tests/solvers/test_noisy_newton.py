@@ -279,7 +279,7 @@ def test_refusals_cost_nothing(tmp_path):
     model.set_params(solver="noisy_gd", ledger=None)
     model.fit(drawn.X, drawn.y)
     assert not hasattr(model, "estimates_")
-    with pytest.raises(ValueError, match="summary needs standard errors"):
+    with pytest.raises(ValueError, match="fitted with standard errors"):
         model.summary()
 
 

@@ -401,7 +401,7 @@ def test_users_are_on_books_of_users(tmp_path):
         described(0.5, ledger=books)
     for bad, error, words in (
         ({"groups": np.arange(7)}, ValueError, "groups"),
-        ({"groups": np.linspace(0, 1, 600)}, TypeError, "all integers or all texts"),
+        ({"groups": np.linspace(0, 1, 600)}, TypeError, "all integers or all strings"),
     ):
         with pytest.raises(error, match=words):
             of_users(**{"epsilon": 0.5} | bad, ledger=books)

@@ -41,7 +41,7 @@ _MOST_SECANTS = 25
 
 @dataclass(frozen=True)
 class Budget:
-    """An (epsilon, delta) pair.
+    """A privacy budget: a pair of epsilon and delta.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ class Budget:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the budget asks for any privacy."""
+        """Whether epsilon is finite, so that the result is private."""
         return math.isfinite(self.epsilon)
 
 
 def epsilon_of(event: Event, delta: float) -> float:
-    """Epsilon of an event fixed in advance, at a given delta; never too small.
+    """Epsilon of an event that is fixed in advance, at a given delta; an upper bound.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def epsilon_of(event: Event, delta: float) -> float:
     Returns
     -------
     float in [0, inf]
-        Under the adjacency for which the event's noise multipliers were computed.
+        Epsilon under the adjacency for which the noise multipliers were computed.
 
     Examples
     --------
@@ -86,17 +86,17 @@ def epsilon_of(event: Event, delta: float) -> float:
 
 
 def fits(event: Event, budget: Budget) -> bool:
-    """Whether an event fixed in advance is (epsilon, delta)-DP for the budget.
+    """Whether an event that is fixed in advance is (epsilon, delta)-DP for the budget.
 
-    The bounds are those of `epsilon_of`, evaluated in the other direction. Their roots
-    are rounded by a relative 1e-6 at most, each to its safe side.
+    The bounds are those of `epsilon_of`, evaluated in the other direction. Roots are
+    rounded by at most a relative 1e-6, each to the safe side.
     """
     return _bounds(event).fits(event, budget)
 
 
 @dataclass(frozen=True)
 class _Bounds:
-    """Valid bounds on the cost of one kind of event, in both directions."""
+    """Bounds for one kind of event: its epsilon, and whether it fits a budget."""
 
     epsilon: Callable[[Event, float], float]
     fits: Callable[[Event, Budget], bool]
@@ -118,7 +118,7 @@ def _bounds(event: Event) -> _Bounds:
 
 
 def _selected_epsilon(event: Event, delta: float) -> float:
-    """Each selection by a separate bound, the rest together; delta in equal shares."""
+    """Epsilon of selections by separate bounds, and of the rest; delta is divided."""
     chosen = [leaf for leaf in event.leaves if isinstance(leaf, SelectionEvent)]
     others = tuple(x for x in event.leaves if not isinstance(x, SelectionEvent))
     share = delta / (len(chosen) + bool(others))
@@ -141,7 +141,7 @@ def _parallel_fits(event: Event, budget: Budget) -> bool:
 
 
 def closed_epsilon(event: Event, delta: float) -> float:
-    """Closed forms: pure parts are added to the rest, or converted and composed."""
+    """Epsilon by closed forms: pure parts are added, or are converted to mu."""
     left = delta - event.box_delta
     if left < 0:
         return math.inf
@@ -232,10 +232,10 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
     Parameters
     ----------
     declare : callable
-        Maps a noise multiplier to the event; must cost less for more noise, and must
-        have no side effects.
+        Maps a noise multiplier to an event. The event must cost less for more noise,
+        and the callable must have no side effects.
     budget : Budget
-        A finite epsilon.
+        The budget, with a finite epsilon.
 
     Returns
     -------
@@ -260,16 +260,16 @@ def calibrate(declare: Callable[[float], Event], budget: Budget) -> float:
         raise ValueError(
             f"No noise multiplier fits epsilon={budget.epsilon:g}, "
             f"delta={budget.delta:g} for this event. Got parts of fixed cost above "
-            "the budget, a mechanism that is not pure at delta=0, or a budget below "
-            "what its accounting resolves. Use a larger epsilon, or a delta above 0."
+            "the budget, a mechanism that is not pure with delta=0, or a budget that "
+            "is too small for accounting. Use a larger epsilon, or a delta above 0."
         )
     return narrowed(admits, low, high, _CALIBRATION_WIDTH)[1]
 
 
 def _bracket(admits: Callable[[float], bool]) -> tuple[float, float]:
-    """An upper multiplier that fits, if any does, and a lower one that does not.
+    """A lower multiplier that does not fit, and an upper one that does, if any does.
 
-    The strides grow, because extreme budgets and large fits are many octaves away.
+    The strides grow, because the multipliers of extreme budgets are many octaves away.
     """
     low, high, stride = 0.5, 1.0, 2.0
     if admits(high):

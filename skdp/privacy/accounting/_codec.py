@@ -1,4 +1,4 @@
-"""Events as JSON, from an allow-list of classes; no class is imported by name."""
+"""Events as JSON; reading imports no class by name but uses a fixed list."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def event_from_json(text: str) -> Event:
     try:
         return event_from_dict(json.loads(text, parse_constant=_refuse_constant))
     except RecursionError:
-        raise ValueError("An event may not be nested without end.") from None
+        raise ValueError("An event must not be nested too deeply.") from None
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"An event may not hold {name}.")
+    raise ValueError(f"An event must not contain {name}.")

@@ -39,17 +39,16 @@ from skdp.privacy.accounting._relations import Adjacency, check_adjacency
 # ``leaves``
 #     The events without parts of which it is composed.
 #
-# **Treaty.** Events are stored: in ledgers, in records, in fitted models. The meaning
-# of an event, of its fields and of their values must never change: a stored event says
-# what was released, and a true ledger must stay true. A new meaning gets a new event,
-# or a new field whose default is the old meaning, or a new schema number
-# (``docs/support.md``). Only the cost that accounting computes from an event may
-# change, and only to a smaller bound that has a proof, or to a larger bound if the
-# smaller one was wrong.
+# **Stability.** Events are stored in ledgers, in records and in fitted models. The
+# meaning of an event, of its fields and of their values must never change, because a
+# stored event states what was released. A new meaning requires a new event, a new field
+# whose default is the old meaning, or a new schema number (``docs/support.md``). Only
+# the cost that accounting computes from an event may change, to a smaller bound that
+# has a proof, or to a larger bound if the smaller one was wrong.
 
 
 class Event(Protocol):
-    """The attributes of an event that accounting reads."""
+    """A release, as accounting describes it."""
 
     @property
     def mu_squared(self) -> float: ...
@@ -67,7 +66,7 @@ class Event(Protocol):
     def leaves(self) -> tuple[Event, ...]: ...
 
 
-# Most outputs of an objective whose corners are counted.
+# Largest number of outputs of an `ObjectiveEvent`.
 MOST_OUTPUTS = 500
 
 _check_size = partial(check_real, low=1e-100, high=1e100)
@@ -80,17 +79,17 @@ def _check_curvature(name: str, value: Any) -> float | None:
 
 
 class Single:
-    """An event that is its only leaf; costs that a subclass does not define are 0."""
+    """An event without parts; costs that a subclass does not define are 0."""
 
     _checks: ClassVar[Checks] = {}
 
     def __init_subclass__(cls) -> None:
         if not {"mu_squared", "pure_epsilon"} & set(vars(cls)):
-            raise TypeError(f"{cls.__name__} must say what it costs. Got neither way.")
+            raise TypeError(f"{cls.__name__} must define a cost. Got none.")
 
     def __post_init__(self) -> None:
         for name, check in self._checks.items():
-            # Plain numbers, so that equal events have equal text.
+            # Plain numbers, so that equal events are stored as equal text.
             object.__setattr__(self, name, check(name, getattr(self, name)))
 
     @property
@@ -121,7 +120,7 @@ class GaussianEvent(Single):
     Parameters
     ----------
     noise_multiplier : float in [1e-100, 1e100]
-        sigma / L2 sensitivity, no unit.
+        sigma over the L2 sensitivity, without a unit.
     count : int, default=1
         Number of releases; later queries may depend on earlier releases.
     """
@@ -138,7 +137,7 @@ class GaussianEvent(Single):
 
 @dataclass(frozen=True)
 class PureEvent(Single):
-    """`count` epsilon-DP releases; Laplace noise of scale b has epsilon 1/multiplier.
+    """`count` epsilon-DP releases; Laplace noise has epsilon 1 / noise_multiplier.
 
     Parameters
     ----------
@@ -164,12 +163,12 @@ class PureEvent(Single):
 class BoundedRangeEvent(Single):
     r"""`count` selections of bounded range, such as the exponential mechanism.
 
-    A mechanism is of epsilon-bounded range if the logarithm of the ratio of its
+    A mechanism has epsilon-bounded range if the logarithm of the ratio of its
     probabilities under neighbouring data varies by at most epsilon between outcomes
-    [1]_; it is then epsilon-DP. The exponential mechanism with weights
-    ``exp(epsilon * score / (2 * sensitivity))`` is one. Two neighbours are at least as
-    hard to distinguish as two logistic distributions of unit scale whose means differ
-    by epsilon (``docs/proofs/accounting.md``, Lemma 6).
+    [1]_; it is then epsilon-DP. An example is the exponential mechanism with weights
+    ``exp(epsilon * score / (2 * sensitivity))``. Two neighbours are at least as hard to
+    distinguish as two logistic distributions of unit scale whose means differ by
+    epsilon (``docs/proofs/accounting.md``, Lemma 6).
 
     Parameters
     ----------
@@ -206,7 +205,7 @@ class LaplaceEvent(Single):
     Parameters
     ----------
     noise_multiplier : float in [1e-100, 1e100]
-        b / L1 sensitivity, no unit.
+        Scale over the L1 sensitivity, without a unit.
     count : int, default=1
     """
 
@@ -226,7 +225,7 @@ class LaplaceEvent(Single):
 
 @dataclass(frozen=True)
 class EpsilonDeltaEvent(Single):
-    """`count` releases, each (epsilon, delta)-DP, of otherwise unknown mechanisms.
+    """`count` (epsilon, delta)-DP releases of mechanisms that are otherwise unknown.
 
     Parameters
     ----------
@@ -268,14 +267,15 @@ class PoissonGaussianEvent(Single):
     Parameters
     ----------
     noise_multiplier : float in [1e-100, 1e100]
-        sigma / zero_out sensitivity, that is, the largest L2 norm of one record's
-        contribution; under both adjacencies.
+        Under both adjacencies sigma over the zero_out sensitivity, that is, over the
+        largest L2 norm of one record's contribution.
     sampling_rate : float in (0, 1]
     count : int, default=1
         Number of releases; later queries may depend on earlier releases.
     adjacency : {"zero_out", "replace_one"}, default="zero_out"
-        Relation for which the event is charged. replace_one is charged as two steps, to
-        the null record and from it, for all `count` releases together.
+        Relation for which the event is charged. replace_one is charged as two steps,
+        from a record to the null record and from there to the other record, for all
+        `count` releases together.
     """
 
     _checks: ClassVar[Checks] = {
@@ -299,26 +299,27 @@ class PoissonGaussianEvent(Single):
 class ObjectiveEvent(Single):
     r"""Minimising an objective with a Gaussian linear term (objective perturbation).
 
-    The fields bound the privacy loss in both orders, see
+    The fields bound the privacy loss in both orders of the neighbours, see
     `skdp.privacy.accounting._objective_perturbation`. The computed minimiser is rounded
-    and noised; this noise is a separate `GaussianEvent` beside this event.
+    and gets more noise, which is charged as a separate `GaussianEvent`.
 
     Parameters
     ----------
     noise_multiplier : float in [1e-100, 1e100]
-        sigma of the linear term / L2 sensitivity of the gradient sum, no unit.
+        sigma of the linear term over the L2 sensitivity of the gradient sum, without a
+        unit.
     log_determinant : float in [0, 1e8]
         Bound on the logarithm of the ratio of the Jacobian determinants.
     corners, half_corners : int, default=1 and 0
         Numbers of Gaussian variables with parameter mu = 1 / noise_multiplier, and with
-        mu / 2; the loss is at most their maximum.
+        mu / 2. The privacy loss is at most the maximum of these variables.
     curvature : float in [0, 1e8] or None, default=None
-        Bound kappa on the relative change of curvature, for one record with one corner,
-        or for the two records of an exchange, with one corner and two half corners.
+        Bound kappa on the relative change of curvature: by one record, with one corner,
+        or by the two records of replace_one, with one corner and two half corners.
     outputs : int in [1, 500], default=1
-        With several outputs, the loss is the determinant's part plus a sum of
-        independent maxima, each over corners of mu / sqrt(outputs): one corner, and
-        none or two half corners.
+        With several outputs, the privacy loss is the part of the determinant plus a sum
+        of independent maxima. Each is over variables of mu / sqrt(outputs): one corner,
+        and no half corners or two.
     """
 
     _checks: ClassVar[Checks] = {
@@ -357,7 +358,7 @@ class ObjectiveEvent(Single):
 
     @property
     def loss(self) -> ObjectiveLoss:
-        """The variable that bounds the privacy loss in both orders."""
+        """The random variable that bounds the privacy loss in both orders."""
         return ObjectiveLoss(
             1 / self.noise_multiplier,
             self.log_determinant,
@@ -385,7 +386,7 @@ class ComposedEvent:
 
     def __post_init__(self) -> None:
         if not all(hasattr(part, "leaves") for part in self.parts):
-            raise TypeError("The 'parts' parameter must hold events only.")
+            raise TypeError("The 'parts' parameter must contain events only.")
 
     @property
     def mu_squared(self) -> float:
@@ -410,7 +411,7 @@ class ComposedEvent:
 
 @dataclass(frozen=True)
 class NonPrivateEvent(Single):
-    """A release with no privacy: no noise, or noise from a seed."""
+    """A release without privacy: without noise, or with noise from a seed."""
 
     @property
     def mu_squared(self) -> float:
@@ -431,9 +432,9 @@ class SelectionEvent(Single):
     Parameters
     ----------
     trial : GaussianEvent or PureEvent
-        Cost of one trial, its score included: mu-GDP, or pure.
+        Cost of one trial, including its score: mu-GDP or pure DP.
     family, mean, most, shape
-        The law of the number of trials, see `TrialCount`.
+        Distribution of the number of trials, see `TrialCount`.
     """
 
     trial: GaussianEvent | PureEvent
@@ -449,7 +450,7 @@ class SelectionEvent(Single):
                 f"Got an instance of {type(self.trial).__name__}."
             )
         law = self.trials
-        # Plain numbers, so that equal events have equal text.
+        # Plain numbers, so that equal events are stored as equal text.
         object.__setattr__(self, "mean", law.mean)
         object.__setattr__(self, "most", law.most)
         object.__setattr__(self, "shape", law.shape)
@@ -484,10 +485,10 @@ class SelectionEvent(Single):
 
 @dataclass(frozen=True)
 class ParallelEvent(Single):
-    """Mechanisms that read disjoint sets of records, chosen without regard to the data.
+    """Mechanisms that read disjoint sets of records, which do not depend on the data.
 
-    A record is in one of the sets, under replace_one and zero_out alike, so the whole
-    costs as much as the part with the largest cost.
+    Neighbours differ in one record, which is in one of the sets. So the whole event
+    costs as much as its most expensive part.
 
     Parameters
     ----------
@@ -499,7 +500,7 @@ class ParallelEvent(Single):
     def __post_init__(self) -> None:
         if not self.parts or not all(hasattr(part, "leaves") for part in self.parts):
             raise TypeError(
-                "The 'parts' parameter must hold events only, at least one."
+                "The 'parts' parameter must contain events only, at least one."
             )
 
     @property

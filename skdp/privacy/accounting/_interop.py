@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------- Conversion to and from dp-accounting
-# A ``DpEvent`` names no relation of neighbours; whoever passes one on must name it. Of
+# A ``DpEvent`` does not name its relation, so the relation must be passed with it. Of
 # dp-accounting's three relations, REPLACE_SPECIAL is zero_out and REPLACE_ONE is
 # replace_one.
 #
-# The noise multiplier has another meaning. In dp-accounting it is the standard
-# deviation over the largest norm of one record's contribution. In skdp, except for
-# samples, it is the standard deviation over the sensitivity, which under replace_one is
-# up to twice the norm: :math:`|v - v'| \le 2C`. So under replace_one the multiplier of
-# dp-accounting is twice the multiplier of skdp. For samples, whose multiplier is that
-# of zero_out under both relations, they are equal.
+# The noise multiplier has another meaning in dp-accounting. There it is the standard
+# deviation over the largest norm of one record's contribution. In skdp it is the
+# standard deviation over the sensitivity, which under replace_one is up to twice the
+# norm: :math:`|v - v'| \le 2C`. So under replace_one the multiplier of dp-accounting is
+# twice that of skdp. For samples both multipliers are equal, because skdp uses that of
+# zero_out under both relations.
 
 
 _RELATIONS = {"REPLACE_SPECIAL": "zero_out", "REPLACE_ONE": "replace_one"}
@@ -47,7 +47,7 @@ _NOISE_NAMES: dict[type[Any], str] = {ours: name for name, ours in _NOISES.items
 
 
 def to_dp_event(event: Event, *, adjacency: str) -> tuple[DpEvent, NeighboringRelation]:
-    """The ``DpEvent`` of dp-accounting for an event, and the relation it is for.
+    """Convert an event to a ``DpEvent`` of dp-accounting and its relation.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ def to_dp_event(event: Event, *, adjacency: str) -> tuple[DpEvent, NeighboringRe
     Returns
     -------
     DpEvent, NeighboringRelation
-        Pass both on: under another relation the event promises too little.
+        Use both together: for another relation the event would claim too little cost.
 
     Raises
     ------
     ValueError
-        If dp-accounting has no such event or no such relation.
+        If dp-accounting has no equivalent event or relation.
 
     Examples
     --------
@@ -89,29 +89,30 @@ def to_dp_event(event: Event, *, adjacency: str) -> tuple[DpEvent, NeighboringRe
 def from_dp_event(
     dp_event: DpEvent, *, relation: NeighboringRelation
 ) -> tuple[Event, Adjacency]:
-    """The event for a ``DpEvent`` of dp-accounting, and the adjacency it is for.
+    """Convert a ``DpEvent`` of dp-accounting to an event and its adjacency.
 
     Parameters
     ----------
     dp_event : DpEvent
         A ``GaussianDpEvent``, ``LaplaceDpEvent``, ``PoissonSampledDpEvent`` of a
-        Gaussian one, ``NoOpDpEvent``, ``NonPrivateDpEvent``, ``ComposedDpEvent`` or
-        ``SelfComposedDpEvent``.
+        ``GaussianDpEvent``, ``NoOpDpEvent``, ``NonPrivateDpEvent``, ``ComposedDpEvent``
+        or ``SelfComposedDpEvent``.
     relation : NeighboringRelation
-        The relation for which its mechanisms were declared: REPLACE_SPECIAL, whose
+        The relation for which the mechanisms were declared: REPLACE_SPECIAL, whose
         special record must contribute exactly 0, or REPLACE_ONE. The number of records
-        must be public. The event does not name its relation, so nothing can check it.
+        must be public. skdp cannot check the relation, since the event does not name
+        it.
 
     Returns
     -------
     Event, {"zero_out", "replace_one"}
-        Pass both to `BudgetLedger.commit`, which refuses any other adjacency than the
+        Pass both to `BudgetLedger.commit`, which refuses an adjacency other than the
         ledger's.
 
     Raises
     ------
     ValueError
-        If the relation is a different one, or skdp has no such event.
+        If the relation is a different one, or skdp has no equivalent event.
 
     Examples
     --------
@@ -136,8 +137,8 @@ def _adjacency_of(relation: Any) -> Adjacency:
     raise ValueError(
         "The 'relation' parameter must be dp-accounting's "
         "NeighboringRelation.REPLACE_SPECIAL or REPLACE_ONE, in which the number of "
-        f"records is public. Got {got}. Declare the mechanism for one of the two, or "
-        "account for it elsewhere."
+        f"records is public. Got {got}. Declare the mechanism for one of the two "
+        "relations, or use another accountant."
     )
 
 
@@ -161,10 +162,10 @@ def _theirs(event: Event, adjacency: Adjacency, library: Any) -> Any:
         one = library.PoissonSampledDpEvent(event.sampling_rate, noise)
         return _repeated(one, event.count, library)
     raise ValueError(
-        "An event that goes to dp-accounting must be of Gaussian or Laplace noise, of "
-        f"Poisson samples, or composed of these. Got {type(event).__name__}, which it "
-        "cannot express. Account for it in skdp, or pass on its (epsilon, delta) by "
-        "to_opendp."
+        "An event must be Gaussian or Laplace noise, Gaussian noise on Poisson "
+        "samples, or composed of these to be converted to dp-accounting. Got "
+        f"{type(event).__name__}. Account for it in skdp, or pass on its (epsilon, "
+        "delta) by to_opendp."
     )
 
 
@@ -173,7 +174,7 @@ def _repeated(one: Any, count: int, library: Any) -> Any:
 
 
 def _ours(event: Any, adjacency: Adjacency, count: int) -> Event:
-    """The event of `count` times an exact class, since a subclass may differ."""
+    """The event repeated `count` times; subclasses, which may differ, are refused."""
     import dp_accounting
 
     name = type(event).__name__
@@ -208,19 +209,18 @@ def _unknown(name: str) -> ValueError:
         "An event of dp-accounting must be a GaussianDpEvent, a LaplaceDpEvent, a "
         "PoissonSampledDpEvent of a GaussianDpEvent, a NoOpDpEvent, a "
         "NonPrivateDpEvent, or a ComposedDpEvent or SelfComposedDpEvent of these. Got "
-        f"{name}. Commit the (epsilon, delta) that is known of it, as an "
-        "EpsilonDeltaEvent."
+        f"{name}. Commit its (epsilon, delta), if known, as an EpsilonDeltaEvent."
     )
 
 
 # -------------------------------------------------------- Conversion to and from OpenDP
 # OpenDP need not be installed: both directions use a plain dictionary with the names of
-# OpenDP's metric and measure and the distances. replace_one is HammingDistance at 1: in
-# a table of public size one row is replaced, in the same place. ChangeOneDistance
-# ignores the order of the rows. A promise under ChangeOneDistance also holds under
-# HammingDistance, but not the reverse. SymmetricDistance and InsertDeleteDistance add
-# and remove rows, so the number of rows is not public under them. None of them has a
-# null record, so zero_out has no metric in OpenDP.
+# OpenDP's metric and measure and with the distances. replace_one is HammingDistance at
+# 1: in a table of public size one row is replaced, at the same position.
+# ChangeOneDistance ignores the order of the rows. A guarantee under ChangeOneDistance
+# also holds under HammingDistance, but not the reverse. SymmetricDistance and
+# InsertDeleteDistance add and remove rows, so the number of rows is not public under
+# them. None of these metrics has a null record, so zero_out has no metric in OpenDP.
 
 
 _METRIC = "HammingDistance"
@@ -235,7 +235,7 @@ _ROUNDED_UP = 1 + 1e-12
 def to_opendp(
     event: Event, *, adjacency: str, delta: float | None = None
 ) -> dict[str, Any]:
-    """The cost of an event, in OpenDP's terms.
+    """Convert the cost of an event to OpenDP's terms.
 
     Parameters
     ----------
@@ -243,19 +243,21 @@ def to_opendp(
     adjacency : {"replace_one"}
         The relation for which the event was declared.
     delta : float in [0, 1) or None, default=None
-        Delta at which epsilon is computed: 0 gives a ``MaxDivergence``, more an
-        ``Approximate(MaxDivergence)``. None: rho of a ``ZeroConcentratedDivergence``.
+        Delta at which epsilon is computed: 0 gives a ``MaxDivergence``, a larger delta
+        an ``Approximate(MaxDivergence)``. None gives rho of a
+        ``ZeroConcentratedDivergence``.
 
     Returns
     -------
     dict
-        ``input_metric``, ``d_in``, ``output_measure`` and ``d_out``: a number, or the
-        list of epsilon and delta. Infinite numbers are the text ``"inf"``.
+        It has ``input_metric``, ``d_in``, ``output_measure`` and ``d_out``, which is a
+        number, or a list of epsilon and delta. An infinite number is the string
+        ``"inf"``.
 
     Raises
     ------
     ValueError
-        If OpenDP has no such relation, or the event no finite rho.
+        If OpenDP has no equivalent relation, or the event has no finite rho.
 
     Examples
     --------
@@ -266,10 +268,10 @@ def to_opendp(
     """
     if adjacency != "replace_one":
         raise ValueError(
-            "The 'adjacency' parameter must be 'replace_one', OpenDP's "
+            "The 'adjacency' parameter must be 'replace_one', which is OpenDP's "
             f"{_METRIC} at 1. Got {adjacency!r}, for which OpenDP has no metric: its "
-            "SymmetricDistance adds and removes rows, whose number is public here. "
-            "Fit under replace_one, or account for it in skdp."
+            "SymmetricDistance adds and removes rows, but in skdp the number of rows "
+            "is public. Fit under replace_one, or account for the event in skdp."
         )
     measure, distance = _distance(event, delta)
     values = (_METRIC, 1, measure, distance)
@@ -278,7 +280,7 @@ def to_opendp(
 
 
 def from_opendp(told: dict[str, Any]) -> tuple[Event, Adjacency]:
-    """The event for the cost of an OpenDP measurement.
+    """Convert the cost of an OpenDP measurement to an event.
 
     Parameters
     ----------
@@ -295,7 +297,8 @@ def from_opendp(told: dict[str, Any]) -> tuple[Event, Adjacency]:
     Raises
     ------
     ValueError
-        If the metric is neither of the two at distance 1, or the measure is another.
+        If the metric is not one of the two at distance 1, or the measure is not
+        supported.
 
     Examples
     --------
@@ -309,15 +312,15 @@ def from_opendp(told: dict[str, Any]) -> tuple[Event, Adjacency]:
     if not isinstance(told, dict) or set(told) != _FIELDS:
         raise ValueError(
             f"A cost in OpenDP's terms must be a dictionary with {sorted(_FIELDS)}. "
-            "Got something else. See to_opendp."
+            "Got something else. Pass a dictionary as to_opendp returns it."
         )
     metric, distance = told["input_metric"], told["d_in"]
     if metric not in _METRICS_READ or type(distance) is not int or distance != 1:
         raise ValueError(
             f"The metric must be one of {list(_METRICS_READ)} with d_in=1, which is "
-            f"replace_one. Got {metric!r} with d_in={distance!r}. Ask the measurement "
-            "for its loss there: under SymmetricDistance the number of rows is not "
-            "public."
+            f"replace_one. Got {metric!r} with d_in={distance!r}. Compute the loss of "
+            "the measurement for this metric: under SymmetricDistance the number of "
+            "rows is not public."
         )
     return _event_of(told["output_measure"], told["d_out"]), "replace_one"
 
@@ -331,14 +334,14 @@ def _distance(event: Event, delta: float | None) -> tuple[str, Any]:
 
 
 def _rho(event: Event) -> float:
-    """Half the square of mu: as hard to distinguish as two Gaussians, or harder."""
+    """rho: half the square of mu, a bound for events dominated by Gaussian noise."""
     rho = event.gdp_mu_squared / 2 * _ROUNDED_UP
     if math.isfinite(rho):
         return rho
     raise ValueError(
-        "An event must be of noise that adds up in squares to have a rho. Got "
-        f"{type(event).__name__} with samples, a delta of its own, secret trials or no "
-        "privacy. Name a delta."
+        "An event must have a cost that adds up in squares to have a rho. Got "
+        f"{type(event).__name__} with samples, a separate delta, secret trials or no "
+        "privacy. Pass a delta."
     )
 
 
@@ -350,5 +353,6 @@ def _event_of(measure: Any, distance: Any) -> Event:
         return EpsilonDeltaEvent(*distance)
     raise ValueError(
         f"The measure must be {_PURE} with an epsilon, or {_APPROXIMATE} with a pair "
-        f"of epsilon and delta. Got {measure!r}. Ask the measurement for one of them."
+        f"of epsilon and delta. Got {measure!r}. Compute the loss of the measurement "
+        "in one of these measures."
     )

@@ -1,7 +1,7 @@
 """The privacy loss of objective perturbation, bounded by one random variable.
 
-Minimising a strongly convex objective plus a Gaussian linear term has, in both orders
-of a pair of neighbours, a privacy loss that is stochastically at most
+Let a strongly convex objective plus a Gaussian linear term be minimised. In both orders
+of a pair of neighbours, the privacy loss is stochastically at most
 
     Z = shift + max(0, G_1, ..., G_corners, H_1, ..., H_half),
 
@@ -15,9 +15,9 @@ change of curvature, a record's loss is also at most
 
 N ~ N(0, 1). Replaced by its tangent at r0, the curvature costs s0 = kappa r0^2 at r = 0
 and s1 = kappa (1 - r0)^2 at r = 1, so that P(loss > t) <= P(s1 + G_1 > t) for t >= s0.
-The two half corners of an exchange are at s1 + H_1 and s0 + H_2. Every r0 gives a
-bound, and the least of them counts. All are *upper bound variables*: only their upper
-tails, sums of independent ones, and E[(1 - exp(epsilon - Z))_+] have a meaning
+The two half corners of replace_one are at s1 + H_1 and s0 + H_2. Every r0 gives a
+bound, and the smallest one is used. All these are *upper bound variables*: only their
+upper tails, sums of independent ones, and E[(1 - exp(epsilon - Z))_+] have a meaning
 (``docs/proofs/accounting.md``). They must never be inverted or tilted into the loss of
 the other order.
 """
@@ -55,17 +55,17 @@ _STEP = 5e-4
 _LEAST_EXCESS = 1e-4
 # Bound on the relative rounding error of upper sums and of the logarithms below.
 _SUM_ERROR = 1e-8
-# Tangents of the curvature, by the lag in units of mu of the tails of one of two
-# records behind the tail of both: one of them gives at most 1.3 times the least bound.
+# Tangents of the curvature, by the lag (in units of mu) of the tail of one of two
+# records behind the tail of both. One of them gives at most 1.3 times the best bound.
 _LAGS = (0.0, 0.3, 0.7)
-# Number of shares of mu^2 that the sum over several outputs distinguishes.
+# Number of fractions of mu^2 that the sum over several outputs distinguishes.
 _MOST_TERMS = 128
-# Above this kappa / mu a tangent would lose digits and is not used; no budget comes
-# near it.
+# Above this kappa / mu a tangent would lose digits and is not used. Budgets are far
+# below it.
 _MOST_KAPPA = 1e6
-# A smaller change of curvature is charged as this one.
+# Smaller changes of curvature are charged as this one.
 _LEAST_CURVATURE = 1e-100
-# A delta closer to 1 than this is not distinguished from 1.
+# A delta that is closer to 1 than this is treated as 1.
 _RESOLVED = 1e-7
 
 
@@ -76,8 +76,9 @@ class ObjectiveLoss:
     `mu` is the sensitivity of the gradient sum over the sigma of the linear term, and
     `shift` a bound on the logarithm of the ratio of Jacobian determinants. The maximum
     is over `corners` variables of parameter mu and `half_corners` of parameter mu/2.
-    `curvature` is kappa, if the second bound holds: for one record, or for an exchange.
-    Each of several `outputs` has the corners, and `mu` is that of all outputs together.
+    `curvature` is kappa if the second bound holds, for zero_out or for replace_one.
+    With several `outputs`, each has the corners, and `mu` is that of all outputs
+    together.
     """
 
     mu: float
@@ -97,7 +98,7 @@ class ObjectiveLoss:
     def delta(self, epsilon: float, mu: float = 0.0) -> float:
         """Bound on the delta of the mechanism and a mu-GDP mechanism together.
 
-        `mu` is that of every other release, for example of an output noise.
+        `mu` is that of all other releases, for example of noise on the output.
         """
         bounds = [1.0, self._union_delta(epsilon, mu)]
         if self._is_late(epsilon):
@@ -115,7 +116,7 @@ class ObjectiveLoss:
         return whole
 
     def _curved(self, t: Array) -> Array:
-        """The least of the tangents' bounds on P(loss > t); 1 for t < kappa / 4."""
+        """The smallest bound of all tangents on P(loss > t); 1 for t < kappa / 4."""
         bound = np.ones(t.shape)
         for s0, s1 in self._tangents(t):
             own = ndtr(self.mu / 2 - (t - s1) / self.mu)
@@ -146,7 +147,7 @@ class ObjectiveLoss:
 
     @property
     def _late_from(self) -> float:
-        """From this loss on, the curvature costs nothing, for one record alone."""
+        """The loss from which on the curvature costs nothing, for a single record."""
         return self.curvature or 0.0
 
     def _is_late(self, epsilon: float) -> bool:
@@ -178,7 +179,7 @@ class ObjectiveLoss:
         return self.shift + smallest(is_informative, 1e-3 * self.mu)
 
     def _union_delta(self, epsilon: float, mu: float) -> float:
-        """Delta of the union: a maximum's positive part is at most the parts' sum."""
+        """Delta of the union; the positive part of a maximum is at most the sum."""
         if mu == 0:
             return self._union_alone(epsilon)
         left = epsilon - self.shift
@@ -198,7 +199,7 @@ class ObjectiveLoss:
         return -math.expm1(gap) + math.exp(gap) * min(1.0, late)
 
     def _late_delta(self, epsilon: float, mu: float) -> float:
-        """Delta without a shift; the other mechanism's losses above the gap in full."""
+        """Delta without a shift; the other mechanism's losses above the gap count 1."""
         gap = epsilon - self._late_from
         missed = float(ndtr(mu / 2 - gap / mu)) * (1 + _SUM_ERROR) if mu > 0 else 0.0
         return gaussian_delta(math.hypot(self.mu, mu), epsilon) + missed
@@ -213,7 +214,7 @@ class ObjectiveLoss:
         return float(g[0] + terms.sum()) * (1 + _SUM_ERROR)
 
     def _end(self, epsilon: float) -> float:
-        """Losses beyond this matter less than exp(-_REACH) of the losses below it."""
+        """A loss above which losses contribute less than exp(-_REACH) of the rest."""
         survives = float(self.survival(np.asarray(epsilon))) * math.exp(-_REACH)
         share = max(survives / self._n_terms, 1e-300)
         quantile = self.mu * (self.mu / 2 - float(ndtri(share)))
@@ -235,7 +236,7 @@ class ObjectiveLoss:
         return np.minimum(bound, 0.0)
 
     def _curved_log_deltas(self, epsilons: Array) -> Array:
-        """The least of the tangents' bounds; below kappa, the integral of `survival`.
+        """The smallest bound of all tangents; below kappa, an integral of `survival`.
 
         The integrand is exp(epsilon - t) P(loss > t), summed from kappa down.
         """
@@ -268,18 +269,18 @@ class ObjectiveLoss:
 
 @lru_cache(maxsize=64)
 def _output_counts(outputs: int, is_exchange: bool) -> tuple[tuple[float, float], ...]:
-    """Weights of the choices of corners in all outputs, by share of the largest mu^2.
+    """Weights of choices of corners in all outputs, by fraction of the largest mu^2.
 
     i outputs are at the corner of both records, j at a half corner and l at 0, where
     each output is with probability at most 1/2. The weight is outputs! / (i! j! l!) 2^j
-    2^-l, for the share (i + j/4) / outputs. Without an exchange j is 0.
+    2^-l, for the fraction (i + j/4) / outputs. Under zero_out j is 0.
     """
     quarters = [0] * (4 * outputs + 1)
     for i in range(outputs + 1):
         for j in range(outputs - i + 1 if is_exchange else 1):
             ways = math.comb(outputs, i) * math.comb(outputs - i, j)
             quarters[4 * i + j] += ways * 2 ** (i + 2 * j)
-    # Many shares are rounded up to few.
+    # Fractions are rounded up, so that there are few of them.
     step = math.ceil(4 * outputs / _MOST_TERMS)
     counts = []
     for high in range(4 * outputs, 0, -step):
@@ -294,8 +295,8 @@ def dominating_mu(loss: ObjectiveLoss) -> float:
     """The smallest mu, rounded up, for which the mechanism is mu-GDP.
 
     The search uses a grid [0, end]. Between two points the mechanism's delta is at most
-    its value at the left point, and the Gaussian's delta at least its value at the
-    right point. Beyond `end` the Gaussian's is larger by ``_tail_is_dominated``.
+    its value at the left point, and that of the Gaussian at least its value at the
+    right point. Beyond `end` that of the Gaussian is larger (``_tail_is_dominated``).
     """
     at_zero = loss.delta(0.0)
     if at_zero >= 1 - _RESOLVED:
@@ -323,11 +324,11 @@ def dominating_mu(loss: ObjectiveLoss) -> float:
 def _tail_is_dominated(loss: ObjectiveLoss, mu: float, end: float) -> bool:
     r"""Whether delta is below that of mu-GDP at every epsilon >= `end`.
 
-    With nu^2 = mu^2 - loss.mu^2, mu-GDP is loss.mu-GDP beside an independent
-    N(nu^2/2, nu^2), which exceeds s with some probability p, so its delta is at least
-    p delta_{loss.mu}(epsilon - s). The claim delta_{loss.mu}(epsilon - shift) times
-    the number of corners <= this is checked at `end`; for s >= shift it then holds
-    further out, because the logarithm of delta is concave.
+    With nu^2 = mu^2 - loss.mu^2, mu-GDP is loss.mu-GDP composed with an independent
+    N(nu^2/2, nu^2), which exceeds s with some probability p. So its delta is at least p
+    delta_{loss.mu}(epsilon - s). At `end` it is checked that delta_{loss.mu}(epsilon -
+    shift) times the number of corners is at most this. For s >= shift this then also
+    holds for larger epsilon, because the logarithm of delta is concave.
     """
     if loss._is_late(end):
         return True

@@ -1,26 +1,27 @@
 """Composition by privacy-loss distributions: the only module with `dp-accounting`.
 
 The library rounds privacy losses to a grid so that every hockey-stick divergence is
-bounded from above [1]_, and convolves by Fourier transform. This module decides what
-the library leaves open:
+bounded from above [1]_, and convolves them by Fourier transform. This module decides
+what the library leaves open:
 
-- Its noise multiplier means sigma / contribution or sigma / sensitivity, depending on
-  the accountant and the relation. Here a multiplier is sigma / sensitivity under the
-  relation that is stored beside the event, so each pair is built with sensitivity 1 and
-  without naming a relation.
-- It has no event for an (epsilon, delta) black box, nor for objective perturbation;
-  they are built from their profiles. Its records name modules to import, and are
-  never read.
-- A grid that is coarse beside the loss of one step is worse than a Renyi bound;
-  `_interval` chooses it from public facts.
-- Fourier transforms lose about a unit of rounding per step; it is added to delta. For
-  a delta as small as this loss, Renyi divergences bound the cost, with the same
-  multiplier and relation.
+- In the library, a noise multiplier is sigma over the contribution or sigma over the
+  sensitivity, depending on the accountant and the relation. Here it is sigma over the
+  sensitivity under the relation that is stored with the event, so each pair is built
+  with sensitivity 1 and without a relation.
+- The library has no event for an (epsilon, delta) black box or for objective
+  perturbation; they are built from their profiles. The library's records name modules
+  to import, and are never read.
+- A grid that is coarse compared with the loss of one step is worse than a Renyi bound.
+  `_interval` chooses the grid from public facts.
+- A Fourier transform has a rounding error of about one unit per step, which is added to
+  delta. For a delta as small as this error, Renyi divergences bound the cost, with the
+  same multiplier and relation.
 
 Poisson sampling is exact under zero_out: a record against the null record is the
 pair of add and remove. Under replace_one the guarantee of the whole composition
-follows by two steps, to the null record and from it, each with the profile of its order
-and with its share of epsilon (``docs/proofs/accounting.md``).
+follows by two steps, from a record to the null record and from there to the other
+record, each with the profile of its order and with a part of epsilon
+(``docs/proofs/accounting.md``).
 
 References
 ----------
@@ -57,9 +58,9 @@ from skdp.privacy.accounting._gaussian import gaussian_epsilon, smallest
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-# Connecting the dots adds at most a variance of interval^2 / 4, on average a sixth,
-# to each step: with these shares of the standard deviation of a step and of the whole
-# the excess noise stays below 0.05 %.
+# Connecting the dots adds to each step a variance of at most interval^2 / 4, and of a
+# sixth on average. With these fractions of the standard deviations of a step and of the
+# whole, the excess noise stays below 0.05 %.
 _STEP_SHARE = 0.05
 _WHOLE_SHARE = 0.01
 # Rounding of a Fourier transform and its power, per step, added to delta.
@@ -67,13 +68,13 @@ _ROUNDING = 2.0**-50
 # mu^2, per step, of an additional Gaussian mechanism that covers the rounding of the
 # divergence of order alpha >= 1.1: 1e-14 alpha / (alpha - 1), many units.
 _RENYI_ROUNDING = 2e-13
-# Mass that each convolution may move to infinity, as a share of delta.
+# Mass that each convolution may move to infinity, as a fraction of delta.
 _TRUNCATED = 1e-6
 _MOST_CELLS = 2**19
-# Losses of this size are not composed: exponentials overflow, and nothing is private.
+# Losses above this are not composed: exponentials overflow, and there is no privacy.
 _MOST_LOSS = 500.0
-# Search for the division of epsilon between the two steps of an exchange: points,
-# number of refinements around the best point, and their factor.
+# Search for the division of epsilon between the two steps of replace_one: number of
+# points, number of refinements around the best point, and their factor.
 _POINTS, _LOOKS, _CLOSER = 33, 3, 0.1
 # The division is sought within this many standard deviations of the loss around 1/2.
 _AROUND = 4.0
@@ -85,15 +86,15 @@ Profile = Callable[[Array], Array]
 
 
 def pld_epsilon(leaves: Iterable[Event], delta: float) -> float:
-    """Epsilon of the adaptive composition of some events, never too small.
+    """Upper bound on epsilon of the adaptive composition of some events.
 
-    All Poisson events have one adjacency, and delta is 0 or in [1e-50, 1).
+    All Poisson events have the same adjacency, and delta is 0 or in [1e-50, 1).
 
     Returns
     -------
     float in [0, inf]
-        Looser, by Renyi divergences, where delta is below the rounding of transforms;
-        inf if these fail too or the cost is in the hundreds.
+        A looser bound, by Renyi divergences, if delta is below the rounding error of
+        the transforms; inf if this fails too or the cost is in the hundreds.
     """
     events = tuple(leaves)
     # A standard deviation s of the loss costs an epsilon of at least about s^2 / 2.
@@ -108,7 +109,7 @@ def pld_epsilon(leaves: Iterable[Event], delta: float) -> float:
         return _group_epsilon(tuple(grouped), delta)
     if any(isinstance(event, PoissonGaussianEvent) for event in others):
         raise ValueError(
-            "The Poisson events of a composition must have one adjacency. "
+            "The Poisson events of a composition must have the same adjacency. "
             "Got both 'replace_one' and 'zero_out'."
         )
     # The sampled part becomes a black box with half of delta.
@@ -131,7 +132,7 @@ def _epsilon(events: tuple[Event, ...], delta: float) -> float:
 
 
 def _group_epsilon(events: tuple[Event, ...], delta: float) -> float:
-    """Group privacy in two steps, from a record to the null record to another."""
+    """Epsilon by two steps, from a record to the null record and to another record."""
     if delta <= 8 * _rounding(events):
         return _coarse_group_epsilon(events, delta)
     profile = _exchange(events, delta)
@@ -150,7 +151,7 @@ def _coarse_group_epsilon(events: tuple[Event, ...], delta: float) -> float:
 
 
 def pld_profile(leaves: Iterable[Event], delta: float) -> Profile | None:
-    """Delta at any epsilon of 0 or more, in both orders; never too small.
+    """Upper bound on delta at any epsilon of 0 or more, in both orders.
 
     `leaves` are as for `pld_epsilon`, and all or none of them are Poisson events under
     replace_one. `delta`, in [1e-50, 1), is the smallest delta that matters.
@@ -180,10 +181,10 @@ def pld_profile(leaves: Iterable[Event], delta: float) -> Profile | None:
 
 
 def _exchange(events: tuple[Event, ...], delta: float) -> Profile:
-    """The profile of an exchange of two records, by way of the null record.
+    """The profile under replace_one, by two steps with the null record between them.
 
     P <= e^a P0 + r(a) and P0 <= e^(e - a) P' + s(e - a) for every real a, so that
-    r(a) + e^a s(e - a) is a delta at e. The least over some a is taken.
+    r(a) + e^a s(e - a) is a valid delta at e. The smallest one over some a is used.
     """
     away, back = _orders(events, delta)
     lost = _rounding(events)
@@ -207,7 +208,7 @@ def _exchange(events: tuple[Event, ...], delta: float) -> Profile:
 
 
 class _HockeyStick:
-    """E[(1 - exp(epsilon - L))_+] of a loss on a grid, at any real epsilons."""
+    """E[(1 - exp(epsilon - L))_+] for a loss L on a grid, at any real epsilons."""
 
     def __init__(self, mass: Any) -> None:
         dense = mass.to_dense_pmf()
@@ -240,10 +241,10 @@ def _orders(events: tuple[Event, ...], delta: float) -> tuple[Profile, Profile]:
 
 
 def _fixed_point(bound: Callable[[float], float], delta: float) -> float:
-    """An e with ``bound(delta / (1 + exp(e))) <= e``, hardly above the least one.
+    """An e with ``bound(delta / (1 + exp(e))) <= e``, hardly above the smallest one.
 
-    `bound` falls with delta, so the bound at the share of a larger e also holds at the
-    share of a smaller e.
+    `bound` decreases with delta, so the bound at the delta of a larger e also holds at
+    the delta of a smaller e.
     """
     epsilon = bound(delta / 2)
     while True:
@@ -266,7 +267,7 @@ class _NoWarningsFrom(logging.Filter):
 
 @contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Silence the library about orders that it leaves out: fewer are valid as well."""
+    """Suppress the library's warnings about omitted orders; fewer orders are valid."""
     import absl.logging
 
     logger = absl.logging.get_absl_logger()
@@ -280,7 +281,7 @@ def _quiet_library() -> Iterator[None]:
 
 @_quiet_library()
 def _renyi_bound(events: tuple[Event, ...]) -> Callable[[float], float]:
-    """A looser epsilon for any delta; inf if an event has no Renyi curve."""
+    """A looser bound on epsilon for any delta; inf if an event has no Renyi curve."""
     from dp_accounting import dp_event
     from dp_accounting.rdp import RdpAccountant
 
@@ -325,7 +326,7 @@ def loss_variance(event: Event) -> float:
 
 
 def _interval(events: tuple[Event, ...]) -> float:
-    """The grid's step: small beside the loss of one step and of the whole."""
+    """The grid's step, small compared with the losses of one step and of the whole."""
     steps = sum(getattr(event, "count", 1) for event in events)
     whole = math.sqrt(math.fsum(map(loss_variance, events)))
     wanted = whole * min(_STEP_SHARE / math.sqrt(steps), _WHOLE_SHARE)
@@ -380,7 +381,7 @@ def _laplace(event: LaplaceEvent, interval: float, truncated: float) -> Any:
 
 
 def _black_box(event: Any, interval: float, truncated: float) -> Any:
-    """Randomised response beside a disclosure of probability delta."""
+    """Randomised response, together with a disclosure of probability delta."""
     pmfs, distributions = _library()
     epsilon, delta = event.epsilon, getattr(event, "delta", 0.0)
     ends = [math.floor(-epsilon / interval), math.ceil(-epsilon / interval)]

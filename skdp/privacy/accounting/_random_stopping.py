@@ -1,16 +1,17 @@
 """The cost of releasing the best of a random number of trials.
 
-A mechanism Q, whose output has a score, is run K times independently, and the output of
-the highest score is released (the first among equals; nothing if K = 0). K is drawn
-from a public law and kept secret. With w(u) = E[K (1 - u)^(K - 1)] and u(y) the
-probability that Q gives better than y, the release has the density w(u(y)) with
-respect to Q. If Q'(E) <= g(Q(E)) for all events E and neighbouring data, then
+A mechanism Q, whose output has a score, is run K times independently, and the output
+with the highest score is released (the first of several; nothing if K = 0). K is drawn
+from a public distribution and kept secret. Let w(u) = E[K (1 - u)^(K - 1)], and let
+u(y) be the probability that an output of Q has a higher score than y. The release then
+has the density w(u(y)) with respect to Q. If Q'(E) <= g(Q(E)) for all events E and
+neighbouring data, then
 
     delta(epsilon) <= sum_j a_j delta_Q(epsilon + log z_j),
 
 where sum_j a_j (z - z_j)_+ is the smallest convex function above w(u) z - w(g(u)) for
-all u. The theorem, its proof and how it improves on [1]_ and [2]_, which it contains,
-are in ``docs/proofs/accounting.md``.
+all u. ``docs/proofs/accounting.md`` has the theorem, its proof, and how it generalises
+and improves on [1]_ and [2]_.
 
 References
 ----------
@@ -57,19 +58,19 @@ _MOST_CELLS = 100_000
 
 @dataclass(frozen=True)
 class TrialCount:
-    """The public law of the secret number of trials K.
+    """The public distribution of the secret number of trials K.
 
     Parameters
     ----------
     family : {"negative_binomial", "poisson"}
         "negative_binomial": P(K = k) proportional to
         ``Gamma(k + shape) / k! * (1 - gamma)^k`` for k >= 1 (a geometric law for shape
-        1, logarithmic for 0), gamma following from `mean`; "poisson": Poisson, with
-        K = 0 possible.
+        1, logarithmic for 0), where gamma follows from `mean`. "poisson": a Poisson
+        law, for which K may be 0.
     mean : float in (1, 1e4], or (0, 1e4] for Poisson
-        Mean of the law before truncation.
+        Mean of the distribution before truncation.
     most : int in [1, 10000]
-        The law is conditioned on K <= most.
+        The distribution is conditioned on K <= most.
     shape : float in [-0.9, 10], default=1.0
         Ignored by "poisson".
     """

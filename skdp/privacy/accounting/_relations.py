@@ -1,28 +1,29 @@
-"""The neighbouring relations of skdp.
+"""The adjacency relations of skdp.
 
-Two are relations of tables, with the number of records n public:
+Two relations are for tables of records, of which the number n is public:
 
 ``replace_one``
-    One record is exchanged for any other record.
+    One record is replaced by any other record.
 ``zero_out``
-    One record is exchanged for the null record, which contributes exactly 0 to
-    every sum and score.
+    One record is replaced by the null record, which contributes exactly 0 to every sum
+    and score.
 
-Neither sensitivity is derived from the other: halving is right for a sum of
-vectors from a symmetric set and wrong for counts and for second moments.
+The sensitivity is derived for each relation separately. To halve that of replace_one is
+right for a sum of vectors from a symmetric set, and wrong for counts and for second
+moments.
 
-Two are the same relations for users, who have any number of rows each, with the number
-of users public and the number of rows not (``docs/proofs/adder.md``):
+Two are the same relations for users, who have any number of rows each. The number of
+users is public, the number of rows is not (``docs/proofs/adder.md``):
 
 ``replace_user``
-    All rows of one user are exchanged for any other rows, or for none.
+    All rows of one user are replaced by any other rows, or by none.
 ``zero_out_user``
-    All rows of one user are exchanged for none; the user still counts as one.
+    All rows of one user are removed; the user still counts as one.
 
-Two are relations of ratings, each with a different unit:
+Two are relations for ratings, with different units:
 
 ``rating_value``
-    The value of one rating changes. Who rated what is public.
+    The value of one rating changes. Which user rated which item is public.
 ``user``
     All ratings of one user are replaced, items and values. The number of users and the
     catalogue of items are public.
@@ -36,7 +37,7 @@ from skdp._checks import check_choice
 
 Adjacency = Literal["replace_one", "zero_out"]
 ADJACENCIES: tuple[Adjacency, ...] = ("replace_one", "zero_out")
-# Relations that a factorisation may protect; each is named like its unit.
+# Relations of a factorisation.
 Unit = Literal["rating_value", "user"]
 UNITS: tuple[Unit, ...] = ("rating_value", "user")
 # Relations of tables whose rows belong to users.
@@ -44,12 +45,12 @@ OfUsers = Literal["replace_user", "zero_out_user"]
 OF_USERS: tuple[OfUsers, ...] = ("replace_user", "zero_out_user")
 TableRelation = Adjacency | OfUsers
 TABLE_RELATIONS: tuple[TableRelation, ...] = (*ADJACENCIES, *OF_USERS)
-# Units that an estimator of rows may protect.
+# Privacy units of an estimator for tables.
 TableUnit = Literal["record", "user"]
 TABLE_UNITS: tuple[TableUnit, ...] = ("record", "user")
 Relation = TableRelation | Unit
 RELATIONS: tuple[Relation, ...] = (*TABLE_RELATIONS, *UNITS)
-# The unit in which neighbours differ, as ledgers and records name it.
+# The privacy unit of each relation, as ledgers and records name it.
 UNIT_OF: dict[str, str] = {
     "replace_one": "record",
     "zero_out": "record",
@@ -66,17 +67,17 @@ _OF_ROWS: dict[Relation, Adjacency] = {mine: own for own, mine in _OF_USERS.item
 
 
 def check_adjacency(value: Any) -> Adjacency:
-    """Return `value` if it names a neighbouring relation."""
+    """Return `value` if it names a relation for records."""
     return cast(Adjacency, check_choice("adjacency", value, ADJACENCIES))
 
 
 def check_table_relation(value: Any) -> TableRelation:
-    """Return `value` if it names a relation of tables, of records or of users."""
+    """Return `value` if it names a relation of tables, for records or users."""
     return cast(TableRelation, check_choice("adjacency", value, TABLE_RELATIONS))
 
 
 def relation_for(adjacency: Any, unit: Any) -> TableRelation:
-    """The relation of one unit, a record or a user, exchanged as `adjacency` says."""
+    """The relation that `adjacency` means for this privacy unit."""
     checked = check_adjacency(adjacency)
     if check_choice("privacy_unit", unit, TABLE_UNITS) == "user":
         return _OF_USERS[checked]
@@ -94,17 +95,17 @@ def adjacency_of(relation: Relation) -> Relation:
 
 
 def scored_relation(adjacency: Any, unit: Any) -> Relation:
-    """The relation for splitting or scoring rows: of single rows, or of users."""
+    """The relation for splitting or scoring rows, for single rows or for users."""
     if check_choice("privacy_unit", unit, TABLE_UNITS) == "user":
         return relation_for(adjacency, unit)
     return check_row_relation(adjacency)
 
 
 def table_relation(relation: Relation) -> Adjacency:
-    """The relation of tables that covers a relation of ratings.
+    """The relation for records that covers a relation for ratings.
 
-    A change of one rating's value is an exchange of one record. All ratings of a user
-    are not a single record, so no relation of tables covers them.
+    A change of one rating's value replaces one record. All ratings of a user are not a
+    single record, so no relation for records covers them.
     """
     return "replace_one" if relation == "rating_value" else check_adjacency(relation)
 
@@ -112,15 +113,15 @@ def table_relation(relation: Relation) -> Adjacency:
 def check_row_relation(value: Any) -> Relation:
     """Return `value` if it names a relation whose neighbours differ in one row.
 
-    Code that splits or scores single rows can promise no more than this.
+    Code that splits or scores single rows cannot guarantee more.
     """
     relation = check_relation(value)
     if relation == "user" or is_of_users(relation):
         raise ValueError(
             "The 'adjacency' parameter must be a relation in which one row changes: "
-            f"'replace_one', 'zero_out' or 'rating_value'. Got {relation!r}: of a user "
-            "there are many rows. Set privacy_unit='user' for users of a table; for "
-            "those of ratings choose without a search."
+            f"'replace_one', 'zero_out' or 'rating_value'. Got {relation!r}, under "
+            "which many rows change. Set privacy_unit='user' for users of a table; for "
+            "users of ratings, choose parameters without a search."
         )
     return relation
 

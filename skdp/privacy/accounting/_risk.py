@@ -1,4 +1,4 @@
-"""What an attacker can learn from a release about one record."""
+"""Bounds on what an attacker can learn about one record from a release."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 _EPSILONS = 8001
 # Without a profile, epsilon is computed at these deltas.
 _DELTAS = np.logspace(-12, -0.01, 60)
-# Resolution of the profile; smaller false alarm rates have no meaning.
+# Resolution of the profile, which does not resolve smaller false alarm rates.
 _RESOLVED = 1e-12
 _FARTHEST = 60.0
 # Bound on the error of a search for the maximum; added, so that no bound is too small.
@@ -52,7 +52,7 @@ class PowerCurve:
     Parameters
     ----------
     mu : float in [0, inf]
-        Of Gaussian differential privacy; inf if unknown.
+        Parameter of Gaussian differential privacy; inf if unknown.
     epsilons, deltas : ndarray of shape (n_pairs,)
         Valid pairs of epsilon and delta; the arrays may be empty.
     n_records : int of at least 1
@@ -97,7 +97,7 @@ class PowerCurve:
         return max(found, rate)
 
     def best(self, prior: float = 0.5) -> float:
-        """Largest probability of a right guess, if the first has this prior."""
+        """Largest probability of a right guess if the first data set has this prior."""
 
         def wrong(rate: float) -> float:
             right = float(self(np.array([rate]))[0])
@@ -178,12 +178,12 @@ def _pure_profile(event: PureEvent) -> tuple[Array, Array]:
 
 
 _DOUBT = {
-    "replace_one": "which of two records one row holds",
-    "zero_out": "whether one record was there",
-    "replace_user": "which of two users' rows were there",
-    "zero_out_user": "whether one user's rows were there",
+    "replace_one": "which of two records one row contains",
+    "zero_out": "whether one record is in the data",
+    "replace_user": "which of two users' rows are in the data",
+    "zero_out_user": "whether one user's rows are in the data",
     "rating_value": "which of two values one rating has",
-    "user": "which of two users' ratings were there",
+    "user": "which of two users' ratings are in the data",
 }
 
 
@@ -203,8 +203,9 @@ def pair_advantage(epsilon: float, delta: float) -> float:
 def risk_sentence(event: Event, epsilon: float, delta: float, relation: str) -> str:
     """One sentence on the largest risk of one record.
 
-    The smaller of two bounds counts: from mu, if the whole event has one, or from
-    epsilon and delta, which allow for attacks that hardly any mechanism permits.
+    It states the smaller of two bounds: the bound from mu, if the whole event has a
+    finite mu, and the bound from epsilon and delta, which is weaker because it also
+    covers attacks that hardly any mechanism permits.
     """
     found = {
         "mu of its noise": gaussian_advantage(math.sqrt(event.gdp_mu_squared)),
@@ -216,17 +217,19 @@ def risk_sentence(event: Event, epsilon: float, delta: float, relation: str) -> 
 
 def advantage_sentence(advantage: float, relation: str | None, basis: str) -> str:
     """The sentence for an advantage in [0, 1]; `relation` None means unknown."""
-    doubt = _DOUBT[relation] if relation else "of which of two neighbours these are"
-    told = relation or "the relation that was promised"
+    doubt = (
+        _DOUBT[relation] if relation else "which of two neighbouring data sets was used"
+    )
+    told = relation or "the relation of the guarantee"
     return (
-        f"Whoever knows all other data and wants to know {doubt} gains at "
-        f"most {_points(advantage)} in true minus false positive rate, "
-        f"{_points(advantage / 2)} over a coin in guessing right ({told}; from the "
-        f"{basis})."
+        f"An attacker who knows all other data and tries to find out {doubt} has a "
+        f"true positive rate at most {_points(advantage)} above the false positive "
+        f"rate, and guesses right at most {_points(advantage / 2)} more often than a "
+        f"coin toss (under {told}; computed from the {basis})."
     )
 
 
 def _points(share: float) -> str:
     """A share in percentage points, rounded up."""
     points = math.ceil(share * 1000 - 1e-6) / 10
-    return f"{min(points, 100.0):.1f} points"
+    return f"{min(points, 100.0):.1f} percentage points"

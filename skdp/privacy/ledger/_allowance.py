@@ -1,11 +1,12 @@
-"""The ledger of one trial within a search that has paid for all of its trials.
+"""`Allowance`: the budget of one trial of a search, which has paid for all trials.
 
-A search commits one event and gives each trial an `Allowance` in place of a ledger. In
-a *rehearsal*, before that commit, private steps declare and calibrate as usual, their
-events are noted, and they answer with constants in place of reading data. In the trial
-itself events are accepted as long as together they cost no more than the trial was
-given. Later steps may depend on releases of earlier steps: squares of mu, and pure
-epsilons, add up for adaptively chosen releases too (``docs/guide/before_you_sign.md``).
+A search commits one event, and each of its trials has an `Allowance` instead of a
+ledger. Before the commit there is a *rehearsal*: private steps declare and calibrate as
+usual, the allowance notes their events, and the steps return constants and read no
+data. In the trial itself, events are accepted as long as together they cost no more
+than the allowance. Later steps may depend on releases of earlier steps, since squares
+of mu, and pure epsilons, also add up for adaptively chosen releases
+(``docs/guide/before_you_sign.md``).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from skdp.privacy.accounting._events import (
 )
 from skdp.privacy.accounting._relations import Relation
 
-# The cost that a trial may have: a mu, or a pure epsilon.
+# The largest cost of a trial: a mu, or a pure epsilon.
 EventCost = GaussianEvent | PureEvent
 
 # Relative excess allowed for sums of doubles; calibration leaves a wider margin.
@@ -42,9 +43,9 @@ def cost_over(event: Event, strength: EventCost) -> float:
 class Allowance:
     """The events that one trial may release.
 
-    Together they may cost `strength`, None in a rehearsal. Seeded steps are accepted if
-    `allow_nonprivate`, in a search that is not private itself. `noted` holds the
-    committed events.
+    Together they may cost at most `strength`, which is None in a rehearsal. With
+    `allow_nonprivate`, for a search that is not private itself, steps with a
+    random_state are accepted. `noted` contains the committed events.
     """
 
     path: ClassVar[str] = ""
@@ -73,15 +74,15 @@ class Allowance:
         """Raise ValueError if a step's adjacency differs from that of its search."""
         if adjacency != self.adjacency:
             raise ValueError(
-                f"Every step of a search must have adjacency={self.adjacency!r}, the "
-                f"search's own. Got {adjacency!r}. Leave the parameter of the steps at "
-                "its default."
+                f"Every step of a search must have adjacency={self.adjacency!r}, "
+                f"as the search has. Got {adjacency!r}. Leave the parameter of the "
+                "steps at its default."
             )
 
     def commit(
         self, event: Event, *, adjacency: Relation, budget: Budget, label: str
     ) -> None:
-        """Note an event; raise if the trial would cost more than it may."""
+        """Note an event; raise if the trial would cost more than its allowance."""
         self.check_accepts(adjacency=adjacency, is_private=True)
         seeded = self.allow_nonprivate and isinstance(event, NonPrivateEvent)
         if self.strength is not None and not seeded:
@@ -89,16 +90,17 @@ class Allowance:
             if not cost_over(whole, self.strength) <= 1 + _ROUNDING:
                 raise UnplannedEventError(
                     "The steps of a trial must release no more than the search has "
-                    f"paid for. Got {label} on top. Nothing was read."
+                    f"paid for. Got {label}, which exceeds it. Use steps whose queries "
+                    "follow from public facts. Nothing was read."
                 )
         self.noted.append(event)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "An allowance must stay in the process of its trial. Got a step that is "
-            "fitted in another. Use n_jobs=1 within a candidate."
+            "fitted in another process. Use n_jobs=1 within a candidate."
         )
 
-    # Meta-estimators clone their steps, and clones of one trial share one allowance.
+    # Meta-estimators clone their steps, and all clones of a trial share its allowance.
     def __deepcopy__(self, memo: dict[int, Any]) -> Allowance:
         return self

@@ -1,4 +1,4 @@
-"""The privacy filter that keeps adaptively chosen fits below a ledger's cap."""
+"""The privacy filter that keeps adaptively chosen fits within a ledger's cap."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from skdp.privacy.accounting._gaussian import (
 )
 
 # ---------------------------------------------------------- Valid charges for a release
-# A charge has a share of epsilon, a share of delta, and a mu.
-# A charge (a, d, mu) is *valid* for a release if, in both orders of every pair of
+# A charge consists of a part of epsilon, a part of delta, and a mu. A charge (a, d, mu)
+# is *valid* for a release if, in both orders of every pair of
 # neighbours and for every real e, the hockey-stick divergence of the release is at most
 #
 #     T(e) = d + (1 - d) gd(mu, e - a),
@@ -41,12 +41,12 @@ from skdp.privacy.accounting._gaussian import (
 # else the loss is a + N(mu^2/2, mu^2)". Charges of adaptively chosen releases add up
 # (``docs/proofs/accounting.md``).
 #
-# If only a bound on delta at every e >= 0 is known for a release, in both orders,
-# `least_charge` finds the least valid multiple of some set-asides. With the divergence
-# in the other order, h(-e) = 1 - exp(-e) + exp(-e) h'(e), two conditions at e >= 0
-# cover all real e. They are checked on a grid from 0: between two points, the bound at
-# the left point is compared with T at the right point; beyond the last point, the bound
-# is compared with the least value of T there.
+# If for a release only a bound on delta at every e >= 0 is known, in both orders,
+# `least_charge` finds the smallest valid multiple of the amounts set aside. With the
+# divergence in the other order, h(-e) = 1 - exp(-e) + exp(-e) h'(e), two conditions at
+# e >= 0 cover all real e. They are checked on a grid from 0: between two points, the
+# bound at the left point is compared with T at the right point; beyond the last point,
+# the bound is compared with the smallest value of T there.
 
 
 Array = NDArray[np.float64]
@@ -66,9 +66,9 @@ _MOST_LOSS = 500.0
 
 @dataclass(frozen=True)
 class Charge:
-    """A share of epsilon, a share of delta, and mu squared.
+    """A part of epsilon, a part of delta, and mu squared.
 
-    `is_void` marks a release that is not private; its numbers have no meaning.
+    `is_void` marks a release that is not private, whose numbers have no meaning.
     """
 
     epsilon: float = 0.0
@@ -78,7 +78,7 @@ class Charge:
 
     @property
     def is_finite(self) -> bool:
-        """Whether any cap could have room for the charge."""
+        """Whether some cap could have room for the charge."""
         return math.isfinite(self.epsilon) and math.isfinite(self.mu_squared)
 
     def times(self, share: float) -> Charge:
@@ -117,19 +117,19 @@ def _joined(join: Callable[[list[float]], float], charges: Iterable[Charge]) -> 
 
 
 def least_charge(profile: Profile, whole: Charge) -> Charge | None:
-    """The least multiple of some set-asides that is valid for a release.
+    """The smallest multiple of the amounts set aside that is a valid charge.
 
     Parameters
     ----------
     profile : callable
         Bound on delta, in both orders, at increasing epsilons of 0 or more.
     whole : Charge
-        The set-asides, or the rest of them. Its delta is above 0.
+        The amounts set aside, or the rest of them, with a delta above 0.
 
     Returns
     -------
     Charge or None
-        None if it would exceed the whole.
+        None if the charge would exceed `whole`.
     """
     if whole.delta <= 0 or whole.mu_squared <= 0:
         return None
@@ -161,7 +161,7 @@ def is_valid(charge: Charge, grid: Array, bounds: Array) -> bool:
 
 
 def _grid(profile: Profile, delta: float) -> Array:
-    """Points from 0 to where the profile hardly matters, or nothing is private."""
+    """Points from 0 to where the profile is negligible, or the loss too large."""
     end, last = 1e-3, 1.0
     while end < _MOST_LOSS:
         found = float(profile(np.array([end]))[0])
@@ -180,13 +180,14 @@ def _share(part: float, whole: float) -> float:
 
 
 # ------------------------------------------------------------------ Charges of an event
-# There are several ways to charge an event; each gives a valid charge. As a *release*
-# an event is charged its epsilon at some delta. In *squares* each leaf is charged
-# separately: noise that adds up in squares is charged its mu; a sampled part and
-# objective perturbation the least valid multiple of the set-asides; pure parts and
-# black boxes either a share of epsilon or their mu; the best of secretly many trials,
-# which has no good mu, its epsilon at a share of delta. All of it is known before the
-# data are read. Proofs in ``docs/proofs/accounting.md``.
+# There are several ways to charge an event, and each gives a valid charge. As a
+# *release* an event is charged its epsilon at some delta. In *squares* each leaf is
+# charged separately: Gaussian noise is charged its mu; samples and objective
+# perturbation are charged the smallest valid multiple of the amounts set aside; pure
+# parts and black boxes are charged either a part of epsilon or their mu; the best of a
+# secret number of trials, which has no good mu, is charged its epsilon at a part of
+# delta. All charges are known before the data are read. Proofs are in
+# ``docs/proofs/accounting.md``.
 
 
 # Bound on the relative error of `log_deltas`, added to round up.
@@ -224,9 +225,9 @@ def in_squares(
     delta : 0 or float in [1e-50, 1)
         Divided among the searches with secret trials in the event.
     whole : Charge
-        Set-asides that a part without a mu takes in equal shares.
+        The amounts set aside, of which a part without a mu is charged a multiple.
     pure_in_squares : bool
-        Whether pure parts are charged a mu, or a share of epsilon.
+        Whether pure parts are charged a mu, or a part of epsilon.
 
     Returns
     -------
@@ -271,7 +272,7 @@ def _of_leaf(leaf: Event, pure_in_squares: bool) -> Charge:
 def _of_parallel(
     leaf: ParallelEvent, delta: float, whole: Charge, pure_in_squares: bool
 ) -> Charge | None:
-    """The largest charge of the parts, since a record is in one of the sets."""
+    """The largest charge of the parts, since a record is in only one of the sets."""
     parts = [
         in_squares(part, delta, whole, pure_in_squares=pure_in_squares)
         for part in leaf.parts
@@ -300,7 +301,7 @@ def _profile_of_sampled(leaves: tuple[Event, ...], least: float) -> Profile | No
 
 @lru_cache(maxsize=1024)
 def _of_objective(leaf: ObjectiveEvent, whole: Charge) -> Charge:
-    """The charge by the dominating mu, or a multiple of the set-asides if smaller."""
+    """The charge by the dominating mu, or a smaller multiple of what is set aside."""
 
     def profile(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.exp(np.minimum(leaf.loss.log_deltas(epsilons) + _LOG_ERROR, 0.0))
@@ -318,21 +319,21 @@ def _epsilon_alone(event: Hashable, delta: float) -> float:
 
 
 # ------------------------------------------------------------------- The privacy filter
-# When each fit may depend on the results of earlier ones, composition theorems for
-# parameters fixed in advance do not apply; a *filter*, a stopping rule fixed in
-# advance, does. When the ledger is made, some epsilon c and some delta d of the cap
-# (epsilon, delta) are set aside. Each event is charged a triple (`Charge`): a share of
-# c, a share of d, and a mu. The squares of the mus may add up to mu'^2, where mu' is
-# the largest mu for which mu-GDP implies (epsilon - c, delta - d)-DP. The three sums do
-# not depend on the order of the events, and no path can trade one for another.
+# If fits may depend on the results of earlier ones, composition theorems for parameters
+# fixed in advance do not apply. A *filter* does, which is a stopping rule fixed in
+# advance. When the ledger is made, an epsilon c and a delta d of the cap (epsilon,
+# delta) are set aside. Each event is charged a triple (`Charge`): a part of c, a part
+# of d, and a mu. The squares of the mus may add up to mu'^2, where mu' is the largest
+# mu for which mu-GDP implies (epsilon - c, delta - d)-DP. The three sums do not depend
+# on the order of the events, and none of them can be exchanged for another.
 #
-# Until the first square is charged, no bound on squares is used, and the whole cap is
-# available for epsilons and deltas, by basic composition [1]_. Events without squares,
-# and events for which the squares have no room, are charged as one (epsilon, delta)-DP
-# release. If these charges have exceeded c or d by the time of the first square, the
-# exceeding sum is set aside from then on, permanently.
+# Before the first square is charged, the bound on squares is not used, and the whole
+# cap is available for epsilons and deltas, by basic composition [1]_. Events without
+# squares, and events for which the squares have no room, are charged as one (epsilon,
+# delta)-DP release. If the sums of these charges exceed c or d when the first square is
+# charged, these larger sums are set aside from then on.
 #
-# The proof is from first principles (``docs/proofs/accounting.md``); for squares alone
+# The proof is from first principles (``docs/proofs/accounting.md``). With squares only,
 # the filter is that of [2]_ and [3]_.
 #
 # References:
@@ -346,24 +347,24 @@ def _epsilon_alone(event: Hashable, delta: float) -> float:
 
 Part = Literal["epsilon", "delta"]
 
-# Three fits at 0.1 must fit a cap of 0.3 although the doubles add up to more: sums may
-# exceed their limits by this relative amount. For squares the margin of gaussian_mu
-# (1e-7) more than covers the excess; for epsilons and deltas the cap holds up to it
-# (docs/guide/before_you_sign.md).
+# Three fits at 0.1 must fit a cap of 0.3, although the doubles add up to more. So sums
+# may exceed their limits by this relative amount. For squares, the margin of
+# gaussian_mu (1e-7) more than covers the excess; for epsilons and deltas, the cap holds
+# up to this excess (docs/guide/before_you_sign.md).
 _ROUNDING = 1e-10
-# A smaller epsilon counts as nothing left; a Budget may not ask for less either.
+# A smaller remaining epsilon counts as 0, since a Budget cannot ask for less.
 _LEAST_EPSILON = 1e-6
-# The reported remainder is rounded down, so that a request for it is not refused.
+# The reported remainder is rounded down, so that a fit that asks for it is accepted.
 _TOLD = 1 - 1e-5
 
 
 @dataclass(frozen=True)
 class FilterState:
-    """The charges so far, and the set-asides.
+    """The charges so far, and the amounts set aside.
 
     `spent` has the three sums. `reserve` is the epsilon and the delta set aside for
     charges that do not add up in squares. It is in force once squares have been
-    charged; before, it is the minimum of the later set-asides.
+    charged; before that, it is the minimum of the amounts that will be set aside.
     """
 
     cap: Budget
@@ -391,8 +392,8 @@ class FilterState:
     def charge_of(self, event: Event, delta: float = 0.0) -> Charge:
         """The charge of `event` in this state: the first way that has room.
 
-        Depends on the ledger's entries and on public facts of the event. `delta`, which
-        the fit asked for, is the delta of a charge as a release.
+        The charge depends on the ledger's entries and on public facts of the event.
+        `delta`, which the fit asked for, is the delta of a charge as a release.
         """
         first = None
         for way in self.ways(event, delta):
@@ -409,7 +410,7 @@ class FilterState:
     def exhausted(self) -> Part | None:
         """The part of the cap that the charges exceed, or None."""
         limit = self._limit
-        # Written so that NaN is refused.
+        # The comparisons also refuse NaN.
         if not self.spent.delta * (1 - _ROUNDING) <= limit.delta:
             return "delta"
         if not self.spent.epsilon * (1 - _ROUNDING) <= limit.epsilon:
@@ -421,12 +422,12 @@ class FilterState:
 
     @property
     def is_open(self) -> bool:
-        """Whether squares have been charged, so that the set-asides are in force."""
+        """Whether squares have been charged, so that `reserve` is in force."""
         return self.spent.mu_squared > 0
 
     @property
     def whole(self) -> Charge:
-        """All that may be charged if squares are charged now; 0 for a used up part."""
+        """The limits if squares are charged now; 0 for a limit that is used up."""
         limit, spent = self._limits_of_squares, self.spent
         return Charge(
             limit.epsilon if limit.epsilon > spent.epsilon else 0.0,
@@ -498,7 +499,7 @@ class FilterState:
         return Charge(reserve.epsilon, reserve.delta, mu**2)
 
     def _reserve_at(self, spent: Charge) -> Charge:
-        """The set-asides if the first square is charged now."""
+        """The amounts set aside if the first square is charged now."""
         return Charge(
             max(self.reserve.epsilon, spent.epsilon),
             max(self.reserve.delta, spent.delta),

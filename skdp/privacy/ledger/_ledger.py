@@ -1,4 +1,4 @@
-"""`BudgetLedger`: what has been spent on one data set, in one SQLite file."""
+"""`BudgetLedger`: the privacy budget spent on one data set, in one SQLite file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------- Refusals: the request, and the largest possible fit
-# All of it follows from the ledger's entries and from public facts of the fit.
+# A refusal's text follows from the ledger's entries and from public facts of the fit.
 
 
 # Candidate set-asides of epsilon, as fractions of the cap.
@@ -51,13 +51,13 @@ _DIGITS = 4
 def told(
     state: FilterState, event: Event, budget: Budget, exhausted: Part, kept: str
 ) -> str:
-    """What ran out, the request and the largest fit; `kept` names the ledger."""
+    """What ran out, the request, the largest fit; `kept` is the ledger's relation."""
     return (
         f"{exhausted} ran out. The cap is epsilon={state.cap.epsilon:g}, delta="
-        f"{state.cap.delta:g} ({kept}); the fit asks for epsilon={budget.epsilon:g}, "
-        f"delta={budget.delta:g}, and {_what_would_fit(state, event, budget.delta)}. "
+        f"{state.cap.delta:g} ({kept}). The fit asks for epsilon={budget.epsilon:g}, "
+        f"delta={budget.delta:g}; {_what_would_fit(state, event, budget.delta)}. "
         "Nothing was read or spent. Ask for less, or start a new ledger if more may be "
-        "spent on these data."
+        "spent on this data set."
     )
 
 
@@ -68,10 +68,10 @@ def _what_would_fit(state: FilterState, event: Event, delta: float) -> str:
         return f"one more fit, with any noise, may cost at most {most}"
     left = state.room
     return (
-        f"since noise adds up in squares here, {_counted(state, event, delta)}; "
-        f"mu={math.sqrt(left.mu_squared):.4g} is left, for one more fit of at most "
-        f"{most} with Gaussian noise, or epsilon="
-        f"{state.remaining_pure_epsilon():.4g} if it is pure; of what was set aside, "
+        f"since Gaussian costs add up in squares, {_counted(state, event, delta)}. "
+        f"The remaining mu={math.sqrt(left.mu_squared):.4g} allows one more fit of at "
+        f"most {most} with Gaussian noise, or of at most epsilon="
+        f"{state.remaining_pure_epsilon():.4g} if it is pure; of the amount set aside, "
         f"epsilon={left.epsilon:.4g} and delta={left.delta:.4g} are left"
     )
 
@@ -80,7 +80,7 @@ def _counted(state: FilterState, event: Event, delta: float) -> str:
     found = state.in_squares(event, delta)
     if found is None:
         alone = release(event, delta)
-        return f"it counts as {_named(alone)} of what was set aside"
+        return f"it counts as {_named(alone)} of the amount set aside"
     return f"it counts as {_named(found)}"
 
 
@@ -95,10 +95,10 @@ def _named(charge: Charge) -> str:
 def sufficient_reserve(
     cap: Budget, booked: Sequence[tuple[Event, float]], event: Event, delta: float
 ) -> Charge | None:
-    """Set-asides with which a ledger would have had room for all of these events.
+    """Amounts to set aside with which a ledger would have had room for all events.
 
-    `booked` holds events and the deltas of their fits. None if none is found; long
-    ledgers are not searched.
+    `booked` holds the earlier events and the deltas of their fits. The result is None
+    if no such amounts are found; long ledgers are not searched.
     """
     kinds = {event for event, _ in booked}
     if len(booked) > MOST_SEARCHED or len(kinds) > _MOST_KINDS:
@@ -139,77 +139,81 @@ def _rounded_up(value: float) -> float:
 
 
 # ------------------------------------------------------------------------- BudgetLedger
-# The handle holds only its constructor's values and opens a connection per call, so
-# copies made by ``clone``, pickling or workers all use the same file.
+# The object holds only the arguments of its constructor and opens a connection for each
+# call, so copies made by ``clone``, pickling or worker processes use the same file.
 
 
 # Kinds of noise of a remaining budget.
 Kind = Literal["gaussian", "pure", "any"]
-# Most ledgers beside a new one that a warning names.
+# Largest number of other ledgers that the warning about a new one names.
 _MOST_NAMED = 3
 _NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs a cap."
 
 
 class BudgetLedger:
-    """A cap on everything fitted to one data set, kept in a file.
+    """A cap on the privacy loss of all fits to one data set, kept in a file.
 
-    Every fit that carries this ledger commits its event to the file before it reads
-    the data; a fit that would pass the cap raises `BudgetExceeded` and reads nothing.
-    Spends are never refunded. The cap holds for adaptively chosen fits, by the
-    privacy filter of ``docs/guide/before_you_sign.md``: noise that adds up in squares
-    shares what is left of the cap when `reserve_epsilon` and `reserve_delta` are taken
-    off.
+    Every fit with ``ledger=`` this object commits its event to the file before it reads
+    the data. A fit that would exceed the cap raises `BudgetExceeded` and reads nothing.
+    Spends are never refunded. The cap also holds for adaptively chosen fits, by the
+    privacy filter of ``docs/guide/before_you_sign.md``: fits with Gaussian noise, whose
+    costs add up in squares, share the part of the cap that remains after
+    `reserve_epsilon` and `reserve_delta` are subtracted.
 
     The ledger covers **fitted objects of skdp only**. It does not cover other code that
-    reads raw data, also within scikit-learn's meta-estimators: scores, out-of-fold
-    predictions, a choice made from them, calibrators, tuned thresholds, and the final
-    estimator of a stack if it is not of skdp. Folds must not depend on the data:
-    stratified folds do, since one record's label moves others to other folds, so pass
-    ``cv=KFold(5)``. Under "user" all of scikit-learn's folds depend on the data, since
-    the number of rows does: pass `skdp.model_selection.UserKFold`, and nothing else.
-    See ``docs/guide/pipelines.md``.
+    reads raw data, and this includes code in scikit-learn's meta-estimators: scores,
+    out-of-fold predictions and choices made from them, calibrators, tuned thresholds,
+    and the final estimator of a stack if it is not one of skdp. Folds must not depend
+    on the data. Stratified folds do, since the label of one record can move other
+    records to other folds: pass ``cv=KFold(5)``. Under "user" all of scikit-learn's
+    folds depend on the data, since the number of rows does: pass
+    `skdp.model_selection.UserKFold`, and no other. See ``docs/guide/pipelines.md``.
 
     Parameters
     ----------
     path : str or path-like
-        The file; created if it does not exist, which its repr says. `open` never
-        creates one. Copies of the handle share it.
+        The ledger's file. It is created if it does not exist; the repr of a new ledger
+        says that it is new. `open` never creates a file. Copies of this object use the
+        same file.
     epsilon : float in [1e-6, 1e8]
         Cap on the privacy loss of all fits together.
     delta : 0 or float in [1e-50, 1)
-        With 0 only pure fits are possible.
+        Cap on delta. With 0 only pure fits are possible.
     adjacency : str, default="replace_one"
-        "replace_one" or "zero_out"; of users of a table "replace_user" or
-        "zero_out_user"; of `DPMatrixFactorization` "rating_value" or "user". Fits under
-        another relation are refused.
+        Relation of all fits: "replace_one" or "zero_out" for records of a table,
+        "replace_user" or "zero_out_user" for users of a table, "rating_value" or "user"
+        for `DPMatrixFactorization`. Fits under another relation are refused.
     unit : str, default="record"
-        What neighbours differ in: "record" for the first two, "rating" for
-        "rating_value", "user" for all others. Fits for another unit are refused.
+        Privacy unit: "record" for "replace_one" and "zero_out", "rating" for
+        "rating_value", "user" for the other relations. Fits with another unit are
+        refused.
     dataset : str, default=""
-        A name for the data set; never computed from the data.
+        A name for the data set, which skdp never computes from the data.
     allow_nonprivate : bool, default=False
-        Whether seeded fits and ``epsilon=inf`` are booked, as infinite events, rather
-        than refused. The total is inf from the first one on.
+        Whether fits with a random_state or ``epsilon=inf`` are recorded, as infinite
+        events, instead of refused. The total is inf after the first of them.
     reserve_epsilon : float in [0, epsilon], default=0.0
-        Set aside of epsilon for what does not add up in squares: pure releases and
-        searches with secret trials that come after the first Gaussian fit, and a part
-        of what objective perturbation costs. Public; fixed when the ledger is made.
+        Part of epsilon that is set aside for costs that do not add up in squares: pure
+        releases and searches with secret trials after the first Gaussian fit, and a
+        part of the cost of objective perturbation. Public, and fixed when the ledger is
+        made.
     reserve_delta : float in [0, delta] or None, default=None
-        Set aside of delta for sampled fits, objective perturbation and searches with
-        secret trials. None: half of delta, which costs Gaussian fits 3 to 8 percent of
-        mu. With 0 they lose nothing.
+        Part of delta that is set aside for fits on samples, objective perturbation and
+        searches with secret trials. None: half of delta, which costs Gaussian fits 3 to
+        8 percent of mu. With 0 Gaussian fits lose nothing.
 
     Raises
     ------
     LedgerError
-        If the file is no ledger, is damaged, or was made with other values. It is
-        left untouched.
+        If the file is not a ledger, is damaged, or was made with other values. The file
+        is left unchanged.
 
     Warns
     -----
     NewLedgerWarning
-        Before a ledger is created in a folder that holds one for a data set of the
-        same label: a mistyped name would be a second budget for the same data.
+        Before a ledger is created in a folder that already has a ledger for a data set
+        with the same label: with a mistyped path the data set would get a second
+        budget.
     InconsistentVersionWarning
         If another minor version of skdp wrote the last spend. The ledger can be used.
 
@@ -272,13 +276,13 @@ class BudgetLedger:
             warn_of_version(
                 f"the ledger {self.path!r}",
                 entries.last_version,
-                "Its spends mean what they meant; their sum may have become smaller. "
-                "The first fit that is booked now ends this warning.",
+                "Its entries have kept their meaning; their computed sum may be "
+                "smaller. The next fit that is charged to it ends this warning.",
             )
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """The handle for an existing ledger, with the values it was made with.
+        """Open an existing ledger, with the values that it was made with.
 
         Parameters
         ----------
@@ -291,7 +295,7 @@ class BudgetLedger:
         Raises
         ------
         LedgerError
-            If the file is missing, foreign or damaged. None is created.
+            If the file is missing, damaged or not a ledger. No file is created.
         """
         name = _check_path(path)
         if not os.path.exists(name):
@@ -321,13 +325,13 @@ class BudgetLedger:
 
     @property
     def cap(self) -> Budget:
-        """The (epsilon, delta) that all fits together stay within."""
+        """The largest (epsilon, delta) of all fits together."""
         return Budget(self.epsilon, self.delta)
 
     def commit(
         self, event: Event, *, adjacency: Relation, budget: Budget, label: str
     ) -> None:
-        """Commit an event to the file, durably, or raise and change nothing.
+        """Write an event durably to the file, or raise an error and change nothing.
 
         Parameters
         ----------
@@ -335,17 +339,19 @@ class BudgetLedger:
         adjacency : str
             The relation for which the event was declared.
         budget : Budget
-            The request of the fit. Its delta is charged if the event must be booked as
-            one (epsilon, delta)-DP release; its epsilon is informative.
+            The epsilon and delta that the fit asks for. The delta is charged if the
+            event must be charged as one (epsilon, delta)-DP release; the epsilon is
+            only recorded.
         label : str
-            Name of what is fitted.
+            Name of the fitted object.
 
         Raises
         ------
         BudgetExceeded
             If the cap does not allow the event.
         ValueError
-            If the event is of another adjacency, or non-private and refused.
+            If the event has another adjacency than the ledger, or is not private and
+            `allow_nonprivate` is False.
         LedgerError
             If the file cannot be read as this ledger.
         """
@@ -369,18 +375,18 @@ class BudgetLedger:
             )
 
     def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
-        """Raise ValueError if a fit of this kind could never be booked here."""
+        """Raise ValueError if the ledger can never accept a fit of this kind."""
         if adjacency != self.adjacency:
             raise ValueError(
-                f"The ledger {self.path!r} keeps books under "
+                f"The ledger {self.path!r} accepts only fits with "
                 f"adjacency={self.adjacency!r}. Got a fit with adjacency={adjacency!r}."
                 " Use one ledger for each adjacency."
             )
         if not is_private and not self.allow_nonprivate:
             raise ValueError(
-                f"The ledger {self.path!r} books private fits only. Got a fit with a "
+                f"The ledger {self.path!r} accepts only private fits. Got a fit with a "
                 "random_state (perhaps set by a meta-estimator) or with epsilon=inf, "
-                "which is not private. Remove them, "
+                "which is not private. Use random_state=None and a finite epsilon, "
                 "or make the ledger with allow_nonprivate=True, which makes its total "
                 "infinite."
             )
@@ -391,27 +397,27 @@ class BudgetLedger:
         Parameters
         ----------
         verify : bool, default=False
-            Compute every event's cost again, which takes a while with sampled fits, and
-            raise `LedgerError` if an event was charged less.
+            Compute the cost of every event again, which takes a while for fits on
+            samples, and raise `LedgerError` if an event was charged too little.
         """
         spends = self._books.read().spends()
         if check_bool("verify", verify):
             wrong = underpaid(start_of(self._books.terms), spends)
             if wrong is not None:
                 raise LedgerError(
-                    f"Every spend of the ledger {self.path!r} must be charged what its "
-                    f"event costs. Got spend {wrong.id}, {wrong.label}, charged less. "
+                    f"Every entry of the ledger {self.path!r} must be charged what its "
+                    f"event costs. Got entry {wrong.id}, {wrong.label}, charged less. "
                     "Restore a backup, or use the release of skdp that wrote it, "
                     f"{wrong.skdp_version}."
                 )
         return spends
 
     def to_event(self) -> Event:
-        """All committed events as one, in the order in which they were committed.
+        """All committed events as one event, in the order in which they were committed.
 
-        For accountants of other libraries (`to_dp_event`). Their result is the cost of
-        these releases if they were fixed in advance; for adaptively chosen releases the
-        guarantee is the cap.
+        Use it with the accountants of other libraries (`to_dp_event`). They compute the
+        cost of these releases if they were fixed in advance; for adaptively chosen
+        releases the guarantee is the cap.
         """
         return ComposedEvent(tuple(spend.event for spend in self.spends()))
 
@@ -431,16 +437,16 @@ class BudgetLedger:
         Parameters
         ----------
         kind : {"gaussian", "pure", "any"} or None, default=None
-            Kind of the noise: Gaussian, pure (delta is then 0), or any, such as a
-            search with secret trials. None: any until squares are charged, with the
-            first fit of Gaussian noise; then Gaussian.
+            Kind of noise of that fit: "gaussian", "pure" (delta is then 0), or "any"
+            other kind, such as a search with secret trials. None: "any" before the
+            first fit with Gaussian noise, "gaussian" after it.
 
         Returns
         -------
         object with `epsilon`, `delta`, `noise` and `pure_epsilon`
             `noise` is "any" if epsilon and delta hold for a fit with any noise.
-            `pure_epsilon` is the largest cost of a pure fit. The possible cost of
-            sampled fits and objective perturbation depends on their parameters; a
+            `pure_epsilon` is the largest epsilon of a pure fit. For fits on samples and
+            for objective perturbation the largest cost depends on their parameters; a
             refusal reports their charge.
         """
         state = self._state(self._books.read())
@@ -449,7 +455,7 @@ class BudgetLedger:
         return _remaining(state, kind)
 
     def admits(self, events: Iterable[tuple[Event, float]]) -> bool:
-        """Whether the cap allows some events, one after the other; books nothing.
+        """Whether the cap allows these events, one after the other; records nothing.
 
         Parameters
         ----------
@@ -469,9 +475,10 @@ class BudgetLedger:
         Returns
         -------
         DataFrame
-            One row per fit: number, time, label, the epsilon and delta asked for, the
-            event as JSON, its epsilon alone, the running total at the cap's delta, and
-            the charge: epsilon and delta out of the set-asides, and mu.
+            One row per fit: number, time, label, the epsilon and delta that the fit
+            asked for, the event as JSON, the epsilon of this event alone and the
+            running total, both at the cap's delta, and the charge: epsilon and delta
+            out of the amounts set aside, and mu.
         """
         import pandas as pd
 
@@ -499,19 +506,21 @@ class BudgetLedger:
         return pd.DataFrame(rows, columns=columns)
 
     def plot(self, *, over: str = "fit", ax: Any = None) -> Display:
-        """Draw what was spent in all and by each fit, below the cap.
+        """Draw the epsilon of each fit and the running total, below the cap.
 
         Parameters
         ----------
         over : {"fit", "time"}, default="fit"
-            Fits by name at equal distances, or by the time of their entries.
+            Horizontal axis: the names of the fits at equal distances, or the times of
+            their entries.
         ax : matplotlib Axes or None, default=None
             None makes a figure.
 
         Returns
         -------
         display
-            With `line_`, the running total at the cap's delta, `ax_` and `figure_`.
+            Its `line_` is the running total at the cap's delta; it also has `ax_` and
+            `figure_`.
 
         Raises
         ------
@@ -555,12 +564,12 @@ class BudgetLedger:
         except (LedgerError, OSError) as error:
             rows["unreadable"] = str(error)
             return card(title, rows.items(), is_good=False)
-        rows["books"] = _told(state, len(entries.rows))
+        rows["budget"] = _told(state, len(entries.rows))
         share = state.spent_epsilon() / self.epsilon
         return card(title, rows.items(), is_good=share < 1, below=[gauge(share)])
 
     def _warn_of_neighbours(self) -> None:
-        """Warn if the user may have meant another ledger of the same folder."""
+        """Warn if the user may have meant another ledger in the same folder."""
         others = ledgers_beside(self.path, self.dataset)
         if not others:
             return
@@ -569,9 +578,9 @@ class BudgetLedger:
         held = f"{shown} and {more} more" if more > 0 else f"{shown}"
         warn(
             f"A new ledger {self.path!r} is created for a data set {named}. Its folder "
-            f"holds {held} for a data set {named}. If the data are the same, what "
-            "both allow adds up: use BudgetLedger.open(path). If not, give each data "
-            "set a label by dataset=.",
+            f"already has {held}, also for a data set {named}. If it is the same data "
+            "set, the caps of the ledgers add up: use BudgetLedger.open(path). If not, "
+            "give each data set a label with dataset=.",
             NewLedgerWarning,
         )
 
@@ -593,7 +602,7 @@ class BudgetLedger:
         return state_of(self._books.terms, entries)
 
     def _hint(self, entries: LedgerEntries, event: Event, delta: float) -> str:
-        """A sentence on set-asides that would have sufficed, or an empty text."""
+        """A sentence on amounts set aside that would have sufficed, or no text."""
         if len(entries.rows) > MOST_SEARCHED:
             return ""
         booked = [(spend.event, spend.delta) for spend in entries.spends()]
@@ -608,8 +617,8 @@ class BudgetLedger:
     def __setstate__(self, state: dict[str, Any]) -> None:
         if "reserve_delta" not in state:
             raise LedgerError(
-                "The stored handle of a ledger must say what is set aside. Got one "
-                "that was stored before skdp 1.0. Use the release that stored it."
+                "A pickled BudgetLedger must have reserve_delta. Got one that was "
+                "pickled before skdp 1.0. Use the release of skdp that pickled it."
             )
         vars(self).update(state)
 
@@ -622,7 +631,7 @@ class BudgetLedger:
 
 @dataclass(frozen=True)
 class Amount:
-    """An amount of privacy loss; unlike a `Budget` it may be zero."""
+    """An amount of privacy loss, which unlike a `Budget` may be zero."""
 
     epsilon: float
     delta: float
@@ -650,21 +659,22 @@ def _remaining(state: FilterState, kind: Kind | None = None) -> Remaining:
 def _told(state: FilterState, n_spends: int) -> str:
     """The spent budget, and the remaining budget by kind of noise."""
     left = _remaining(state)
-    # Before the first square the filter spends delta too; afterwards delta is fixed.
+    # Before the first Gaussian fit releases also use up delta; afterwards it is fixed.
     at = f" at delta={left.delta:.4g}" if left.delta < state.cap.delta else ""
-    text = f"{left.epsilon:.4g} left for one more fit with any noise{at}"
+    text = f"epsilon {left.epsilon:.4g}{at} is left for one more fit with any noise"
     if left.noise == "gaussian":
         text = (
-            f"{left.epsilon:.4g} left for one more Gaussian fit{at}, or "
-            f"{left.pure_epsilon:.4g} for a pure one (noise adds up in squares)"
+            f"epsilon {left.epsilon:.4g}{at} is left for one more fit with Gaussian "
+            f"noise, or {left.pure_epsilon:.4g} for a pure fit (Gaussian costs add up "
+            "in squares)"
         )
     spent = (
-        f"{n_spends} releases, epsilon {state.spent_epsilon():.4g} spent at "
+        f"{n_spends} releases have spent epsilon {state.spent_epsilon():.4g} at "
         f"delta={state.cap.delta:g}"
     )
     return (
-        f"{spent if n_spends else 'new, nothing spent'}, {text}; only what carries "
-        "this ledger, no raw scores, no stratified folds"
+        f"{spent if n_spends else 'new, nothing is spent'}; {text}. The ledger counts "
+        "only releases made with it, no raw scores and no effect of stratified folds"
     )
 
 
@@ -677,8 +687,8 @@ def _check_adjacency_of(event: Event, adjacency: Relation) -> None:
         own = getattr(leaf, "adjacency", adjacency)
         if own != adjacency:
             raise ValueError(
-                f"The parts of an event must be declared for adjacency={adjacency!r}. "
-                f"Got {leaf!r}. Declare it for the adjacency of the fit."
+                f"All parts of an event must be declared for adjacency={adjacency!r}. "
+                f"Got {leaf!r}. Declare this part for the adjacency of the fit."
             )
 
 

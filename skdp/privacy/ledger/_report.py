@@ -32,38 +32,38 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------------- Report on a ledger
-# The report is for the person who is responsible for the data: what, when, and at which
-# cost. It is made from the file alone, which is opened for reading only, and is the
-# same for the same entries on every day and under every file name. Its signature is a
-# digest of the whole report, the head of the ledger's chain included. The digest
-# detects changes by mistake, or by a person who cannot compute a digest; anybody can
-# compute one without a key. With a key (HMAC) only a person with the key can. Neither
-# is a public-key signature.
+# The report is for the person who is responsible for the data. It says what was
+# released, when, and at which cost. It is made from the ledger's file alone, which is
+# opened for reading only; the same entries give the same report on any day and under
+# any file name. The signature is a digest of the whole report, including the head of
+# the ledger's hash chain. Without a key, the digest detects accidental changes only,
+# since anyone can compute a new one. With a key (HMAC), only a person who has the key
+# can compute it. Neither is a public-key signature.
 
 
 # Meanings of fields never change; a new meaning gets a new number.
 REPORT_SCHEMA = 1
 LEAST_KEY = 16  # bytes
 COVERS = (
-    "Covered is what carried this ledger: fits, searches, private scores. Raw scores, "
-    "and choices made from them, are not private and not in these books."
+    "The ledger covers the releases that were made with it: fits, searches and private "
+    "scores. Raw scores, and choices made from them, are not private and not covered."
 )
 _PLAIN, _KEYED = "sha256", "hmac-sha256"
 _MEANS = {
-    _PLAIN: "A digest of all fields under 'report'. It finds a change; anybody can "
-    "make a new one, so it does not prove who made the report.",
-    _KEYED: "A digest of all fields under 'report' with a secret key. Only who has the "
-    "key can make or check it; it is no public-key signature.",
+    _PLAIN: "A digest of all fields under 'report'. It detects changes; anyone can "
+    "compute a new digest, so it does not prove who made the report.",
+    _KEYED: "A digest of all fields under 'report' with a secret key. Only a holder of "
+    "the key can make or check it; it is not a public-key signature.",
 }
 _KINDS = {
     "GaussianEvent": "Gaussian noise",
     "PureEvent": "a pure mechanism",
-    "BoundedRangeEvent": "a noisy choice",
+    "BoundedRangeEvent": "a noisy selection",
     "LaplaceEvent": "Laplace noise",
     "EpsilonDeltaEvent": "an (epsilon, delta) mechanism",
     "PoissonGaussianEvent": "Gaussian noise on samples",
     "ObjectiveEvent": "objective perturbation",
-    "SelectionEvent": "the best of secretly many trials",
+    "SelectionEvent": "the best of a secret number of trials",
     "ParallelEvent": "disjoint sets of records",
     "NonPrivateEvent": "no private mechanism",
 }
@@ -85,8 +85,8 @@ def report_on(path: str, key: bytes | None = None) -> dict[str, Any]:
     Raises
     ------
     LedgerError
-        If the file is missing, foreign or damaged, or a killed writer left it half
-        written.
+        If the file is missing, damaged or not a ledger, or if a process that wrote to
+        it was killed and left it incomplete.
     ValueError
         If the key is too short.
     """
@@ -118,19 +118,20 @@ def check_report(text: str, key: bytes | None = None) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(
             "A report must be the JSON text that 'report --json' printed. Got "
-            "something else. Make it anew from the ledger."
+            "something else. Make a new report from the ledger."
         ) from None
     wanted = _signature(told, key)
     if found != wanted["algorithm"]:
         raise ValueError(
             f"The report must be signed by {wanted['algorithm']!r} to be checked "
-            f"{'without a' if key is None else 'with this'} key. Got another way. Name "
-            "the key that it was made with, if there is one."
+            f"{'without a' if key is None else 'with this'} key. Got another "
+            "algorithm. Pass the key with which the report was signed, if there is one."
         )
     if not hmac.compare_digest(str(digest).encode(), wanted["digest"].encode()):
         raise ValueError(
-            "The report must say what it said when it was made. Got another digest: it "
-            "was changed, or made with another key. Make it anew from the ledger."
+            "The report must be unchanged since it was made. Got another digest: the "
+            "report was changed, or signed with another key. Make a new report from "
+            "the ledger."
         )
     return dict(told)
 
@@ -164,8 +165,9 @@ def as_text(signed: dict[str, Any]) -> str:
 def _told(terms: LedgerTerms, entries: LedgerEntries) -> dict[str, Any]:
     if terms.adjacency not in ADJACENCY_MEANING:
         raise LedgerError(
-            f"The ledger {entries.path!r} must keep books under a relation of skdp. "
-            "Got another one: it was forged, or a newer skdp wrote it. Use that one."
+            f"The ledger {entries.path!r} must have an adjacency that this version of "
+            "skdp knows. Got another one: the file was forged, or a newer version of "
+            "skdp wrote it. Use that version."
         )
     state = state_of(terms, entries)
     return {
@@ -203,22 +205,22 @@ def _release(spend: Spend, state: FilterState) -> dict[str, Any]:
 def _cost(event: Event, state: FilterState) -> str:
     """The cost of a release, in one sentence."""
     names = sorted({_KINDS[type(leaf).__name__] for leaf in event.leaves})
-    by = f"By {' and '.join(names) or 'nothing'}"
+    by = f"With {' and '.join(names) or 'no mechanism'}"
     delta = state.cap.delta
     alone = epsilon_of(event, delta)
     if math.isinf(event.pure_epsilon):
-        return f"{by}: it is not private, and neither are these books from here on."
+        return f"{by}: it is not private, and from here on the total is infinite."
     return (
-        f"{by}: it costs {_epsilon(alone)} at delta {delta:g} by itself, and with all "
-        f"before it {_epsilon(state.spent_epsilon())}."
+        f"{by}: it costs {_epsilon(alone)} at delta {delta:g} by itself, and "
+        f"{_epsilon(state.spent_epsilon())} together with all releases before it."
     )
 
 
 def _spent(state: FilterState, count: int) -> str:
     return (
-        f"The {count} releases cost {_epsilon(state.spent_epsilon())} at delta "
-        f"{state.cap.delta:g} together, had they been fixed in advance; for adaptively "
-        "chosen ones the guarantee is the cap."
+        f"The {count} releases together cost {_epsilon(state.spent_epsilon())} at "
+        f"delta {state.cap.delta:g} if they were fixed in advance; for adaptively "
+        "chosen releases the guarantee is the cap."
     )
 
 
@@ -227,9 +229,9 @@ def _left(state: FilterState) -> str:
     if not state.is_open:
         return f"One more release with any noise may cost {most}."
     return (
-        f"One more release with Gaussian noise may cost {most}, or a pure one epsilon "
-        f"{state.remaining_pure_epsilon():.4g}; noise adds up in squares, so spent and "
-        "left exceed the cap."
+        f"One more release with Gaussian noise may cost {most}, or a pure release "
+        f"epsilon {state.remaining_pure_epsilon():.4g}; Gaussian costs add up in "
+        "squares, so that spent plus left exceeds the cap."
     )
 
 
@@ -260,7 +262,7 @@ def _quoted(label: str) -> str:
 
 
 def draw_ledger(ledger: BudgetLedger, over: str, ax: Any) -> Display:
-    """Joint cost of a ledger's fits, in order, below its cap."""
+    """Draw the joint cost of a ledger's fits, in order, below the cap."""
     check_choice("over", over, ("fit", "time"))
     books = ledger.to_frame()
     ax = axes_or_new(ax, "to_frame()")

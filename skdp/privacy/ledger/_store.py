@@ -1,4 +1,4 @@
-"""The SQLite file of a ledger: spends, and states of searches and streams."""
+"""The SQLite file of a ledger, and the filter states of its entries."""
 
 from __future__ import annotations
 
@@ -26,11 +26,10 @@ from skdp.privacy.accounting._events import Event
 from skdp.privacy.ledger._filter import Charge, FilterState
 
 # ---------------------------------------------------------- The SQLite file of a ledger
-# The store knows how spends and their charges are stored, and nothing of their
-# computation. A file is refused by its bytes before SQLite opens it, appears under its
-# name only when complete, and every read verifies that it is whole: digests chain the
-# entries. The schema number is SQLite's ``user_version``. A separate table holds the
-# version of skdp that wrote each spend; no digest covers it.
+# The store writes and reads spends and their charges; it does not compute charges. A
+# file appears under its name only when it is complete, and every read verifies it by a
+# chain of digests of the entries. The schema number is SQLite's ``user_version``. A
+# separate table has the version of skdp that wrote each spend; no digest covers it.
 
 
 _APPLICATION_ID = 0x736B6470  # "skdp"
@@ -50,15 +49,15 @@ CREATE TABLE spends (
     epsilon REAL, delta REAL NOT NULL, event TEXT NOT NULL, charge TEXT
 );
 """
-# SQLite's name for a half-finished write that a reader without write access meets.
+# SQLite's error if a read-only connection finds a write that was not finished.
 _HALF_WRITTEN = "SQLITE_READONLY_ROLLBACK"
-_UNDO = "Open it once with BudgetLedger.open, which undoes that."
+_UNDO = "Open it once with BudgetLedger.open, which undoes the unfinished write."
 # Parts of a charge, in the order of its fields.
 _NUMBERS = ("epsilon", "delta", "mu_squared")
 # Number of columns of the tables "books" and "spends".
 _BOOKS_WIDTH, _SPENDS_WIDTH = 10, 7
 _TABLES = {("table", name) for name in ("books", "spends", "versions")}
-# Empty in files of 1.0.0rc1, which would have stored there the spends of 0.1.
+# A table of files of 1.0.0rc1 for spends of 0.1; it must be empty.
 _CARRIED = ("table", "carried")
 # Created by the first spend.
 _VERSIONS = (
@@ -85,10 +84,10 @@ class LedgerTerms:
 class Spend:
     """One committed event.
 
-    `id` runs from 1, `committed_at` is in UTC, and `label` names the fitted object.
-    `epsilon` and `delta` are the fit's request; epsilon is inf for a non-private event.
-    `skdp_version` is the version of skdp that made the release. `charge` is the charge
-    of the event.
+    `id` counts from 1, `committed_at` is in UTC, and `label` names the fitted object.
+    `epsilon` and `delta` are what the fit asked for; epsilon is inf for a non-private
+    event. `skdp_version` is the version of skdp that made the release. `charge` is what
+    the ledger was charged for the event.
     """
 
     id: int
@@ -115,7 +114,7 @@ class LedgerEntries:
     head: str
 
     def spends(self) -> list[Spend]:
-        """All spends, oldest first; raises `LedgerError` if one cannot be read."""
+        """All spends, the oldest first; raises `LedgerError` if one is unreadable."""
         spends, version = [], ""
         for row, charge in zip(self.rows, self.charges, strict=True):
             version = self.versions.get(row[0], version)
@@ -139,8 +138,8 @@ class LedgerEntries:
 class SpendStore:
     """Spends in a file.
 
-    `path` is absolute; the file must have been made with `terms`. A `read_only` store
-    never writes, nor undoes the half-finished write of a killed process.
+    `path` is absolute, and the file must have been made with `terms`. A `read_only`
+    store never writes, and does not undo the unfinished write of a killed process.
     """
 
     path: str
@@ -150,8 +149,8 @@ class SpendStore:
     def read(self) -> LedgerEntries:
         """All entries, oldest first.
 
-        Raises `LedgerError` if the file is missing, foreign, damaged or made with other
-        terms.
+        Raises `LedgerError` if the file is missing, damaged, not a ledger, or made with
+        other terms.
         """
         with self._translated(), closing(self._connection()) as connection:
             connection.execute("BEGIN")
@@ -174,14 +173,14 @@ class SpendStore:
             connection.execute("COMMIT")
 
     def create(self) -> None:
-        """Make the file, complete or not at all; another process may be first."""
+        """Create the complete file, unless another process has created it meanwhile."""
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
             raise LedgerError(
                 f"The folder of the ledger must exist. Got {folder!r}. Create it first."
             )
-        # The file appears under its name only when it is complete, so no other process
-        # sees half a ledger; if another process was first, its file stays.
+        # The file gets its name only when it is complete, so that no other process sees
+        # an incomplete ledger. A file that another process has created is kept.
         handle, draft = tempfile.mkstemp(prefix=_DRAFT, dir=folder)
         os.close(handle)
         try:
@@ -216,16 +215,16 @@ class SpendStore:
         if problem:
             raise LedgerError(
                 f"The ledger {self.path!r} cannot be used: {problem}. Nothing was "
-                "spent. Wait if another process holds it, else restore a backup."
+                "spent. Wait if another process uses it; otherwise restore a backup."
             )
 
     def _verified(self, connection: sqlite3.Connection) -> LedgerEntries:
         """All entries, after checking that the file is whole and has these terms."""
         if _holds_more(connection):
-            raise _damaged(self.path, "it holds more than its tables")
+            raise _damaged(self.path, "it has other tables than a ledger")
         books = connection.execute("SELECT * FROM books").fetchall()
         if len(books) != 1:
-            raise _damaged(self.path, "the table of books does not have one row")
+            raise _damaged(self.path, "the table 'books' does not have one row")
         terms = _terms_of(self.path, books[0])
         if terms != self.terms:
             told = ", ".join(f"{name}={value!r}" for name, value in vars(terms).items())
@@ -238,7 +237,7 @@ class SpendStore:
         link = _first_link(books[0])
         for row in rows:
             if len(row) != _SPENDS_WIDTH:
-                raise _damaged(self.path, "a spend has another form")
+                raise _damaged(self.path, "a spend has another number of columns")
             link = _next_link(link, row)
         if count != len(rows) or head != link:
             what = "the spends do not match their chain of digests"
@@ -300,7 +299,7 @@ class Writer:
         held = self.connection.execute(last).fetchone()
         books = self.connection.execute("SELECT spends, head FROM books").fetchall()
         if held != row or books != [(row[0], head)]:
-            raise _damaged(self.path, "it does not hold what was written to it")
+            raise _damaged(self.path, "it does not contain what was written to it")
 
 
 def _charge_text(charge: Charge) -> str:
@@ -317,11 +316,11 @@ def _charge_from(text: str) -> Charge:
     if set(values) == {"is_void"} and values["is_void"] is True:
         return Charge(is_void=True)
     if set(values) != set(_NUMBERS):
-        raise ValueError("a charge does not have the parts of one")
+        raise ValueError("a charge does not have the required fields")
     found = [values[name] for name in _NUMBERS]
-    # Written so that a value that is not a number is refused.
+    # The comparison also refuses NaN.
     if not all(type(value) in (int, float) and value >= 0 for value in found):
-        raise ValueError("a part of a charge is negative or no number")
+        raise ValueError("a field of a charge is negative or not a number")
     epsilon, delta, mu_squared = map(float, found)
     return Charge(epsilon, delta, mu_squared)
 
@@ -332,12 +331,12 @@ def _object_of(text: str) -> dict[str, Any]:
     except RecursionError:
         values = None
     if not isinstance(values, dict):
-        raise ValueError("a charge is no object")
+        raise ValueError("a charge is not a JSON object")
     return values
 
 
 def _holds_more(connection: sqlite3.Connection) -> bool:
-    """Whether the file holds more than a ledger's tables, such as a trigger."""
+    """Whether the file has more than a ledger's tables, such as a trigger."""
     held = set(connection.execute("SELECT type, name FROM sqlite_master").fetchall())
     if _CARRIED in held and connection.execute("SELECT * FROM carried").fetchone():
         return True
@@ -369,14 +368,14 @@ def find_terms(path: str, *, read_only: bool = False) -> LedgerTerms:
 
     Raises `LedgerError` if the file is missing, foreign or damaged.
     """
-    problem, row, remedy = "it has no books", None, "Restore a backup."
+    problem, row, remedy = "its table 'books' is empty", None, "Restore a backup."
     try:
         with closing(_connect(path, read_only)) as connection:
             row = connection.execute("SELECT * FROM books").fetchone()
     except sqlite3.Error as error:
         problem = str(error)
         if getattr(error, "sqlite_errorname", "") == _HALF_WRITTEN:
-            problem, remedy = "a killed writer left it half written", _UNDO
+            problem, remedy = "a process was killed while it wrote to it", _UNDO
     if row is None:
         raise LedgerError(f"The ledger {path!r} cannot be read: {problem}. {remedy}")
     return _terms_of(path, row)
@@ -385,7 +384,7 @@ def find_terms(path: str, *, read_only: bool = False) -> LedgerTerms:
 def _terms_of(path: str, row: tuple[Any, ...]) -> LedgerTerms:
     """The terms in a row of the table "books"."""
     if len(row) != _BOOKS_WIDTH:
-        raise _damaged(path, "its books have another form")
+        raise _damaged(path, "its table 'books' has another number of columns")
     return LedgerTerms(*row[:6], *row[8:])
 
 
@@ -396,12 +395,11 @@ def _books_row(terms: LedgerTerms) -> tuple[Any, ...]:
 
 
 def ledgers_beside(path: str, dataset: str) -> list[str]:
-    """Names of the ledgers in the file's folder that carry this data set label.
+    """Names of other ledgers in the folder of `path` with this data set label.
 
-    The name most similar to the file's comes first.
-
-    Files that cannot be read at once are skipped. Files are read through SQLite only,
-    as in `_connect`, and only if their size is possible for a database.
+    The name that is most similar to that of `path` comes first. Files that cannot be
+    read immediately are skipped. Files are read through SQLite only, as in `_connect`,
+    and only if they have a possible size of a database.
     """
     try:
         with os.scandir(os.path.dirname(path)) as entries:
@@ -419,7 +417,7 @@ def ledgers_beside(path: str, dataset: str) -> list[str]:
 
 
 def _label_of(file: os.DirEntry[str]) -> str | None:
-    """The data set label of a ledger; None if the file is no ledger, or is busy."""
+    """The data set label of a ledger; None if the file is not a ledger, or is busy."""
     try:
         if not _may_be_ledger(file):
             return None
@@ -451,14 +449,14 @@ def _connect(path: str, read_only: bool = False) -> sqlite3.Connection:
     """
     if not os.path.isfile(path):
         raise LedgerError(
-            f"The ledger {path!r} cannot be read: it is no file. Check the path, or "
-            "restore the file; a missing ledger is never started anew under a handle "
-            "that has used it."
+            f"The ledger {path!r} cannot be read: it is not a file. Check the path, or "
+            "restore the file. A BudgetLedger that has used a file never creates it "
+            "again."
         )
     problem, application, version = "it is empty", 0, 0
-    # Mode "rw", also to read: a reader may have to undo a killed writer's half-finished
-    # write, and fails with "ro". A file with a write-ahead log is foreign, and SQLite
-    # would fold the log in.
+    # Mode "rw" also for reading, because a reader may have to undo the unfinished write
+    # of a killed process, which fails with "ro". skdp writes no file with a write-ahead
+    # log, which SQLite would merge into the file.
     if os.path.exists(path + "-wal"):
         problem = "it has a write-ahead log"
     else:
@@ -482,21 +480,21 @@ def _connect(path: str, read_only: bool = False) -> sqlite3.Connection:
     if application == _APPLICATION_ID:
         raise LedgerError(
             f"The ledger {path!r} must have the schema version {_SCHEMA_VERSION}. Got "
-            f"version {version}. Use the skdp release that wrote it. A new ledger "
-            "would not know what is spent here."
+            f"version {version}. Use the release of skdp that wrote it. A new ledger "
+            "would not include the budget spent in this one."
         )
     raise LedgerError(
-        f"The file {path!r} must be a ledger written by skdp. Got a foreign, empty or "
-        f"truncated file: {problem}. It was left untouched; choose another path or "
-        "restore a backup."
+        f"The file {path!r} must be a ledger written by skdp. Got an empty, truncated "
+        f"or foreign file: {problem}. It was left unchanged; choose "
+        "another path or restore a backup."
     )
 
 
 def _damaged(path: str, what: str) -> LedgerError:
     return LedgerError(
         f"The ledger {path!r} must be unchanged since skdp wrote it. Got a damaged or "
-        f"forged file: {what}. It was left untouched; restore a backup, or use a newer "
-        "skdp if one wrote it."
+        f"forged file: {what}. It was left unchanged; restore a backup, or use a newer "
+        "version of skdp if that wrote it."
     )
 
 
@@ -541,9 +539,9 @@ def history_of(
 def underpaid(start: FilterState, spends: Iterable[Spend]) -> Spend | None:
     """The first spend whose charge is less than the cost of its event, if any.
 
-    `start` is the state before them. Charges are computed again. A booked charge must
-    cover at least one way to charge the event in its state: every way is valid, and the
-    way that is tried first, or has room, may change as accounting becomes tighter.
+    `start` is the state before all spends. Charges are computed again. A stored charge
+    must cover at least one way to charge the event in its state: all ways are valid,
+    and which of them is tried first, or has room, may change as accounting improves.
     """
     state = start
     for spend in spends:

@@ -1,14 +1,14 @@
 """Correlated noise: lower-triangular matrices that weight sums of answers.
 
-In place of the answers u, C u + z is released, where z is independent Gaussian noise.
-Solving for u afterwards is post-processing and leaves the noise C^-1 z, which mostly
-cancels in the sums for which C was made:
+Instead of the answers u, C u + z is released, where z is independent Gaussian noise.
+Solving for u afterwards is post-processing. It leaves the noise C^-1 z, which mostly
+cancels in the sums for which C was designed:
 
-- the square root of "the sum of all so far": weights ``binom(2k, k) / 4^k`` on the
-  diagonals k, of which a band keeps the first. The noise in running sums grows with the
-  logarithm of their number in place of its root;
-- trees of momentum: row t covers the dyadic interval that ends at t; the weight of an
-  answer falls by the factor momentum with every later answer.
+- the square root of the matrix of running sums: weights ``binom(2k, k) / 4^k`` on the
+  diagonals k, of which the first ones are kept, the band. The noise in running sums
+  grows with the logarithm of their number instead of its root;
+- trees for momentum: row t covers the dyadic interval that ends at t; the weight of an
+  answer is multiplied by the momentum with every later answer.
 
 Proofs: ``docs/proofs/streams.md``.
 """
@@ -73,7 +73,7 @@ class Correlation(ABC):
     @property
     @abstractmethod
     def prefix_spread(self) -> float:
-        """The same for the sum for which the matrix is made, over a whole pass."""
+        """The same for the sum of a whole pass, for which the matrix is designed."""
 
     def slack(self, size: int) -> float:
         """Bound on the effect of floating point on `norm`, for `size` records.
@@ -88,7 +88,7 @@ class Correlation(ABC):
 
 @dataclass(frozen=True)
 class SquareRoot(Correlation):
-    """The square root of "the sum of all so far", for parts that are read once.
+    """The square root of the matrix of running sums, for parts that are read once.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class BinaryTrees(Correlation):
 
     @property
     def answer_spread(self) -> float:
-        # An answer is its row minus the rows within it, which end 1, 2, 4, ... before.
+        # An answer is its row minus the rows within it, which end 1, 2, 4, ... earlier.
         weights = self.largest
         ends = 2 ** np.arange(len(weights).bit_length() - 1)
         return float(np.sqrt(1 + np.sum(weights[ends - 1] ** 2) * self.momentum**2))

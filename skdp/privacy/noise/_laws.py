@@ -34,11 +34,11 @@ _NEVER = 800.0
 
 
 class NoiseLaw(ABC):
-    """A law, its event and its draws; `multiplier` is scale over sensitivity.
+    """A noise law with its event and draws; `multiplier` is scale over sensitivity.
 
-    `norm`, 1 or 2, is the norm of the sensitivity that the law needs. A release with
-    `side_multiple` times the multiplier of another release adds 1 % to its cost, mu^2
-    or epsilon.
+    `norm`, 1 or 2, is the norm of the sensitivity that the law requires. A side release
+    with `side_multiple` times the multiplier of a main release adds 1 % to the cost of
+    the main release, in mu^2 or epsilon.
     """
 
     name: ClassVar[str]
@@ -193,7 +193,7 @@ class Laplace(NoiseLaw):
 class Choices:
     """The law of private selections, each of bounded range.
 
-    `reach` is the range of one selection times the line's noise multiplier.
+    `reach` is the bounded range of one selection times the line's noise multiplier.
     """
 
     reach: float = 1.0
@@ -220,7 +220,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class PureChoices(Choices):
-    """Selections of one candidate each; `reach` is their pure epsilon, unscaled."""
+    """Selections of one candidate each; `reach` is their pure epsilon."""
 
     mechanism: Literal["permute_and_flip", "exponential"] = "permute_and_flip"
 
@@ -257,8 +257,8 @@ def budget_of(law: NoiseLaw, budget: Budget) -> Budget:
 def deviation_once(law: NoiseLaw, budget: Budget, size: int) -> float:
     """Standard deviation of one of `size` entries, per unit of sensitivity.
 
-    For one release that gets the whole budget. For rules of thumb, since it is not
-    rounded up as in `calibrate`.
+    It is for one release that gets the whole budget, and only for rules of thumb, since
+    it is not rounded up as in `calibrate`.
     """
     multiplier = 1 / budget.epsilon
     if not law.is_pure:
@@ -269,11 +269,11 @@ def deviation_once(law: NoiseLaw, budget: Budget, size: int) -> float:
 def law_for(
     budget: Budget, size: int, sensitivities: dict[int, float], *, adds_up: bool
 ) -> NoiseLaw:
-    """The law of the smallest standard deviation, from public facts.
+    """The law with the smallest standard deviation, from public facts.
 
-    The budget has a finite epsilon; `sensitivities` are in L1 and L2, by norm. If the
-    cost `adds_up` with the cost of other releases, Gaussian noise is used if delta
-    allows it, since it adds up in squares.
+    The budget has a finite epsilon; `sensitivities` has those in L1 and L2, by norm. If
+    `adds_up` says that the cost adds to the cost of other releases, Gaussian noise is
+    used where delta allows it, since its costs add up in squares.
     """
     if adds_up and budget.delta > 0:
         return Gaussian()

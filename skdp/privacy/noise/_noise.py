@@ -33,14 +33,14 @@ from skdp.privacy.noise._rounding import (
 # (L1); this is charged to the sensitivity. The proofs are in ``docs/proofs/noise.md``.
 
 
-# Grid points stay where a double holds every integer. A query is clamped to this range
-# before the noise, which is 1-Lipschitz, and a release after it, which is
-# post-processing.
+# Grid points stay in the range in which a double can represent every integer. A query
+# is clamped to this range before the noise, which is 1-Lipschitz, and a release after
+# it, which is post-processing.
 _QUERY_LIMIT = 2.0**51
 _RELEASE_LIMIT = 2**52
-# A draw is clamped only where every sum with a query exceeds the release's limit.
+# A draw is clamped only where its sum with any query exceeds the limit of releases.
 _DRAW_LIMIT = 2 * _RELEASE_LIMIT
-# Number of entries whose noise is drawn together, so that the work fits the cache.
+# Number of entries whose noise is drawn together, so that the data fit in the cache.
 _DRAWN_TOGETHER = 1 << 18
 
 # The grid is this fraction of the sensitivity after the dimension factor. If the noise
@@ -48,8 +48,8 @@ _DRAWN_TOGETHER = 1 << 18
 # noise, and costs more.
 _GRID_COST = 2.0**-12
 _FINEST = 2.0**-46
-# For draws whose rounding is charged elsewhere, at a higher cost: as fine as possible
-# while the fast path still decides nearly all draws.
+# For draws whose rounding is charged elsewhere at a higher cost. The grid is as fine as
+# it can be while the fast path still decides nearly all draws.
 _FINE_GRID_COST, _FINE_FINEST = 2.0**-26, 2.0**-32
 
 # Assumed bound on the relative error of the random variance of spherical noise: a few
@@ -245,11 +245,12 @@ class NoiseSource:
     ) -> FloatArray:
         """Release `query` with Gaussian noise.
 
-        `query` is private: it is clamped to the range of the grid, and never refused.
+        `query` is private; it is clamped to the range of the grid, and never refused.
         `sensitivity`, in the query's units, is in L2 under the declared adjacency, and
         `noise_multiplier` is sigma / sensitivity of the declared event. `fine` is for
-        noise that is not added to a query: the finest grid on which draws are still
-        fast and never clamped. Released are multiples of a public power of two.
+        noise that is not added to a query; it selects the finest grid on which draws
+        are still fast and never clamped. Released values are multiples of a public
+        power of two.
         """
         scale = gaussian_scale(
             sensitivity=sensitivity,
@@ -405,11 +406,11 @@ class NoiseSource:
         return _selection.permutation(n, self._entropy)
 
     def subset(self, n: int, size: int) -> IntArray:
-        """A uniform subset of {0, ..., n - 1} of a public size, in rising order."""
+        """A uniform subset of {0, ..., n - 1} of a public size, in increasing order."""
         return _selection.subset(n, size, self._entropy)
 
     def poisson_sample(self, n: int, rate: float) -> IntArray:
-        """Each of 0, ..., n - 1 independently with probability `rate`, rising."""
+        """Each of 0, ..., n - 1 independently with probability `rate`, increasing."""
         return _selection.poisson_sample(n, rate, self._entropy)
 
     def integers(self, n: int, size: int) -> IntArray:
@@ -437,8 +438,8 @@ class NoiseSource:
         for start in range(0, query.size, _DRAWN_TOGETHER):
             part = draws[start : start + _DRAWN_TOGETHER]
             part[:] = rounded_draws(law, ratio, part.size, self._entropy)
-        # The clamp is so far out that the sum is clamped as with the draw itself: the
-        # release follows from the sum, and the query alone is never visible.
+        # Draws are clamped so far out that the sum is clamped in the same way without
+        # it: the release follows from the sum, and the query alone is never visible.
         np.clip(draws, -_DRAW_LIMIT, _DRAW_LIMIT, out=draws)
         released = np.clip(on_grid + draws, -limit, limit)
         return np.asarray(released * scale.grid, dtype=np.float64).reshape(query.shape)

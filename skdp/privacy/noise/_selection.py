@@ -1,7 +1,7 @@
-"""Exact draws from finite laws; their words come from the caller's entropy.
+"""Exact draws from finite laws, made from random words of the caller's entropy source.
 
-Nothing is rounded: every law is exactly as stated, and whether a word is drawn again
-depends on the words alone, never on data.
+Nothing is rounded, so all laws are exactly as stated. Whether a word is drawn again
+depends only on the words, never on data.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def permutation(n: int, entropy: Entropy) -> IntArray:
 
 
 def subset(n: int, size: int, entropy: Entropy) -> IntArray:
-    """A uniform subset of 0, ..., n - 1 of a fixed size, in rising order."""
+    """A uniform subset of 0, ..., n - 1 of a fixed size, in increasing order."""
     n = check_count("n", n, high=2**31)
     size = check_count("size", size, high=n)
     while True:
@@ -54,7 +54,7 @@ def subset(n: int, size: int, entropy: Entropy) -> IntArray:
 
 
 def poisson_sample(n: int, rate: float, entropy: Entropy) -> IntArray:
-    """Each of 0, ..., n - 1 independently with probability `rate`, in rising order.
+    """Each of 0, ..., n - 1 independently with probability `rate`, in increasing order.
 
     The probability is rounded down to a multiple of 2^-64.
     """
@@ -96,11 +96,12 @@ def weighted_index(weights: Sequence[int], entropy: Entropy) -> int:
 class Levels:
     """Candidates by e-folds below the best remaining one; drawing removes a candidate.
 
-    A candidate `g` e-folds below has weight exp(-g), g at most `DEEPEST`. Whole e-folds
-    are levels, drawn by integer weights; the fractional part of `g` is accepted
-    exactly, which takes less than three proposals on average. Remaining candidates are
-    numbered from the best; the positions of removed ones are kept in a list, so the
-    time of a draw does not grow with the number of candidates.
+    A candidate `g` e-folds below the best has weight exp(-g), with g at most `DEEPEST`.
+    Whole e-folds are levels, which are drawn by integer weights. The fractional part of
+    `g` is handled by an exact acceptance, which takes less than three proposals on
+    average. Remaining candidates are numbered from the best, and a list has the
+    positions of removed ones, so that the time of a draw does not grow with the number
+    of candidates.
 
     `gaps`, private, are steps below the best, each of `unit` e-folds.
     """
@@ -112,7 +113,7 @@ class Levels:
         up, down = unit.denominator, unit.numerator
         steps = [min(-(-level * up // down), 2**62) for level in range(DEEPEST + 1)]
         self._steps = np.array(steps, dtype=np.int64)
-        self._taken: list[int] = []  # positions, rising
+        self._taken: list[int] = []  # positions, increasing
 
     def _place(self, number: int) -> int:
         """Position of a remaining candidate among all candidates."""
@@ -158,14 +159,14 @@ _KEPT_LEVELS = 512
 class Ranking:
     """Candidates ordered by level, updated by the code that changes their scores.
 
-    A level is ``2**shift`` magnitudes of a score. Code that changes a score also moves
-    its candidate, by one swap for every level crossed, so that the cost of a draw grows
-    with the number of levels and not of candidates. The stored order determines how
-    long a draw takes, never its law.
+    A level has ``2**shift`` magnitudes of a score. Code that changes a score also moves
+    its candidate, by one swap for each level crossed, so that the time of a draw grows
+    with the number of levels and not of candidates. The stored order affects only the
+    time of a draw, never its law.
 
-    `scores`, private, are int64 of magnitude below 2**63, and their owner changes them
-    in place; `shift` is in [0, 62]. `order` has the candidates by rising level and
-    `place` the position of each; `starts` has the position in `order` at which each
+    `scores`, private, are int64 of magnitude below 2**63, which other code changes in
+    place; `shift` is in [0, 62]. `order` has the candidates by increasing level, and
+    `place` has the position of each; `starts` has the position in `order` at which each
     level starts, and the end of the last. `first` is the lowest separate level.
     """
 

@@ -1,4 +1,4 @@
-"""`Answers`: noisy access to the records, limited to the answers of a plan."""
+"""`Answers`: noisy access to records, limited to the answers that a plan declares."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from skdp.tables._views import buckets, parts_of
 def exact_answer(
     query: Query, source: Any, opened: Callable[[Query], Any], rows: IntArray | None
 ) -> FloatArray:
-    """A query's exact answer, added up where the records are. Private.
+    """The exact answer to a query, computed where the records are. Private.
 
     Parameters
     ----------
     query : Query
     source : Source
     opened : callable
-        Maps a query to its reader of the source, for records of this process.
+        Maps a query to its reader of the source, for records in this process.
     rows : ndarray of int64 or None
-        In rising order; None for all records.
+        In increasing order; None for all records.
     """
     place, whole = source.remote, whole_of(query)
     if place is None or whole is None:
@@ -63,7 +63,7 @@ def exact_answer(
 
 
 def whole_of(query: Any) -> Any:
-    """The query if its answer follows from whole sums, else None."""
+    """The query if its answer follows from exact sums, else None."""
     return query if getattr(query, "is_whole", False) else None
 
 
@@ -87,15 +87,15 @@ class Opened:
 
 
 class PartSums:
-    """The parts in order, and weighted sums of the queries' answers about them.
+    """The parts in order, and weighted sums of the answers for them.
 
-    This object holds sums over records: only `Answers` may hold it.
+    Only `Answers` may hold this object, since it contains exact sums over records.
 
     Parameters
     ----------
     sample : Correlated
     source : Source
-        A table, which is cut into parts; or a stream, whose parts arrive.
+        A table, which is cut into parts, or a stream of parts.
     """
 
     def __init__(self, sample: Correlated, source: Any) -> None:
@@ -103,13 +103,13 @@ class PartSums:
         self._parts = parts_of(source, sample.size)
         self._asked = 0
         self._weights: FloatArray = np.ones(1)
-        # The newest first: exact answers over their bounds, and released ones.
+        # Exact answers over their bounds, and released answers; the newest come first.
         most = len(sample.matrix.largest)
         self._exact: deque[FloatArray] = deque(maxlen=most)
         self._released: deque[FloatArray] = deque(maxlen=most)
 
     def part(self) -> Any:
-        """The part that the next answer is about."""
+        """The part for which the next answer is computed."""
         matrix = self.sample.matrix
         begun, asked = divmod(self._asked, matrix.asks)
         if asked == 0:
@@ -119,15 +119,15 @@ class PartSums:
             self._opened = Opened(self._part)
             if self._part is None:
                 raise PlanUsedUpError(
-                    "A plan must have no more answers about parts than there are. Got "
-                    "more. Declare fewer."
+                    "A plan must have no more answers than there are parts. Got more. "
+                    "Declare fewer answers."
                 )
         self._weights = matrix.weights(self._asked)
         self._asked += 1
         return self._part
 
     def weighted(self, query: Query, bound: float) -> FloatArray:
-        """The weighted sum that is released for a query. Private."""
+        """The weighted sum to which noise is added for a query. Private."""
         exact = exact_answer(query, self._part, self._opened, None)
         self._exact.appendleft(np.asarray(exact) / bound)
         if self._asked % self.sample.matrix.asks == 0:
@@ -136,9 +136,9 @@ class PartSums:
         return self._sum(self._exact, 0)
 
     def unweighted(self, released: FloatArray) -> FloatArray:
-        """The answer, over its bound, that follows from a released sum.
+        """The answer over its bound, computed from a released sum.
 
-        Post-processing of this release and of earlier ones.
+        It is post-processing of this release and of earlier ones.
         """
         answer = np.asarray(released - self._sum(self._released, 1))
         self._released.appendleft(answer)
@@ -151,14 +151,15 @@ class PartSums:
 
 
 # -------------------------------------------------- Answers: the only access to records
-# An object that holds answers holds no record and no entropy. Committing a plan returns
-# answers (`skdp.privacy.release._door`). They add up a query where the records are, add
-# the declared noise, count down, and raise when the plan is used up.
+# A caller of `Answers` never gets a record or the noise source. Committing a plan
+# returns the object (`skdp.privacy.release._door`). It adds up a query where the
+# records are, adds the declared noise, counts the answers, and raises when the plan is
+# used up.
 
 
 View = Callable[[Any], Any]
 T = TypeVar("T")
-# Exceptions with a public reason, or by the user's wish.
+# Exceptions that have a public reason, or that the user caused.
 _PASSED_ON = (PlanUsedUpError, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
@@ -171,10 +172,11 @@ class Released:
     value : ndarray of float64
         Private output.
     sigma : float
-        Scale of the noise in units of the query: the standard deviation for Gaussian
-        noise, the scale of the norm for spherical, of an entry for Laplace noise.
+        Scale of the noise in units of the query: the standard deviation of Gaussian
+        noise, the scale of the norm of spherical noise, or the scale of an entry of
+        Laplace noise. Public.
     deviation : float
-        Standard deviation of the noise in one entry. Public, like `sigma`.
+        Standard deviation of the noise in one entry. Public.
     """
 
     value: FloatArray
@@ -186,9 +188,9 @@ class Released:
 class Grant:
     """A committed event, and its noise; public.
 
-    `noise_multiplier` is the plan's, 0.0 without noise; `relation` is the relation of
-    neighbours. The number of records may be up to `max_overcount` times the number for
-    which the plan was made.
+    `noise_multiplier` is that of the plan, 0.0 without noise; `relation` is the
+    adjacency relation. The number of records may be up to `max_overcount` times the
+    number for which the plan was made.
     """
 
     event: Event
@@ -198,15 +200,15 @@ class Grant:
 
 
 def answered(ask: Callable[[], T]) -> T:
-    """The result of reading records; nothing else about them may leave.
+    """The result of reading records; nothing else about the records is shown.
 
-    Any exception on the way becomes one constant error, and no warning leaves: both
-    could follow from a single record.
+    Any exception becomes one constant error, and all warnings are suppressed, since
+    both could depend on a single record.
 
     Parameters
     ----------
     ask : callable
-        Reads the records, and returns the values that may leave.
+        Reads the records, and returns the values that may be released.
 
     Raises
     ------
@@ -224,7 +226,7 @@ def answered(ask: Callable[[], T]) -> T:
 
 
 def seen_by(view: View | None, source: Any) -> Any:
-    """A source as a part of a plan sees it; the view may read the records."""
+    """The source for a part of a plan; making the view may read the records."""
     return source if view is None else answered(lambda: view(source))
 
 
@@ -279,53 +281,55 @@ class Answers(ABC):
             If the line's answers are hidden, or its noise does not fit the query's
             norm.
         UnboundedQueryError
-            If the query has no bound. After every exception, nothing was read.
+            If the query has no bound under the relation. Nothing was read if any of
+            these is raised.
         """
 
     @abstractmethod
     def choose(self, query: Query, k: int, line: int) -> IntArray:
-        """Indices of `k` nearly largest entries of a query, each chosen privately.
+        """Indices of `k` nearly largest entries of a query, each selected privately.
 
         Parameters
         ----------
         k : int of at least 1
-            Uses up `k` answers of the line.
+            Number of selections; they use up `k` answers of the line.
         line : int
-            Index of the plan's line, which must be of choices.
+            Index of the plan's line, whose law must be one of choices.
 
         Raises
         ------
         PlanUsedUpError, TypeError, ValueError, UnboundedQueryError
-            As in `ask`; and if there are fewer numbers than `k`.
+            As in `ask`, and if the answer has fewer than `k` numbers.
         """
 
     def inside(
         self, algorithm: Inside, hear: Callable[[Any], None] | None = None
     ) -> Any:
-        """The last release of an algorithm within the walls; None if all is hidden.
+        """The last release of an algorithm that uses exact answers; None if all hidden.
 
         Parameters
         ----------
         algorithm : Inside
-            Uses up all lines of the plan.
+            The algorithm, which uses up all lines of the plan.
         hear : callable or None, default=None
             Called with each release that is not hidden.
 
         Raises
         ------
         PlanUsedUpError
-            If an answer of the plan has been given.
+            If an answer of the plan has been given already.
         TypeError
-            If a line is a part, of samples, or of noise for bounds in L1; and for
-            answers that have no records which noise hides.
+            If a line is a part, has samples, or has noise for bounds in L1; also if the
+            answers are constants or have no noise.
         """
         raise TypeError(
-            "Only answers with noise have walls. Answer with a constant in a "
-            "rehearsal, and read the records without privacy."
+            "An algorithm that uses exact answers must have answers with noise. Got "
+            "constants, or answers without noise. Return a constant in a rehearsal, "
+            "and read the records if epsilon is inf."
         )
 
     def part(self, line: int, view: View | None = None) -> Answers:
-        """Answers of a plan within the plan, about the records as a view shows them."""
+        """Answers of a plan within the plan, for the records as a view shows them."""
         part = self._plan.lines[line]
         if not isinstance(part, Part):
             raise TypeError(f"Line {line} of the plan must be a part. Got {part!r}.")
@@ -344,7 +348,7 @@ class Answers(ABC):
         return self._plan.lines[line].multiplier(self.noise_multiplier)
 
     def expected(self, query: Query, line: int = 0) -> Released:
-        """The public part of a future answer: its noise, with zeros for values."""
+        """The public facts of a future answer: its noise, with zeros as values."""
         if self.noise_multiplier == 0:
             return Released(np.zeros(query.shape), 0.0, 0.0)
         asked, law = self._of_noise(line)
@@ -359,7 +363,7 @@ class Answers(ABC):
         asked = self._plan.lines[line]
         if not isinstance(asked, Line):
             raise TypeError(
-                f"Line {line} of the plan is a plan of its own: use part()."
+                f"Line {line} of the plan must not be a part. Got a part. Use part()."
             )
         return asked
 
@@ -368,8 +372,8 @@ class Answers(ABC):
         asked = self._line(line)
         if asked.is_hidden or asked.is_fine:
             raise TypeError(
-                f"Line {line} of the plan pays for answers that stay within the walls. "
-                "Use inside(), or declare answers that leave."
+                f"Line {line} of the plan must be one of released answers. Got one of "
+                "hidden answers. Use inside(), or declare released answers."
             )
         return asked
 
@@ -377,36 +381,36 @@ class Answers(ABC):
         """A line that `ask` may use, with its law; raises for others."""
         asked = self._leaving(line)
         if isinstance(asked.law, Choices):
-            raise TypeError("A line of choices has no noise of a size. Use choose().")
+            raise TypeError("A line of choices has no noise scale. Use choose().")
         return asked, asked.law
 
     def _of_choices(self, line: int, query: Query, k: int) -> Choices:
         """The law of a line that allows `k` choices; raises for others."""
         law = self._leaving(line).law
         if not isinstance(law, Choices):
-            raise TypeError("Only a line of choices can be chosen from. Use ask().")
+            raise TypeError("The law of the line must be one of choices. Use ask().")
         check_count("k", k, high=math.prod(query.shape))
         if isinstance(law, PureChoices) and k != 1:
-            raise ValueError(f"A pure selection must be of 1 candidate. Got {k}.")
+            raise ValueError(f"A pure selection must have k=1. Got {k}.")
         return law
 
     def _take(self, line: int, times: int = 1) -> None:
-        """Count down before anything is read."""
+        """Count the answers down before anything is read."""
         if self._left[line] < times:
             raise PlanUsedUpError(
-                "All answers that were declared have been given. Declare more of them "
-                "in the plan. Nothing was read."
+                "All declared answers have been given. Declare more answers in the "
+                "plan. Nothing was read."
             )
         self._left[line] -= times
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError(
-            "Answers must stay where their records are: a copy would give them twice. "
-            "Pass on what was answered."
+            "Answers must stay in their process: a copy would give them twice. Pass on "
+            "the released values instead."
         )
 
     def _layout(self, line: Line) -> Layout:
-        # The sample is secret, so the rounding of all rows may change.
+        # Which rows are sampled is secret, so the rounding of all rows may change.
         is_sampled = isinstance(line.sample, (Batch, Poisson))
         moved = self._source.n_samples if is_sampled else 1
         return _layout_of(self._source, self.relation, moved)
@@ -418,7 +422,7 @@ class Answers(ABC):
             return bound.under(line.sample.covering(self.relation))
         raise TypeError(
             f"{line.law.name} noise needs a bound in L{line.law.norm}. Got one in "
-            f"L{bound.norm:g}. Use a law for it. Nothing was read."
+            f"L{bound.norm:g}. Use a law for that norm. Nothing was read."
         )
 
     def _check_bound(self, query: Query, line: Line) -> None:
@@ -427,7 +431,7 @@ class Answers(ABC):
             self._bound(query, line)
 
     def _slack(self, query: Query, layout: Layout) -> float:
-        """Bound on the effect of floating point, for all records there may be."""
+        """Bound on the effect of rounding, for the largest number of records."""
         return self._grant.max_overcount * query.slack(layout)
 
     def _scaled(
@@ -485,9 +489,9 @@ class LocalAnswers(Answers):
     def _of_part(
         self, query: Query, line: Line, sums: PartSums, law: NoiseLaw
     ) -> Released:
-        """The answer about a part, from the release of its weighted sum with others.
+        """The answer for a part, computed from the release of a weighted sum of parts.
 
-        Each answer counts in units of its bound, which follows from releases.
+        Answers enter the sum in units of their bounds, which follow from releases.
         """
         part = sums.part()
         layout = _layout_of(part, self.relation)
@@ -525,7 +529,7 @@ class LocalAnswers(Answers):
                 exact = reading.send(heard)
             except StopIteration:
                 raise PlanUsedUpError(
-                    "An algorithm within the walls must give as many answers "
+                    "An algorithm that uses exact answers must give as many answers "
                     "as were declared. Got fewer. Declare fewer."
                 ) from None
             return self._noisy(exact, line, bound)
@@ -546,27 +550,27 @@ class LocalAnswers(Answers):
         return released
 
     def _check_shares(self, algorithm: Inside) -> None:
-        """Refuse users if the algorithm does not multiply rows by their shares."""
+        """Raise for users if the algorithm does not multiply rows by their weights."""
         if is_of_users(self.relation) and not getattr(algorithm, "takes_shares", False):
             raise TypeError(
-                "An algorithm within the walls must be for records, or multiply what "
-                "each row adds by its share. Got users, and one that does not. Use "
-                "ask(). Nothing was read."
+                "An algorithm that uses exact answers must multiply the contribution "
+                "of each row by the row's weight to protect users. Got one that does "
+                "not. Use ask(). Nothing was read."
             )
 
     def _within(self, number: int) -> Line:
-        """A line about all records for an algorithm's answers; raises for others."""
+        """A line for all records that `inside` may use; raises for others."""
         line = self._line(number)
         if self._left[number] < line.times:
             raise PlanUsedUpError(
-                "All answers of a plan must be left for an algorithm within the walls. "
-                "Got fewer. Declare a part of its own. Nothing was read."
+                "All answers of a plan must be unused for an algorithm that uses exact "
+                "answers. Got fewer. Declare a separate part. Nothing was read."
             )
         is_of_l1 = not isinstance(line.law, Choices) and line.law.norm != 2
         if is_of_l1 or not isinstance(line.sample, Everyone):
             raise TypeError(
-                f"Line {number} of the plan must be of all records and of noise for "
-                "bounds in L2, or of choices, within the walls. Got another. Use ask()."
+                f"Line {number} of the plan must be for all records, with noise for "
+                "bounds in L2 or choices. Got another line. Use ask()."
             )
         return line
 
@@ -615,7 +619,7 @@ class LocalAnswers(Answers):
 
 
 class RehearsedAnswers(Answers):
-    """Constants in place of answers, without reading: for the plan of a search.
+    """Constants instead of answers, for the rehearsal of a search; no data are read.
 
     Without noise, at ``epsilon=inf``, any number of queries is answered.
     """
@@ -635,7 +639,7 @@ class RehearsedAnswers(Answers):
 
 
 class ExactAnswers(Answers):
-    """Answers without noise, where nothing is private: ``epsilon=inf``."""
+    """Answers without noise, for ``epsilon=inf``; they are not private."""
 
     is_exact = True
 

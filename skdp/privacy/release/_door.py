@@ -1,4 +1,4 @@
-"""`Door`: plan, calibrate, commit, ask. Privacy rests on the order of the steps."""
+"""`Door`: plan, calibrate, commit, ask. Privacy depends on the order of these steps."""
 
 from __future__ import annotations
 
@@ -33,35 +33,35 @@ from skdp.tables._source import LEAST_PART, Records, has_room
 
 # ----------------------------------------------------------------- The auditor of a fit
 # Within an audit nothing is released: the auditor, who has the table anyway, records
-# the exact answers that a fit would hand to its noise. An audit is for data made up or
-# given up for it, so nothing of an audited fit may be booked.
+# the exact answers to which a fit would add noise. An audit uses data that were made up
+# or given up for it, so an audited fit may not be charged to a ledger.
 
 
 T = TypeVar("T")
 
 
 class Auditor(Protocol):
-    """Replaces the answers of the doors that are opened within an audit."""
+    """Replaces the answers of all doors that are opened within an audit."""
 
     def noise(self, seed: int | None) -> Any:
-        """The source of a door's draws."""
+        """The noise source of a door."""
         ...
 
     def answers(self, plan: Any, source: Any, grant: Any, noise: Any) -> Any:
-        """The answers that a door hands out; private."""
+        """The answers that a door returns; private."""
         ...
 
 
 @dataclass
 class _Audit:
-    """An audit, valid in the process and thread of its start, until it is over."""
+    """An audit, valid only in the process and thread that started it, until it ends."""
 
     auditor: Auditor
     place: tuple[int, int]
     is_over: bool = False
 
 
-# Tasks, threads and forks may have copies that outlive the audit.
+# Tasks, threads and forks may hold copies of this context after the audit has ended.
 _AUDIT: ContextVar[_Audit | None] = ContextVar("_AUDIT", default=None)
 
 
@@ -79,10 +79,10 @@ def auditor_now() -> Auditor | None:
 
 @contextmanager
 def audited_by(auditor: Auditor) -> Iterator[None]:
-    """Give all doors that are opened within to the auditor.
+    """Let the auditor replace the answers of all doors opened within the context.
 
-    An interrupt between two steps of this function may leave the audit open: see
-    `audited`.
+    An interrupt between two steps of this function may leave the audit open. `audited`
+    avoids this.
     """
     audit = _Audit(auditor, _here())
     token = _AUDIT.set(audit)
@@ -94,10 +94,10 @@ def audited_by(auditor: Auditor) -> Iterator[None]:
 
 
 def audited(auditor: Auditor, work: Callable[[], T]) -> T:
-    """Run `work`, whose doors are all given to the auditor.
+    """Run `work`, with answers of all its doors replaced by the auditor.
 
-    It runs in a separate context, so that no interrupt, at any point, leaves the
-    caller's context with an auditor.
+    `work` runs in a separate context, so that no interrupt at any point can leave the
+    auditor in the caller's context.
     """
     audit, context = _Audit(auditor, _here()), copy_context()
     try:
@@ -108,8 +108,8 @@ def audited(auditor: Auditor, work: Callable[[], T]) -> T:
 
 
 # -------------------------------------------------------- Several owners of the records
-# While owners are asked, every release of this context uses their records: a query that
-# cannot be added up among them is refused before anything is booked.
+# Within `asking`, every release uses the records of these owners. A query that cannot
+# be added up over the owners is refused before anything is charged.
 
 
 # Owners of the records that are queried, and whether in rehearsal; per context.
@@ -119,7 +119,7 @@ _OWNERS: ContextVar[tuple[Owners | None, bool]] = ContextVar(
 
 
 def owners_now() -> Owners | None:
-    """Owners of the records that are queried; None for records of this process."""
+    """Owners of the queried records; None if the records are in this process."""
     return _OWNERS.get()[0]
 
 
@@ -130,7 +130,7 @@ def is_rehearsing() -> bool:
 
 @contextmanager
 def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
-    """Make all releases within use these owners' records."""
+    """Let all releases within the context use the records of these owners."""
     token = _OWNERS.set((owners, rehearses))
     try:
         yield
@@ -145,8 +145,8 @@ def asking(owners: Owners, *, rehearses: bool = False) -> Iterator[None]:
 class Ledger(Protocol):
     """Accepts an event before its data are read.
 
-    `BudgetLedger` is one; the other is the `Allowance` of a trial within a search that
-    has committed its event already.
+    There are two implementations: `BudgetLedger`, and the `Allowance` of one trial of a
+    search, which has committed its event already.
     """
 
     path: str
@@ -159,7 +159,7 @@ class Ledger(Protocol):
         ...
 
     def check_accepts(self, *, adjacency: Relation, is_private: bool) -> None:
-        """Raise if a release of this kind could never be booked here."""
+        """Raise if this ledger can never accept a release of this kind."""
         ...
 
     def commit(
@@ -170,10 +170,10 @@ class Ledger(Protocol):
 
 
 class Door:
-    """The only place where a release is declared, calibrated, booked and answered.
+    """The only place where a release is declared, calibrated, committed and answered.
 
-    The door holds the entropy from the start, and hands out the right to ask only after
-    the event is committed.
+    The door holds the noise source from the start, and allows queries only after the
+    event is committed.
 
     Parameters
     ----------
@@ -187,9 +187,9 @@ class Door:
     ----------
     budget : Budget
     draws : Draws
-        Orders and counts from the same stream as the noise; they are not noise.
+        Random orders and counts from the same stream as the noise.
     is_private : bool
-        Whether the noise cannot be reproduced.
+        Whether nobody can reproduce the noise.
     relation : str
     """
 
@@ -215,9 +215,10 @@ class Door:
         self.draws: Draws = DrawsOf(self._noise)
 
     def public_seed(self, below: int = 2**32) -> int:
-        """A seed for draws that hide nothing; public.
+        """A public seed, for random draws that need not be secret.
 
-        With several owners it is the seed of their plan, so that all draw the same.
+        With several owners it is the seed of their plan, so that all make the same
+        draws.
 
         Parameters
         ----------
@@ -234,8 +235,8 @@ class Door:
         Parameters
         ----------
         plan : Plan or None
-            Every query of the release, from public facts only. With an infinite epsilon
-            there is no noise, and None allows every query.
+            All queries of the release, from public facts only. With an infinite epsilon
+            there is no noise, and None allows any query.
         source : Records
             Private. No record is read before the event is committed.
         label : str
@@ -251,12 +252,12 @@ class Door:
         BudgetExceeded
             From the ledger; no record was read and nothing was spent.
         PlanUsedUpError
-            If a plan has been committed here before.
+            If a plan has been committed with this door before.
         ValueError
-            If there is no plan for a finite epsilon, if an audited fit would be booked,
-            or if the door was opened within another audit, or within none.
+            If there is no plan although epsilon is finite, if an audited fit has a
+            ledger, or if an audit has begun or ended since the door was opened.
         Refused
-            If the records belong to several owners who cannot answer the plan.
+            If the records belong to several owners and these cannot answer the plan.
         """
         owners = owners_now()
         self._check(plan, source, owners)
@@ -267,29 +268,29 @@ class Door:
         return self._answers(plan, source, owners, grant)
 
     def _check(self, plan: Plan | None, source: Any, owners: Owners | None) -> None:
-        """Raise what public facts forbid; nothing is booked or read."""
+        """Raise if public facts forbid the release; nothing is charged or read."""
         if not self._is_open:
             raise PlanUsedUpError(
-                "A door must be passed once: its record is of one release. Got a "
-                "second plan. Open another door. Nothing was read."
+                "A door must be used for one release only. Got a second plan. Open "
+                "another door. Nothing was read."
             )
         if plan is None and self.budget.is_finite:
             raise ValueError(
                 "A release must have a plan. Got None with a finite epsilon. Declare "
-                "what will be asked, or use epsilon=inf."
+                "all queries in a plan, or use epsilon=inf."
             )
         _check_unit(self.relation, source)
         if auditor_now() is not self._auditor:
             raise ValueError(
-                "A door must be passed within the audit that it was opened in. Got an "
+                "A door must be used within the audit in which it was opened. Got an "
                 "audit that has begun or ended since. Open another door. Nothing was "
                 "read."
             )
         if self._auditor is not None and (owners is not None or self._is_booked):
             raise ValueError(
-                "What is audited must be on no books and of one owner. Got a ledger or "
-                "several owners. Audit without them, on data made up for it. Nothing "
-                "was read."
+                "An audited fit must have no ledger and records of one owner. Got a "
+                "ledger or several owners. Audit without them, on made-up data. "
+                "Nothing was read."
             )
         if owners is not None:
             check_shared(plan if self.budget.is_finite else None, source, owners)
@@ -308,7 +309,7 @@ class Door:
     ) -> None:
         """Commit an event to the ledger, or note it in a rehearsal."""
         if owners is not None and is_rehearsing() and not self._notes_only:
-            # A trial has an allowance, which its search has paid for.
+            # The allowance of a trial has been paid for by its search.
             if self._ledger is None or self._is_booked:
                 owners.books(event, self.budget.delta, self._ledger)
             return
@@ -322,7 +323,7 @@ class Door:
     def _answers(
         self, plan: Plan | None, source: Any, owners: Owners | None, grant: Grant
     ) -> Answers:
-        """The right to ask, with noise from whoever adds it."""
+        """The object that answers queries, for this kind of fit."""
         if self._notes_only:
             return RehearsedAnswers(plan or _NOTHING, source, grant)
         if plan is None or not self.budget.is_finite:
@@ -337,31 +338,31 @@ class Door:
 
     @property
     def _is_booked(self) -> bool:
-        # The allowance of a trial within a search has no file.
+        # A ledger has a file; the allowance of a trial has none.
         return self._ledger is not None and bool(self._ledger.path)
 
 
 def _check_unit(relation: Relation, source: Records) -> None:
-    """Refuse if the relation is of users and the source has none, or the reverse."""
+    """Raise if the relation protects users and the source has none, or the reverse."""
     if is_of_users(relation) != source.facts.is_of_users:
         raise ValueError(
-            f"A release under {relation!r} must be of records, or of users whose rows "
-            "are known to be theirs, as the relation says. Got the other. Nothing was "
-            "read."
+            f"The source of a release under {relation!r} must have the ids of users if "
+            "the relation protects users, and no ids if it protects records. Got the "
+            "opposite. Change privacy_unit or the source. Nothing was read."
         )
 
 
 def _check_room(source: Records) -> None:
-    """Refuse a part of users so small that sums over it might not be exact."""
+    """Raise if a part has so few users that sums over it might not be exact."""
     times = source.facts.max_overcount
     if times == 1.0:
         return
     n_declared = round(source.n_samples * times)
     if not has_room(source.n_samples, n_declared):
         raise ValueError(
-            f"A part of a source of users must be of at least {LEAST_PART:.0%} of the "
-            f"declared users to be fitted to. Got {source.n_samples} of {n_declared}. "
-            "Take a larger part, or make a source of fewer users. Nothing was read."
+            f"A part of a source must have at least {LEAST_PART:.0%} of the declared "
+            f"users for a fit. Got {source.n_samples} of {n_declared} users. Use a "
+            "larger part, or make a source of fewer users. Nothing was read."
         )
 
 

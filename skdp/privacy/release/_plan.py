@@ -1,10 +1,10 @@
-"""Queries, and the `Plan` of a release: public lines, from which the event follows.
+"""Queries, and the `Plan` of a release: public lines that determine its event.
 
-Plan((Line(100),))                                    a hundred Gaussian answers
-Plan((Line(9), Line(11, multiple=5.0)))               nine, and eleven of more noise
+Plan((Line(100),))                                    100 Gaussian answers
+Plan((Line(9), Line(11, multiple=5.0)))               9, and 11 with more noise
 Plan((Line(300, sample=Poisson(0.01)),))              each from a fresh secret sample
 Plan((Line(80, sample=Correlated(99, matrix)),))      one Gaussian vector
-Plan((Line(10, law=Choices(2.0)), Part(other, 1.4)))  ten choices, then another plan
+Plan((Line(10, law=Choices(2.0)), Part(other, 1.4)))  10 choices, then another plan
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from skdp.privacy.noise._laws import Choices, Gaussian, NoiseLaw
 
 
 class Draws(Protocol):
-    """Exact draws from finite laws; none of them could hide a number."""
+    """Exact draws from finite laws, none of which can serve as noise."""
 
     def permutation(self, n: int) -> IntArray:
         """A uniform order of 0, ..., n - 1."""
         ...
 
     def subset(self, n: int, size: int) -> IntArray:
-        """A uniform subset of {0, ..., n - 1} of a public size, in rising order."""
+        """A uniform subset of {0, ..., n - 1} of a public size, in increasing order."""
         ...
 
     def poisson_sample(self, n: int, rate: float) -> IntArray:
-        """Each of 0, ..., n - 1 independently with probability `rate`, rising."""
+        """Each of 0, ..., n - 1 independently with probability `rate`, increasing."""
         ...
 
     def integers(self, n: int, size: int) -> IntArray:
@@ -77,30 +77,32 @@ class DrawsOf:
 
 
 # ------------------------------ Queries of records: public functions with a known bound
-# A `Query` is a sum over records of a bounded function; an `Inside` is an algorithm
-# that must read within the walls, where exact answers stay. Both are public, frozen
-# values: released weights are their fields, and records are their arguments.
+# A `Query` is a sum over records of a bounded function. An `Inside` is an algorithm
+# that needs several exact answers, which stay within `Answers.inside`. Both are public,
+# frozen values: released weights are their fields, and records are arguments of their
+# methods.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
     """Largest distance of two neighbours' answers, in exact arithmetic.
 
-    None marks a relation without a derived bound; such a query is refused.
+    None means that no bound was derived for the relation; the query is then refused.
 
     Parameters
     ----------
     zero_out, replace_one : float or None
-        One record exchanged for the null record, or for any other. Neither follows
-        from the other.
+        One record is replaced by the null record, or by any other record. Neither bound
+        follows from the other.
     rating_value : float or None
         The value of one rating is changed.
     user : float or None
-        All ratings of one user are exchanged: many rows, whether each row counts or the
-        rows are summed and clipped as one.
+        All ratings of one user are replaced. These are many rows, which may count
+        separately or be summed and clipped together.
     zero_out_user, replace_user : float or None
-        All rows of one user of a table are exchanged for none; or for any others, or
-        none. Only a query that multiplies each row's part by its share may state them.
+        All rows of one user of a table are removed; or replaced by any other rows, or
+        none. Only a query that multiplies the contribution of each row by the row's
+        weight may state these bounds.
     norm : {1, 2, inf}, default=2
         Norm of the bounds; inf bounds each entry separately, for choices.
     """
@@ -114,12 +116,12 @@ class Bound:
     norm: float = 2
 
     def with_user_bounds(self) -> Bound:
-        """Add the bounds of users whose rows count with shares of at most 1 together.
+        """Add bounds for users, whose rows have weights with a sum of at most 1.
 
-        Lemma 1 of ``docs/proofs/adder.md``: a user's contribution lies in the convex
-        hull of 0 and the possible contributions of a record. Valid for sums in which
-        each row's part is multiplied by the row's share, or by a number between 0 and
-        the share.
+        By Lemma 1 of ``docs/proofs/adder.md``, a user's contribution lies in the convex
+        hull of 0 and the possible contributions of a record. This holds for sums in
+        which the contribution of each row is multiplied by the row's weight, or by a
+        number between 0 and the weight.
         """
         if self.zero_out is None or self.replace_one is None:
             return self
@@ -147,30 +149,30 @@ class Bound:
         }[relation]
         if bound is None:
             raise UnboundedQueryError(
-                f"This query has no bound under {relation!r}, so no noise can hide "
-                "what one neighbour changes. Use another solver or relation."
+                f"The query must have a bound under {relation!r} to be answered with "
+                "noise. Got none. Use another solver or relation."
             )
         return bound
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Public facts of the layout of a sum, which bound the effect of rounding.
+    """Public facts about the layout of a sum, which bound the effect of rounding.
 
     Parameters
     ----------
     largest_block : int
-        Rows of the largest block.
+        Number of rows of the largest block.
     moved_rows : int, default=1
-        Rows that neighbours may compute differently: one, or all if it is secret which
-        rows are in a block together.
+        Number of rows for which neighbours may differ in rounding: one, or all rows if
+        it is secret which rows share a block.
     amplification : float, default=1.0
         Bound on the terms of a row's products, in units of the row.
     cells : int, default=0
-        Numbers that are summed in place of features, if rows are made of parts; 0
-        otherwise.
+        Number of values that are summed instead of features, if rows are made of parts;
+        0 otherwise.
     rows_of_unit : int, default=1
-        Largest number of rows in which neighbours differ: of a record, or of a user.
+        Largest number of rows of one record or one user, in which neighbours differ.
     """
 
     largest_block: int
@@ -190,7 +192,7 @@ class Query(Protocol):
 
     @property
     def family(self) -> Hashable:
-        """Queries with equal families may share the rows that `open` keeps."""
+        """Queries of equal family may share the reader that `open` returns."""
         ...
 
     def bound(self) -> Bound:
@@ -198,7 +200,7 @@ class Query(Protocol):
         ...
 
     def slack(self, layout: Layout) -> float:
-        """Bound on what floating point adds to `bound`."""
+        """Bound on the effect of floating point arithmetic, to be added to `bound`."""
         ...
 
     def open(self, source: Any) -> Any:
@@ -206,20 +208,20 @@ class Query(Protocol):
         ...
 
     def total(self, reader: Any, rows: IntArray | None) -> FloatArray:
-        """The exact answer over all records, or over rising `rows`. Private."""
+        """The exact answer over all records, or over increasing `rows`. Private."""
         ...
 
 
 class Inside(Protocol):
-    """An algorithm that must read within the walls, for several answers.
+    """An algorithm that computes several answers from exact values; `Answers.inside`.
 
-    It computes exact numbers in the order of the plan's lines, and receives each with
-    noise. Only answers of lines that are not hidden are released. An algorithm that may
-    read users has an attribute `takes_shares` that is True.
+    It yields exact numbers in the order of the plan's lines, and receives each with
+    noise. Only answers of lines that are not hidden are released. An algorithm that
+    supports users has an attribute `takes_shares` that is True.
     """
 
     def bound(self, line: int, done: int) -> float:
-        """Bound of a line's answer after `done` others, with rounding; public."""
+        """Bound of a line's answer after `done` answers, with rounding; public."""
         ...
 
     def within(self, source: Any, draws: Draws) -> Generator[Any, Any, None]:
@@ -268,9 +270,9 @@ class Everyone:
 class Poisson:
     """A fresh secret sample for each answer; every record has the same probability.
 
-    The noise multiplier is relative to one record's contribution, under both
-    adjacencies: replace_one is two steps, by the null record, for all answers together
-    (``docs/proofs/gradient_descent.md``).
+    The noise multiplier is relative to one record's contribution under both
+    adjacencies. For replace_one, the event charges two steps, to the null record and
+    from it, for all answers together (``docs/proofs/gradient_descent.md``).
 
     `rate` is in (0, 1].
     """
@@ -284,7 +286,7 @@ class Poisson:
         return PoissonGaussianEvent(multiplier, self.rate, times, adjacency)
 
     def covering(self, relation: Relation) -> Relation:
-        # A record is in the sample or not; `event` charges an exchange as two steps.
+        # A record is in the sample or not; `event` charges a replacement as two steps.
         return "zero_out"
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
@@ -295,8 +297,8 @@ class Poisson:
 class Batch:
     """A fresh secret batch of constant size for each answer, without replacement.
 
-    If a record is missing, another real record takes its place, so the bound of one
-    answer is that of an exchange under both adjacencies.
+    If a record is not drawn, another record is. So the bound of one answer is that of
+    replace_one under both adjacencies.
     """
 
     size: int
@@ -319,7 +321,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Runs of consecutive records, with one answer each; no record is in two runs."""
+    """Disjoint runs of consecutive records, with one answer each."""
 
     size: int
 
@@ -338,11 +340,11 @@ class Buckets:
 
 
 def _check_of_rows(relation: Relation) -> None:
-    """Refuse samples of rows if neighbours differ in all rows of a user."""
+    """Raise for samples of rows if neighbours differ in all rows of a user."""
     if is_of_users(relation):
         raise ValueError(
-            "Samples of rows must go with a relation in which one row changes. Got "
-            f"{relation!r}. Ask all rows."
+            "Samples of rows must have a relation in which one row changes. Got "
+            f"{relation!r}. Ask for all rows."
         )
 
 
@@ -356,9 +358,10 @@ class Correlated(Buckets):
     Parameters
     ----------
     size : int
-        Records of a part; the last part may have fewer, and so may parts of a stream.
+        Number of records of a part. The last part, and parts of a stream, may have
+        fewer.
     matrix : Correlation
-        Weights of the sums, and the order and number of answers about each part.
+        Weights of the sums, and the order and number of answers for each part.
     """
 
     matrix: Correlation
@@ -374,9 +377,10 @@ class Correlated(Buckets):
         return self.matrix.norm + self.matrix.slack(self.size)
 
     def on_grid(self, law: NoiseLaw, multiplier: float, size: int) -> float:
-        """`joint` plus the effect of the noise's grid on sums of `size` numbers.
+        """`joint` plus the effect of rounding `size` numbers of each sum to the grid.
 
-        The grid may change the distance of every sum with the record; laws charge one.
+        Rounding may change the distance in every sum with the record, and noise laws
+        allow for one sum only.
         """
         moved = self.matrix.n_sums
         more = (math.sqrt(moved) - 1) * math.sqrt(size) * (1 + 1e-12)
@@ -392,7 +396,7 @@ class Correlated(Buckets):
     def spread(self) -> float:
         """Noise deviation of one answer over the deviation of the drawn noise.
 
-        In the sums for which the matrix is made most of the noise cancels.
+        In the sums for which the matrix is designed, most of the noise cancels.
         """
         return self.joint * self.matrix.answer_spread
 
@@ -404,7 +408,7 @@ class Correlated(Buckets):
     def event(
         self, law: NoiseLaw, multiplier: float, times: int, relation: Relation
     ) -> Event:
-        # Also for users whose parts arrive; a table of users is not cut (`parts_of`).
+        # Also for users of a stream; a table of users is not cut (`parts_of`).
         return law.event(multiplier)
 
     def takes(self, law: NoiseLaw | Choices) -> bool:
@@ -417,29 +421,29 @@ GAUSSIAN: NoiseLaw = Gaussian()
 
 @dataclass(frozen=True)
 class Line:
-    """Answers of one kind.
+    """Several answers of one kind.
 
     Parameters
     ----------
     times : int
         Number of answers.
     multiple : float, default=1.0
-        Noise multiplier of each answer over the plan's.
+        Noise multiplier of each answer over that of the plan.
     mu_share : float, default=1.0
-        Alternatively, each answer's share of the plan's mu^2.
+        Alternatively, the fraction of the plan's mu^2 for each answer.
     strength : float, default=1.0
-        Alternatively, mu or epsilon of each answer over the plan's.
+        Alternatively, mu or epsilon of each answer over that of the plan.
     is_hidden : bool, default=False
-        Whether the answers are not released: see `Inside`.
+        Whether the answers are not released; see `Inside`.
     is_fine : bool, default=False
-        Whether the noise is not added to a query: it uses the finest grid. For
+        Whether the noise uses the finest grid, because it is not added to a query. For
         `Inside` only.
 
     Raises
     ------
     ValueError
-        If the noise would have no positive, finite size, or if there are more answers
-        than a matrix of correlated noise has rows.
+        If the size of the noise is not positive and finite, or if there are more
+        answers than rows of the matrix of correlated noise.
     TypeError
         If the cost of this law with this sample is unknown.
     """
@@ -454,12 +458,12 @@ class Line:
     is_fine: bool = False
 
     def __post_init__(self) -> None:
-        # A separately declared event would not show a line without noise.
+        # An event that is declared separately would not show a line without noise.
         sizes = (self.multiple, self.mu_share, self.strength)
         if self.times < 0 or not all(0 < size < math.inf for size in sizes):
             raise ValueError(
-                "A line of a plan must have a number of answers of at least 0, and "
-                "noise of a positive, finite size. Got another. Leave the line out."
+                "A line of a plan must have at least 0 answers, and noise of a "
+                "positive, finite size. Got other values. Leave the line out."
             )
         if isinstance(self.sample, Correlated) and self.times > self.sample.times:
             raise ValueError(
@@ -489,7 +493,7 @@ class Line:
 class Part:
     """A plan within a plan, with separate answers.
 
-    `multiple` is its noise multiplier over that of the outer plan.
+    `multiple` is the noise multiplier of the inner plan over that of the outer plan.
     """
 
     plan: Plan
@@ -506,21 +510,21 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every query of one release, in public lines.
+    """All queries of one release, as public lines.
 
     Parameters
     ----------
     declared : callable or None, default=None
-        Maps the noise multiplier to the event, where hidden lines cost less than seen
-        ones: a hidden path, a tilted objective, a search. None: the cost of all lines
-        together.
+        Maps the noise multiplier to the event, for releases in which hidden lines cost
+        less than released ones: a hidden path, a tilted objective, a search. None: the
+        event is that of all lines together.
     is_seen : bool, default=False
-        Whether a declared event pays for every answer as if it were seen.
+        Whether a declared event pays for every answer as if it were released.
 
     Raises
     ------
     TypeError
-        If several lines are about buckets without correlated noise.
+        If several lines ask buckets without correlated noise.
     """
 
     lines: tuple[Line | Part, ...]
@@ -535,12 +539,12 @@ class Plan:
             and isinstance(line.sample, Buckets)
             and not isinstance(line.sample, Correlated)
         ]
-        # Answers go through the records once, together for all lines; lines with
-        # correlated noise go through them separately.
+        # There is one pass through the buckets for all lines together; lines with
+        # correlated noise have separate passes.
         if len(cut) > 1:
             raise TypeError(
-                "A plan must have at most one line about buckets. Got "
-                f"{len(cut)}. Declare the others as a Part, with a plan of its own."
+                "A plan must have at most one line that asks buckets. Got "
+                f"{len(cut)}. Declare each other line as a Part with a separate plan."
             )
 
     def event(self, noise_multiplier: float, relation: Relation) -> Event:

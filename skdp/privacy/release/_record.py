@@ -22,28 +22,28 @@ from skdp.privacy.accounting._relations import Relation, check_relation
 
 @dataclass(frozen=True, kw_only=True)
 class StepPrivacy:
-    """Cost of one step: planned before its fit, spent after it.
+    """Privacy cost of one step: planned before its fit, spent after it.
 
     Parameters
     ----------
     epsilon, delta : float
-        Guarantee of the step alone: 0, 0 if it works by a declared rule on each row
-        separately, inf if it is not private.
+        Guarantee of the step alone. Both are 0 if the step applies a declared rule to
+        each row separately; epsilon is inf if the step is not private.
     adjacency : str or None, default=None
         None if the step costs nothing.
     event : Event or None, default=None
         Event of the release. None before the fit, and for a step that costs nothing.
     adds_in_squares : bool, default=False
-        Whether the step, before its fit, will release Gaussian noise only and stay
-        within the largest mu that its epsilon and delta allow.
+        Whether a step that is not fitted yet will add Gaussian noise only, and will
+        stay within the largest mu that its epsilon and delta allow.
     note : str, default=""
         A remark for the reader.
     release : str, default=""
-        Name of the joint release to which this step belongs: parts of one release, such
-        as the steps that a search selected, are paid once.
+        Name of the joint release to which this step belongs. Parts of one release, such
+        as the steps that a search selected, are paid for once.
     of_users : str, default=""
-        The change that the step needs beside steps that protect users, for whom the
-        number of rows is private; empty: none.
+        The change that this step needs if other steps protect users, because the number
+        of rows is then private; empty if it needs none.
     """
 
     epsilon: float
@@ -65,19 +65,20 @@ class PrivacyStep(Protocol):
 
 
 class NormStep(Protocol):
-    """Bound on the rows that a step returns, without reading data."""
+    """A step that bounds the norm of the rows it returns, without reading data."""
 
     def output_norm(self, input_norm: float | None = None) -> float | None:
         """Largest L2 norm of a returned row; None if unknown.
 
-        `input_norm` is the norm of the input rows. It follows from parameters before
-        the fit and from public facts of the fit after it, up to rounding.
+        `input_norm` is the largest norm of an input row. Before the fit the bound
+        follows from the parameters, after it from public facts of the fit; it holds up
+        to rounding.
         """
         ...
 
 
 FREE = StepPrivacy(
-    epsilon=0.0, delta=0.0, note="declared rule, each row on its own: costs nothing"
+    epsilon=0.0, delta=0.0, note="declared rule for each row separately: costs nothing"
 )
 
 
@@ -87,25 +88,27 @@ FREE = StepPrivacy(
 # Meanings of fields never change; a new meaning gets a new field or a new number.
 RECORD_SCHEMA = 1
 _WHAT = "A stored record"
-# Reason why a report or a ledger shows another epsilon for the same fit.
-_AS_ASKED = "(as asked for; the event may cost a little less, or more at a lower delta)"
+# The statement explains why a report or a ledger may show another epsilon for this fit.
+_AS_ASKED = "(as requested; the event may cost slightly less, or more at a lower delta)"
 ADJACENCY_MEANING = {
-    "replace_one": "one record exchanged for any other; the number of records public",
-    "zero_out": "one record exchanged for the null record, which contributes nothing; "
-    "the number of records public",
-    "replace_user": "all rows of one user exchanged for any others, or for none; the "
-    "number of users public, that of rows not",
-    "zero_out_user": "all rows of one user exchanged for none; the number of users "
-    "public, that of rows not",
-    "rating_value": "the value of one rating changed; who rated what is public",
-    "user": "all ratings of one user replaced; the number of users and the catalogue "
+    "replace_one": "one record is replaced by any other; the number of records is "
     "public",
+    "zero_out": "one record is replaced by the null record, which contributes nothing; "
+    "the number of records is public",
+    "replace_user": "all rows of one user are replaced by any other rows, or by none; "
+    "the number of users is public, the number of rows is not",
+    "zero_out_user": "all rows of one user are removed, and the user still counts; the "
+    "number of users is public, the number of rows is not",
+    "rating_value": "the value of one rating is changed; which user rated which item "
+    "is public",
+    "user": "all ratings of one user are replaced; the number of users and the "
+    "catalogue of items are public",
 }
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PrivacyRecord(Shown):
-    """What was released, under which relation, by which mechanism, at what cost.
+    """Privacy statement of a release: its relation, its mechanism and its cost.
 
     Every field is a public fact or post-processing of a private output.
 
@@ -119,51 +122,55 @@ class PrivacyRecord(Shown):
     epsilon, delta : float
         The guarantee; epsilon is inf if the release is not private.
     adjacency : str
-        The relation of neighbours: "replace_one", "zero_out", "replace_user",
+        The adjacency relation: "replace_one", "zero_out", "replace_user",
         "zero_out_user", "rating_value" or "user".
     unit : str
-        The unit that one record represents.
+        The privacy unit: "record", "user" or "rating".
     solver : str
         Key of the solver.
     solver_params : dict
-        Its resolved configuration.
+        Parameters of the solver, with the values that its rules decided.
     why_solver : str
         Why this solver was used.
     event : Event
-        The event that accounting charges.
+        The event that is charged.
     noise_multiplier : float
-        sigma / sensitivity of every query; for a search, of the search as a whole.
-        Where noise is divided over the steps, the multiplier of one query for the whole
-        budget: the event has the multipliers of the steps. With samples, the multiplier
-        from which the event is made.
+        Standard deviation of the noise over the sensitivity, the same for every query;
+        for a search, of the search as a whole. If the noise is divided over the steps,
+        this is the multiplier that one query would have with the whole budget, and
+        `event` has the multipliers of the steps. With sampling, the multiplier from
+        which the event is computed.
     sensitivity : float or None
-        Largest L2 sensitivity of one query, in its units. None for a search.
+        Largest L2 sensitivity of one query, in the query's units. None for a search.
     noise_scale : float or None
-        Largest sigma that any query received, in the same units. None for a search.
+        Largest standard deviation of the noise of any query, in the same units. None
+        for a search.
     n_samples, n_features : int
-        With users of a table, `n_samples` is the number of users.
+        If the release protects users of a table, `n_samples` is the number of users.
     data_norm : float or None
-        Rows were clipped to this norm (inf: not clipped; None: by another rule).
+        Norm to which rows were clipped; inf if they were not clipped, None if they were
+        clipped by another rule.
     assumed_public : tuple of str
         Facts that the guarantee takes as public.
     warnings : tuple of str
     ledger, dataset : str
-        The ledger's file and data set label, or empty strings.
+        The ledger's file and the label of its data set, or empty strings.
     release : str, default=""
-        Name of the joint release to which this one belongs. Its epsilon, delta and
-        event are stated here; they are paid once.
+        Name of the joint release to which this one belongs. `epsilon`, `delta` and
+        `event` are those of the joint release, which is paid for once.
     feature_bound : float or None, default=None
-        Entries were clipped to this magnitude before rows were (inf: not clipped; None:
-        no such rule).
+        Magnitude to which entries were clipped before rows were clipped; inf if they
+        were not clipped, None if the model has no bound on entries.
     n_nonzero_coefs : int or None, default=None
         Largest number of features with a nonzero coefficient; None: all of them.
     sensitivity_unit : str, default=""
-        Unit of `sensitivity` and `noise_scale`, if it is not the query's.
+        Unit of `sensitivity` and `noise_scale`, if it is not the query's unit.
     skdp_version : str
         The version of skdp that made the release.
     risk : str, default=""
         The largest risk of a record, in one sentence; empty if the release is not
-        private, or an older version made it. `skdp.audit.membership_risk` says more.
+        private or an older version of skdp made it. `skdp.audit.membership_risk`
+        computes more.
     """
 
     _width = 16
@@ -203,8 +210,8 @@ class PrivacyRecord(Shown):
     def to_dict(self) -> dict[str, Any]:
         """The record with JSON-ready values; an infinite number becomes ``"inf"``.
 
-        The fields, and ``"schema"``, the number of their meaning; `record_schema`
-        describes the form.
+        The result has every field, and ``"schema"``, the number of the version of their
+        meaning. `record_schema` describes the format.
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {"event": event_to_dict(self.event), "schema": RECORD_SCHEMA}
@@ -212,19 +219,19 @@ class PrivacyRecord(Shown):
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """The record that `to_dict` described, also from an older version.
+        """Read the result of `to_dict`, also from an older version of skdp.
 
-        A record is a statement: reading it does not verify it.
+        Reading a record does not verify what it states.
 
         Parameters
         ----------
         values : dict
-            Not changed.
+            It is not changed.
 
         Raises
         ------
         ValueError
-            If the record has a newer schema, or is no record.
+            If the record has a newer schema, or `values` are not a record.
 
         Warns
         -----
@@ -235,11 +242,11 @@ class PrivacyRecord(Shown):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The record that `to_json` wrote; raises and warns as `from_dict` does."""
+        """Read the result of `to_json`; raises and warns as `from_dict` does."""
         return cls(**_read_fields(json.loads(text)))
 
     def statement(self) -> str:
-        """The guarantee in one sentence, to be quoted."""
+        """The guarantee in one sentence that can be quoted."""
         if not self.is_private:
             return f"{self.estimator}: NOT a private release. {self.reason}"
         part = f", as a part of {self.release}" if self.release else ""
@@ -254,7 +261,7 @@ class PrivacyRecord(Shown):
             ("epsilon, delta", f"{self.epsilon:g}, {self.delta:g} {_AS_ASKED}"),
             ("adjacency", f"{self.adjacency}: {ADJACENCY_MEANING[self.adjacency]}"),
             ("unit", self.unit),
-            ("why", self.reason),
+            ("reason", self.reason),
             ("solver", f"{self.solver} {_compact(self.solver_params)}"),
             ("why this solver", self.why_solver),
             ("event", _describe(event_to_dict(self.event))),
@@ -299,10 +306,10 @@ class PrivacyRecord(Shown):
 
 
 def step_of(record: PrivacyRecord) -> StepPrivacy:
-    """The spent cost, as one of several steps."""
+    """The cost in a record, as the cost of one of several steps."""
     note = "" if record.is_private else record.reason
     if record.release:
-        note = f"part of {record.release}, paid once"
+        note = f"part of {record.release}, which is paid for once"
     return StepPrivacy(
         epsilon=record.epsilon,
         delta=record.delta,
@@ -324,11 +331,11 @@ def _read_fields(stored: Any) -> dict[str, Any]:
     needed = {x.name for x in fields(PrivacyRecord) if x.default is MISSING}
     if not needed <= set(values) <= known:
         raise ValueError(
-            f"{_WHAT} must have the fields of a PrivacyRecord. Got others, written by "
-            f"skdp {version}. Pass what to_dict or to_json gave, to that release of "
-            "skdp or a newer one."
+            f"{_WHAT} must have the fields of a PrivacyRecord. Got other fields, "
+            f"written by skdp {version}. Read the result of to_dict or to_json with "
+            "that release of skdp or a newer one."
         )
-    remedy = "Its fields mean what they meant; there may be new ones, at defaults."
+    remedy = "Its fields have kept their meaning; new fields have their defaults."
     warn_of_version("a record", version, remedy)
     check_relation(values["adjacency"])
     values["event"] = event_from_dict(values["event"])
@@ -360,11 +367,12 @@ def _describe(event: dict[str, Any]) -> str:
         return "; ".join(_describe(part) for part in event["parts"])
     if event["event"] == "parallel":
         parts = "; ".join(_describe(part) for part in event["parts"])
-        return f"one of, on disjoint records: ({parts})"
+        return f"in parallel, on disjoint sets of records: ({parts})"
     if "trial" in event:
         rest = {name: event[name] for name in event if name not in ("event", "trial")}
-        return f"the best of secretly many: ({_describe(event['trial'])}), " + _compact(
-            rest
+        return (
+            f"the best of a secret number of trials: ({_describe(event['trial'])}), "
+            + _compact(rest)
         )
     return _compact(event)
 

@@ -1,4 +1,4 @@
-"""Answers of several owners, each of whom adds a part of the noise."""
+"""Answers from several data owners, each of whom adds a part of the noise."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from skdp.privacy.release._answers import (
 from skdp.privacy.release._plan import Everyone, Inside, Line, Part, Plan, Query
 from skdp.tables._source import Records
 
-# ---------------------------------------------------- Owners who show nobody their sums
+# ------------------------------------------------ Owners, who keep their sums secret
 
 
 class Owners(Protocol):
@@ -48,11 +48,11 @@ class Owners(Protocol):
     seed: int | None
 
     def books(self, event: Any, delta: float, ledger: Any) -> None:
-        """Called in a rehearsal with an event that will be booked, and its ledger."""
+        """Called in a rehearsal with an event that will be charged, and its ledger."""
         ...
 
     def one_of(self, fits: Sequence[Callable[[], Any]]) -> None:
-        """Called in a rehearsal with the fits of which one will come next."""
+        """Called in a rehearsal with several fits, one of which will be next."""
         ...
 
     def planned(self, query: Any, source: Any, statement: bytes) -> None:
@@ -80,26 +80,26 @@ class Owners(Protocol):
 
 
 def is_theirs(owners: Owners, source: Records) -> bool:
-    """Whether a source's records are added up among these owners."""
+    """Whether the records of a source are added up over these owners."""
     return getattr(source.remote, "owners", None) is owners
 
 
 # -------------------------------------------------------------------- Digest of a query
-# All owners who ask the same query at the same weights get the same digest.
+# All owners who ask the same query with the same weights compute the same digest.
 
 
-# Attributes of a fitted model that differ between owners or describe the booking.
+# Attributes of a fitted model that differ between owners or describe the charge.
 _OWN = ("ledger", "privacy_", "random_state")
 _PLAIN = (bool, int, float, str, bytes, type(None), np.generic)
 
 
 def statement_of(*asked: Any) -> bytes:
-    """Digest of values: plain ones, arrays, and public fields of frozen objects.
+    """Digest of plain values, arrays, and public fields of frozen objects.
 
     Raises
     ------
     Refused
-        If an object has unknown content on which an answer may depend.
+        If an object may contain something else on which an answer depends.
     """
     found = hashlib.blake2b(digest_size=32)
     _tell(found, asked)
@@ -135,9 +135,9 @@ def _tell(found: Any, value: Any) -> None:
         _tell(found, (value.func, value.args, value.keywords))
     elif not is_dataclass(value) or isinstance(value, type):
         raise Refused(
-            "Several owners must be able to tell what they are asked. Got a question "
-            f"that holds an instance of {type(value).__name__}. Use another estimator "
-            "or solver. Nothing was booked or read."
+            "Several owners must be able to compare their queries. Got a query with an "
+            f"instance of {type(value).__name__}, which has no digest. Use another "
+            "estimator or solver. Nothing was charged or read."
         )
     else:
         _say(found, "object", type(value).__qualname__.encode())
@@ -147,38 +147,39 @@ def _tell(found: Any, value: Any) -> None:
 
 
 def _say(found: Any, kind: str, content: bytes) -> None:
-    """Write kind and length first, so that no two values give the same bytes."""
+    """Write kind and length first, so that different values give different bytes."""
     found.update(f"{kind} {len(content)} ".encode() + content)
 
 
-# -------------------------------------------------------- Answers added up among owners
-# Each owner adds ``round(N(0, sigma^2 / t))`` to the owner's answer on the grid. As
-# long as t owners do so and keep their draws secret, the visible sum has at least the
+# -------------------------------------------------------- Answers added up over owners
+# Each owner adds ``round(N(0, sigma^2 / t))`` to the answer on the grid. As long as t
+# owners do so and keep their draws secret, the sum that is visible has at least the
 # declared noise. ``docs/proofs/owners.md`` has the law of the sum and the proof.
 
 
 _REMEDY = (
-    "Use an estimator and solver of full sums with Gaussian noise, such as "
-    "DPLogisticRegression with solver='noisy_gd' and a delta above 0. Nothing was "
-    "booked or read."
+    "Use an estimator and a solver that need only sums over all records with Gaussian "
+    "noise, such as DPLogisticRegression with solver='noisy_gd' and a delta above 0. "
+    "Nothing was charged or read."
 )
-_ROWS = f"Several owners show no rows, and this fit must read some. {_REMEDY}"
-_LAW = f"Several owners share Gaussian noise, and this fit has another. {_REMEDY}"
+_ROWS = f"With several owners a fit must not read rows. Got one that does. {_REMEDY}"
+_LAW = f"With several owners noise must be Gaussian. Got another law. {_REMEDY}"
 _SAMPLE = (
-    "Several owners add up all records, since whoever draws a sample knows it, and "
-    f"this fit samples. {_REMEDY}"
+    "With several owners a fit must use all records, since the owner who draws a "
+    f"sample knows it. Got a fit that samples. {_REMEDY}"
 )
 _SEEN = (
-    "Several owners see every answer, and this fit pays for fewer. Use "
-    f"method='composition' of a search. {_REMEDY}"
+    "With several owners a fit must pay for every answer, since the owners see all of "
+    "them. Got a fit that pays for fewer; in a search use method='composition'. "
+    f"{_REMEDY}"
 )
-# Least standard deviation of one share, in steps of the grid: below it, the law of a
-# sum of rounded draws is no longer the law of the proof.
+# Smallest standard deviation of one noise share, in steps of the grid. For smaller ones
+# the law of a sum of rounded draws is not the law of the proof.
 _FEWEST_STEPS = 64.0
 
 
 def check_shared(plan: Plan | None, source: Any, owners: Owners) -> None:
-    """Refuse plans that several owners cannot answer, by public facts alone.
+    """Raise for plans that several owners cannot answer; uses public facts only.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def check_shared(plan: Plan | None, source: Any, owners: Owners) -> None:
     if plan is None:
         raise Refused(
             "Several owners answer with noise only. Got epsilon=inf. Use a finite "
-            "epsilon. Nothing was booked or read."
+            "epsilon. Nothing was charged or read."
         )
     if not is_theirs(owners, source):
         raise Refused(_ROWS)
@@ -195,7 +196,7 @@ def check_shared(plan: Plan | None, source: Any, owners: Owners) -> None:
 
 
 def _check_seen(plan: Plan) -> None:
-    """Refuse events for which some answers must stay hidden, also in parts."""
+    """Raise for events that require hidden answers, also in parts of the plan."""
     if plan.declared is not None and not plan.is_seen:
         raise Refused(_SEEN)
     for line in plan.lines:
@@ -210,8 +211,9 @@ class SharedAnswers(Answers):
     Parameters
     ----------
     noise : NoiseSource or None
-        Of the owners in this process: one, or all in a simulation. None in a rehearsal,
-        which refuses what owners could not answer, and gives zeros for the rest.
+        Noise of the owners in this process: of one owner, or of all in a simulation.
+        None in a rehearsal, which raises for queries that owners cannot answer, and
+        answers other queries with zeros.
     """
 
     def __init__(
@@ -231,7 +233,7 @@ class SharedAnswers(Answers):
         self._take(line)
         statement = statement_of(query, query.shape, scale.grid, scale.sigma)
         if self._noise is None:
-            # The owners may refuse the statement before anything is booked.
+            # The owners may refuse the query before anything is charged.
             self._owners.planned(query, self._source, statement)
             return self._scaled(np.zeros(query.shape), asked, law, bound)
         total = self._total(query, scale, self._noise, statement)
@@ -249,7 +251,7 @@ class SharedAnswers(Answers):
     def _scaled(
         self, value: FloatArray, line: Line, law: NoiseLaw, bound: float
     ) -> Released:
-        """With the noise shares of all owners."""
+        """A released value whose noise scale counts the shares of all owners."""
         found = super()._scaled(value, line, law, bound)
         spread = math.sqrt(self._owners.n_parties / self._owners.n_honest)
         sigma, deviation = found.sigma * spread, found.deviation * spread
@@ -272,15 +274,16 @@ class SharedAnswers(Answers):
         scale = law.scale(charged, multiplier, math.prod(query.shape), line.is_fine)
         if not share_ratio(scale, self._owners.n_honest) >= _FEWEST_STEPS:
             raise Refused(
-                "The noise of one owner must be wide on the grid of answers. Got less. "
-                "Use a smaller epsilon or fewer parties. Nothing was booked or read."
+                "The noise of one owner must be wide compared with the grid of the "
+                "answers. Got less noise. Use a smaller epsilon or fewer parties. "
+                "Nothing was charged or read."
             )
         return line, law, scale, charged
 
     def _total(
         self, query: Query, scale: NoiseScale, noise: NoiseSource, statement: bytes
     ) -> Any:
-        """Sum of all owners' answers with all noise, in whole steps of the grid."""
+        """Sum of all owners' answers and noise, as whole numbers of grid steps."""
         t = self._owners.n_honest
         shares = answered(
             lambda: [
