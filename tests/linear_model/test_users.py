@@ -374,7 +374,7 @@ def test_what_is_no_id_is_refused_and_not_quoted(books):
         assert not any(sign.isdigit() for sign in str(e.value))
     with pytest.raises(ValueError, match=r"groups=ids.*set_fit_request\(groups=True\)"):
         model.fit(X, Y)
-    with pytest.raises(ValueError, match=r"privacy_unit='user'.*no step__groups"):
+    with pytest.raises(ValueError, match=r"privacy_unit='user'.*or step__groups"):
         clone(MODELS["logistic"]).fit(X, Y, groups=PLAIN)
     assert not books.spends()
 
