@@ -1,0 +1,507 @@
+"""Bugs in plan, door and answers, in what fits share, and in trees and networks."""
+
+from __future__ import annotations
+
+from tests.bugs.bug import Bug
+
+ANSWERS = "skdp/privacy/release/_answers.py"
+DOOR = "skdp/privacy/release/_door.py"
+PLAN = "skdp/privacy/release/_plan.py"
+SHARED = "skdp/privacy/release/_shared.py"
+FIT = "skdp/_fit.py"
+BASE = "skdp/_base.py"
+BOOSTING = "skdp/ensemble/_boosting.py"
+BOOSTED = "skdp/ensemble/_estimators.py"
+TREES = "skdp/ensemble/_trees.py"
+NETWORK = "skdp/neural_network/_network.py"
+NETWORKS = "skdp/neural_network/_estimators.py"
+DESCENTS = "skdp/neural_network/_solvers.py"
+HOSTILE = "tests/privacy/test_hostile_questions.py"
+TEST_SOLVERS = "tests/contract/test_solvers.py"
+TEST_REPLAY = "tests/audit/test_replay.py"
+
+BUGS: list[Bug] = [
+    # ------------------------------------------------------------------ answers
+    Bug(
+        "answers are counted after the read",
+        "order",
+        ANSWERS,
+        """\
+        self._take(line)
+        if isinstance(asked.sample, Correlated):
+            if line not in self._part_sums:
+                self._part_sums[line] = PartSums(asked.sample, self._source)
+            sums = self._part_sums[line]
+            return answered(lambda: self._of_part(query, asked, sums, law))
+        return answered(lambda: self._answer(query, asked, law))
+""",
+        """\
+        if isinstance(asked.sample, Correlated):
+            self._take(line)
+            if line not in self._part_sums:
+                self._part_sums[line] = PartSums(asked.sample, self._source)
+            sums = self._part_sums[line]
+            return answered(lambda: self._of_part(query, asked, sums, law))
+        released = answered(lambda: self._answer(query, asked, law))
+        self._take(line)
+        return released
+""",
+        (f"{HOSTILE}::test_what_no_line_pays_for_is_refused_unread",),
+    ),
+    Bug(
+        "one answer more than declared is given",
+        "accounting",
+        ANSWERS,
+        "        if self._left[line] < times:\n            raise PlanUsedUpError(\n"
+        '                "All answers that were declared have been given.',
+        "        if self._left[line] < times - 1:\n            raise PlanUsedUpError(\n"
+        '                "All answers that were declared have been given.',
+        (HOSTILE,),
+    ),
+    Bug(
+        "several choices use up one answer",
+        "accounting",
+        ANSWERS,
+        "        self._take(line, k)\n\n        def chosen() -> IntArray:\n",
+        "        self._take(line)\n\n        def chosen() -> IntArray:\n",
+        (HOSTILE,),
+    ),
+    Bug(
+        "noise for bounds in L1 covers a bound in L2",
+        "noise",
+        ANSWERS,
+        "isinstance(line.law, Choices) or bound.norm == line.law.norm",
+        "isinstance(line.law, Choices) or bound.norm >= line.law.norm",
+        (HOSTILE,),
+    ),
+    Bug(
+        "secret samples are rounded as one row",
+        "rounding",
+        ANSWERS,
+        "        is_sampled = isinstance(line.sample, (Batch, Poisson))\n",
+        "        is_sampled = isinstance(line.sample, Batch)\n",
+        ("tests/solvers/test_noisy_sgd.py", TEST_REPLAY),
+    ),
+    Bug(
+        "all rows of a user are rounded as one row",
+        "rounding",
+        ANSWERS,
+        "        MOST_ROWS_OF_A_USER if is_of_users(relation) else 1,\n",
+        "        1,\n",
+        ("tests/audit/test_users_of_models.py",),
+    ),
+    Bug(
+        "answers about all records are charged without rounding",
+        "rounding",
+        ANSWERS,
+        "        bound += self._slack(query, self._layout(line))\n"
+        "        if isinstance(line.sample, Poisson):\n",
+        "        if isinstance(line.sample, Poisson):\n",
+        (TEST_REPLAY, "tests/audit/test_networks.py"),
+    ),
+    Bug(
+        "more users than were declared are rounded as the declared ones",
+        "rounding",
+        ANSWERS,
+        "        return self._grant.max_overcount * query.slack(layout)\n",
+        "        return query.slack(layout)\n",
+        ("tests/io/test_users.py", "tests/tables/test_facts.py"),
+    ),
+    Bug(
+        "a part has the noise of the whole plan",
+        "fraction",
+        ANSWERS,
+        "        multiplier = part.multiplier(self.noise_multiplier)\n        grant",
+        "        multiplier = self.noise_multiplier\n        grant",
+        ("tests/audit/test_centred_descent.py", "tests/audit/test_linear_start.py"),
+    ),
+    Bug(
+        "fine noise leaves",
+        "noise",
+        ANSWERS,
+        "        if asked.is_hidden or asked.is_fine:\n",
+        "        if asked.is_hidden:\n",
+        (HOSTILE,),
+    ),
+    Bug(
+        "hidden answers are heard",
+        "order",
+        ANSWERS,
+        "                if line.is_hidden:\n                    continue\n",
+        "                if line.is_hidden and hear is None:\n"
+        "                    continue\n",
+        (HOSTILE, "tests/papers/test_last_iterate.py"),
+    ),
+    Bug(
+        "users are read by algorithms that forget their shares",
+        "users",
+        ANSWERS,
+        "        self._check_shares(algorithm)\n",
+        "",
+        ("tests/audit/test_users_of_features.py",),
+    ),
+    Bug(
+        "warnings of a read are shown",
+        "message",
+        ANSWERS,
+        "    with no_warnings():\n        try:\n            return ask()\n",
+        '    with np.errstate(all="ignore"):\n        try:\n            return ask()\n',
+        ("tests/contract/test_ends_of_reading.py",),
+    ),
+    Bug(
+        "an error of a read carries the first error along",
+        "message",
+        ANSWERS,
+        "        except BaseException:  # drivers raise more than exceptions\n"
+        "            pass\n",
+        "        except BaseException:  # drivers raise more than exceptions\n"
+        "            raise SourceError(READ_FAILED)\n",
+        (f"{TEST_SOLVERS}::test_failure_after_the_commit_keeps_the_spend",),
+    ),
+    Bug(
+        "drivers' errors that are no exceptions are passed on",
+        "message",
+        ANSWERS,
+        "        except BaseException:  # drivers raise more than exceptions\n",
+        "        except Exception:  # drivers raise more than exceptions\n",
+        ("tests/contract/test_ends_of_reading.py",),
+    ),
+    Bug(
+        "errors of a view are passed on",
+        "message",
+        ANSWERS,
+        "    return source if view is None else answered(lambda: view(source))\n",
+        "    return source if view is None else view(source)\n",
+        ("tests/contract/test_ends_of_reading.py", HOSTILE),
+    ),
+    Bug(
+        "a copy gives the answers a second time",
+        "accounting",
+        ANSWERS,
+        "    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:\n",
+        "    def reduced(self, protocol: SupportsIndex) -> NoReturn:\n",
+        ("tests/papers/test_partial_fit.py", "tests/federated/test_federation.py"),
+    ),
+    # --------------------------------------------------------------------- plan
+    Bug(
+        "a user is charged for an exchange, but may have no rows",
+        "users",
+        PLAN,
+        "            replace_user=max(self.replace_one, self.zero_out),\n",
+        "            replace_user=self.replace_one,\n",
+        ("tests/audit/test_users.py::test_these_queries_state_bounds_of_users",),
+    ),
+    Bug(
+        "samples are charged as if no record took another's place",
+        "accounting",
+        PLAN,
+        "PoissonGaussianEvent(multiplier, self.rate, times, adjacency)",
+        'PoissonGaussianEvent(multiplier, self.rate, times, "zero_out")',
+        (f"{TEST_REPLAY}::test_honest_is_within_the_claim_and_less_noise_is_caught",),
+    ),
+    Bug(
+        "a batch is bounded as if nobody took the place of who is missing",
+        "sensitivity",
+        PLAN,
+        "    def covering(self, relation: Relation) -> Relation:\n"
+        '        return "replace_one"\n',
+        "    def covering(self, relation: Relation) -> Relation:\n"
+        "        return relation\n",
+        (f"{TEST_REPLAY}::test_honest_is_within_the_claim_and_less_noise_is_caught",),
+    ),
+    Bug(
+        "lines that cost the same are paid once",
+        "accounting",
+        PLAN,
+        """\
+        parts = tuple(
+            line.event(noise_multiplier, relation) for line in self.lines if line.times
+        )
+""",
+        """\
+        parts = tuple(
+            dict.fromkeys(
+                line.event(noise_multiplier, relation)
+                for line in self.lines
+                if line.times
+            )
+        )
+""",
+        (f"{TEST_SOLVERS}::test_the_event_on_the_books_is_that_of_the_plan",),
+    ),
+    Bug(
+        "noise of correlated answers forgets the rounding of their sums",
+        "rounding",
+        PLAN,
+        "        return self.matrix.norm + self.matrix.slack(self.size)\n",
+        "        return self.matrix.norm\n",
+        ("tests/papers/test_ftrl.py",),
+    ),
+    # --------------------------------------------------------------------- door
+    Bug(
+        "a door stays open",
+        "order",
+        DOOR,
+        "        self._is_open = False\n",
+        "",
+        (f"{HOSTILE}::test_a_door_is_passed_once",),
+    ),
+    Bug(
+        "noise that a seed reproduces is booked as private",
+        "ledger",
+        DOOR,
+        "return declare(multiplier) if self.is_private else NonPrivateEvent(), "
+        "multiplier",
+        "return declare(multiplier), multiplier",
+        (f"{TEST_SOLVERS}::test_seeded_noise_is_booked_as_not_private",),
+    ),
+    Bug(
+        "users are released as records",
+        "users",
+        DOOR,
+        "    if is_of_users(relation) != source.facts.is_of_users:\n",
+        "    if is_of_users(relation) > source.facts.is_of_users:\n",
+        ("tests/linear_model/test_users.py",),
+    ),
+    Bug(
+        "a thread with a copy of the context is audited",
+        "order",
+        DOOR,
+        "    if audit is None or audit.is_over or audit.place != _here():\n",
+        "    if audit is None or audit.is_over:\n",
+        ("tests/privacy/test_audited.py",),
+    ),
+    Bug(
+        "an audited fit may be booked",
+        "ledger",
+        DOOR,
+        "if self._auditor is not None and (owners is not None or self._is_booked):",
+        "if self._auditor is not None and owners is not None:",
+        ("tests/audit/test_audit_estimator.py",),
+    ),
+    Bug(
+        "all owners are trusted with their share of the noise",
+        "noise",
+        SHARED,
+        "        t = self._owners.n_honest\n",
+        "        t = self._owners.n_parties\n",
+        ("tests/federated/test_shares.py", "tests/audit/test_federated.py"),
+    ),
+    Bug(
+        "owners answer what must stay hidden in a part",
+        "order",
+        SHARED,
+        "        if isinstance(line, Part) and not plan.is_seen:\n",
+        "        if isinstance(line, Part) and plan.is_seen:\n",
+        ("tests/federated/test_shares.py", "tests/audit/test_federated.py"),
+    ),
+    # --------------------------------------------------------------------- fits
+    Bug(
+        "an objective of another adjacency is released",
+        "sensitivity",
+        FIT,
+        "    if problem.adjacency not in (None, door.relation):\n",
+        "    if problem.adjacency is None and door.relation is None:\n",
+        (HOSTILE,),
+    ),
+    Bug(
+        "a fit warns when it is paid for",
+        "order",
+        FIT,
+        """\
+    if planned.signal is not None:
+        warned += warn_of_noise(planned.signal, planned.remedies)
+    released, answers = release(
+        solver,
+        source,
+        planned.problem,
+        door,
+        label=planned.label or f"{name}(solver={solver.named!r})",
+        progress=Progress(name, planned.verbose),
+    )
+""",
+        """\
+    released, answers = release(
+        solver,
+        source,
+        planned.problem,
+        door,
+        label=planned.label or f"{name}(solver={solver.named!r})",
+        progress=Progress(name, planned.verbose),
+    )
+    if planned.signal is not None:
+        warned += warn_of_noise(planned.signal, planned.remedies)
+""",
+        (
+            "tests/contract/test_noise_dominates.py"
+            "::test_an_error_filter_stops_the_fit_before_it_is_paid_for",
+        ),
+    ),
+    Bug(
+        "a record states the epsilon that was asked for of noise with a seed",
+        "accounting",
+        FIT,
+        "    epsilon = budget.epsilon if is_private else math.inf\n",
+        "    epsilon = budget.epsilon\n",
+        ("tests/privacy/test_record.py",),
+    ),
+    Bug(
+        "progress tells how long a step takes",
+        "message",
+        FIT,
+        '_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt}"\n',
+        '_BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt} of {total_fmt} {elapsed_s}"\n',
+        ("tests/solvers/test_progress.py",),
+    ),
+    Bug(
+        "a fit that fails leaves what it has set",
+        "fact",
+        BASE,
+        "            self.__dict__.clear()\n",
+        "",
+        ("tests/linear_model/test_bad_input.py",),
+    ),
+    Bug(
+        "a ledger of users takes fits of records",
+        "ledger",
+        BASE,
+        "            if self.ledger.unit != unit:\n",
+        "            if self.ledger.unit == unit == None:\n",
+        ("tests/privacy/test_ledger.py::test_fit_for_another_unit_is_refused",),
+    ),
+    Bug(
+        "a step with a seed is planned as private",
+        "accounting",
+        BASE,
+        "epsilon=budget.epsilon if self.random_state is None else math.inf,",
+        "epsilon=budget.epsilon,",
+        ("tests/pipeline/test_report.py",),
+    ),
+    Bug(
+        "parameters keep the precision that they were given in",
+        "rounding",
+        "skdp/_configured.py",
+        "object.__setattr__(self, name, check(name, getattr(self, name)))",
+        "check(name, getattr(self, name))",
+        ("tests/solvers/test_noisy_gd.py", "tests/solvers/test_nesterov.py"),
+    ),
+    Bug(
+        "files of a newer schema are read",
+        "model",
+        "skdp/_configured.py",
+        "    if type(schema) is int and schema == known:\n",
+        "    if type(schema) is int and schema >= known:\n",
+        ("tests/contract/test_stored.py::test_newer_state_is_refused",),
+    ),
+    Bug(
+        "NaN is a number of any interval",
+        "sensitivity",
+        "skdp/_checks.py",
+        "        above = number > low if low_open else number >= low\n"
+        "        below = number < high if high_open else number <= high\n",
+        "        above = number > low if low_open else not number < low\n"
+        "        below = number < high if high_open else not number > high\n",
+        ("tests/linear_model/test_bad_input.py",),
+    ),
+    # -------------------------------------------------------------------- trees
+    Bug(
+        "trees are not those that were drawn after a linear model",
+        "model",
+        BOOSTING,
+        "        return replace(model, curves=curves)\n",
+        "        return model\n",
+        ("tests/ensemble/test_linear_start.py",),
+    ),
+    Bug(
+        "trees are shrunk and their noise is not",
+        "model",
+        BOOSTING,
+        "    values, deviations = share * model.values, share * model.deviations\n",
+        "    values, deviations = share * model.values, model.deviations\n",
+        ("tests/ensemble/test_worth.py", "tests/ensemble/test_newton_boosting.py"),
+    ),
+    Bug(
+        "the seed of trees follows from the table",
+        "fact",
+        BOOSTED,
+        "task = replace(task, groups=groups, seed=door.public_seed())",
+        "task = replace(\n"
+        "            task, groups=groups, seed=int(np.sum(in_memory(source).whole().y))"
+        " % 2**32\n        )",
+        ("tests/contract/test_users_of_models.py",),
+    ),
+    Bug(
+        "labels from y are said to be declared",
+        "message",
+        BOOSTED,
+        '        labels = "taken from y" if self.classes is None else "declared"\n',
+        '        labels = "declared"\n',
+        ("tests/ensemble/test_gradient_boosting.py", "tests/privacy/test_record.py"),
+    ),
+    Bug(
+        "missing values are other categories",
+        "encoder",
+        TREES,
+        "        return self.n_values + self.has_other if self.has_missing else None\n",
+        "        return self.n_values if self.has_missing else None\n",
+        ("tests/ensemble/test_bins.py",),
+    ),
+    Bug(
+        "targets of trees are scaled and not clipped",
+        "clip",
+        BOOSTED,
+        "            return np.clip((np.clip(y, low, high) - middle) / half, -1, 1)\n",
+        "            return (y - middle) / half\n",
+        ("tests/ensemble/test_gradient_boosting.py",),
+    ),
+    # ----------------------------------------------------------------- networks
+    Bug(
+        "rows of users are sampled",
+        "users",
+        DESCENTS,
+        "    if size < n and is_of_users(objective.adjacency):\n",
+        "    if size > n and is_of_users(objective.adjacency):\n",
+        ("tests/contract/test_users_of_models.py::test_samples_of_rows_are_refused",),
+    ),
+    Bug(
+        "gradients of networks are not clipped if asked so",
+        "clip",
+        DESCENTS,
+        'given.get("gradient_clip", 1.0) > 1e6:',
+        'given.get("gradient_clip", 1.0) > math.inf:',
+        ("tests/neural_network/test_networks.py",),
+    ),
+    Bug(
+        "networks predict of rows that are longer than those they were fitted to",
+        "clip",
+        NETWORK,
+        "raw = clipped_products(X, self.coefs_[0], self._row_norm)",
+        "raw = clipped_products(X, self.coefs_[0], math.inf)",
+        ("tests/neural_network/test_networks.py",),
+    ),
+    Bug(
+        "first weights of a network are not in units of the features",
+        "model",
+        NETWORK,
+        "        factors = [objective.input_factor] + [1.0] * (len(objective.shapes) - 1)"
+        "\n",
+        "        factors = [1.0] * len(objective.shapes)\n",
+        ("tests/neural_network/test_networks.py",),
+    ),
+    Bug(
+        "targets of networks are not clipped",
+        "clip",
+        NETWORKS,
+        "            y = np.clip(y, low, high) if budget.is_finite else y\n",
+        "",
+        ("tests/neural_network/test_networks.py",),
+    ),
+    Bug(
+        "the seed of first weights follows from the table",
+        "fact",
+        NETWORK,
+        "        seed = door.public_seed()\n",
+        "        seed = int(sum(float(block.y.sum()) for block in source.blocks()))\n",
+        ("tests/contract/test_users_of_models.py",),
+    ),
+]
