@@ -47,14 +47,19 @@ LABELS, BOUNDS = {"classes": [0, 1]}, {"target_bounds": (0, 1)}
 TREES = {"columns": Range(-1, 1), "solver": "newton_boosting", "n_estimators": 4}
 TREES |= {"max_depth": 2, "learning_rate": 0.3}
 LINEAR = {"linear_share": 0.3, "counts_share": 0.2, "gains_share": 0.1}
+# Residuals and curvatures of labels are as large as they may be at first.
+LINEAR |= {"residual_clip": 0.5, "curvature_weight": math.sqrt(8)}
 TARGETS = {"targets_share": 0.2, "gains_share": 0.1}
 FEW = {"solver": "noisy_gd", "solver_params": {"n_steps": 3}}
+# Short enough that every gradient is clipped.
+NETWORK = {"solver": "noisy_gd", "hidden_layer_sizes": 4}
+NETWORK |= {"solver_params": {"n_steps": 3, "gradient_clip": 0.03}}
 NUMBERS = {"bounds": (-1, 1)}
 MODELS = {
     "centred numbers": DPLogisticRegression(20.0, **LABELS),
     "constant": DPLogisticRegression(0.1, **LABELS),
     "named solver": DPLogisticRegression(1.0, **LABELS, **FEW, C=1.0),
-    "columns, three labels": DPLogisticRegression(
+    "three labels of columns": DPLogisticRegression(
         20.0, classes=[0, 1, 2], columns=Range(-1, 1)
     ),
     "weighted labels": DPLogisticRegression(20.0, **LABELS, class_weight={1: 9}),
@@ -84,27 +89,26 @@ MODELS = {
     "trees of quantiles": DPGradientBoostingRegressor(
         **BOUNDS, loss="quantile", quantile=0.7, **TREES, solver_params=TARGETS
     ),
-    "network": DPMLPClassifier(**LABELS, **FEW, hidden_layer_sizes=4),
+    "network": DPMLPClassifier(**LABELS, **NETWORK),
     "network of all records": DPMLPClassifier(
-        **LABELS, hidden_layer_sizes=4, solver="noisy_adam"
+        **LABELS, **NETWORK | {"solver": "noisy_adam"}, loss="cauchy"
     ),
     "network of columns": DPMLPClassifier(
-        classes=[0, 1, 2], columns=Range(-1, 1), hidden_layer_sizes=4, **FEW
+        classes=[0, 1, 2], columns=Range(-1, 1), **NETWORK
     ),
-    "network of numbers": DPMLPRegressor(**BOUNDS, **FEW, hidden_layer_sizes=4),
+    "network of numbers": DPMLPRegressor(**BOUNDS, **NETWORK),
     "filters": DPMLPClassifier(
         **LABELS,
-        **FEW,
+        **NETWORK | {"hidden_layer_sizes": ()},
         image_shape=(1, 3),
         convolutions=[Convolution(2, 1)],
-        hidden_layer_sizes=(),
     ),
-    "scaler": DPStandardScaler(**NUMBERS),
-    "clipper": DPQuantileClipper(**NUMBERS, n_steps=3),
-    "imputer": DPSimpleImputer(**NUMBERS),
-    "components": DPPCA(data_norm=1.0, n_components=2),
+    "DPStandardScaler": DPStandardScaler(**NUMBERS),
+    "DPQuantileClipper": DPQuantileClipper(**NUMBERS, n_steps=3),
+    "DPSimpleImputer": DPSimpleImputer(**NUMBERS),
+    "DPPCA": DPPCA(data_norm=1.0, n_components=2),
 }
-WITHOUT_TARGET = ("scaler", "clipper", "imputer", "components")
+TRANSFORMERS = ("DPStandardScaler", "DPQuantileClipper", "DPSimpleImputer", "DPPCA")
 RELATIONS = ("replace_one", "zero_out", "replace_user", "zero_out_user")
 
 
@@ -112,20 +116,25 @@ def table():
     """Rows within [-1, 1], labels that follow from them, and ids of users."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (120, 3))
+    # The longest row that there may be: neighbours are as long.
+    X[-1] = 1.0
     ids = np.append(np.arange(60), rng.integers(0, 60, 60))
     return X, (X[:, 0] > 0.2).astype(int), pd.Categorical(ids)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Fits of one estimator under one relation."""
+    """Fits of one estimator under one relation, with a delta or without."""
 
     name: str
     relation: str
+    law: str = "gaussian"
 
     @cached_property
     def model(self):
         facts = {"adjacency": adjacency_of(self.relation)}
+        if self.law == "pure":
+            facts["delta"] = 0.0
         if is_of_users(self.relation):
             facts["privacy_unit"] = "user"
         return clone(MODELS[self.name]).set_params(**facts)
@@ -134,7 +143,7 @@ class Fit:
     def pairs(self):
         """Neighbours that audits try, in which the first record differs, or user."""
         X, y, ids = table()
-        y = None if self.name in WITHOUT_TARGET else y
+        y = None if self.name in TRANSFORMERS else y
         adjacency = adjacency_of(self.relation)
         if is_of_users(self.relation):
             pairs = chosen_users(self.model, X, y, ids, adjacency)
@@ -178,7 +187,7 @@ class Fit:
         return low, high
 
 
-def candidates(name, relation):
+def candidates(name, relation, law):
     """Audits of one estimator: every pair."""
-    fit = Fit(name, relation)
+    fit = Fit(name, relation, law)
     return [partial(fit.bounds, pair) for pair in fit.pairs]

@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from skdp import (
     BoundedScaler,
     BudgetLedger,
-    DPGradientBoostingClassifier,
     DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
@@ -297,30 +296,6 @@ def test_an_attribute_that_is_there_on_one_side_only_refutes(nothing):
     assert "kind of found_" in result.findings[0].message
 
 
-class Cut(BaseEstimator):
-    """A number with noise, cut at public bounds."""
-
-    def __init__(self, size=0.5, n_seeds=None):
-        self.size, self.n_seeds = size, n_seeds
-
-    def fit(self, X, y=None):
-        rng = np.random.default_rng()
-        if self.n_seeds is not None:
-            rng = np.random.default_rng(rng.integers(self.n_seeds))
-        self.value_ = np.clip(0.5 + self.size * rng.laplace(), 0.0, 1.0)
-        return self
-
-
-def test_numbers_at_a_bound_are_no_repeats():
-    def chance(model):
-        shown = [outputs_of(model.fit(X), None) for _ in range(300)]
-        return repeats(gathered([shown])[0])[1]
-
-    for size in (0.5, 0.2):
-        assert chance(Cut(size)) > 1e-9
-        assert chance(Cut(size, n_seeds=32)) < 1e-9
-
-
 # Refusals -----------------------------------------------------------------------------
 
 
@@ -388,15 +363,6 @@ def test_more_refusals():
         audit_estimator(DPLogisticRegression(math.inf, classes=[0, 1]), X, Y)
     with pytest.raises(TypeError, match="null record"):
         without(object(), 0)
-
-
-def test_null_records_of_boosted_trees():
-    columns = dict.fromkeys("abcd", Range(-1, 1))
-    boosted = DPGradientBoostingClassifier(
-        1.0, columns=columns, classes=[0, 1], adjacency="zero_out"
-    )
-    frame = pd.DataFrame(X, columns=list("abcd"))
-    assert audit_estimator(boosted, frame, Y, access="transcript").passed
 
 
 # Parts --------------------------------------------------------------------------------

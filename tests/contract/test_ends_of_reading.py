@@ -43,7 +43,7 @@ from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block
 from tests.federated.owned import divided
 from tests.io.places import COLUMNS, FEATURES, in_files, numbers
-from tests.wide import covering
+from tests.wide import part_of
 
 SECRET = "4242.4242"
 
@@ -302,7 +302,7 @@ def check_ends(name, run, trap, tmp_path):
 @pytest.mark.parametrize(
     "name",
     # Each quick family, and one of the slow ones.
-    covering(IN_MEMORY, key=lambda name: ("slow" if name in SLOW else name,)),
+    part_of(IN_MEMORY, key=lambda name: ("slow" if name in SLOW else name,)),
 )
 def test_one_end_in_memory(name, trap, tmp_path):
     check_ends(name, IN_MEMORY[name], trap, tmp_path)

@@ -43,7 +43,7 @@ from skdp import (
 )
 from skdp.columns import Range
 from skdp.privacy import BudgetLedger
-from tests.wide import covering
+from tests.wide import part_of
 
 _FOLDER = Path(tempfile.mkdtemp(prefix="skdp-checks-"))
 _NUMBERS = itertools.count()
@@ -246,7 +246,7 @@ def on_axes(label):
 
 # One item an instance: most of its checks take less time than pytest does over an item.
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("label", covering(INSTANCES, on_axes, str))
+@pytest.mark.parametrize("label", part_of(INSTANCES, on_axes, str))
 def test_sklearn_checks(label):
     expected = EXPECTED_FAILURES[label]
     assert not expected or isinstance(INSTANCES[label], DPTunedThresholdClassifier)

@@ -46,7 +46,7 @@ from skdp.tables._source import Block
 from skdp.tables._views import Bucket, ColumnsOf, ConstantColumn, EntriesClipped
 from tests.imports import sources
 from tests.problems import CASES, case_id, run_case
-from tests.wide import covering
+from tests.wide import part_of
 
 PACKAGE = Path(skdp.__file__).parent
 # The door, and the room of noise behind it.
@@ -302,7 +302,7 @@ class FrameSpy:
 
 @pytest.mark.parametrize(
     "case",
-    covering(CASES, lambda case: ((case.key, case.mode), case.loss_name), case_id),
+    part_of(CASES, lambda case: ((case.key, case.mode), case.loss_name), case_id),
 )
 def test_no_frame_outside_the_door_holds_records_and_entropy(case):
     with FrameSpy() as spy:

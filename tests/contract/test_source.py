@@ -157,10 +157,6 @@ def test_broken_twin_that_loads_an_engine_is_found(loaded):
     assert "skdp.io.engines._dask" in engines_of(loaded["engines"])
 
 
-def test_broken_twin_that_loads_a_solver_is_found(loaded):
-    assert "skdp.solvers._descent" in solvers_of(loaded["models"])
-
-
 def test_accounting_path_imports_nothing_heavy(loaded):
     heavy = {"dp_accounting", "sklearn", "pandas", "numba", "torch", "scipy.optimize"}
     assert "skdp.privacy.accounting._calibrate" in loaded["accounting"]

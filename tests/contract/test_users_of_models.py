@@ -25,24 +25,19 @@ from skdp import (
     DPMLPRegressor,
     ParquetSource,
 )
-from skdp._users import Users
-from skdp.audit._exact import replayed, verdict
 from skdp.columns import Range
 from skdp.exceptions import Refused
 from skdp.model_selection import UserKFold
 from skdp.neural_network import Convolution
 from skdp.privacy.accounting._relations import OF_USERS
-from skdp.privacy.release._door import audited_by
 from tests.linear_model.test_users import (
     ADJACENCIES,
     N_USERS,
     D,
-    instead_of,
     table_of,
     users_of,
 )
 
-ROUNDING = 1e-9
 TREES = {
     "columns": Range(-1, 1),
     "solver": "newton_boosting",
@@ -118,35 +113,6 @@ def told_by(model):
 
 
 @quiet
-@every_adjacency
-@every_model
-def test_users_of_one_row_are_records(name, adjacency):
-    """Networks to the last bit; of trees rounding is charged for a thousand rows."""
-    rows, y, ids = table_of(users_of(np.random.default_rng(0), 400, most_rows=1))
-    facts = {"adjacency": adjacency, "random_state": 0}
-    is_network = "network" in name or name == "filters"
-    solver = {"solver": "noisy_gd"} if is_network else {}
-    of_users = model_of(name, **facts, **solver).fit(rows, y, groups=ids)
-    of_rows = model_of(name, **facts, **solver, privacy_unit="record").fit(rows, y)
-    one, other = of_users.privacy_, of_rows.privacy_
-    assert one.sensitivity == other.sensitivity
-    assert one.solver_params == other.solver_params
-    if is_network:
-        assert told_by(of_users) == told_by(of_rows)
-    assert 1 <= one.noise_scale / other.noise_scale < 1.001
-
-
-@quiet
-@every_model
-def test_no_order_of_rows_changes_a_bit(name):
-    users = users_of(np.random.default_rng(0))
-    model = model_of(name, epsilon=10.0, random_state=0)
-    in_order = told_by(fitted(model, users))
-    order = np.random.default_rng(1).permutation(sum(map(len, users)))
-    assert told_by(fitted(model, users, order)) == in_order
-
-
-@quiet
 @every_model
 def test_threads_and_blocks_change_no_bit(name, monkeypatch):
     users = users_of(np.random.default_rng(0))
@@ -160,67 +126,6 @@ def test_threads_and_blocks_change_no_bit(name, monkeypatch):
 
 
 # --------------------------------------------------- neighbours, through the estimator
-
-
-def told(name, pair, adjacency, **params):
-    """What a transcript of whole fits tells apart; the public parts are compared."""
-    models = []
-
-    def run(users, noise):
-        with audited_by(noise):
-            model = model_of(name, adjacency=adjacency, epsilon=2.0, **params)
-            models.append(fitted(model, users))
-
-    first, second, _ = replayed(run, pair, 0)
-    assert told_by(models[0]) == told_by(models[1])
-    records = [model.privacy_.to_json() for model in models]
-    assert records[0] == records[1], "what is public depends on a user"
-    return verdict(first, second, models[0].privacy_.event)
-
-
-@quiet
-@every_adjacency
-@every_model
-def test_no_neighbour_tells_more_than_is_charged(name, adjacency):
-    rng = np.random.default_rng(3)
-    users = users_of(rng)
-    users[20] = [(np.full(D, 0.7), 1.0)] * 3 + [(np.full(D, -0.7), 0.0)]
-    others = [other[-1] for other in instead_of(users, rng, adjacency)]
-    if adjacency == "replace_one":
-        others.append(users_of(rng, 1, most_rows=1500)[0])
-    for own in others:
-        # In the midst of the table, so that all rows behind move.
-        other = [*users[:20], own, *users[21:]]
-        assert told(name, (users, other), adjacency).largest <= 1 + ROUNDING
-
-
-@quiet
-@every_adjacency
-@every_model
-def test_twin_whose_rows_count_as_records_is_found(name, adjacency, monkeypatch):
-    users = users_of(np.random.default_rng(3))
-    # A label whose weight is the largest.
-    users[-1] = [(np.full(D, 0.7), 1.0)] * 40
-    pair = (users, [*users[:-1], []])
-    assert told(name, pair, adjacency).largest <= 1 + ROUNDING
-    ones = property(lambda own: np.ones(len(own.codes)))
-    monkeypatch.setattr(Users, "shares", ones)
-    assert told(name, pair, adjacency).largest > 1.5
-
-
-@quiet
-@every_adjacency
-@pytest.mark.parametrize("name", ["trees", "network"])
-def test_what_is_printed_and_warned_of_is_the_same(name, adjacency, capsys):
-    rng = np.random.default_rng(3)
-    users = users_of(rng)
-    said = []
-    for table in (users, *instead_of(users, rng, adjacency)):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            fitted(model_of(name, adjacency=adjacency, verbose=True), table)
-        said.append((capsys.readouterr().out, [str(x.message) for x in caught]))
-    assert all(one == said[0] for one in said)
 
 
 # ----------------------------------------------------------------- records and refusals
