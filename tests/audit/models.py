@@ -32,7 +32,7 @@ from skdp import (
     DPSparseLogisticRegression,
     DPStandardScaler,
 )
-from skdp.audit._exact import replayed, verdict
+from skdp.audit._exact import Replay, replayed, verdict
 from skdp.audit._models import fitted
 from skdp.audit._neighbours import chosen_neighbours, chosen_users
 from skdp.audit._runs import outputs_of
@@ -185,6 +185,22 @@ class Fit:
             found = verdict(first, second, event)
             low, high = min(low, found.total), max(high, found.largest)
         return low, high
+
+    def spent(self):
+        """What the noise that was drawn costs, over the event on the record.
+
+        As mu, or as epsilon if all noise is pure.
+        """
+        noise = Replay(0)
+        with np.errstate(all="ignore"):
+            _, event = self.told(self.pairs[0].sides[0], noise)
+        if event.mu_squared == 0 == event.box_delta:
+            return sum(a.times / a.multiplier for a in noise.asked) / event.pure_epsilon
+        squares = (
+            a.times * a.share.as_mu_squared(a.multiplier ** -(1 + a.share.is_squared))
+            for a in noise.asked
+        )
+        return math.sqrt(sum(squares) / event.gdp_mu_squared)
 
 
 def candidates(name, relation, law):

@@ -16,15 +16,7 @@ from pathlib import Path
 from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.model_selection import SCORINGS
 from skdp.solvers import SOLVERS
-from tests.audit import (
-    centred_descent,
-    exact_laws,
-    linear,
-    models,
-    ratings,
-    searches,
-    tables,
-)
+from tests.audit import exact_laws, linear, models, ratings, searches, tables
 
 ADJACENCIES = ("replace_one", "zero_out")
 LAWS = ("gaussian", "pure")
@@ -88,8 +80,6 @@ def _candidates(name, law, relation):
     if mode == "last iterate":
         cases = exact_laws.hidden_paths(relation)
         return [partial(exact_laws.of_the_last, case) for case in cases]
-    if key == "centred_descent":
-        return centred_descent.candidates(mode, relation)
     return []
 
 
@@ -100,7 +90,6 @@ def rows():
         "noisy_gd, last iterate",
         *(f"{key}, batches" for key in BATCHES),
         *(f"{key}, samples" for key in SAMPLES),
-        *(f"centred_descent, {rows}" for rows in centred_descent.ROWS),
         *models.MODELS,
         "describe",
         *SCORINGS,

@@ -169,9 +169,6 @@ def test_broken_twins_of_the_recursion_are_found(twin):
     assert refuted_truths(twin)
 
 
-
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("m", [10, 100, 400])
 def test_confidence_is_kept_by_randomised_response(epsilon, m):

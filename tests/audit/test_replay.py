@@ -1,7 +1,7 @@
 """Exact audits of all that is released, and planted bugs: see `skdp.audit._exact`.
 
-`linear` with `linear_pairs`, `models`, `tables`, `ratings`, `searches` and
-`centred_descent` have the mechanisms and their worst neighbours, `exact_laws` what a
+`linear` with `linear_pairs`, `models`, `tables`, `ratings` and `searches` have the
+mechanisms and their worst neighbours, `exact_laws` what a
 transcript does not tell, `table` all rows, ``floors.csv`` what they attain.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,13 +22,12 @@ from skdp.model_selection._methods import METHODS, strength
 from skdp.papers import _frank_wolfe
 from skdp.papers import _output_perturbation as moved
 from skdp.preprocessing._private import PrivateTransformer
-from skdp.privacy.release._plan import Batch, Bound, Plan, Poisson
+from skdp.privacy.release._plan import Batch, Bound, Line, Plan, Poisson
 from skdp.solvers import SOLVERS
 from skdp.solvers import _objective_perturbation as tilted
 from tests.audit import exact_laws, models, searches, table, tables, users
 
 FLOORS = table.floors()
-PAGE = Path(__file__).parents[2] / "docs" / "audits.md"
 # Rounding of the comparison itself.
 ROUNDING = 1e-9
 
@@ -50,7 +48,7 @@ def test_honest_is_within_the_claim_and_half_the_noise_is_caught(key):
     assert stated.floor <= low <= high <= 1 + ROUNDING
     assert several[stated.best]((0,), shrink=0.5)[1] > 1.4
     # Some of the others; all of them in `test_every_pair_is_within_the_claim`.
-    for other in several[len(key[0]) % 7 :: 7][:3]:
+    for other in several[len(key[0]) % 7 :: 7][:2]:
         assert other((0,))[1] <= 1 + ROUNDING
 
 
@@ -65,25 +63,29 @@ def test_every_pair_is_within_the_claim(key):
 # Planted bugs ------------------------------------------------------------------------
 
 
-@pytest.fixture
-def last_line_is_free(monkeypatch):
-    """Of every plan with several lines the last one is not on the books."""
+@every(key for key in FLOORS if key[0] in models.MODELS)
+def test_every_answer_of_a_model_is_on_its_record(key, monkeypatch):
+    name, law, relation = key
+    assert 1 - 1e-6 < models.Fit(name, relation, law).spent() <= 1 + ROUNDING
     honest = Plan.event
 
-    def event(self, noise_multiplier, relation):
-        if self.declared is None and len(self.lines) > 1:
-            self = replace(self, lines=self.lines[:-1])
+    def last_line_is_free(self, noise_multiplier, relation):
+        if self.declared is None:
+            *lines, last = self.lines
+            if isinstance(last, Line) and last.times > 1:
+                lines.append(replace(last, times=last.times - 1))
+            self = replace(self, lines=tuple(lines or self.lines))
         return honest(self, noise_multiplier, relation)
 
-    monkeypatch.setattr(Plan, "event", event)
+    monkeypatch.setattr(Plan, "event", last_line_is_free)
+    found = models.Fit(name, relation, law).spent()
+    # Of plans with one answer nothing is free.
+    assert found > 1 + 1e-4 or name in ONE_ANSWER
 
 
-OF_MODELS = [key for key in FLOORS if key[0] in models.MODELS]
-
-
-@every(OF_MODELS)
-def test_a_last_line_that_is_not_paid_for_is_caught(key, last_line_is_free):
-    assert best(key)((0,))[1] > 1.02
+# Plans of one answer, for this table.
+ONE_ANSWER = ("constant", "robust", "weighted labels", "DPStandardScaler")
+ONE_ANSWER += ("DPSimpleImputer", "DPPCA")
 
 
 def halved(function):
@@ -125,7 +127,9 @@ EXCHANGES = [
 
 @every(EXCHANGES)
 def test_a_bound_that_forgets_the_second_record_is_caught(key, forgets_a_record):
-    assert best(key)((0,))[1] > 1.1
+    is_search = key[0] in searches.METHODS
+    several = table.Row(*key).candidates if is_search else [best(key)]
+    assert any(each((0,))[1] > 1.1 for each in several)
 
 
 def test_where_no_second_record_is_to_be_forgotten():
@@ -154,7 +158,8 @@ WITH_INTERCEPT = [
 
 @every(WITH_INTERCEPT)
 def test_an_intercept_without_noise_is_caught(key):
-    assert best(key)((0,), is_bare=True)[1] == math.inf
+    several = [best(key), *table.Row(*key).candidates[:9]]
+    assert any(each((0,), is_bare=True)[1] == math.inf for each in several)
 
 
 OF_USERS = [key for key in FLOORS if key[2] in users.OF_RECORDS]
@@ -163,14 +168,18 @@ OF_USERS = [key for key in FLOORS if key[2] in users.OF_RECORDS]
 @every(OF_USERS)
 def test_rows_of_users_that_count_as_records_are_caught(key, monkeypatch):
     users.plant(monkeypatch, users.as_records)
-    assert max(each((0,))[1] for each in table.Row(*key).candidates[:30]) > 1.2
+    several = [best(key), *table.Row(*key).candidates[:5]]
+    assert any(each((0,))[1] > 1.2 for each in several)
 
 
 @pytest.mark.parametrize("shares", users.SHARES)
 def test_shares_of_rows_that_are_too_large_are_caught(shares, monkeypatch):
-    key = ("named solver", "gaussian", "zero_out_user")
+    several = [
+        *table.Row("named solver", "gaussian", "zero_out_user").candidates,
+        *table.Row("noisy_gd", "gaussian", "zero_out_user").candidates[:20],
+    ]
     users.plant(monkeypatch, shares)
-    assert max(each((0,))[1] for each in table.Row(*key).candidates) > 1.2
+    assert any(each((0,))[1] > 1.2 for each in several)
 
 
 # Searches ----------------------------------------------------------------------------
@@ -279,7 +288,7 @@ def test_everything_that_is_released_is_in_the_table():
         and issubclass(getattr(skdp, name), PrivateTransformer)
     }
     assert transformers == set(models.TRANSFORMERS)
-    others = {"describe", "centred_descent"} | {key for key, _ in PRIVATE_FORMS}
+    others = {"describe"} | {key for key, _ in PRIVATE_FORMS}
     expected = {*SOLVERS, *SCORINGS, *METHODS, *models.MODELS, *others}
     assert names == expected
     # What is made of models and rows elsewhere has audits of its own.
@@ -298,14 +307,6 @@ def test_everything_that_is_released_is_in_the_table():
         assert (name in models.MODELS) <= (relations == set(models.RELATIONS))
     takes = {key[0] for key in OF_USERS if key[0] in SOLVERS}
     assert takes == set(users.TAKES_USERS) - {"ftrl"}  # of streams alone
-
-
-def test_the_page_states_the_floors():
-    """Of solvers, of scores and of searches."""
-    page = PAGE.read_text()
-    for (name, law, relation), stated in FLOORS.items():
-        if name in {*SOLVERS, *SCORINGS} and relation in table.ADJACENCIES:
-            assert f"| {name} | {law} | {relation} | {stated.floor:.3f} |" in page
 
 
 def test_two_gaussians_and_two_laplaces_have_the_epsilon_they_are_known_for():

@@ -76,7 +76,7 @@ from skdp.solvers._target_base import (
 )
 from skdp.sums._histogram import ReleasedHistogram, consistent
 from skdp.tables._memory import MemorySource
-from tests.audit.centred_descent import BUDGET, Case
+from tests.solvers.centred import BUDGET, Case
 from tests.door import OpenDoor
 from tests.preprocessing.tables import DECLARED, frame
 from tests.spies import SpyLedger, SpyNoise, SpySource

@@ -204,25 +204,9 @@ class Case:
         assert one == other, "what is made of the same releases is not the same"
         return verdict(first, second, self.event)
 
-    def bounds(self, seeds, **bugs):
-        """Smallest and largest found over charged."""
-        found = [self.found(seed, **bugs) for seed in seeds]
-        return min(x.total for x in found), max(x.largest for x in found)
-
 
 def bytes_of(solution):
     """Everything that a solution tells."""
     centring = solution.centring
     arrays = [solution.weights, solution.constant, centring.centre, centring.norm]
     return tuple(np.asarray(a).tobytes() for a in arrays), solution.noise_scale
-
-
-def candidates(rows, adjacency):
-    """Audits of one kind of rows: every loss, a record or its label exchanged."""
-    changes = ("opposite", "label") if adjacency == "replace_one" else ("opposite",)
-    cases = [
-        Case(loss, adjacency, CentredDescent, c, rows)
-        for loss in LOSSES
-        for c in changes
-    ]
-    return [case.bounds for case in cases]
