@@ -20,15 +20,18 @@ from skdp import (
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPStandardScaler,
 )
 from skdp._show import Display
+from skdp.audit import Claim, audit_estimator
 from skdp.audit import _runs as runs_module
-from skdp.audit import audit_estimator
+from skdp.audit._estimator import SampledVerdict
 from skdp.audit._exact import NullRecord, without
 from skdp.audit._runs import Runs, gathered, outputs_of
 from skdp.audit._statistics import low_bits_differ, noiseless, repeats
 from skdp.columns import Range
+from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import audited_by
 from skdp.privacy.release._plan import Bound
 from skdp.tables._memory import MemorySource
@@ -249,51 +252,61 @@ def test_noise_of_another_size_is_found():
     assert audit_estimator(Swings(1.0), first, **given).passed
 
 
-class Says(BaseEstimator):
-    """Shows a text, and a number that is there for one of two data sets only."""
+class Shows(BaseEstimator):
+    """A text, and a number that is there for one of two data sets only."""
 
     def fit(self, X, y=None):
-        self.choice_ = "left" if X[0, 0] > 0 else "right"
         self.noise_ = np.random.default_rng().normal()
+        self.choice_ = "left" if X[0, 0] > 0 else "right"
+        if X[0, 0] > 0:
+            self.found_ = 1.0
         return self
 
 
-def test_a_text_that_is_never_another_refutes():
+def test_texts_and_attributes_that_are_never_others_refute():
     other = X.copy()
     other[0] = -other[0]
     given = {"epsilon": 1.0, "neighbour": (other, None)}
-    result = audit_estimator(Says(), X, **given, **FEW)
+    result = audit_estimator(Shows(), X, **given, **FEW)
     assert "choice_" in result.findings[0].message
-    assert result.passed  # of few fits: it may be one of few choices
-    result = audit_estimator(Says(), X, **given, n_runs=600)
+    assert "kind of found_" in result.findings[0].message
+    assert result.passed  # of few fits: they may be some of few choices
+    result = audit_estimator(Shows(), X, **given, n_runs=600)
     assert not result.passed
     assert result.bounds[0].method == "event"
 
 
-class Shows(BaseEstimator):
-    """An attribute that is there, or is a number, for one of two data sets only."""
-
-    def __init__(self, nothing=None):
-        self.nothing = nothing
-
-    def fit(self, X, y=None):
-        self.noise_ = np.random.default_rng().normal()
-        if X[0, 0] > 0:
-            self.found_ = 1.0
-        elif self.nothing is not None:
-            self.found_ = self.nothing
-        return self
-
-
-@pytest.mark.parametrize("nothing", [None, "nothing"])
-def test_an_attribute_that_is_there_on_one_side_only_refutes(nothing):
-    other = X.copy()
-    other[0] = -other[0]
-    result = audit_estimator(
-        Shows(nothing), X, epsilon=1.0, neighbour=(other, None), n_runs=600
+def test_scores_are_tested_on_other_runs_than_they_are_learned_from():
+    """Of 200 numbers that are noise some direction tells any few runs apart."""
+    rng = np.random.default_rng(0)
+    sides = [tuple(runs_of(rng.normal(size=(40, 200))) for _ in "ab") for _ in "lt"]
+    claim = Claim(epsilon=1.0, delta=0.0, adjacency="replace_one", source="as given")
+    found = SampledVerdict(
+        claim, *sides, n_samples=9, change=None, where="", is_paired=False
     )
-    assert not result.passed
-    assert "kind of found_" in result.findings[0].message
+    assert all(bound.epsilon == 0 for bound in found.bounds(1e-3))
+    twin = SampledVerdict(
+        claim, sides[0], sides[0], n_samples=9, change=None, where="", is_paired=False
+    )
+    assert max(bound.epsilon for bound in twin.bounds(1e-3)) > 1
+
+
+def test_a_record_is_null_in_audits_of_models(monkeypatch):
+    """Its rows are the same on both sides, so that nothing else tells them apart."""
+    honest = NoiseSource.gaussian
+
+    def quiet(self, query, *, noise_multiplier, **facts):
+        return honest(self, query, noise_multiplier=noise_multiplier / 100, **facts)
+
+    monkeypatch.setattr(NoiseSource, "gaussian", quiet)
+    assert not audit_estimator(logistic(adjacency="zero_out"), X, Y, **FEW).passed
+
+
+def test_networks_are_audited_by_the_weights_of_all_layers():
+    model = DPMLPClassifier(1.0, **FACTS, hidden_layer_sizes=(2, 3)).fit(X, Y)
+    sizes = {name: x.size for name, x in outputs_of(model, X).numbers.items()}
+    assert [sizes[f"coefs_[{i}]"] for i in range(3)] == [4 * 2, 2 * 3, 3]
+    assert audit_estimator(model, X, Y, **FEW).passed
 
 
 # Refusals -----------------------------------------------------------------------------

@@ -95,6 +95,14 @@ def test_an_event_that_is_always_seen_and_never():
     assert epsilon_of_event(0, 150, 150, 150, 1e-6, 1e-6) == 0.0
 
 
+def test_several_thresholds_share_the_error():
+    rng = np.random.default_rng(0)
+    sides = rng.normal(size=200) + 2, rng.normal(size=200)
+    together = epsilon_of_thresholds(*sides, CUTS, DELTA, 0.03)
+    alone = [epsilon_of_thresholds(*sides, [t], DELTA, 0.01) for t in CUTS]
+    assert together == max(alone) > 0
+
+
 def test_without_noise_or_without_a_gap():
     still = np.zeros(20)
     assert mu_of_samples(still + 1, still, 0.1) == math.inf

@@ -19,6 +19,9 @@ DESCENTS = "skdp/neural_network/_solvers.py"
 HOSTILE = "tests/privacy/test_hostile_questions.py"
 TEST_SOLVERS = "tests/contract/test_solvers.py"
 TEST_REPLAY = "tests/audit/test_replay.py"
+HONEST = f"{TEST_REPLAY}::test_honest_is_within_the_claim_and_half_the_noise_is_caught"
+PAID = f"{TEST_REPLAY}::test_every_answer_of_a_model_is_on_its_record"
+TEST_ANSWERS = "tests/contract/test_answers.py"
 
 BUGS: list[Bug] = [
     # ------------------------------------------------------------------ answers
@@ -46,7 +49,9 @@ BUGS: list[Bug] = [
         self._take(line)
         return released
 """,
-        (f"{HOSTILE}::test_what_no_line_pays_for_is_refused_unread",),
+        (
+            f"{TEST_ANSWERS}::test_a_read_that_fails_tells_nothing_and_uses_its_answer_up",
+        ),
     ),
     Bug(
         "one answer more than declared is given",
@@ -80,7 +85,9 @@ BUGS: list[Bug] = [
         ANSWERS,
         "        is_sampled = isinstance(line.sample, (Batch, Poisson))\n",
         "        is_sampled = isinstance(line.sample, Batch)\n",
-        ("tests/solvers/test_noisy_sgd.py", TEST_REPLAY),
+        (
+            f"{TEST_ANSWERS}::test_an_answer_is_charged_for_its_bound_and_for_all_rounding",
+        ),
     ),
     Bug(
         "all rows of a user are rounded as one row",
@@ -88,7 +95,9 @@ BUGS: list[Bug] = [
         ANSWERS,
         "        MOST_ROWS_OF_A_USER if is_of_users(relation) else 1,\n",
         "        1,\n",
-        ("tests/audit/test_users_of_models.py",),
+        (
+            f"{TEST_ANSWERS}::test_an_answer_is_charged_for_its_bound_and_for_all_rounding",
+        ),
     ),
     Bug(
         "answers about all records are charged without rounding",
@@ -97,7 +106,9 @@ BUGS: list[Bug] = [
         "        bound += self._slack(query, self._layout(line))\n"
         "        if isinstance(line.sample, Poisson):\n",
         "        if isinstance(line.sample, Poisson):\n",
-        (TEST_REPLAY, "tests/audit/test_networks.py"),
+        (
+            f"{TEST_ANSWERS}::test_an_answer_is_charged_for_its_bound_and_for_all_rounding",
+        ),
     ),
     Bug(
         "more users than were declared are rounded as the declared ones",
@@ -105,7 +116,7 @@ BUGS: list[Bug] = [
         ANSWERS,
         "        return self._grant.max_overcount * query.slack(layout)\n",
         "        return query.slack(layout)\n",
-        ("tests/io/test_users.py", "tests/tables/test_facts.py"),
+        (f"{TEST_ANSWERS}::test_more_users_than_were_declared_are_rounded_too",),
     ),
     Bug(
         "a part has the noise of the whole plan",
@@ -113,7 +124,10 @@ BUGS: list[Bug] = [
         ANSWERS,
         "        multiplier = part.multiplier(self.noise_multiplier)\n        grant",
         "        multiplier = self.noise_multiplier\n        grant",
-        ("tests/audit/test_centred_descent.py", "tests/audit/test_linear_start.py"),
+        (
+            PAID + "[centred numbers gaussian zero_out]",
+            f"{TEST_ANSWERS}::test_a_part_has_the_noise_that_it_pays_for",
+        ),
     ),
     Bug(
         "fine noise leaves",
@@ -138,7 +152,9 @@ BUGS: list[Bug] = [
         ANSWERS,
         "        self._check_shares(algorithm)\n",
         "",
-        ("tests/audit/test_users_of_features.py",),
+        (
+            f"{TEST_ANSWERS}::test_an_algorithm_within_the_walls_is_of_records_or_takes_shares",
+        ),
     ),
     Bug(
         "warnings of a read are shown",
@@ -146,7 +162,7 @@ BUGS: list[Bug] = [
         ANSWERS,
         "    with no_warnings():\n        try:\n            return ask()\n",
         '    with np.errstate(all="ignore"):\n        try:\n            return ask()\n',
-        ("tests/contract/test_ends_of_reading.py",),
+        (f"{TEST_ANSWERS}::test_nobody_is_warned_by_a_read",),
     ),
     Bug(
         "an error of a read carries the first error along",
@@ -156,7 +172,9 @@ BUGS: list[Bug] = [
         "            pass\n",
         "        except BaseException:  # drivers raise more than exceptions\n"
         "            raise SourceError(READ_FAILED)\n",
-        (f"{TEST_SOLVERS}::test_failure_after_the_commit_keeps_the_spend",),
+        (
+            f"{TEST_ANSWERS}::test_a_read_that_fails_tells_nothing_and_uses_its_answer_up",
+        ),
     ),
     Bug(
         "drivers' errors that are no exceptions are passed on",
@@ -164,7 +182,9 @@ BUGS: list[Bug] = [
         ANSWERS,
         "        except BaseException:  # drivers raise more than exceptions\n",
         "        except Exception:  # drivers raise more than exceptions\n",
-        ("tests/contract/test_ends_of_reading.py",),
+        (
+            f"{TEST_ANSWERS}::test_a_read_that_fails_tells_nothing_and_uses_its_answer_up",
+        ),
     ),
     Bug(
         "errors of a view are passed on",
@@ -172,7 +192,7 @@ BUGS: list[Bug] = [
         ANSWERS,
         "    return source if view is None else answered(lambda: view(source))\n",
         "    return source if view is None else view(source)\n",
-        ("tests/contract/test_ends_of_reading.py", HOSTILE),
+        (f"{TEST_ANSWERS}::test_a_view_that_fails_tells_nothing",),
     ),
     Bug(
         "a copy gives the answers a second time",
@@ -180,7 +200,7 @@ BUGS: list[Bug] = [
         ANSWERS,
         "    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:\n",
         "    def reduced(self, protocol: SupportsIndex) -> NoReturn:\n",
-        ("tests/papers/test_partial_fit.py", "tests/federated/test_federation.py"),
+        (f"{TEST_ANSWERS}::test_answers_cannot_be_copied",),
     ),
     # --------------------------------------------------------------------- plan
     Bug(
@@ -189,7 +209,7 @@ BUGS: list[Bug] = [
         PLAN,
         "            replace_user=max(self.replace_one, self.zero_out),\n",
         "            replace_user=self.replace_one,\n",
-        ("tests/audit/test_users.py::test_these_queries_state_bounds_of_users",),
+        (f"{TEST_ANSWERS}::test_a_user_without_rows_may_be_farther_away_than_another",),
     ),
     Bug(
         "samples are charged as if no record took another's place",
@@ -197,7 +217,7 @@ BUGS: list[Bug] = [
         PLAN,
         "PoissonGaussianEvent(multiplier, self.rate, times, adjacency)",
         'PoissonGaussianEvent(multiplier, self.rate, times, "zero_out")',
-        (f"{TEST_REPLAY}::test_honest_is_within_the_claim_and_less_noise_is_caught",),
+        (HONEST + "[noisy_sgd gaussian replace_one]",),
     ),
     Bug(
         "a batch is bounded as if nobody took the place of who is missing",
@@ -207,7 +227,7 @@ BUGS: list[Bug] = [
         '        return "replace_one"\n',
         "    def covering(self, relation: Relation) -> Relation:\n"
         "        return relation\n",
-        (f"{TEST_REPLAY}::test_honest_is_within_the_claim_and_less_noise_is_caught",),
+        (HONEST + "[nesterov, batches pure zero_out]",),
     ),
     Bug(
         "lines that cost the same are paid once",
@@ -227,7 +247,7 @@ BUGS: list[Bug] = [
             )
         )
 """,
-        (f"{TEST_SOLVERS}::test_the_event_on_the_books_is_that_of_the_plan",),
+        (f"{TEST_ANSWERS}::test_lines_that_cost_the_same_are_all_paid",),
     ),
     Bug(
         "noise of correlated answers forgets the rounding of their sums",
@@ -235,7 +255,9 @@ BUGS: list[Bug] = [
         PLAN,
         "        return self.matrix.norm + self.matrix.slack(self.size)\n",
         "        return self.matrix.norm\n",
-        ("tests/papers/test_ftrl.py",),
+        (
+            f"{TEST_ANSWERS}::test_correlated_answers_are_charged_for_the_rounding_of_their_sums",
+        ),
     ),
     # --------------------------------------------------------------------- door
     Bug(
@@ -261,7 +283,9 @@ BUGS: list[Bug] = [
         DOOR,
         "    if is_of_users(relation) != source.facts.is_of_users:\n",
         "    if is_of_users(relation) > source.facts.is_of_users:\n",
-        ("tests/linear_model/test_users.py",),
+        (
+            f"{TEST_ANSWERS}::test_records_are_not_released_as_users_nor_users_as_records",
+        ),
     ),
     Bug(
         "a thread with a copy of the context is audited",
@@ -277,7 +301,9 @@ BUGS: list[Bug] = [
         DOOR,
         "if self._auditor is not None and (owners is not None or self._is_booked):",
         "if self._auditor is not None and owners is not None:",
-        ("tests/audit/test_audit_estimator.py",),
+        (
+            "tests/audit/test_audit_estimator.py::test_a_door_with_books_is_closed_to_an_auditor",
+        ),
     ),
     Bug(
         "all owners are trusted with their share of the noise",
@@ -302,7 +328,7 @@ BUGS: list[Bug] = [
         FIT,
         "    if problem.adjacency not in (None, door.relation):\n",
         "    if problem.adjacency is None and door.relation is None:\n",
-        (HOSTILE,),
+        (f"{HOSTILE}::test_an_objective_of_another_adjacency_is_refused_unread",),
     ),
     Bug(
         "a fit warns when it is paid for",
@@ -428,7 +454,7 @@ BUGS: list[Bug] = [
         "task = replace(\n"
         "            task, groups=groups, seed=int(np.sum(in_memory(source).whole().y))"
         " % 2**32\n        )",
-        ("tests/contract/test_users_of_models.py",),
+        (HONEST + "[trees gaussian replace_one]",),
     ),
     Bug(
         "labels from y are said to be declared",
@@ -502,6 +528,6 @@ BUGS: list[Bug] = [
         NETWORK,
         "        seed = door.public_seed()\n",
         "        seed = int(sum(float(block.y.sum()) for block in source.blocks()))\n",
-        ("tests/contract/test_users_of_models.py",),
+        (HONEST + "[network gaussian zero_out]",),
     ),
 ]

@@ -254,6 +254,9 @@ def test_a_ledger_promises_its_cap(tmp_path):
     found = membership_risk(ledger=ledger)
     assert found.advantage == pytest.approx(pair_advantage(2.0, 1e-6), abs=1e-6)
     assert "cap of the ledger" in found.sentence()
+    two, pair = membership_risk(ledger=ledger, n_records=2), (2.0, 1e-6)
+    of_pair = membership_risk(epsilon=pair[0], delta=pair[1], n_records=2)
+    assert two.advantage == of_pair.advantage > found.advantage
 
 
 @pytest.mark.parametrize(
