@@ -9,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
@@ -162,12 +160,6 @@ def test_users_without_rows_are_declared():
     assert FitJob(svc(), alike).fitted(0).privacy_.n_samples == 100
 
 
-def test_ids_are_texts_too_and_rows_lists():
-    texts = [f"patient {i}" for i in IDS]
-    result = by_transcript(svc(), texts, X.tolist(), Y.tolist())
-    assert result.passed
-
-
 def test_a_neighbour_is_given_with_ids():
     there = IDS != 7
     result = by_transcript(svc(), neighbour=(X[there], Y[there], IDS[there]))
@@ -203,23 +195,6 @@ def test_ids_and_users_belong_together(model, given, reason, monkeypatch):
     monkeypatch.setattr(FitJob, "outputs", None)
     with pytest.raises((ValueError, TypeError), match=reason):
         audit_estimator(model, X, Y, **given)
-
-
-def test_a_relation_of_records_takes_no_ids():
-    tool = GridSearchCV(svc(), {"C": [1.0]})
-    with pytest.raises(ValueError, match="no other relation takes ids"):
-        audit_estimator(
-            tool, X, Y, groups=IDS, epsilon=2.0, delta=1e-4, adjacency="replace_one"
-        )
-
-
-class NotATable(BaseEstimator):
-    """A stand-in for a source."""
-
-
-def test_sources_are_refused():
-    with pytest.raises(ValueError, match="in memory"):
-        audit_estimator(svc(), NotATable(), groups=IDS)
 
 
 def test_other_audits_say_that_they_are_of_records():

@@ -71,6 +71,8 @@ def of_pair(m, r, v, epsilon, delta):
 
 def test_bound_of_pairs_holds_for_what_tells_the_most():
     assert not broken_by(of_pair)
+    # Broken twin: delta is forgotten.
+    assert broken_by(lambda m, r, v, epsilon, _: of_pair(m, r, v, epsilon, 0.0))
 
 
 def test_bound_of_pairs_is_attained():
@@ -83,25 +85,6 @@ def test_bound_of_pairs_is_attained():
     beyond = told_or_answered(m, 1, 1, epsilon, delta) - luck
     claimed = of_pair(m, 1, 1, epsilon, delta) - luck
     assert beyond == pytest.approx(claimed, rel=1e-4)
-
-
-def without_delta(m, r, v, epsilon, delta):
-    return of_pair(m, r, v, epsilon, 0.0)
-
-
-def one_right_guess_less(m, r, v, epsilon, delta):
-    return float(binom.sf(v, r, expit(epsilon))) + m * delta
-
-
-def delta_of_one_canary(m, r, v, epsilon, delta):
-    return of_pair(m, r, v, epsilon, delta / m)
-
-
-@pytest.mark.parametrize(
-    "twin", [without_delta, one_right_guess_less, delta_of_one_canary]
-)
-def test_broken_twins_of_the_bound_of_pairs_are_found(twin):
-    assert broken_by(twin)
 
 
 def pure_least(epsilon, power):
@@ -139,6 +122,8 @@ def refuted_truths(refutes):
 
 def test_recursion_refutes_no_truth():
     assert not refuted_truths(recursion)
+    # Broken twin: half of the chance is asked of as many right guesses.
+    assert refuted_truths(lambda guesses, tau, law: recursion(guesses, 2 * tau, law))
 
 
 def test_recursion_is_attained():
@@ -151,26 +136,7 @@ def test_recursion_is_attained():
     assert one.gaussian_p_value(1.0) == pytest.approx(float(ndtr(0.5)), rel=1e-6)
 
 
-def one_step_short(guesses, tau, least):
-    """A recursion that starts one right guess higher than was seen."""
-    more = min(guesses.n_right + 1, guesses.n_guesses)
-    higher = Guesses(
-        n_canaries=guesses.n_canaries, n_guesses=guesses.n_guesses, n_right=more
-    )
-    return recursion(higher, tau, least)
-
-
-def half_of_tau(guesses, tau, least):
-    return recursion(guesses, 2 * tau, least)
-
-
-@pytest.mark.parametrize("twin", [one_step_short, half_of_tau])
-def test_broken_twins_of_the_recursion_are_found(twin):
-    assert refuted_truths(twin)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("m", [10, 100, 400])
+@pytest.mark.parametrize(("epsilon", "m"), [(0.1, 100), (1.0, 10), (1.0, 400)])
 def test_confidence_is_kept_by_randomised_response(epsilon, m):
     counts = np.arange(m + 1)
     bounds = [
@@ -180,26 +146,6 @@ def test_confidence_is_kept_by_randomised_response(epsilon, m):
     wrong = binom.pmf(counts, m, expit(epsilon))[np.array(bounds) > epsilon].sum()
     assert wrong <= 0.05
     assert m < 100 or wrong > 0.01, "loose"
-
-
-@pytest.mark.parametrize("mu", [0.3, 1.0])
-def test_confidence_is_kept_where_the_surest_are_guessed(mu):
-    m, r, runs = 100, 20, 4000
-    rng = np.random.default_rng(5)
-    coins = rng.integers(2, size=(runs, m)) * 2 - 1
-    seen = coins * mu / 2 + rng.normal(size=(runs, m))
-    surest = np.argsort(-np.abs(seen), axis=1)[:, :r]
-    right = np.take_along_axis(np.sign(seen) == coins, surest, axis=1).sum(axis=1)
-    is_refuted = np.array(
-        [
-            Guesses(n_canaries=m, n_guesses=r, n_right=v).refutes_gaussian(mu, 0.05)
-            for v in range(r + 1)
-        ]
-    )
-    assert is_refuted[right].sum() <= binom.isf(1e-9, runs, 0.05)
-    # Broken twin: the claim of half the mu is refuted far too often.
-    broken = Guesses(n_canaries=m, n_guesses=r, n_right=int(np.median(right)))
-    assert mu < 1 or broken.refutes_gaussian(mu / 4, 0.05)
 
 
 def test_expected_guesses_are_those_of_a_simulation():
@@ -244,8 +190,8 @@ class NoisyDirections(ClassifierMixin, BaseEstimator):
 foreign = partial(audit_one_run, X=X, y=LABELS, adjacency="replace_one")
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_half_noise_is_found_in_one_run(seed):
+def test_half_noise_is_found_in_one_run():
+    seed = 0
     honest = foreign(
         NoisyDirections(seed=seed), n_canaries=2000, confidence=SURE, random_state=seed
     )
@@ -292,21 +238,6 @@ def test_coins_are_not_drawn_from_the_estimators_seed():
     coins = np.random.RandomState(11).randint(2, size=1000)
     drawn = np.random.RandomState(11).randint(2, size=1000)
     assert (coins == drawn).all()
-
-
-def test_rows_in_random_directions():
-    rng = np.random.default_rng(0)
-    wide = rng.normal(size=(50, 1500)) / 100
-    found = foreign(
-        NoisyDirections(epsilon=20.0),
-        X=wide,
-        y=np.arange(50) % 2,
-        canaries="rows",
-        n_canaries=300,
-        random_state=2,
-    )
-    assert found.bounds.guesses.n_canaries == 300
-    assert found.epsilon_lower > 0.5
 
 
 def test_canaries_of_ones_own_and_scores_of_ones_own():
@@ -365,16 +296,6 @@ def test_pipelines_and_what_is_claimed_of_them():
     assert given.to_dict()["expected_epsilon_lower"] is None
 
 
-def test_the_same_seed_gives_the_same_audit_and_the_estimator_is_left_alone():
-    model = linear(random_state=5)
-    first, second = (
-        audit_one_run(model, X, TARGETS, n_canaries=200, random_state=1)
-        for _ in range(2)
-    )
-    assert first == second
-    assert not hasattr(model, "coef_")
-
-
 def test_what_is_told():
     found = foreign(NoisyDirections(), n_canaries=200, random_state=0)
     told = json.loads(found.to_json())
@@ -383,6 +304,8 @@ def test_what_is_told():
     assert told["sentence"] == found.sentence() in repr(found)
     assert "NoisyDirections" in found._repr_html_()
     assert "replace_one" in found.sentence()
+    in_rows = foreign(NoisyDirections(), canaries="rows", n_canaries=30)
+    assert in_rows.bounds.guesses.n_canaries == 30
     endless = foreign(NoisyDirections(), n_canaries=50, epsilon=math.inf)
     assert json.loads(endless.to_json())["claimed_epsilon"] is None
     assert not endless.refutes

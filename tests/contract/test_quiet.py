@@ -118,37 +118,6 @@ def test_warnings_do_not_count_secret_trials(run, monkeypatch):
     assert one == three == 1  # that of the search itself, before the commit
 
 
-class PerThread:
-    """The twin: each thread keeps and restores the filters for itself."""
-
-    def __enter__(self):
-        self._kept = warnings.catch_warnings()
-        self._kept.__enter__()
-        warnings.simplefilter("ignore")
-
-    def __exit__(self, *details):
-        self._kept.__exit__(*details)
-
-
-def overlap(first, second):
-    """Whether a warning shows in `second` once `first` is left, and filters return."""
-    with everything_shown() as shown:
-        before = list(warnings.filters)
-        first.__enter__()
-        in_a_thread(second.__enter__)
-        first.__exit__(None, None, None)
-        warnings.warn("depends on the data", UserWarning, stacklevel=1)
-        in_a_thread(lambda: second.__exit__(None, None, None))
-        return len(shown), before == list(warnings.filters)
-
-
-def test_threads_share_one_silence_and_the_last_puts_the_filters_back():
-    shared = _Shared(_filtered)
-    assert overlap(shared, shared) == (0, True)
-    assert overlap(shared, shared) == (0, True)  # and once more
-    assert overlap(PerThread(), PerThread()) == (1, False)
-
-
 def test_own_warnings_are_silent_whatever_others_do_to_the_filters():
     """What the known weakness leaves: a warning that is not of skdp."""
     with everything_shown() as shown, no_warnings():
@@ -157,13 +126,6 @@ def test_own_warnings_are_silent_whatever_others_do_to_the_filters():
         assert not shown
         warnings.warn("of somebody else", UserWarning, stacklevel=1)
     assert len(shown) == 1
-
-
-def test_own_warnings_are_told_again_after_an_error():
-    with pytest.raises(ZeroDivisionError), no_warnings():
-        1 / 0  # noqa: B018 - the error is what is tested
-    with pytest.warns(UserWarning, match="told"):
-        warn("told")
 
 
 def fork_while_held(shared, *, hold):

@@ -47,7 +47,6 @@ def test_one_key_in_all_places_of_boosted_trees(key):
     assert BOOSTERS[key].__module__ == "skdp.ensemble._boosting"
     for place in (
         f"tests/ensemble/test_{key}.py",
-        f"tests/audit/test_{key}.py",
         f"docs/solvers/{key}.md",
         f"docs/proofs/{key}.md",
     ):
@@ -60,7 +59,6 @@ def test_one_key_in_all_places_of_networks(key):
     assert NETWORK_SOLVERS[key].__module__ == "skdp.neural_network._solvers"
     for place in (
         f"tests/neural_network/test_{key}.py",
-        "tests/audit/test_networks.py",
         f"docs/solvers/{key}.md",
         "docs/proofs/networks.md",
     ):

@@ -10,7 +10,6 @@ import itertools
 import math
 import pickle
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -21,9 +20,6 @@ import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingClassifier
-from sklearn.inspection import (
-    partial_dependence,
-)
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.model_selection import (
     GridSearchCV,
@@ -67,7 +63,6 @@ from tests.wide import part_of
 
 matplotlib.use("Agg")
 
-PAGE = Path(__file__).parents[2] / "docs" / "scikit_learn_tools.md"
 
 N = 300
 MUCH = 1e3  # so that tools can be seen to work; what they cost does not depend on it
@@ -182,8 +177,6 @@ TEXT = np.where(OLD, "old", "young")
 CODES = OLD.astype(int)
 AGES = ((FRAME["age"] - 17) / 73).to_numpy()
 NUMBERS = np.random.default_rng(1).uniform(size=(N, 3)) / 2
-PAIRS = np.stack([np.arange(N) % 30, np.arange(N) // 30], axis=1)
-STARS = 1.0 + np.random.default_rng(2).integers(0, 5, N)
 
 
 @dataclass(frozen=True)
@@ -239,21 +232,6 @@ def spends(books, n_releases):
 
 
 # Tools: each returns how many releases it must have cost.
-
-
-def dependence(case):
-    model = case.whole().fit(FRAME, case.labels)
-    for column in ("age", "job"):
-        found = partial_dependence(
-            model, FRAME, [column], grid_resolution=4, categorical_features=["job"]
-        )
-        moved = FRAME.assign(**{column: found["grid_values"][0][0]})
-        if not case.is_classifier:
-            mean = model.predict(moved.astype({column: FRAME[column].dtype})).mean()
-            assert found["average"][0, 0] == pytest.approx(mean)
-        if column == "age":
-            assert np.ptp(found["average"]) > 0.1
-    return 1
 
 
 def pickled(case):
@@ -327,14 +305,6 @@ def calibrated(case):
     return 3
 
 
-def calibrated_once(case):
-    meta = CalibratedClassifierCV(
-        case.whole(**counted(case)), cv=FOLDS, ensemble=False
-    ).fit(FRAME, CODES)
-    assert meta.predict_proba(FRAME).shape == (N, 2)
-    return 3 + 1
-
-
 def one_against_the_rest(case):
     thirds = np.digitize(AGES, [0.3, 0.7])
     meta = OneVsRestClassifier(case.whole(**counted(case))).fit(FRAME, thirds)
@@ -355,7 +325,6 @@ def reason_of(meta):
 
 
 TOOLS = {
-    "partial_dependence": dependence,
     "pickle": pickled,
     "clone": cloned,
     "set_output": named_output,
@@ -365,18 +334,12 @@ TOOLS = {
 }
 CLASSIFIER_TOOLS = {
     "CalibratedClassifierCV": calibrated,
-    "CalibratedClassifierCV(ensemble=False)": calibrated_once,
     "OneVsRestClassifier": one_against_the_rest,
 }
 CELLS = [
     *((name, tool) for tool in TOOLS for name in MODELS),
     *((name, tool) for tool in CLASSIFIER_TOOLS for name in CLASSIFIERS),
 ]
-
-
-@pytest.mark.parametrize("tool", sorted({*TOOLS, *CLASSIFIER_TOOLS}))
-def test_what_a_tool_costs_is_on_its_page(tool):
-    assert tool.partition("(")[0] in PAGE.read_text()
 
 
 def on_axes(cell):
@@ -552,34 +515,3 @@ def test_a_transformer_is_stored_cloned_and_named(name, books):
 
 
 # Ratings: rows are pairs of ids, so that tools for features do not apply.
-
-
-def rated(books):
-    return clone(RATINGS["DPMatrixFactorization"]).set_params(ledger=books)
-
-
-@pytest.fixture
-def rating_books(tmp_path):
-    return BudgetLedger(
-        tmp_path / "ratings.db",
-        epsilon=1e7,
-        delta=1e-3,
-        adjacency="rating_value",
-        unit="rating",
-    )
-
-
-def test_ratings_are_stored_cloned_and_searched(rating_books):
-    model = rated(rating_books).fit(PAIRS, STARS)
-    path = f"{rating_books.path}.joblib"
-    joblib.dump(model, path)
-    for again in (pickle.loads(pickle.dumps(model)), joblib.load(path)):
-        same(again.predict(PAIRS), model.predict(PAIRS))
-    assert repr(clone(model)) == repr(model)
-    spends(rating_books, 1)
-    cross_val_predict(rated(rating_books), PAIRS, STARS, cv=FOLDS)
-    spends(rating_books, 1 + 3)
-    grid = {"n_components": [1, 2]}
-    search = GridSearchCV(rated(rating_books), grid, cv=FOLDS, error_score="raise")
-    search.fit(PAIRS, STARS)
-    spends(rating_books, 1 + 3 + 2 * 3 + 1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -23,7 +22,6 @@ from skdp import (
     DPGradientBoostingRegressor,
     DPMLPClassifier,
     DPMLPRegressor,
-    ParquetSource,
 )
 from skdp.columns import Range
 from skdp.exceptions import Refused
@@ -98,31 +96,7 @@ def fitted(model, users, order=None):
     return model.fit(rows, y, groups=ids)
 
 
-def told_by(model):
-    """Everything that a model tells, as bytes, and its record apart."""
-    if isinstance(model, (DPMLPClassifier, DPMLPRegressor)):
-        parts = [*model.coefs_, *model.intercepts_]
-        return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
-    found = model._model.boosted
-    parts = [found.values, found.start, found.deviations, found.trees.cut]
-    parts += [] if found.curves is None else found.curves.tables
-    return b"".join(part.tobytes() for part in parts) + str(found.shrinkage).encode()
-
-
 # ------------------------------------------------------------- users count as records
-
-
-@quiet
-@every_model
-def test_threads_and_blocks_change_no_bit(name, monkeypatch):
-    users = users_of(np.random.default_rng(0))
-    model = model_of(name, epsilon=10.0, random_state=0)
-    plain = told_by(fitted(model, users))
-    monkeypatch.setattr("skdp._row_threads._LEAST_ROWS", 20)
-    monkeypatch.setattr("skdp.tables._memory._MAX_ROWS", 16)
-    monkeypatch.setattr("skdp.tables._memory._MIN_ROWS", 16)
-    monkeypatch.setattr("skdp.sums._network._ROWS", 16)
-    assert told_by(fitted(model, users)) == plain
 
 
 # --------------------------------------------------- neighbours, through the estimator
@@ -200,17 +174,6 @@ def test_samples_of_rows_are_refused(key):
         "noisy_gd",
         "rows of users are not sampled",
     )
-
-
-def test_a_source_without_ids_is_refused(tmp_path):
-    frame = {name: X[:, i] for i, name in enumerate("abc")} | {"y": Y}
-
-    pd.DataFrame(frame).to_parquet(tmp_path / "rows.parquet")
-    source = ParquetSource(tmp_path / "rows.parquet", target="y", n_samples=len(X))
-    for name in ("trees", "network of columns"):
-        model = model_of(name, columns=dict.fromkeys("abc", (-1, 1)))
-        with pytest.raises(ValueError, match=r"groups|source"):
-            model.fit(source)
 
 
 # ----------------------------------------------------------------- scikit-learn's tools
