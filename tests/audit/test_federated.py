@@ -7,7 +7,6 @@ distance of the two answers and the variance that is left, and nothing is sample
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, field, replace
 
@@ -29,7 +28,6 @@ from skdp.privacy.noise._noise import NoiseSource, share_ratio
 from skdp.sums._gradient import LinearGradient
 from tests.federated.owned import divided, model
 from tests.io.places import FEATURES, numbers
-from tests.wide import part_of
 
 ENDS = (100, 101)
 M = 3
@@ -222,12 +220,10 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize(("name", "lie"), part_of(itertools.product(FITS, LIES)))
-def test_an_owner_that_lies_about_its_sums_learns_no_more_of_others(
-    name, lie, monkeypatch
-):
+@pytest.mark.parametrize("lie", LIES)
+def test_an_owner_that_lies_about_its_sums_learns_no_more_of_others(lie, monkeypatch):
     """It moves the weights at which all are asked; bounds hold at any weights."""
-    assert 0 < worst(monkeypatch, name, lie=LIES[lie], rows=(0,)) <= CLAIM
+    assert 0 < worst(monkeypatch, "descent", lie=LIES[lie], rows=(0,)) <= CLAIM
 
 
 def test_an_owner_that_draws_nothing_is_caught_where_it_was_trusted(monkeypatch):

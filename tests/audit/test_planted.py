@@ -59,7 +59,12 @@ def test_all_are_tested():
     assert sound | {*KINDS, *OF_BUG} == {*records.__all__, *users.__all__}
 
 
-@pytest.mark.parametrize("name", [*KINDS, *OF_BUG])
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "name", [*KINDS, *(pytest.param(name, marks=slow) for name in OF_BUG)]
+)
 def test_a_bug_is_found(name):
     relation, kind = OF_BUG.get(name, (None, KINDS.get(name)))
     # Two rows for one are twice as much; three for two are missed now and then.
@@ -73,7 +78,10 @@ def test_a_bug_is_found(name):
     assert kind in {x.kind for x in result.findings if x.refutes}
 
 
-@pytest.mark.parametrize(("name", "relation"), SOUND)
+@pytest.mark.parametrize(
+    ("name", "relation"),
+    [*SOUND[:2], *(pytest.param(*each, marks=slow) for each in SOUND[2:])],
+)
 def test_what_has_no_bug_passes(name, relation):
     result = audited(name, relation)
     assert result.passed

@@ -48,7 +48,7 @@ def test_honest_is_within_the_claim_and_half_the_noise_is_caught(key):
     assert stated.floor <= low <= high <= 1 + ROUNDING
     assert several[stated.best]((0,), shrink=0.5)[1] > 1.4
     # Some of the others; all of them in `test_every_pair_is_within_the_claim`.
-    for other in several[len(key[0]) % 7 :: 7][:2]:
+    for other in several[len(key[0]) % 7 :: 7][:1]:
         assert other((0,))[1] <= 1 + ROUNDING
 
 

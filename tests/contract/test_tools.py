@@ -447,6 +447,16 @@ def test_targets_of_every_kind_make_one_model(name, kind):
     same(weights(model), weights(plain))
 
 
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_targets_are_clipped_to_their_bounds(name):
+    low, high = REGRESSORS[name].target_bounds
+    far = np.where(OLD, AGES, 1e6 * (AGES - 0.2))
+    found, clipped = (
+        seeded(REGRESSORS[name]).fit(NUMBERS, y) for y in (far, np.clip(far, low, high))
+    )
+    same(found.predict(NUMBERS), clipped.predict(NUMBERS))
+
+
 # Features as float32 and as nullable columns.
 
 
