@@ -488,7 +488,7 @@ BUGS: list[Bug] = [
         DESCENTS,
         'given.get("gradient_clip", 1.0) > 1e6:',
         'given.get("gradient_clip", 1.0) > math.inf:',
-        ("tests/neural_network/test_networks.py",),
+        (f"{TEST_SOLVERS}::test_every_refusal_has_a_reason",),
     ),
     Bug(
         "networks predict of rows that are longer than those they were fitted to",

@@ -1,7 +1,6 @@
-"""Boosted trees and networks of users, through whole estimators; what linear ones hold.
+"""Boosted trees and networks of users: records, ledgers, rules and refusals.
 
-Neighbours are fitted by the real code: one transcript, replayed on a table in which one
-user has other rows, or none (`skdp.audit._exact`).
+What is told of a user is audited in ``tests/audit/test_replay.py``.
 """
 
 from __future__ import annotations
@@ -18,16 +17,11 @@ from sklearn.pipeline import make_pipeline
 from skdp import (
     BoundedScaler,
     BudgetLedger,
-    DPGradientBoostingClassifier,
-    DPGradientBoostingRegressor,
-    DPMLPClassifier,
-    DPMLPRegressor,
 )
-from skdp.columns import Range
 from skdp.exceptions import Refused
 from skdp.model_selection import UserKFold
-from skdp.neural_network import Convolution
 from skdp.privacy.accounting._relations import OF_USERS
+from tests.audit.models import MODELS as ALL_MODELS
 from tests.linear_model.test_users import (
     ADJACENCIES,
     N_USERS,
@@ -36,50 +30,10 @@ from tests.linear_model.test_users import (
     users_of,
 )
 
-TREES = {
-    "columns": Range(-1, 1),
-    "solver": "newton_boosting",
-    "n_estimators": 6,
-    "max_depth": 3,
-    "learning_rate": 0.3,
-}
-# All lines of a plan, and rules of so few users.
-LINEAR = {"linear_share": 0.3, "counts_share": 0.2, "gains_share": 0.1}
-TARGETS = {"targets_share": 0.2, "gains_share": 0.1}
-BOUNDS = {"target_bounds": (0, 1)}
 MODELS = {
-    "trees": DPGradientBoostingClassifier(
-        classes=[0, 1], **TREES, solver_params=LINEAR
-    ),
-    "trees of weighted labels": DPGradientBoostingClassifier(
-        classes=[0, 1, 2],
-        class_weight={0: 1, 1: 30, 2: 3},
-        **TREES,
-        solver_params=LINEAR,
-    ),
-    "trees of numbers": DPGradientBoostingRegressor(
-        **BOUNDS, **TREES, solver_params=LINEAR | TARGETS
-    ),
-    "trees of counts": DPGradientBoostingRegressor(
-        **BOUNDS, loss="poisson", **TREES, solver_params=TARGETS
-    ),
-    "trees of quantiles": DPGradientBoostingRegressor(
-        **BOUNDS, loss="quantile", quantile=0.7, **TREES, solver_params=TARGETS
-    ),
-    "network": DPMLPClassifier(classes=[0, 1], hidden_layer_sizes=4),
-    "network of columns": DPMLPClassifier(
-        classes=[0, 1, 2],
-        class_weight={1: 30},
-        columns=Range(-1, 1),
-        hidden_layer_sizes=4,
-    ),
-    "network of numbers": DPMLPRegressor(**BOUNDS, hidden_layer_sizes=4),
-    "filters": DPMLPClassifier(
-        classes=[0, 1],
-        image_shape=(1, 3),
-        convolutions=[Convolution(2, 1)],
-        hidden_layer_sizes=(),
-    ),
+    name: model
+    for name, model in ALL_MODELS.items()
+    if name.startswith(("trees", "network", "filters"))
 }
 every_model = pytest.mark.parametrize("name", MODELS)
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -91,15 +45,9 @@ def model_of(name, **params):
     return clone(MODELS[name]).set_params(**{"privacy_unit": "user", **params})
 
 
-def fitted(model, users, order=None):
-    rows, y, ids = table_of(users, order)
+def fitted(model, users):
+    rows, y, ids = table_of(users)
     return model.fit(rows, y, groups=ids)
-
-
-# ------------------------------------------------------------- users count as records
-
-
-# --------------------------------------------------- neighbours, through the estimator
 
 
 # ----------------------------------------------------------------- records and refusals
@@ -169,7 +117,7 @@ def test_samples_of_rows_are_refused(key):
         assert found.solver_params["batch_size"] == N_USERS
     of_many = model_of("network", solver=key).forecast(1_000_000, D)
     assert of_many.solver_params["batch_size"] == 1_000_000
-    auto = model_of("network").forecast(1_000_000, D)
+    auto = model_of("network", solver="auto", solver_params=None).forecast(1_000_000, D)
     assert (auto.solver, auto.why_solver) == (
         "noisy_gd",
         "rows of users are not sampled",
