@@ -61,7 +61,7 @@ BUGS: list[Bug] = [
         '                "All answers that were declared have been given.',
         "        if self._left[line] < times - 1:\n            raise PlanUsedUpError(\n"
         '                "All answers that were declared have been given.',
-        (HOSTILE,),
+        (f"{HOSTILE}::test_choices_cannot_be_given_back",),
     ),
     Bug(
         "several choices use up one answer",
@@ -69,7 +69,7 @@ BUGS: list[Bug] = [
         ANSWERS,
         "        self._take(line, k)\n\n        def chosen() -> IntArray:\n",
         "        self._take(line)\n\n        def chosen() -> IntArray:\n",
-        (HOSTILE,),
+        (f"{HOSTILE}::test_choices_cannot_be_given_back",),
     ),
     Bug(
         "noise for bounds in L1 covers a bound in L2",
@@ -77,7 +77,7 @@ BUGS: list[Bug] = [
         ANSWERS,
         "isinstance(line.law, Choices) or bound.norm == line.law.norm",
         "isinstance(line.law, Choices) or bound.norm >= line.law.norm",
-        (HOSTILE,),
+        (f"{HOSTILE}::test_what_no_line_pays_for_is_refused_unread",),
     ),
     Bug(
         "secret samples are rounded as one row",
@@ -135,7 +135,7 @@ BUGS: list[Bug] = [
         ANSWERS,
         "        if asked.is_hidden or asked.is_fine:\n",
         "        if asked.is_hidden:\n",
-        (HOSTILE,),
+        (f"{HOSTILE}::test_what_no_line_pays_for_is_refused_unread",),
     ),
     Bug(
         "hidden answers are heard",
@@ -144,7 +144,7 @@ BUGS: list[Bug] = [
         "                if line.is_hidden:\n                    continue\n",
         "                if line.is_hidden and hear is None:\n"
         "                    continue\n",
-        (HOSTILE, "tests/papers/test_last_iterate.py"),
+        (f"{HOSTILE}::test_what_is_hidden_last_does_not_leave",),
     ),
     Bug(
         "users are read by algorithms that forget their shares",
@@ -293,7 +293,10 @@ BUGS: list[Bug] = [
         DOOR,
         "    if audit is None or audit.is_over or audit.place != _here():\n",
         "    if audit is None or audit.is_over:\n",
-        ("tests/privacy/test_audited.py",),
+        (
+            "tests/privacy/test_audited.py"
+            "::test_a_thread_with_a_copy_of_the_context_is_not_audited",
+        ),
     ),
     Bug(
         "an audited fit may be booked",
@@ -311,7 +314,10 @@ BUGS: list[Bug] = [
         SHARED,
         "        t = self._owners.n_honest\n",
         "        t = self._owners.n_parties\n",
-        ("tests/federated/test_shares.py", "tests/audit/test_federated.py"),
+        (
+            "tests/audit/test_federated.py"
+            "::test_one_colluding_owner_of_three_sees_no_more_than_the_claim",
+        ),
     ),
     Bug(
         "owners answer what must stay hidden in a part",
@@ -319,7 +325,10 @@ BUGS: list[Bug] = [
         SHARED,
         "        if isinstance(line, Part) and not plan.is_seen:\n",
         "        if isinstance(line, Part) and plan.is_seen:\n",
-        ("tests/federated/test_shares.py", "tests/audit/test_federated.py"),
+        (
+            "tests/federated/test_shares.py"
+            "::test_a_part_that_pays_for_fewer_answers_is_refused_too",
+        ),
     ),
     # --------------------------------------------------------------------- fits
     Bug(
@@ -369,7 +378,10 @@ BUGS: list[Bug] = [
         FIT,
         "    epsilon = budget.epsilon if is_private else math.inf\n",
         "    epsilon = budget.epsilon\n",
-        ("tests/privacy/test_record.py",),
+        (
+            "tests/privacy/test_record.py"
+            "::test_statement_of_a_fit_that_is_not_private_says_so",
+        ),
     ),
     Bug(
         "progress tells how long a step takes",
@@ -377,7 +389,7 @@ BUGS: list[Bug] = [
         FIT,
         "{n_fmt} of {total_fmt}",
         "{n_fmt} of {total_fmt} in {elapsed}",
-        ("tests/solvers/test_progress.py",),
+        ("tests/solvers/test_progress.py::test_a_bar_shows_counts_and_ends",),
     ),
     Bug(
         "a fit that fails leaves what it has set",
@@ -385,7 +397,7 @@ BUGS: list[Bug] = [
         BASE,
         "            self.__dict__.clear()\n",
         "",
-        ("tests/linear_model/test_bad_input.py",),
+        ("tests/linear_model/test_bad_input.py::test_bad_parameters",),
     ),
     Bug(
         "a ledger of users takes fits of records",
@@ -401,7 +413,10 @@ BUGS: list[Bug] = [
         BASE,
         "epsilon=budget.epsilon if self.random_state is None else math.inf,",
         "epsilon=budget.epsilon,",
-        ("tests/pipeline/test_report.py",),
+        (
+            "tests/pipeline/test_report.py"
+            "::test_seeds_and_infinite_epsilon_are_not_private",
+        ),
     ),
     Bug(
         "parameters keep the precision that they were given in",
@@ -409,7 +424,7 @@ BUGS: list[Bug] = [
         "skdp/_configured.py",
         "object.__setattr__(self, name, check(name, getattr(self, name)))",
         "check(name, getattr(self, name))",
-        ("tests/solvers/test_noisy_gd.py", "tests/solvers/test_nesterov.py"),
+        ("tests/solvers/test_noisy_gd.py::test_numpy_scalars_become_plain_numbers",),
     ),
     Bug(
         "files of a newer schema are read",
@@ -427,7 +442,7 @@ BUGS: list[Bug] = [
         "        below = number < high if high_open else number <= high\n",
         "        above = number > low if low_open else not number < low\n"
         "        below = number < high if high_open else not number > high\n",
-        ("tests/linear_model/test_bad_input.py",),
+        ("tests/linear_model/test_bad_input.py::test_bad_parameters",),
     ),
     # -------------------------------------------------------------------- trees
     Bug(
@@ -436,7 +451,7 @@ BUGS: list[Bug] = [
         BOOSTING,
         "        return replace(model, curves=curves)\n",
         "        return model\n",
-        ("tests/ensemble/test_linear_start.py",),
+        ("tests/ensemble/test_linear_start.py::test_a_model_is_the_sum_of_its_shapes",),
     ),
     Bug(
         "the seed of trees follows from the table",
@@ -454,7 +469,7 @@ BUGS: list[Bug] = [
         BOOSTED,
         '        labels = "taken from y" if self.classes is None else "declared"\n',
         '        labels = "declared"\n',
-        ("tests/ensemble/test_gradient_boosting.py", "tests/privacy/test_record.py"),
+        ("tests/contract/test_tools.py::test_labels_of_every_kind_make_one_model",),
     ),
     Bug(
         "missing values are other categories",
@@ -462,7 +477,10 @@ BUGS: list[Bug] = [
         TREES,
         "        return self.n_values + self.has_other if self.has_missing else None\n",
         "        return self.n_values if self.has_missing else None\n",
-        ("tests/ensemble/test_bins.py",),
+        (
+            "tests/ensemble/test_bins.py"
+            "::test_categories_others_and_missing_have_codes_apart",
+        ),
     ),
     # ----------------------------------------------------------------- networks
     Bug(
@@ -487,7 +505,10 @@ BUGS: list[Bug] = [
         NETWORK,
         "raw = clipped_products(X, self.coefs_[0], self._row_norm)",
         "raw = clipped_products(X, self.coefs_[0], math.inf)",
-        ("tests/neural_network/test_networks.py",),
+        (
+            "tests/neural_network/test_networks.py"
+            "::test_predictions_are_those_of_its_weights",
+        ),
     ),
     Bug(
         "first weights of a network are not in units of the features",
@@ -495,7 +516,10 @@ BUGS: list[Bug] = [
         NETWORK,
         "factors = [objective.input_factor] + [1.0]",
         "factors = [1.0] + [1.0]",
-        ("tests/neural_network/test_networks.py",),
+        (
+            "tests/neural_network/test_networks.py"
+            "::test_losses_that_are_not_convex_learn_and_have_no_probabilities",
+        ),
     ),
     Bug(
         "the seed of first weights follows from the table",

@@ -432,6 +432,8 @@ def test_labels_of_every_kind_make_one_model(name, kind):
     # Undeclared, they are what scikit-learn makes of them.
     taken = seeded(model).set_params(classes=None).fit(NUMBERS, labels)
     same(taken.classes_, LinearSVC().fit(NUMBERS, labels).classes_)
+    for each, how in ((model, "declared"), (taken, "taken from y")):
+        assert f"set of labels ({how})" in each.privacy_.assumed_public
 
 
 TARGETS = ["float32", "Float64", "Float32", "double[pyarrow]"]
