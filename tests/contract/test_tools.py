@@ -7,7 +7,6 @@ one line. What a tool costs is the number of releases in the books.
 from __future__ import annotations
 
 import itertools
-import math
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -18,16 +17,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingClassifier
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
     cross_val_predict,
     cross_val_score,
 )
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
@@ -56,7 +52,6 @@ from skdp import (
     DPStandardScaler,
     RowNormClipper,
     TableEncoder,
-    privacy_report,
 )
 from skdp.columns import Boolean, Categories, Range
 from tests.wide import part_of
@@ -285,61 +280,13 @@ def searched(case):
     return 2 * 3 + 1
 
 
-def stacked(case):
-    kind, final = (
-        (StackingClassifier, RidgeClassifier())
-        if case.is_classifier
-        else (StackingRegressor, Ridge())
-    )
-    member = case.whole(**counted(case))
-    stack = kind([("a", member)], final, cv=FOLDS).fit(FRAME, case.labels)
-    assert stack.score(FRAME, case.labels) > 0.8
-    assert "final estimator" in reason_of(stack)
-    return 1 + 3
-
-
-def calibrated(case):
-    meta = CalibratedClassifierCV(case.whole(), cv=FOLDS).fit(FRAME, TEXT)
-    assert meta.predict_proba(FRAME).shape == (N, 2)
-    assert "calibrators are fitted on raw labels" in reason_of(meta)
-    return 3
-
-
-def one_against_the_rest(case):
-    thirds = np.digitize(AGES, [0.3, 0.7])
-    meta = OneVsRestClassifier(case.whole(**counted(case))).fit(FRAME, thirds)
-    assert set(meta.predict(FRAME)) <= {0, 1, 2}
-    assert "labels from y" in reason_of(meta)
-    return 3
-
-
-def counted(case):
-    """Declared labels as those tools number them that number labels."""
-    return {"classes": [0, 1]} if case.is_classifier else {}
-
-
-def reason_of(meta):
-    report = privacy_report(meta)
-    assert report.epsilon == math.inf
-    return report.reason
-
-
 TOOLS = {
     "pickle": pickled,
     "clone": cloned,
     "set_output": named_output,
     "cross_val_score": scores,
     "GridSearchCV": searched,
-    "Stacking": stacked,
 }
-CLASSIFIER_TOOLS = {
-    "CalibratedClassifierCV": calibrated,
-    "OneVsRestClassifier": one_against_the_rest,
-}
-CELLS = [
-    *((name, tool) for tool in TOOLS for name in MODELS),
-    *((name, tool) for tool in CLASSIFIER_TOOLS for name in CLASSIFIERS),
-]
 
 
 def on_axes(cell):
@@ -350,11 +297,10 @@ def on_axes(cell):
 
 @pytest.mark.parametrize(
     ("name", "tool", "way"),
-    part_of([(*cell, way) for cell in CELLS for way in WAYS], on_axes),
+    part_of(itertools.product(MODELS, TOOLS, WAYS), on_axes),
 )
 def test_a_tool_works_and_costs_what_it_says(name, tool, way, books):
-    use = (TOOLS | CLASSIFIER_TOOLS)[tool]
-    spends(books, use(Case(MODELS[name], WAYS[way], books)))
+    spends(books, TOOLS[tool](Case(MODELS[name], WAYS[way], books)))
 
 
 def test_every_public_estimator_is_in_the_matrix():
