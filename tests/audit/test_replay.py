@@ -47,8 +47,9 @@ def test_honest_is_within_the_claim_and_half_the_noise_is_caught(key):
     low, high = several[stated.best]((0,))
     assert stated.floor - 1e-3 <= low <= high <= 1 + ROUNDING
     assert several[stated.best]((0,), shrink=0.5)[1] > 1.4
-    # Some of the others; all of them in `test_every_pair_is_within_the_claim`.
-    for other in several[len(key[0]) % 7 :: 7][:1]:
+    # One of the others; all of them in `test_every_pair_is_within_the_claim`.
+    other = several[(len(key[0]) + len(key[2])) % len(several)]
+    if key[0] not in models.MODELS or key[2] == "replace_one":
         assert other((0,))[1] <= 1 + ROUNDING
 
 
