@@ -158,7 +158,7 @@ def test_null_records_and_pipelines():
     assert (result.claimed.epsilon, result.claimed.delta) == (1.0, 1e-5)
     assert (result.claimed.source, result.n_runs) == ("privacy_", 40)
     piped = make_pipeline(BoundedScaler((-1, 1)), logistic())
-    result = audit_estimator(piped, X, Y, **FEW)
+    result = audit_estimator(piped, X, Y, access="transcript")
     assert result.passed
     assert result.claimed.source == "privacy_report"
 

@@ -63,7 +63,15 @@ slow = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "name", [*KINDS, *(pytest.param(name, marks=slow) for name in OF_BUG)]
+    "name",
+    [
+        # One of each kind of finding; the others once a release.
+        *("FewSeeds", "FloatNoise", "HalfNoise", "SharedNoise"),
+        *(
+            pytest.param(name, marks=slow)
+            for name in ("BareIntercept", "NormForSquare", *OF_BUG)
+        ),
+    ],
 )
 def test_a_bug_is_found(name):
     relation, kind = OF_BUG.get(name, (None, KINDS.get(name)))
@@ -80,7 +88,7 @@ def test_a_bug_is_found(name):
 
 @pytest.mark.parametrize(
     ("name", "relation"),
-    [*SOUND[:2], *(pytest.param(*each, marks=slow) for each in SOUND[2:])],
+    [SOUND[0], *(pytest.param(*each, marks=slow) for each in SOUND[1:])],
 )
 def test_what_has_no_bug_passes(name, relation):
     result = audited(name, relation)
