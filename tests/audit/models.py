@@ -59,6 +59,12 @@ MODELS = {
     "centred numbers": DPLogisticRegression(20.0, **LABELS),
     "constant": DPLogisticRegression(0.1, **LABELS),
     "named solver": DPLogisticRegression(1.0, **LABELS, **FEW, C=1.0),
+    "clip of users": DPLogisticRegression(
+        1.0,
+        **LABELS,
+        solver="noisy_gd",
+        solver_params={"n_steps": 3, "user_clip": 0.5},
+    ),
     "three labels of columns": DPLogisticRegression(
         20.0, classes=[0, 1, 2], columns=Range(-1, 1)
     ),
@@ -109,6 +115,7 @@ MODELS = {
     "DPPCA": DPPCA(data_norm=1.0, n_components=2),
 }
 TRANSFORMERS = ("DPStandardScaler", "DPQuantileClipper", "DPSimpleImputer", "DPPCA")
+OF_USERS_ALONE = ("clip of users",)
 RELATIONS = ("replace_one", "zero_out", "replace_user", "zero_out_user")
 
 
@@ -205,5 +212,7 @@ class Fit:
 
 def candidates(name, relation, law):
     """Audits of one estimator: every pair."""
+    if name in OF_USERS_ALONE and not is_of_users(relation):
+        return []
     fit = Fit(name, relation, law)
     return [partial(fit.bounds, pair) for pair in fit.pairs]

@@ -25,6 +25,7 @@ from skdp.preprocessing._private import PrivateTransformer
 from skdp.privacy.release._plan import Batch, Bound, Line, Plan, Poisson
 from skdp.solvers import SOLVERS
 from skdp.solvers import _objective_perturbation as tilted
+from skdp.sums._gradient_sum import ExactGradientSum
 from tests.audit import exact_laws, models, searches, table, tables, users
 
 FLOORS = table.floors()
@@ -171,7 +172,18 @@ def test_an_intercept_without_noise_is_caught(key):
 OF_USERS = [key for key in FLOORS if key[2] in users.OF_RECORDS]
 
 
-@every(OF_USERS)
+# Where the sums of users are clipped, no matter how many rows they have.
+OF_CLIPPED = [key for key in OF_USERS if key[0] in models.OF_USERS_ALONE]
+
+
+@every(OF_CLIPPED)
+def test_sums_of_users_that_are_clipped_less_are_caught(key, monkeypatch):
+    honest = ExactGradientSum._most
+    monkeypatch.setattr(ExactGradientSum, "_most", lambda self, w: 9 * honest(self, w))
+    assert any(each((0,))[1] > 2 for each in table.Row(*key).candidates)
+
+
+@every(key for key in OF_USERS if key not in OF_CLIPPED)
 def test_rows_of_users_that_count_as_records_are_caught(key, monkeypatch):
     users.plant(monkeypatch, users.as_records)
     several = [best(key), *table.Row(*key).candidates[:5]]
@@ -309,8 +321,10 @@ def test_everything_that_is_released_is_in_the_table():
     }
     for name in names - {key for key, _ in PRIVATE_FORMS}:
         relations = {key[2] for key in FLOORS if key[0].partition(",")[0] == name}
-        assert relations >= set(table.ADJACENCIES), name
-        assert (name in models.MODELS) <= (relations == set(models.RELATIONS))
+        asked = set(models.RELATIONS if name in models.MODELS else table.ADJACENCIES)
+        if name in models.OF_USERS_ALONE:
+            asked = set(users.OF_RECORDS)
+        assert relations >= asked, name
     takes = {key[0] for key in OF_USERS if key[0] in SOLVERS}
     assert takes == set(users.TAKES_USERS) - {"ftrl"}  # of streams alone
 
