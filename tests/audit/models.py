@@ -114,6 +114,15 @@ MODELS = {
     "DPSimpleImputer": DPSimpleImputer(**NUMBERS),
     "DPPCA": DPPCA(data_norm=1.0, n_components=2),
 }
+# Of records that are drawn: no one transcript tells what an answer costs.
+SAMPLED = {
+    "sampled network": DPMLPClassifier(
+        **LABELS,
+        hidden_layer_sizes=4,
+        solver="noisy_sgd",
+        solver_params={"n_steps": 20, "batch_size": 20, "gradient_clip": 0.03},
+    )
+}
 TRANSFORMERS = ("DPStandardScaler", "DPQuantileClipper", "DPSimpleImputer", "DPPCA")
 OF_USERS_ALONE = ("clip of users",)
 RELATIONS = ("replace_one", "zero_out", "replace_user", "zero_out_user")
@@ -144,7 +153,7 @@ class Fit:
             facts["delta"] = 0.0
         if is_of_users(self.relation):
             facts["privacy_unit"] = "user"
-        return clone(MODELS[self.name]).set_params(**facts)
+        return clone((MODELS | SAMPLED)[self.name]).set_params(**facts)
 
     @cached_property
     def pairs(self):

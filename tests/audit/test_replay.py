@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import skdp
-from skdp.audit._exact import Replay, told_apart
+from skdp.audit._exact import Replay, replayed, told_apart
 from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.model_selection import SCORINGS, Composition, RandomStopping
 from skdp.model_selection._candidates import SearchJob
@@ -291,6 +291,20 @@ def test_an_answer_tells_of_a_record_only_if_it_was_drawn(key, adjacency):
     assert len(first.asked) == sum(line.times for line in case.plan.lines)
     attained = 0.5 if law == "pure" and adjacency == "zero_out" else 1.0
     assert 0.999 * attained * most < worst <= most * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("relation", table.ADJACENCIES)
+def test_a_sampled_network_tells_of_a_record_only_if_it_was_drawn(relation):
+    fit, worst = models.Fit("sampled network", relation), 0.0
+    most = 2.0 if relation == "replace_one" else 1.0
+    for pair in fit.pairs:
+        first, second, (one, other) = replayed(fit.told, pair.sides, 0)
+        assert one == other
+        for a, b in zip(first, second, strict=True):
+            ratio = a.share.ratio(told_apart(a, b), a.share.cost)
+            assert ratio == 0 or 0 in a.rows
+            worst = max(worst, ratio)
+    assert 0.99 * most < worst <= most * (1 + ROUNDING)
 
 
 # The table --------------------------------------------------------------------------
