@@ -76,9 +76,9 @@ from skdp.solvers._target_base import (
 )
 from skdp.sums._histogram import ReleasedHistogram, consistent
 from skdp.tables._memory import MemorySource
-from tests.solvers.centred import BUDGET, Case
 from tests.door import OpenDoor
 from tests.preprocessing.tables import DECLARED, frame
+from tests.solvers.centred import BUDGET, Case
 from tests.spies import SpyLedger, SpyNoise, SpySource
 
 ADJACENCIES = ("replace_one", "zero_out")
