@@ -40,3 +40,8 @@ def covering(cells, key=tuple, name=None):
         )
         for place, cell in enumerate(cells)
     ]
+
+
+def part_of(cells, key=tuple, name=None):
+    """The covering part alone, where nothing is to be learned from the rest."""
+    return [cell for cell in covering(cells, key, name) if not cell.marks]

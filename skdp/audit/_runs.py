@@ -93,7 +93,7 @@ def _taken_apart(value: Any, name: str, depth: int) -> Iterator[tuple[str, Any]]
     elif (
         depth < _DEEPEST
         and isinstance(value, (list, tuple))
-        and any(isinstance(part, BaseEstimator) for part in value)
+        and any(isinstance(part, (BaseEstimator, np.ndarray)) for part in value)
     ):
         for number, part in enumerate(value):
             yield from _taken_apart(part, f"{name}[{number}]", depth + 1)

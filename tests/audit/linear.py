@@ -1,9 +1,9 @@
-"""Every solver on pairs of tables: exact audits of what its plan declares."""
+"""Every solver on pairs of tables, of records and of users, by its plan."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from skdp._fit import Progress
@@ -24,6 +24,7 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget, calibrate
 from skdp.solvers import SOLVERS
 from tests.audit.linear_pairs import D, N, pairs
+from tests.audit.users import OF_RECORDS, TAKES_USERS, as_users
 from tests.door import planned, refusal
 
 LOSSES = {
@@ -34,8 +35,7 @@ LOSSES = {
 }
 ALL_LOSSES = LOSSES | {"sigmoid": SigmoidLoss(), "cauchy": CauchyLoss()}
 ALL_LOSSES["weighted"] = WeightedLoss(LogisticLoss(), (0.2, 1.0))
-# Of amounts and quantiles: `test_target_losses`.
-OF_TARGETS = {
+ALL_LOSSES |= {
     "poisson": PoissonLoss(math.log(2)),
     "quantile": QuantileLoss(0.9),
     "gamma": GammaLoss(2.0),
@@ -106,7 +106,7 @@ class Cell:
     def objective(self):
         is_sparse = SOLVERS[self.key].is_sparse
         return LinearObjective(
-            loss=(ALL_LOSSES | OF_TARGETS)[self.loss_name],
+            loss=ALL_LOSSES[self.loss_name],
             n_samples=N,
             n_features=D,
             data_norm=2.0,
@@ -115,6 +115,12 @@ class Cell:
             fit_intercept=True,
             n_nonzero=1 if is_sparse else None,
         )
+
+    @property
+    def of_records(self):
+        """The objective under the relation of records."""
+        relation = OF_RECORDS.get(self.adjacency, self.adjacency)
+        return replace(self.objective, adjacency=relation)
 
     @property
     def params(self):
@@ -164,14 +170,26 @@ class Cell:
         return low, high
 
 
-def candidates(key, adjacency, law):
-    """Audits of one solver: every loss that it takes, every pair."""
-    cells = [Cell(key, loss, adjacency, law) for loss in ALL_LOSSES]
+def candidates(key, relation, law):
+    """Audits of one solver: every loss that it takes, every pair.
+
+    Users are records of rows that are all alike: what is told of them is the same.
+    """
+    # `ftrl` takes users of streams alone.
+    if relation in OF_RECORDS and (key not in TAKES_USERS or key == "ftrl"):
+        return []
+    cells = [Cell(key, loss, relation, law) for loss in ALL_LOSSES]
     if key in SHORT:
-        cells += [Cell(key, loss, adjacency, law, is_long=True) for loss in LONG_LOSSES]
+        cells += [Cell(key, loss, relation, law, is_long=True) for loss in LONG_LOSSES]
     return [
-        partial(cell.bounds, pair)
+        partial(_bounds, cell, pair)
         for cell in cells
         if cell.is_possible
-        for pair in pairs(cell.objective, is_first=key in FIRST)
+        for pair in pairs(cell.of_records, is_first=key in FIRST)
     ]
+
+
+def _bounds(cell, pair, seeds, **bugs):
+    if cell.adjacency in OF_RECORDS:
+        pair = tuple(as_users(source) for source in pair)
+    return cell.bounds(pair, seeds, **bugs)

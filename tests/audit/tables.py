@@ -1,4 +1,4 @@
-"""Private transformers and scores on the worst pairs of records."""
+"""Private scores, and descriptions of tables, on the worst pairs."""
 
 from __future__ import annotations
 
@@ -8,38 +8,19 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
-from skdp import (
-    DPPCA,
-    DPQuantileClipper,
-    DPSimpleImputer,
-    DPStandardScaler,
-    private_score,
-)
+from skdp import describe, private_score
 from skdp.audit._exact import replayed, verdict
-from skdp.io import _table
+from skdp.columns import Range
 from skdp.model_selection import SCORINGS, _scores
 from skdp.model_selection._scorers import resolve_scoring
+from skdp.privacy.accounting._relations import adjacency_of, is_of_users
 from skdp.privacy.noise._laws import law_for
 from skdp.privacy.release._door import audited_by
-from skdp.tables._memory import MemorySource
 from tests.audit.linear import BUDGETS
-
-# What the first record is in the two data sets.
-TRANSFORMERS = {
-    "DPStandardScaler": (DPStandardScaler, {"bounds": (-2, 2)}, [2, 2], [-2, -2]),
-    "DPQuantileClipper": (
-        DPQuantileClipper,
-        {"bounds": (-2, 2), "n_steps": 3},
-        [-9, 9],
-        [9, -9],
-    ),
-    "DPSimpleImputer": (DPSimpleImputer, {"bounds": (0, 4)}, [4, 0], [math.nan, 4]),
-    # Lemma 2 of adassp at t = 1/2, k = 0: cosine -t^2.
-    "DPPCA": (DPPCA, {"data_norm": 3.0}, [3, 0], [-0.75, 3 * math.sqrt(1 - 0.25**2)]),
-}
 
 
 @contextmanager
@@ -47,31 +28,6 @@ def answered_by(noise):
     """Doors that are opened in here answer with this noise."""
     with pytest.MonkeyPatch.context() as patch, audited_by(noise):
         yield patch
-
-
-def transformer(name, adjacency, law, seeds, **bugs):
-    """Smallest and largest found over charged."""
-    kind, params, first, second = TRANSFORMERS[name]
-    budget = BUDGETS[law]
-    facts = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": adjacency}
-    event = []
-
-    def run(record, noise):
-        X = np.array([second if record is None else record, [0.7, 0.3]], dtype=float)
-        there = np.array([record is not None, True])
-        with answered_by(noise) as patch:
-            patch.setattr(
-                _table, "MemorySource", lambda X, y: MemorySource(X, y, there)
-            )
-            fitted = kind(**facts, **params).fit(X)
-        event.append(fitted.privacy_.event)
-
-    pair = (first, None) if adjacency == "zero_out" else (first, second)
-    found = []
-    for seed in seeds:
-        one, other, _ = replayed(run, pair, seed, **bugs)
-        found.append(verdict(one, other, event[0]))
-    return min(x.total for x in found), max(x.largest for x in found)
 
 
 class Says(BaseEstimator):
@@ -157,4 +113,50 @@ def score(scoring, adjacency, law, seeds, **bugs):
             row = scorer.contributions(Says(), records[:1, :1], records[:1, 1])
             other = [replace(other[0], query=other[0].query - row[0])]
         found.append(verdict(one, other, event[0]))
+    return min(x.total for x in found), max(x.largest for x in found)
+
+
+# Of a description: other cells everywhere, values that are not declared among them.
+DECLARED = {"x": Range(-1, 1), "y": Range(0, 1, missing=True), "z": ["a", "b"]}
+FIRST, SECOND = (1.0, 1.0, "?"), (-1.0, 0.0, "b")
+OTHERS = [(0.3, 0.2, "b"), (-0.7, math.nan, "?")]
+
+
+def description(relation, law, seeds, **bugs):
+    """Smallest and largest found over charged, of a record, or of a user's rows."""
+    budget, event, facts = BUDGETS[law], [], {}
+    of_users, is_gone = is_of_users(relation), relation.startswith("zero_out")
+
+    def run(own, noise):
+        X = pd.DataFrame([*own, *OTHERS], columns=list(DECLARED))
+        noise.absent = None
+        if of_users:
+            codes = [*[0] * len(own), 1, 1]
+            ids = pd.Categorical.from_codes(codes, categories=[0, 1])
+            facts.update(privacy_unit="user", groups=ids)
+        elif own == [SECOND] and is_gone:
+            noise.absent = 0
+        with audited_by(noise):
+            found = describe(
+                X,
+                DECLARED,
+                epsilon=budget.epsilon,
+                delta=budget.delta,
+                adjacency=adjacency_of(relation),
+                crosses=[("x", "z")],
+                n_bins=4,
+                cross_bins=2,
+                **facts,
+            )
+        event.append(found.privacy_.event)
+        return found.privacy_.to_json()
+
+    pair = [FIRST], [SECOND]
+    if of_users:
+        pair = [FIRST] * 3, [] if is_gone else [SECOND] * 2
+    found = []
+    for seed in seeds:
+        first, second, (one, other) = replayed(run, pair, seed, **bugs)
+        assert one == other
+        found.append(verdict(first, second, event[0]))
     return min(x.total for x in found), max(x.largest for x in found)

@@ -6,9 +6,9 @@ Seeds are fixed. With fresh ones an honest fit would be refuted with probability
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -23,13 +23,11 @@ from sklearn.preprocessing import FunctionTransformer
 from skdp import (
     BudgetLedger,
     DPLinearRegression,
-    DPLogisticRegression,
     DPStandardScaler,
 )
-from skdp.audit import CanaryPairs, Guesses, audit_one_run, one_run_power
+from skdp.audit import CanaryPairs, Guesses, audit_one_run
 from skdp.audit._one_run import expected_guesses
 from skdp.privacy.accounting._gaussian import gaussian_mu
-from skdp.privacy.noise._noise import NoiseSource
 
 SURE = 1 - 1e-8
 RNG = np.random.default_rng(0)
@@ -74,6 +72,8 @@ def of_pair(m, r, v, epsilon, delta):
 
 def test_bound_of_pairs_holds_for_what_tells_the_most():
     assert not broken_by(of_pair)
+    # Broken twin: delta is forgotten.
+    assert broken_by(lambda m, r, v, epsilon, _: of_pair(m, r, v, epsilon, 0.0))
 
 
 def test_bound_of_pairs_is_attained():
@@ -86,25 +86,6 @@ def test_bound_of_pairs_is_attained():
     beyond = told_or_answered(m, 1, 1, epsilon, delta) - luck
     claimed = of_pair(m, 1, 1, epsilon, delta) - luck
     assert beyond == pytest.approx(claimed, rel=1e-4)
-
-
-def without_delta(m, r, v, epsilon, delta):
-    return of_pair(m, r, v, epsilon, 0.0)
-
-
-def one_right_guess_less(m, r, v, epsilon, delta):
-    return float(binom.sf(v, r, expit(epsilon))) + m * delta
-
-
-def delta_of_one_canary(m, r, v, epsilon, delta):
-    return of_pair(m, r, v, epsilon, delta / m)
-
-
-@pytest.mark.parametrize(
-    "twin", [without_delta, one_right_guess_less, delta_of_one_canary]
-)
-def test_broken_twins_of_the_bound_of_pairs_are_found(twin):
-    assert broken_by(twin)
 
 
 def pure_least(epsilon, power):
@@ -142,6 +123,8 @@ def refuted_truths(refutes):
 
 def test_recursion_refutes_no_truth():
     assert not refuted_truths(recursion)
+    # Broken twin: half of the chance is asked of as many right guesses.
+    assert refuted_truths(lambda guesses, tau, law: recursion(guesses, 2 * tau, law))
 
 
 def test_recursion_is_attained():
@@ -154,104 +137,7 @@ def test_recursion_is_attained():
     assert one.gaussian_p_value(1.0) == pytest.approx(float(ndtr(0.5)), rel=1e-6)
 
 
-def one_step_short(guesses, tau, least):
-    """A recursion that starts one right guess higher than was seen."""
-    more = min(guesses.n_right + 1, guesses.n_guesses)
-    higher = Guesses(
-        n_canaries=guesses.n_canaries, n_guesses=guesses.n_guesses, n_right=more
-    )
-    return recursion(higher, tau, least)
-
-
-def half_of_tau(guesses, tau, least):
-    return recursion(guesses, 2 * tau, least)
-
-
-@pytest.mark.parametrize("twin", [one_step_short, half_of_tau])
-def test_broken_twins_of_the_recursion_are_found(twin):
-    assert refuted_truths(twin)
-
-
-# Any release of three coins: what hides one may be another.
-
-COINS = np.array(list(itertools.product((0, 1), repeat=3)))
-TURNED = [(s, s ^ (1 << i)) for s in range(8) for i in range(3)]
-SLOPES = np.linspace(-6, 6, 241)
-
-
-def deltas_of(release):
-    """delta(epsilon) of a release with probabilities by coins and outcome."""
-    return np.array(
-        [
-            max(
-                np.maximum(release[s] - math.exp(e) * release[t], 0).sum()
-                for s, t in TURNED
-            )
-            for e in SLOPES
-        ]
-    )
-
-
-def best_guesser(release, r, v):
-    """Largest P(v or more right) of any guesser of r coins, by enumeration."""
-    choices = [
-        (np.array(coins), COINS[word][list(coins)])
-        for coins in itertools.combinations(range(3), r)
-        for word in range(8)
-    ]
-    wins = np.array([(COINS[:, c] == g).sum(axis=1) >= v for c, g in choices])
-    return float((wins @ release / 8).max(axis=0).sum())
-
-
-def some_releases():
-    rng = np.random.default_rng(4)
-    for sharpness in (0.1, 0.5, 2.0, 20.0):
-        yield from rng.dirichlet(np.full(6, sharpness), size=(15, 8))
-    answers = expit(np.where(COINS[:, None, :] == COINS[None, :, :], 1.0, -1.0))
-    yield answers.prod(axis=2)  # randomised response
-    parity = COINS.sum(axis=1) % 2
-    yield np.stack([0.9 - 0.8 * parity, 0.1 + 0.8 * parity], axis=1)
-
-
-def broken_by_releases(p_value, refutes):
-    found = []
-    for release in some_releases():
-        deltas = deltas_of(release)
-
-        def least(power, deltas=deltas):
-            return float(np.max((power - deltas) / np.exp(SLOPES)).clip(0))
-
-        for r in (1, 2, 3):
-            for v in range(1, r + 1):
-                true = best_guesser(release, r, v)
-                guesses = Guesses(n_canaries=3, n_guesses=r, n_right=v)
-                late = SLOPES >= 0
-                bounds = [
-                    p_value(guesses, e, d)
-                    for e, d in zip(SLOPES[late][::20], deltas[late][::20], strict=True)
-                ]
-                is_broken = true > min(bounds) * (1 + 1e-9) + 1e-12
-                found.append(is_broken or refutes(guesses, true, least))
-    return sum(found)
-
-
-def test_no_release_of_three_coins_breaks_the_bounds():
-    assert broken_by_releases(Guesses.p_value, recursion) == 0
-
-
-def test_broken_twins_are_found_by_releases_of_three_coins():
-    def without(guesses, epsilon, delta):
-        return guesses.p_value(epsilon, 0.0)
-
-    def never(guesses, tau, least):
-        return False
-
-    assert broken_by_releases(without, never)
-    assert broken_by_releases(lambda *_: 1.0, one_step_short)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("m", [10, 100, 400])
+@pytest.mark.parametrize(("epsilon", "m"), [(0.1, 100), (1.0, 10), (1.0, 400)])
 def test_confidence_is_kept_by_randomised_response(epsilon, m):
     counts = np.arange(m + 1)
     bounds = [
@@ -263,37 +149,6 @@ def test_confidence_is_kept_by_randomised_response(epsilon, m):
     assert m < 100 or wrong > 0.01, "loose"
 
 
-@pytest.mark.parametrize("mu", [0.2, 1.0])
-def test_confidence_is_kept_by_gaussian_noise(mu):
-    m = 200
-    counts = np.arange(m + 1)
-    wrong = [
-        Guesses(n_canaries=m, n_guesses=m, n_right=v).refutes_gaussian(mu, 0.05)
-        for v in counts
-    ]
-    assert binom.pmf(counts, m, ndtr(mu / 2))[np.array(wrong)].sum() <= 0.05
-
-
-@pytest.mark.parametrize("mu", [0.3, 1.0])
-def test_confidence_is_kept_where_the_surest_are_guessed(mu):
-    m, r, runs = 100, 20, 4000
-    rng = np.random.default_rng(5)
-    coins = rng.integers(2, size=(runs, m)) * 2 - 1
-    seen = coins * mu / 2 + rng.normal(size=(runs, m))
-    surest = np.argsort(-np.abs(seen), axis=1)[:, :r]
-    right = np.take_along_axis(np.sign(seen) == coins, surest, axis=1).sum(axis=1)
-    is_refuted = np.array(
-        [
-            Guesses(n_canaries=m, n_guesses=r, n_right=v).refutes_gaussian(mu, 0.05)
-            for v in range(r + 1)
-        ]
-    )
-    assert is_refuted[right].sum() <= binom.isf(1e-9, runs, 0.05)
-    # Broken twin: the claim of half the mu is refuted far too often.
-    broken = Guesses(n_canaries=m, n_guesses=r, n_right=int(np.median(right)))
-    assert mu < 1 or broken.refutes_gaussian(mu / 4, 0.05)
-
-
 def test_expected_guesses_are_those_of_a_simulation():
     m, r, mu = 2000, 400, 0.8
     rng = np.random.default_rng(1)
@@ -303,16 +158,6 @@ def test_expected_guesses_are_those_of_a_simulation():
     right = np.take_along_axis(np.sign(seen) == coins, surest, axis=1).sum(axis=1)
     expected = expected_guesses(m, r, mu).n_right
     assert abs(right.mean() - expected) < 1 + 6 * right.std() / math.sqrt(200)
-
-
-def test_p_values_and_bounds_agree():
-    guesses = Guesses(n_canaries=1000, n_guesses=200, n_right=160)
-    found = guesses.least_epsilon(1e-6, 0.95)
-    assert guesses.p_value(found, 1e-6) == pytest.approx(0.05, rel=1e-6)
-    assert guesses.gaussian_p_value(guesses.least_mu(0.95)) == pytest.approx(
-        0.05, rel=1e-6
-    )
-    assert guesses.gaussian_p_value(0.1) < guesses.gaussian_p_value(0.3) < 1
 
 
 # ----------------------------------------------------------------------- end to end
@@ -346,8 +191,8 @@ class NoisyDirections(ClassifierMixin, BaseEstimator):
 foreign = partial(audit_one_run, X=X, y=LABELS, adjacency="replace_one")
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_half_noise_is_found_in_one_run(seed):
+def test_half_noise_is_found_in_one_run():
+    seed = 0
     honest = foreign(
         NoisyDirections(seed=seed), n_canaries=2000, confidence=SURE, random_state=seed
     )
@@ -362,15 +207,6 @@ def test_half_noise_is_found_in_one_run(seed):
     assert none.epsilon_lower > 4
 
 
-def test_as_much_as_was_said_in_advance_is_found():
-    found = foreign(NoisyDirections(), n_canaries=2000, random_state=7)
-    assert (
-        found.expected.guesses == one_run_power(2000, epsilon=8.0, delta=1e-6).guesses
-    )
-    n, expected = found.bounds.guesses.n_right, found.expected.guesses.n_right
-    assert abs(n - expected) < 6 * math.sqrt(400 * 0.25)
-
-
 def linear(**params):
     params = {"target_bounds": (-1, 1), "solver": "noisy_gd", **params}
     return DPLinearRegression(**{"epsilon": 4.0, "delta": 1e-6, **params})
@@ -382,34 +218,8 @@ def test_models_of_skdp_show_a_part_of_their_epsilon_and_no_more(adjacency):
     found = audit_one_run(model, X, TARGETS, random_state=3)
     assert found.adjacency == adjacency
     assert 0.5 < found.epsilon_lower < found.gaussian_epsilon_lower < 4
-    sure = audit_one_run(model, X, TARGETS, random_state=3, confidence=SURE)
-    assert not sure.refutes
-    assert not sure.refutes_gaussian
-
-
-def test_half_noise_in_a_solver_is_found(monkeypatch):
-    whole = NoiseSource.gaussian
-
-    def halved(self, query, *, noise_multiplier, **facts):
-        return whole(self, query, noise_multiplier=noise_multiplier / 2, **facts)
-
-    monkeypatch.setattr(NoiseSource, "gaussian", halved)
-    model = linear(random_state=1)
-    found = audit_one_run(model, X, TARGETS, n_canaries=2000, random_state=1)
-    assert found.refutes_gaussian
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-def test_classifiers_are_audited_too(adjacency):
-    model = DPLogisticRegression(
-        epsilon=20.0,
-        adjacency=adjacency,
-        classes=["no", "yes"],
-        fit_intercept=False,
-        random_state=0,
-    )
-    found = audit_one_run(model, X, np.array(["no", "yes"])[LABELS], random_state=0)
-    assert 0 < found.epsilon_lower < 20
+    sure = replace(found.bounds, confidence=SURE)
+    assert max(sure.epsilon_lower, sure.gaussian_epsilon_lower) < 4
 
 
 def test_coins_are_not_drawn_from_the_estimators_seed():
@@ -428,21 +238,6 @@ def test_coins_are_not_drawn_from_the_estimators_seed():
     coins = np.random.RandomState(11).randint(2, size=1000)
     drawn = np.random.RandomState(11).randint(2, size=1000)
     assert (coins == drawn).all()
-
-
-def test_rows_in_random_directions():
-    rng = np.random.default_rng(0)
-    wide = rng.normal(size=(50, 1500)) / 100
-    found = foreign(
-        NoisyDirections(epsilon=20.0),
-        X=wide,
-        y=np.arange(50) % 2,
-        canaries="rows",
-        n_canaries=300,
-        random_state=2,
-    )
-    assert found.bounds.guesses.n_canaries == 300
-    assert found.epsilon_lower > 0.5
 
 
 def test_canaries_of_ones_own_and_scores_of_ones_own():
@@ -488,14 +283,6 @@ def test_the_null_record_adds_nothing():
     np.testing.assert_allclose(np.linalg.norm(pairs.X, axis=1), 1)
 
 
-def test_null_records_of_a_classifier_have_one_of_its_labels():
-    model = DPLogisticRegression(
-        adjacency="zero_out", classes=[-1, 1], fit_intercept=False, random_state=0
-    )
-    found = audit_one_run(model, X, 2 * LABELS - 1, n_canaries=50, random_state=0)
-    assert found.bounds.guesses.n_guesses == 10
-
-
 def test_pipelines_and_what_is_claimed_of_them():
     pipeline = make_pipeline(FunctionTransformer(), linear(epsilon=2.0, random_state=0))
     found = audit_one_run(pipeline, X, TARGETS, n_canaries=100, random_state=0)
@@ -509,16 +296,6 @@ def test_pipelines_and_what_is_claimed_of_them():
     assert given.to_dict()["expected_epsilon_lower"] is None
 
 
-def test_the_same_seed_gives_the_same_audit_and_the_estimator_is_left_alone():
-    model = linear(random_state=5)
-    first, second = (
-        audit_one_run(model, X, TARGETS, n_canaries=200, random_state=1)
-        for _ in range(2)
-    )
-    assert first == second
-    assert not hasattr(model, "coef_")
-
-
 def test_what_is_told():
     found = foreign(NoisyDirections(), n_canaries=200, random_state=0)
     told = json.loads(found.to_json())
@@ -527,6 +304,8 @@ def test_what_is_told():
     assert told["sentence"] == found.sentence() in repr(found)
     assert "NoisyDirections" in found._repr_html_()
     assert "replace_one" in found.sentence()
+    in_rows = foreign(NoisyDirections(), canaries="rows", n_canaries=30)
+    assert in_rows.bounds.guesses.n_canaries == 30
     endless = foreign(NoisyDirections(), n_canaries=50, epsilon=math.inf)
     assert json.loads(endless.to_json())["claimed_epsilon"] is None
     assert not endless.refutes
@@ -563,11 +342,3 @@ def test_what_is_refused(tmp_path):
         CanaryPairs(np.eye(2), [0, 1], np.eye(3), [0, 1, 1])
     with pytest.raises(ValueError, match="n_right"):
         Guesses(n_canaries=5, n_guesses=3, n_right=4)
-
-
-def test_users_are_refused():
-    class OfUsers(NoisyDirections):
-        def __init__(self, privacy_unit="user"):
-            self.privacy_unit = privacy_unit
-
-    refused("privacy_unit", OfUsers(), y=LABELS, adjacency="replace_one")

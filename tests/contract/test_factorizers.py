@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,11 @@ from skdp.decomposition._plain import FACTORIZERS
 from skdp.decomposition._ratings import Pattern, Ratings, RatingSource, Task
 from skdp.decomposition._registry import PRIVATE_FORMS
 from skdp.exceptions import BudgetExceeded
-from skdp.privacy import Budget, epsilon_of
+from skdp.privacy import Budget
 from skdp.privacy.accounting._relations import UNIT_OF
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import Door
-from tests.contract.test_registry import FORBIDDEN, lacks
+from tests.contract.test_registry import lacks
 from tests.contract.test_seam import FrameSpy
 from tests.decomposition.ratings import N_ITEMS, N_USERS, low_rank_ratings
 from tests.decomposition.small import planned
@@ -31,7 +30,6 @@ BUDGET = Budget(1.0, 1e-6)
 every_form = pytest.mark.parametrize(
     "form", PRIVATE_FORMS, ids=[f"{key}-{unit}" for key, unit in PRIVATE_FORMS]
 )
-PROOFS = {"rating_value": "mf_rating_value", "user": "mf_user"}
 RUNS = 8
 
 
@@ -113,8 +111,8 @@ def answered(solver, ratings, task, multiplier, noise, seed=0):
         return solver.run(answers, replace(task, seed=seed), Progress())
 
 
-def make_ledger(folder, unit, epsilon=10.0, kind=SpyLedger):
-    return kind(
+def make_ledger(folder, unit, epsilon):
+    return SpyLedger(
         folder / "books.db",
         epsilon=epsilon,
         delta=1e-6,
@@ -131,11 +129,7 @@ def test_one_key_in_all_places(key):
     assert FACTORIZERS[key].key == key
     room = "papers" if key in PAPERS else "decomposition"
     assert FACTORIZERS[key].__module__.startswith(f"skdp.{room}._")
-    for place in (
-        f"tests/{room}/test_{key}.py",
-        f"benchmarks/configs/factorizers/{key}.toml",
-    ):
-        assert (ROOT / place).is_file(), place
+    assert (ROOT / f"tests/{room}/test_{key}.py").is_file()
     assert (
         lacks(FACTORIZERS[key].__doc__, FACTORIZERS[key].checks, is_private=False) == []
     )
@@ -144,49 +138,11 @@ def test_one_key_in_all_places(key):
 
 @every_form
 def test_a_private_form_has_its_places_too(form):
-    unit, kind = form[1], PRIVATE_FORMS[form]
+    kind = PRIVATE_FORMS[form]
     name = kind.__module__.rpartition("._")[2]
     assert (kind.key, kind.unit) == form
     assert lacks(kind.__doc__, kind.checks) == []
-    for place in (
-        f"tests/decomposition/test_{name}.py",
-        f"tests/audit/test_{PROOFS[unit]}.py",
-    ):
-        assert (ROOT / place).is_file(), place
-
-
-@every_form
-def test_no_parameter_touches_noise_or_randomness(form):
-    for field in dataclasses.fields(PRIVATE_FORMS[form]):
-        assert not any(word in field.name for word in FORBIDDEN)
-
-
-@every_form
-def test_configuration_is_frozen_and_resolved(form):
-    task = task_of(form[1], some_ratings())
-    solver = solver_of(form, task)
-    fields = dataclasses.fields(solver)
-    assert all(getattr(solver, field.name) is not None for field in fields)
-    given = dataclasses.asdict(solver)
-    assert planned(type(solver), task, BUDGET, **given) == solver
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(solver, fields[0].name, 1)
-
-
-@every_form
-def test_event_is_pure_and_costs_less_with_more_noise(form):
-    task = task_of(form[1], some_ratings())
-    solver = solver_of(form, task)
-    first, second = (event_of(solver, 3.0, task) for _ in range(2))
-    assert first == second
-    assert epsilon_of(event_of(solver, 6.0, task), 1e-6) < epsilon_of(first, 1e-6)
-
-
-@every_form
-def test_recomputed_epsilon_is_at_most_the_target_and_close_to_it(form):
-    answers = run(form, some_ratings())
-    epsilon = epsilon_of(answers.event, BUDGET.delta)
-    assert 0.996 * BUDGET.epsilon <= epsilon <= BUDGET.epsilon
+    assert (ROOT / f"tests/decomposition/test_{name}.py").is_file()
 
 
 @every_form
@@ -194,16 +150,6 @@ def test_delta_zero_is_refused(form):
     task = task_of(form[1], some_ratings())
     assert refusal(PRIVATE_FORMS[form], task, BUDGET) == ""
     assert "delta" in refusal(PRIVATE_FORMS[form], task, Budget(1.0, 0.0))
-
-
-@every_form
-def test_nothing_is_read_before_the_commit(form, tmp_path):
-    diary = SpyLedger.diary = []
-    ledger = make_ledger(tmp_path, form[1])
-    run_spied(form, diary, ledger)
-    assert diary[0] == "commit"
-    assert diary.count("commit") == 1
-    assert "read" in diary
 
 
 def run_spied(form, diary, ledger, peeks=False):
@@ -216,20 +162,20 @@ def run_spied(form, diary, ledger, peeks=False):
 
 
 @every_form
-def test_broken_twin_that_reads_first_is_caught(form, tmp_path):
+def test_nothing_is_read_before_the_commit(form, tmp_path):
     diary = SpyLedger.diary = []
-    run_spied(form, diary, make_ledger(tmp_path, form[1]), peeks=True)
-    assert diary[0] == "read"
-
-
-@every_form
-def test_a_refused_fit_reads_and_spends_nothing(form, tmp_path):
-    diary = SpyLedger.diary = []
-    ledger = make_ledger(tmp_path, form[1], epsilon=0.5)
+    ledger = make_ledger(tmp_path, form[1], epsilon=1.01)
+    run_spied(form, diary, ledger)
+    assert (diary[0], diary.count("commit")) == ("commit", 1)
+    assert "read" in diary
+    del diary[:]
     with pytest.raises(BudgetExceeded):
         run_spied(form, diary, ledger)
     assert diary == []
-    assert ledger.spends() == []
+    # Broken twin: it looks at the ratings first.
+    with pytest.raises(BudgetExceeded):
+        run_spied(form, diary, ledger, peeks=True)
+    assert diary == ["read"]
 
 
 @every_form
@@ -247,19 +193,6 @@ def test_noise_drawn_is_noise_declared(form):
     task = task_of(form[1], some_ratings())
     largest = solver_of(form, task).sensitivity(task)
     assert max(draw.sensitivity for draw in noise.draws) <= largest * (1 + 1e-12)
-
-
-@every_form
-def test_broken_twin_with_less_noise_than_declared_is_caught(form):
-    noise = SpyNoise(shrink=0.5)
-    run(form, some_ratings(), noise=noise)
-    scaled = [
-        (draw.released - draw.query).ravel() / draw.sigma
-        for draw in noise.draws
-        if draw.query.size >= N_ITEMS
-    ]
-    # Of N(0, 1) numbers, half as large: far below any chance for 25 and more of them.
-    assert np.std(np.concatenate(scaled)) < 0.75
 
 
 def neighbours(unit, ratings, rng):
@@ -321,11 +254,6 @@ def test_no_query_moves_farther_than_its_sensitivity(form):
     assert worst <= 1
     # Neighbours come near the bound, so that half of it would be found out.
     assert worst > 0.6
-
-
-@every_form
-def test_broken_twin_of_half_the_sensitivity_is_found_out(form):
-    assert farthest(form, tamper=lambda change: 2 * change) > 1
 
 
 @every_form

@@ -17,7 +17,6 @@ from skdp import (
     DPPoissonRegressor,
     DPStandardScaler,
     TableEncoder,
-    _input,
     describe,
 )
 from skdp._base import PrivateEstimator
@@ -99,20 +98,6 @@ def test_a_category_that_cannot_be_looked_up_is_unknown(error):
     X = np.array([["a"], ["b"]], dtype=object)
     X[1, 0] = Hostile(error)
     assert encoder.transform(X).tolist() == [[1, 0], [0, 0]]
-
-
-def test_words_that_are_passed_on_are_caught():
-    # Broken twin: as it was, with a list of kinds of errors.
-    def some(call, otherwise):
-        try:
-            return call()
-        except (TypeError, ValueError, ArithmeticError, RuntimeError):
-            raise ValueError(otherwise) from None
-
-    with pytest.raises(KeyError, match=SECRET):
-        some(lambda: float(Hostile(KeyError)), "no number")
-    with pytest.raises(ValueError, match="no number"):
-        _input.without_data(lambda: float(Hostile(KeyError)), "no number")
 
 
 # --------------------------------------------------- numbers that NumPy may complain of

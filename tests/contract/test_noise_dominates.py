@@ -30,12 +30,10 @@ from skdp import (
     DPSparseLinearRegression,
     DPSparseLogisticRegression,
 )
-from skdp._base import Signal
 from skdp.exceptions import NoiseDominatesWarning
 from skdp.model_selection import _candidates
 from skdp.privacy.accounting._relations import UNIT_OF
 from skdp.privacy.release import _answers
-from skdp.solvers._default_rules import signal_of
 
 LABELS = {"classes": [0, 1]}
 BOUNDED = {"target_bounds": (-1, 1)}
@@ -160,67 +158,6 @@ def test_an_error_filter_stops_the_fit_before_it_is_paid_for(name, tmp_path):
     assert vars(unfitted) == before
 
 
-def two_tables():
-    """Of one shape, and as different as can be."""
-    hidden = np.zeros((200, 4))
-    return (X, Y), (hidden, np.zeros(200, dtype=int))
-
-
-def texts(fit):
-    found = []
-    for rows, targets in two_tables():
-        with shown() as told:
-            fit(rows, targets)
-        found.append(told)
-    return found
-
-
-TABLE_MODELS = [name for name in MODELS if not is_of_ratings(name)]
-
-
-@pytest.mark.parametrize("name", TABLE_MODELS)
-def test_the_warning_is_the_same_for_any_data_of_one_shape(name):
-    one, other = texts(lambda *data: model(name, MODELS[name][2]).fit(*data))
-    assert one == other != []
-
-
-def test_ratings_are_told_by_their_pattern_alone():
-    found = []
-    for stars in (STARRED, np.ones(400)):
-        with shown() as told:
-            model("ratings", 0.05).fit(PAIRS, stars)
-        found.append(told)
-    assert found[0] == found[1] != []
-
-
-def test_users_are_told_by_declared_numbers_alone():
-    found = []
-    for keep in (slice(None), slice(50)):
-        with shown() as told:
-            model("users", 0.1).fit(PAIRS[keep], STARRED[keep])
-        found.append(told)
-    assert found[0] == found[1] != []
-
-
-def test_twin_that_looks_at_the_rows_is_caught(monkeypatch):
-    """A signal that grows with the largest row tells the tables apart."""
-
-    def peeking(self, source, *rest):
-        self.seen = float(np.abs(source.whole().X).max())
-        return solve(self, source, *rest)
-
-    def by_size(self, objective, budget):
-        told = signal_of(objective, budget)
-        return Signal(**vars(told) | {"coefficient_scale": 1e-9 + self.seen})
-
-    kind = skdp.linear_model._base.DPEstimator
-    solve = kind._solve
-    monkeypatch.setattr(kind, "_solve", peeking)
-    monkeypatch.setattr(kind, "_signal_of", by_size)
-    one, other = texts(lambda *data: model("logistic", 0.01).fit(*data))
-    assert one != other
-
-
 def cross_validated():
     cross_val_score(model("logistic", 0.01), X, Y, cv=KFold(5))
 
@@ -244,29 +181,6 @@ def test_twin_that_trusts_pythons_memory_floods(monkeypatch):
     with shown("default") as told:
         cross_validated()
     assert len(told) == 5
-
-
-def test_a_statement_that_was_told_is_told_again_if_it_is_an_error():
-    """Else a filter that is set later would let the fit be paid for."""
-    for action in ("always", "error"):
-        with warnings.catch_warnings():
-            warnings.simplefilter(action, NoiseDominatesWarning)
-            try:
-                with warnings.catch_warnings(record=action == "always"):
-                    cross_val_score(
-                        model("logistic", 0.01), X, Y, cv=3, error_score="raise"
-                    )
-            except NoiseDominatesWarning:
-                assert action == "error"
-            else:
-                assert action == "always"
-
-
-def test_it_points_at_the_users_own_statement():
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        cross_val_score(model("logistic", 0.02), X, Y, cv=KFold(2))
-    assert {w.filename for w in found} == {__file__}
 
 
 def search(epsilon, **changes):
@@ -302,59 +216,9 @@ def test_twin_whose_trials_are_not_silent_floods(monkeypatch):
     assert len(told) > 1
 
 
-def test_a_search_over_ratings_says_it_too():
-    ratings = DPGridSearchCV(
-        DPMatrixFactorization(**STARS),
-        {"n_components": [1, 2]},
-        epsilon=0.1,
-        adjacency="rating_value",
-    )
-    with shown() as told:
-        ratings.fit(PAIRS, STARRED)
-    assert len(told) == 1
-    assert "ratings or more" in told[0]
-
-
 def test_no_noise_no_warning():
     with shown() as told:
         fitted("logistic", math.inf)
     assert not told
     with pytest.raises(ValueError, match="'epsilon' parameter must be"):
         forecast_of("logistic", math.inf)
-
-
-def test_a_number_of_features_by_rule_is_judged_by_one_that_matters():
-    """Found in calibration: less noise, more features by rule, more noise told."""
-    sparse = {"feature_bound": 1.0, "data_norm": 13.0, "target_bounds": (-3, 3)}
-    ratios = [
-        DPSparseLinearRegression(epsilon, **sparse).forecast(4000, 500).noise_to_signal
-        for epsilon in (0.01, 0.1, 1.0, 3.0)
-    ]
-    assert ratios == sorted(ratios, reverse=True)
-    assert ratios[-1] < 0.3
-
-
-def test_what_is_said_of_relations_and_counts():
-    one, other = (
-        DPLogisticRegression(0.1, adjacency=name).forecast(500, 30)
-        for name in ("replace_one", "zero_out")
-    )
-    assert other.noise_to_signal == pytest.approx(one.noise_to_signal / 2)
-    enough = one._records_for(one.constant_from)
-    told = DPLogisticRegression(0.1)
-    assert not told.forecast(enough + 1, 30).noise_dominates
-    assert told.forecast(enough - 1, 30).noise_dominates
-
-
-@pytest.mark.parametrize(
-    ("shape", "pattern"),
-    [((0, 3), "'n_samples' parameter"), ((5, 0), "'n_features' parameter")],
-)
-def test_shapes_out_of_range_are_refused(shape, pattern):
-    for name in ("logistic", "regression", "sparse regression"):
-        with pytest.raises(ValueError, match=pattern):
-            model(name, 1.0).forecast(*shape)
-    with pytest.raises(ValueError, match="'n_users' parameter"):
-        model("ratings", 1.0).forecast(1, 5, 5)
-    with pytest.raises(ValueError, match="'n_ratings' parameter"):
-        model("ratings", 1.0).forecast(5, 5, 0)

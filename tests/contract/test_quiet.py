@@ -22,7 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdp._quiet
 from skdp import DPGridSearchCV, DPLogisticRegression, private_score
-from skdp._quiet import _filtered, _Shared, _without_output, no_warnings, warn
+from skdp._quiet import _filtered, _Shared, no_warnings, warn
 from skdp.exceptions import LargeDeltaWarning, PublicLabelsWarning
 from skdp.model_selection import _scorer_sums
 from skdp.privacy.noise._noise import NoiseSource
@@ -118,59 +118,6 @@ def test_warnings_do_not_count_secret_trials(run, monkeypatch):
     assert one == three == 1  # that of the search itself, before the commit
 
 
-@pytest.mark.usefixtures("with_the_twin")
-def test_twin_that_leaves_threads_alone_counts_the_trials(monkeypatch):
-    one, three = shown_by_searching(monkeypatch, in_a_thread)
-    assert one < three
-
-
-class PerThread:
-    """The twin: each thread keeps and restores the filters for itself."""
-
-    def __enter__(self):
-        self._kept = warnings.catch_warnings()
-        self._kept.__enter__()
-        warnings.simplefilter("ignore")
-
-    def __exit__(self, *details):
-        self._kept.__exit__(*details)
-
-
-def overlap(first, second):
-    """Whether a warning shows in `second` once `first` is left, and filters return."""
-    with everything_shown() as shown:
-        before = list(warnings.filters)
-        first.__enter__()
-        in_a_thread(second.__enter__)
-        first.__exit__(None, None, None)
-        warnings.warn("depends on the data", UserWarning, stacklevel=1)
-        in_a_thread(lambda: second.__exit__(None, None, None))
-        return len(shown), before == list(warnings.filters)
-
-
-def test_threads_share_one_silence_and_the_last_puts_the_filters_back():
-    shared = _Shared(_filtered)
-    assert overlap(shared, shared) == (0, True)
-    assert overlap(shared, shared) == (0, True)  # and once more
-    assert overlap(PerThread(), PerThread()) == (1, False)
-
-
-def test_many_threads_leave_the_filters_as_they_were():
-    before = list(warnings.filters)
-
-    def work():
-        for _ in range(200):
-            with no_warnings(), no_warnings():
-                warnings.warn("depends on the data", UserWarning, stacklevel=1)
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert warnings.filters == before
-
-
 def test_own_warnings_are_silent_whatever_others_do_to_the_filters():
     """What the known weakness leaves: a warning that is not of skdp."""
     with everything_shown() as shown, no_warnings():
@@ -179,13 +126,6 @@ def test_own_warnings_are_silent_whatever_others_do_to_the_filters():
         assert not shown
         warnings.warn("of somebody else", UserWarning, stacklevel=1)
     assert len(shown) == 1
-
-
-def test_own_warnings_are_told_again_after_an_error():
-    with pytest.raises(ZeroDivisionError), no_warnings():
-        1 / 0  # noqa: B018 - the error is what is tested
-    with pytest.warns(UserWarning, match="told"):
-        warn("told")
 
 
 def fork_while_held(shared, *, hold):
@@ -247,16 +187,6 @@ def test_a_warning_points_at_the_line_that_led_to_it(call):
     assert places == {__file__}
 
 
-def test_twin_that_counts_frames_by_hand_points_elsewhere(monkeypatch):
-    monkeypatch.setattr(skdp._quiet, "_frames_to_caller", lambda: 4)
-    places = set()
-    for work, kind in CALLS.values():
-        with everything_shown() as shown:
-            work()
-        places |= {found.filename for found in shown if found.category is kind}
-    assert places != {__file__}
-
-
 # -------------------------------------------------- what others' code prints and logs
 
 
@@ -314,15 +244,3 @@ def test_twin_that_silences_warnings_alone_shows_the_number_of_calls(
     seen = [lines_of_scores(capfd, caplog, **case) for case in CASES]
     assert min(seen[0]) > 0
     assert seen[0] != seen[1]
-
-
-def test_threads_share_one_stream_that_discards(capsys):
-    first = second = _Shared(_without_output)
-    first.__enter__()
-    in_a_thread(second.__enter__)
-    first.__exit__(None, None, None)
-    print("depends on the data")
-    in_a_thread(lambda: second.__exit__(None, None, None))
-    print("seen")
-    assert capsys.readouterr().out == "seen\n"
-    assert logging.root.manager.disable == logging.NOTSET

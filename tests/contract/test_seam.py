@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import CellType, FunctionType, MethodType
 
@@ -46,7 +46,7 @@ from skdp.tables._source import Block
 from skdp.tables._views import Bucket, ColumnsOf, ConstantColumn, EntriesClipped
 from tests.imports import sources
 from tests.problems import CASES, case_id, run_case
-from tests.wide import covering
+from tests.wide import part_of
 
 PACKAGE = Path(skdp.__file__).parent
 # The door, and the room of noise behind it.
@@ -101,11 +101,16 @@ RECORDS = (
 )
 
 
+@cache
+def parsed(text):
+    return ast.parse(text)
+
+
 def who_names(name, modules):
     """Modules in which an attribute or a name is used."""
     found = set()
     for module, text in modules.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             named = getattr(node, "attr", None) or getattr(node, "id", None)
             if named == name or (
                 isinstance(node, ast.alias) and node.name.endswith(name)
@@ -123,7 +128,7 @@ def callers_of_inside(modules):
     return {
         module
         for module, text in modules.items()
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "inside"
@@ -142,7 +147,7 @@ def calls_of_commit(modules):
     return [
         module
         for module, text in modules.items()
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "commit"
@@ -170,7 +175,7 @@ def who_declares(modules):
     return {
         module
         for module, text in modules.items()
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.Call)
         and (
             any(keyword.arg == "declared" for keyword in node.keywords)
@@ -187,7 +192,7 @@ def who_reaches(modules):
     """Modules that take what the seam keeps from an object not their own."""
     found = set()
     for module, text in modules.items():
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             is_theirs = (
                 isinstance(node, ast.Attribute)
                 and node.attr in KEPT
@@ -302,7 +307,7 @@ class FrameSpy:
 
 @pytest.mark.parametrize(
     "case",
-    covering(CASES, lambda case: ((case.key, case.mode), case.loss_name), case_id),
+    part_of(CASES, lambda case: ((case.key, case.mode), case.loss_name), case_id),
 )
 def test_no_frame_outside_the_door_holds_records_and_entropy(case):
     with FrameSpy() as spy:

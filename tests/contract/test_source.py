@@ -50,26 +50,6 @@ def test_broken_twin_with_its_own_generator_is_found():
     assert entropy_used(ast.parse(twin)) == ["default_rng", "random"]
 
 
-def noise_used(tree):
-    """Whether a module gets at noise without asking."""
-    names = {"_noise", "NoiseSource", "LocalAnswers"}
-    return sorted(set(names_used(tree)) & names)
-
-
-@pytest.mark.parametrize(
-    "package", ["linear_model", "preprocessing", "model_selection"]
-)
-def test_noise_is_had_by_asking(package, trees):
-    room = [path for path in trees if path.parent == Path(package)]
-    assert len(room) > 3
-    assert [path for path in room if noise_used(trees[path])] == []
-
-
-def test_broken_twin_with_a_noise_source_is_found():
-    twin = "from skdp.privacy.noise._noise import NoiseSource\nx = NoiseSource(None)"
-    assert noise_used(ast.parse(twin)) == ["NoiseSource", "_noise"]
-
-
 def private_names_of_scikit_learn(tree):
     """Imports from scikit-learn with a leading underscore anywhere."""
     return [
@@ -155,10 +135,6 @@ def test_fits_and_sources_load_no_engine(loaded):
 
 def test_broken_twin_that_loads_an_engine_is_found(loaded):
     assert "skdp.io.engines._dask" in engines_of(loaded["engines"])
-
-
-def test_broken_twin_that_loads_a_solver_is_found(loaded):
-    assert "skdp.solvers._descent" in solvers_of(loaded["models"])
 
 
 def test_accounting_path_imports_nothing_heavy(loaded):

@@ -15,7 +15,6 @@ from scipy.sparse import csr_array, issparse
 
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.solvers._objective_perturbation import CertifiedProblem, certified_minimum
 from skdp.sums import _floating as gradient
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
@@ -104,27 +103,6 @@ def test_a_row_that_moves_is_clipped_at_every_reading(store, huge):
     assert max(contributions(Rolling, store, huge)) <= most
 
 
-@pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("store", STORES.values(), ids=STORES)
-def test_broken_twin_that_says_it_is_stable_is_found(store):
-    most = query_sensitivity(OBJECTIVE)
-    assert max(contributions(Stable, store)) > 1e4 * most
-
-
-@pytest.mark.usefixtures("way")
-def test_factors_of_a_stable_source_are_found_once(monkeypatch):
-    found, of = [], gradient.RowClip.of
-    monkeypatch.setattr(
-        gradient.RowClip, "of", lambda X, bound: found.append(X) or of(X, bound)
-    )
-    for kind, times in ((MemorySource, 1), (Rolling, 3 * N // 8)):
-        total = gradient.GradientSum(kind(*outlier_last(1e6)), OBJECTIVE)
-        for _ in range(3):
-            total(np.zeros((2, 1)))
-        assert len(found) == times
-        found.clear()
-
-
 def test_who_is_stable():
     X, y = outlier_last(1.0)
 
@@ -201,17 +179,3 @@ def test_broken_twins_that_keep_factors_are_found(key, monkeypatch):
     assert farthest(case, Stable) <= 1
     monkeypatch.setattr(ClippedGradient, "is_exact", False)
     assert farthest(case, Stable) > 1.5
-
-
-def test_a_minimum_is_certified_over_rows_that_move():
-    X, y = Case("noisy_gd", "logistic", "replace_one").data()
-    objective = replace(OBJECTIVE, n_features=3, fit_intercept=True)
-    certified = CertifiedProblem(objective, strength=1.0)
-    linear = np.full((4, 1), 0.1)
-    tolerance = certified.rounding_error(N)
-    found = [
-        certified_minimum(kind(X, y), certified, linear, tolerance)
-        for kind in (Rolling, MemorySource)
-    ]
-    distance = np.linalg.norm(found[0] - found[1])
-    assert distance <= 4 * tolerance / certified.strength

@@ -7,10 +7,8 @@ one line. What a tool costs is the number of releases in the books.
 from __future__ import annotations
 
 import itertools
-import math
 import pickle
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -19,23 +17,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
-from sklearn.ensemble import StackingClassifier, StackingRegressor, VotingClassifier
-from sklearn.feature_selection import RFE, SelectFromModel, SequentialFeatureSelector
-from sklearn.inspection import (
-    PartialDependenceDisplay,
-    partial_dependence,
-    permutation_importance,
-)
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
     cross_val_predict,
     cross_val_score,
 )
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
@@ -64,14 +52,12 @@ from skdp import (
     DPStandardScaler,
     RowNormClipper,
     TableEncoder,
-    privacy_report,
 )
 from skdp.columns import Boolean, Categories, Range
-from tests.wide import covering
+from tests.wide import part_of
 
 matplotlib.use("Agg")
 
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "pipelines.md"
 
 N = 300
 MUCH = 1e3  # so that tools can be seen to work; what they cost does not depend on it
@@ -106,18 +92,14 @@ REGRESSORS = LINEAR_REGRESSORS | {
         MUCH, **BOOSTED, target_bounds=(0, 1)
     ),
 }
-LINEAR = LINEAR_CLASSIFIERS | LINEAR_REGRESSORS
 # Without a number for each feature or column.
 NETWORKS = {
     "DPMLPClassifier": DPMLPClassifier(MUCH, hidden_layer_sizes=8),
     "DPMLPRegressor": DPMLPRegressor(MUCH, hidden_layer_sizes=8, target_bounds=(0, 1)),
 }
-SELECTING = CLASSIFIERS | REGRESSORS
 CLASSIFIERS["DPMLPClassifier"] = NETWORKS["DPMLPClassifier"]
 REGRESSORS["DPMLPRegressor"] = NETWORKS["DPMLPRegressor"]
 MODELS = CLASSIFIERS | REGRESSORS
-# Models of rows of numbers, unless columns are declared.
-OF_NUMBERS = LINEAR | NETWORKS
 TRANSFORMERS = {
     "BoundedScaler": BoundedScaler((0, 1)),
     "RowNormClipper": RowNormClipper(),
@@ -135,7 +117,7 @@ RATINGS = {
 }
 # Their rows come out as float64, whatever the table held.
 ALWAYS_DOUBLE = {"DeclaredOneHotEncoder", "TableEncoder"}
-ALWAYS_DOUBLE |= set(MODELS) - set(OF_NUMBERS)
+ALWAYS_DOUBLE |= {name for name in MODELS if "Boosting" in name}
 # Tools themselves: tests/model_selection.
 SEARCHES = {"DPGridSearchCV", "DPRandomizedSearchCV", "DPTunedThresholdClassifier"}
 SEARCHES |= {"DPCalibratedClassifier"}
@@ -155,23 +137,6 @@ def encoded(model):
     return make_pipeline(encoder, model)
 
 
-def sparse_encoded(model):
-    encoder = TableEncoder(DECLARED, numeric="linear", sparse_output=True)
-    return make_pipeline(encoder, model)
-
-
-def by_columns(model):
-    numbers = ["age", "hours"]
-    joined = ColumnTransformer(
-        [
-            ("numbers", BoundedScaler(([17, 1], [90, 99])), numbers),
-            ("sex", DeclaredOneHotEncoder([["F", "M"]]), ["sex"]),
-        ],
-        sparse_threshold=0,
-    )
-    return make_pipeline(joined, model)
-
-
 def declared(model):
     is_linear = model.columns is None  # trees cut ranges, and draw no lines
     how = TableEncoder(DECLARED, numeric="linear") if is_linear else DECLARED
@@ -182,8 +147,6 @@ def declared(model):
 WAYS = {
     "columns": declared,
     "encoder": encoded,
-    "sparse encoder": sparse_encoded,
-    "column transformer": by_columns,
 }
 
 
@@ -209,8 +172,6 @@ TEXT = np.where(OLD, "old", "young")
 CODES = OLD.astype(int)
 AGES = ((FRAME["age"] - 17) / 73).to_numpy()
 NUMBERS = np.random.default_rng(1).uniform(size=(N, 3)) / 2
-PAIRS = np.stack([np.arange(N) % 30, np.arange(N) // 30], axis=1)
-STARS = 1.0 + np.random.default_rng(2).integers(0, 5, N)
 
 
 @dataclass(frozen=True)
@@ -268,50 +229,11 @@ def spends(books, n_releases):
 # Tools: each returns how many releases it must have cost.
 
 
-def dependence(case):
-    model = case.whole().fit(FRAME, case.labels)
-    for column in ("age", "job"):
-        found = partial_dependence(
-            model, FRAME, [column], grid_resolution=4, categorical_features=["job"]
-        )
-        moved = FRAME.assign(**{column: found["grid_values"][0][0]})
-        if not case.is_classifier:
-            mean = model.predict(moved.astype({column: FRAME[column].dtype})).mean()
-            assert found["average"][0, 0] == pytest.approx(mean)
-        if column == "age":
-            assert np.ptp(found["average"]) > 0.1
-    return 1
-
-
-def drawing(case):
-    model = case.whole().fit(FRAME, case.labels)
-    shown = PartialDependenceDisplay.from_estimator(
-        model, FRAME, ["age", "job"], categorical_features=["job"], grid_resolution=4
-    )
-    matplotlib.pyplot.close(shown.figure_)
-    return 1
-
-
-def importance(case):
-    model = case.whole().fit(FRAME, case.labels)
-    found = permutation_importance(model, FRAME, case.labels, n_repeats=2)
-    assert found["importances_mean"].argmax() == 0
-    return 1
-
-
 def pickled(case):
     model = case.whole().fit(FRAME, case.labels)
     again = pickle.loads(pickle.dumps(model))
     same(again.predict(FRAME), model.predict(FRAME))
     assert last(again).privacy_ == last(model).privacy_
-    return 1
-
-
-def dumped(case):
-    model = case.whole().fit(FRAME, case.labels)
-    path = f"{case.books.path}.joblib"
-    joblib.dump(model, path)
-    same(joblib.load(path).predict(FRAME), model.predict(FRAME))
     return 1
 
 
@@ -324,10 +246,6 @@ def cloned(case):
 
 
 def named_output(case):
-    if case.path is sparse_encoded:
-        with pytest.raises(ValueError, match="sparse"):
-            case.whole().set_output(transform="pandas").fit(FRAME, case.labels)
-        return 0
     if case.path is declared:  # no transformer: nothing to set, nothing in the way
         assert not hasattr(case.whole(), "set_output")
         model = make_pipeline(case.whole()).set_output(transform="pandas")
@@ -349,12 +267,6 @@ def scores(case):
     return 3
 
 
-def out_of_fold(case):
-    found = cross_val_predict(case.whole(), FRAME, case.labels, cv=FOLDS)
-    assert found.shape == (N,)
-    return 3
-
-
 def searched(case):
     model = case.whole()
     where = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
@@ -368,171 +280,27 @@ def searched(case):
     return 2 * 3 + 1
 
 
-def transformed_target(case):
-    target = TransformedTargetRegressor(
-        case.whole(), func=np.sqrt, inverse_func=np.square
-    )
-    assert target.fit(FRAME, AGES).score(FRAME, AGES) > 0.8
-    assert "looks at y" in reason_of(target)
-    return 1
-
-
-def stacked(case):
-    kind, final = (
-        (StackingClassifier, RidgeClassifier())
-        if case.is_classifier
-        else (StackingRegressor, Ridge())
-    )
-    member = case.whole(**counted(case))
-    stack = kind([("a", member)], final, cv=FOLDS).fit(FRAME, case.labels)
-    assert stack.score(FRAME, case.labels) > 0.8
-    assert "final estimator" in reason_of(stack)
-    return 1 + 3
-
-
-def calibrated(case):
-    meta = CalibratedClassifierCV(case.whole(), cv=FOLDS).fit(FRAME, TEXT)
-    assert meta.predict_proba(FRAME).shape == (N, 2)
-    assert "calibrators are fitted on raw labels" in reason_of(meta)
-    return 3
-
-
-def calibrated_once(case):
-    meta = CalibratedClassifierCV(
-        case.whole(**counted(case)), cv=FOLDS, ensemble=False
-    ).fit(FRAME, CODES)
-    assert meta.predict_proba(FRAME).shape == (N, 2)
-    return 3 + 1
-
-
-def one_against_the_rest(case):
-    thirds = np.digitize(AGES, [0.3, 0.7])
-    meta = OneVsRestClassifier(case.whole(**counted(case))).fit(FRAME, thirds)
-    assert set(meta.predict(FRAME)) <= {0, 1, 2}
-    assert "labels from y" in reason_of(meta)
-    return 3
-
-
-def counted(case):
-    """Declared labels as those tools number them that number labels."""
-    return {"classes": [0, 1]} if case.is_classifier else {}
-
-
-def reason_of(meta):
-    report = privacy_report(meta)
-    assert report.epsilon == math.inf
-    return report.reason
-
-
 TOOLS = {
-    "partial_dependence": dependence,
-    "PartialDependenceDisplay": drawing,
-    "permutation_importance": importance,
     "pickle": pickled,
-    "joblib": dumped,
     "clone": cloned,
     "set_output": named_output,
     "cross_val_score": scores,
-    "cross_val_predict": out_of_fold,
     "GridSearchCV": searched,
-    "Stacking": stacked,
 }
-CLASSIFIER_TOOLS = {
-    "CalibratedClassifierCV": calibrated,
-    "CalibratedClassifierCV(ensemble=False)": calibrated_once,
-    "OneVsRestClassifier": one_against_the_rest,
-}
-REGRESSOR_TOOLS = {"TransformedTargetRegressor": transformed_target}
-CELLS = [
-    *((name, tool) for tool in TOOLS for name in MODELS),
-    *((name, tool) for tool in CLASSIFIER_TOOLS for name in CLASSIFIERS),
-    *((name, tool) for tool in REGRESSOR_TOOLS for name in REGRESSORS),
-]
 
 
-@pytest.mark.parametrize("tool", sorted({*TOOLS, *CLASSIFIER_TOOLS, *REGRESSOR_TOOLS}))
-def test_what_a_tool_costs_is_on_its_page(tool):
-    assert tool.partition("(")[0] in PAGE.read_text()
-
-
-def pairs_of(cell):
-    """Each tool on each estimator, and each way for each tool and each estimator."""
+def on_axes(cell):
+    """Each estimator, and each tool on each way to a model."""
     name, tool, way = cell
-    return (name, tool), (tool, way), (name, way)
+    return (name,), (tool, way)
 
 
 @pytest.mark.parametrize(
     ("name", "tool", "way"),
-    covering(
-        [(*cell, way) for cell in CELLS for way in ("columns", "encoder")],
-        key=pairs_of,
-    ),
+    part_of(itertools.product(MODELS, TOOLS, WAYS), on_axes),
 )
 def test_a_tool_works_and_costs_what_it_says(name, tool, way, books):
-    use = (TOOLS | CLASSIFIER_TOOLS | REGRESSOR_TOOLS)[tool]
-    spends(books, use(Case(MODELS[name], WAYS[way], books)))
-
-
-@pytest.mark.parametrize(
-    ("name", "tool", "way"),
-    covering(
-        itertools.product(
-            MODELS,
-            ["GridSearchCV", "partial_dependence", "set_output"],
-            sorted(set(WAYS) - {"columns", "encoder"}),
-        ),
-    ),
-)
-def test_tools_work_on_every_way_to_a_mixed_frame(name, tool, way, books):
-    case = Case(MODELS[name], WAYS[way], books)
-    spends(books, TOOLS[tool](case))
-
-
-@pytest.mark.parametrize("name", SELECTING)
-def test_features_are_selected_behind_an_encoder(name, books):
-    case = Case(MODELS[name], declared, books)
-    encoder = TableEncoder(DECLARED, numeric="linear")
-    steps = make_pipeline(encoder, SelectFromModel(case.alone()), case.alone())
-    assert steps.fit(FRAME, case.labels).predict(FRAME).shape == (N,)
-    assert "age" in steps[:-1].get_feature_names_out()
-    spends(books, 2)
-    selector = SelectFromModel(case.whole()).fit(FRAME, case.labels)
-    if name not in LINEAR:  # an importance a column
-        assert "age" in selector.get_feature_names_out()
-        spends(books, 3)
-        return
-    # With columns= there are more weights than columns: scikit-learn finds that out
-    # when it selects, after the fit (1.6 stumbles over text before).
-    with pytest.raises((IndexError, ValueError), match=r"boolean index|to float"):
-        selector.transform(FRAME)
-    spends(books, 3)
-
-
-def largest_effects(model):
-    """One number a column, as `docs/guide/pipelines.md` has it."""
-    effects = model.effects()
-    columns = [effects[name] for name in model.feature_names_in_]
-    return np.array([table["effect"].abs().max() for table in columns])
-
-
-@pytest.mark.parametrize("name", SELECTING)
-def test_columns_are_selected_by_their_effects(name, books):
-    additive = {} if name in LINEAR else {"max_interaction": 1}
-    case = Case(clone(MODELS[name]).set_params(**additive), declared, books)
-    selector = SelectFromModel(case.whole(), importance_getter=largest_effects)
-    chosen = selector.set_output(transform="pandas").fit_transform(FRAME, case.labels)
-    assert "age" in chosen
-    assert len(chosen.columns) < len(FRAME.columns)
-    spends(books, 1)
-
-
-@pytest.mark.parametrize("kind", [RFE, SequentialFeatureSelector])
-def test_tools_that_make_numbers_of_a_table_are_refused(kind, books):
-    # They read the table themselves, before any model sees it.
-    case = Case(CLASSIFIERS["DPLinearSVC"], declared, books)
-    with pytest.raises(ValueError, match="string to float"):
-        kind(case.whole()).fit(FRAME, TEXT)
-    spends(books, 0)
+    spends(books, TOOLS[tool](Case(MODELS[name], WAYS[way], books)))
 
 
 def test_every_public_estimator_is_in_the_matrix():
@@ -554,7 +322,7 @@ def test_broken_twin_that_is_not_on_the_books_is_found(books):
 
     case = Twin(MODELS["DPLinearSVC"], encoded, books)
     with pytest.raises(AssertionError):
-        spends(books, out_of_fold(case))
+        spends(books, scores(case))
 
 
 # What is refused, with nothing spent.
@@ -562,7 +330,7 @@ def test_broken_twin_that_is_not_on_the_books_is_found(books):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    covering(itertools.product(CLASSIFIERS, [StackingClassifier, VotingClassifier])),
+    part_of(itertools.product(CLASSIFIERS, [StackingClassifier, VotingClassifier])),
 )
 def test_tools_that_number_labels_are_told_of(name, kind, books):
     case = Case(CLASSIFIERS[name], encoded, books)
@@ -573,36 +341,6 @@ def test_tools_that_number_labels_are_told_of(name, kind, books):
             case.whole(), FRAME, TEXT, cv=FOLDS, method="decision_function"
         )
     spends(books, 0)
-
-
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_numbered_labels_are_told_nothing_of_numbering(name, books):
-    model = Case(CLASSIFIERS[name], encoded, books).alone(classes=[0, 1])
-    with pytest.raises(ValueError, match=r"1 is not '1'\.$"):
-        model.fit(NUMBERS, CODES + 1)
-    spends(books, 0)
-
-
-def refuses_labels(model, labels, classes, books):
-    model = clone(model).set_params(classes=classes, ledger=books)
-    with pytest.raises((TypeError, ValueError), match="among those declared") as caught:
-        model.fit(NUMBERS, labels)
-    assert caught.value.__context__ is None
-    spends(books, 0)
-
-
-class SpendsFirst(DPLinearSVC):
-    """A twin that pays before it looks whether it can."""
-
-    def _encode_labels(self, X, y):
-        DPLinearSVC(ledger=self.ledger, classes=[0, 1]).fit([[0.0], [0.0]], [0, 1])
-        return super()._encode_labels(X, y)
-
-
-@pytest.mark.filterwarnings("ignore::skdp.exceptions.LargeDeltaWarning")
-def test_broken_twin_that_spends_before_it_refuses_is_found(books):
-    with pytest.raises(AssertionError):
-        refuses_labels(SpendsFirst(), CODES, ["old", "young"], books)
 
 
 # Labels and targets as pandas stores them.
@@ -626,7 +364,7 @@ def seeded(model):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), covering(itertools.product(CLASSIFIERS, LABELS))
+    ("name", "kind"), part_of(itertools.product(CLASSIFIERS, LABELS))
 )
 def test_labels_of_every_kind_make_one_model(name, kind):
     labels, classes = LABELS[kind]
@@ -640,26 +378,15 @@ def test_labels_of_every_kind_make_one_model(name, kind):
     # Undeclared, they are what scikit-learn makes of them.
     taken = seeded(model).set_params(classes=None).fit(NUMBERS, labels)
     same(taken.classes_, LinearSVC().fit(NUMBERS, labels).classes_)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    covering(
-        itertools.product(
-            CLASSIFIERS, ["string", "category", "object", "Int64", "boolean"]
-        )
-    ),
-)
-def test_a_missing_label_is_refused(name, kind, books):
-    labels, classes = LABELS[kind]
-    refuses_labels(CLASSIFIERS[name], labels.where(AGES < 0.99), classes, books)
+    for each, how in ((model, "declared"), (taken, "taken from y")):
+        assert f"set of labels ({how})" in each.privacy_.assumed_public
 
 
 TARGETS = ["float32", "Float64", "Float32", "double[pyarrow]"]
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), covering(itertools.product(REGRESSORS, TARGETS))
+    ("name", "kind"), part_of(itertools.product(REGRESSORS, TARGETS))
 )
 def test_targets_of_every_kind_make_one_model(name, kind):
     halves = np.round(2 * AGES) / 2  # the same numbers in every kind
@@ -668,23 +395,14 @@ def test_targets_of_every_kind_make_one_model(name, kind):
     same(weights(model), weights(plain))
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    covering(itertools.product(REGRESSORS, ["Int64", "boolean", "category"])),
-)
-def test_targets_that_are_whole_make_one_model(name, kind):
-    plain = seeded(REGRESSORS[name]).fit(NUMBERS, CODES)
-    model = seeded(REGRESSORS[name]).fit(NUMBERS, pd.Series(CODES, dtype=kind))
-    same(weights(model), weights(plain))
-
-
 @pytest.mark.parametrize("name", REGRESSORS)
-def test_a_missing_target_is_refused(name, books):
-    target = pd.Series(AGES, dtype="Float64").where(AGES < 0.99)
-    model = clone(REGRESSORS[name]).set_params(ledger=books)
-    with pytest.raises(ValueError, match=r"finite.*Impute by a declared rule"):
-        model.fit(NUMBERS, target)
-    spends(books, 0)
+def test_targets_are_clipped_to_their_bounds(name):
+    low, high = REGRESSORS[name].target_bounds
+    far = np.where(OLD, AGES, 1e6 * (AGES - 0.2))
+    found, clipped = (
+        seeded(REGRESSORS[name]).fit(NUMBERS, y) for y in (far, np.clip(far, low, high))
+    )
+    same(found.predict(NUMBERS), clipped.predict(NUMBERS))
 
 
 # Features as float32 and as nullable columns.
@@ -716,31 +434,6 @@ def test_float32_stays_float32_where_promised(name):
     assert keeps_float32(outputs(name, frame)) == promised
     # scikit-learn reads nullable columns as float64.
     assert not keeps_float32(outputs(name, frame.astype("Float32")))
-
-
-def test_broken_twin_that_widens_is_found():
-    X = NUMBERS.astype(np.float32)
-    assert not keeps_float32([*outputs("DPLinearSVC", X), NUMBERS])
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_nullable_columns_are_read_as_numbers(name):
-    given = {"classes": [0, 1]} if name in CLASSIFIERS else {}
-    y = CODES if given else AGES
-    frame = pd.DataFrame(NUMBERS > 0.2, columns=["a", "b", "c"])
-    models = [
-        weights(seeded(MODELS[name]).set_params(**given).fit(frame.astype(kind), y))
-        for kind in ("float64", "Float64", "Int64", "boolean")
-        if name in OF_NUMBERS or kind != "boolean"  # declared as numbers
-    ]
-    for coef in models[1:]:
-        same(coef, models[0])
-    frame = frame.astype("Int64")
-    frame.iloc[0, 0] = pd.NA
-    is_of_numbers = name in OF_NUMBERS
-    told = "NaN.*Impute with DPSimpleImputer" if is_of_numbers else "missing=True"
-    with pytest.raises(ValueError, match=told):
-        seeded(MODELS[name]).set_params(**given).fit(frame, y)
 
 
 # Transformers.
@@ -779,55 +472,4 @@ def test_a_transformer_is_stored_cloned_and_named(name, books):
     spends(books, n_own_releases(name))
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_a_transformer_before_a_model_is_charged_in_every_fold(name, books):
-    model = DPLogisticRegression(MUCH, classes=[0, 1], ledger=books)
-    steps = make_pipeline(on_books(name, books), model)
-    X, each = rows_for(name), 1 + n_own_releases(name)
-    found = cross_val_predict(steps, X, CODES, cv=FOLDS)
-    assert set(found) <= {0, 1}
-    spends(books, 3 * each)
-    grid = {"dplogisticregression__C": [0.1, 1.0]}
-    GridSearchCV(steps, grid, cv=FOLDS, error_score="raise").fit(X, CODES)
-    spends(books, (3 + 2 * 3 + 1) * each)
-
-
 # Ratings: rows are pairs of ids, so that tools for features do not apply.
-
-
-def rated(books):
-    return clone(RATINGS["DPMatrixFactorization"]).set_params(ledger=books)
-
-
-@pytest.fixture
-def rating_books(tmp_path):
-    return BudgetLedger(
-        tmp_path / "ratings.db",
-        epsilon=1e7,
-        delta=1e-3,
-        adjacency="rating_value",
-        unit="rating",
-    )
-
-
-def test_ratings_are_stored_cloned_and_searched(rating_books):
-    model = rated(rating_books).fit(PAIRS, STARS)
-    path = f"{rating_books.path}.joblib"
-    joblib.dump(model, path)
-    for again in (pickle.loads(pickle.dumps(model)), joblib.load(path)):
-        same(again.predict(PAIRS), model.predict(PAIRS))
-    assert repr(clone(model)) == repr(model)
-    spends(rating_books, 1)
-    cross_val_predict(rated(rating_books), PAIRS, STARS, cv=FOLDS)
-    spends(rating_books, 1 + 3)
-    grid = {"n_components": [1, 2]}
-    search = GridSearchCV(rated(rating_books), grid, cv=FOLDS, error_score="raise")
-    search.fit(PAIRS, STARS)
-    spends(rating_books, 1 + 3 + 2 * 3 + 1)
-
-
-@pytest.mark.parametrize("kind", ["Int64", "Float64", "float32", "category"])
-def test_ratings_of_every_kind_make_one_model(kind):
-    plain = seeded(rated(None)).fit(PAIRS, STARS)
-    model = seeded(rated(None)).fit(PAIRS, pd.Series(STARS).astype(kind))
-    same(model.predict(PAIRS), plain.predict(PAIRS))

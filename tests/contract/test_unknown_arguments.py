@@ -56,22 +56,6 @@ def test_signatures_stay_as_they_are_written(kind):
     assert hasattr(kind, "set_fit_request") == takes_ids
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("sample_weight", "invalidate the sens"), ("class_weight", "labels, which are")],
-)
-@pytest.mark.parametrize(
-    "kind", [DPLogisticRegression, DPLinearSVC, DPLinearRegression]
-)
-def test_weights_get_their_reason(kind, name, reason):
-    with pytest.raises(TypeError, match=rf"^{kind.__name__}.fit.*'{name}'.*{reason}"):
-        kind().fit(X, Y, **{name: np.ones(30)})
-    if name in inspect.signature(kind).parameters:
-        return
-    with pytest.raises(TypeError, match=rf"^{kind.__name__}\(.*'{name}'.*{reason}"):
-        kind(**{name: "balanced"})
-
-
 def test_every_name_with_a_reason_gets_it_where_it_is_no_parameter():
     for name, reason in REASONS.items():
         for kind in (DPLinearRegression, DPGridSearchCV, BoundedScaler):
@@ -79,12 +63,6 @@ def test_every_name_with_a_reason_gets_it_where_it_is_no_parameter():
             with pytest.raises(TypeError) as caught:
                 kind(**{name: 1})
             assert str(caught.value).endswith(reason)
-
-
-@pytest.mark.parametrize("name", ["numeric", "n_knots", "remainder"])
-def test_how_columns_are_encoded_is_said_by_an_encoder(name):
-    with pytest.raises(TypeError, match=r"columns=TableEncoder\(declared, \.\.\.\)"):
-        DPLogisticRegression(columns={"age": (17, 90)}, **{name: 3})
 
 
 @pytest.mark.parametrize(
@@ -151,14 +129,6 @@ def test_a_bare_number_is_epsilon_or_refused(kind):
         assert kind(0.5).epsilon == 0.5
     with pytest.raises(TypeError, match=rf"^{name}.*too many .*By name: \["):
         kind(*[1.0] * (len(bare) + 1))
-
-
-def test_broken_twin_whose_first_number_is_no_epsilon_is_found():
-    class Twin(DPLogisticRegression):
-        def __init__(self, C=1.0, epsilon=1.0):
-            super().__init__(epsilon, C=C)
-
-    assert positional(Twin) != ["epsilon"]
 
 
 def test_a_ledger_without_a_cap_names_open(tmp_path):

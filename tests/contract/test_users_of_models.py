@@ -1,7 +1,6 @@
-"""Boosted trees and networks of users, through whole estimators; what linear ones hold.
+"""Boosted trees and networks of users: records, ledgers, rules and refusals.
 
-Neighbours are fitted by the real code: one transcript, replayed on a table in which one
-user has other rows, or none (`skdp.audit._exact`).
+What is told of a user is audited in ``tests/audit/test_replay.py``.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -19,74 +17,23 @@ from sklearn.pipeline import make_pipeline
 from skdp import (
     BoundedScaler,
     BudgetLedger,
-    DPGradientBoostingClassifier,
-    DPGradientBoostingRegressor,
-    DPMLPClassifier,
-    DPMLPRegressor,
-    ParquetSource,
 )
-from skdp._users import Users
-from skdp.audit._exact import replayed, verdict
-from skdp.columns import Range
 from skdp.exceptions import Refused
 from skdp.model_selection import UserKFold
-from skdp.neural_network import Convolution
 from skdp.privacy.accounting._relations import OF_USERS
-from skdp.privacy.release._door import audited_by
+from tests.audit.models import MODELS as ALL_MODELS
 from tests.linear_model.test_users import (
     ADJACENCIES,
     N_USERS,
     D,
-    instead_of,
     table_of,
     users_of,
 )
 
-ROUNDING = 1e-9
-TREES = {
-    "columns": Range(-1, 1),
-    "solver": "newton_boosting",
-    "n_estimators": 6,
-    "max_depth": 3,
-    "learning_rate": 0.3,
-}
-# All lines of a plan, and rules of so few users.
-LINEAR = {"linear_share": 0.3, "counts_share": 0.2, "gains_share": 0.1}
-TARGETS = {"targets_share": 0.2, "gains_share": 0.1}
-BOUNDS = {"target_bounds": (0, 1)}
 MODELS = {
-    "trees": DPGradientBoostingClassifier(
-        classes=[0, 1], **TREES, solver_params=LINEAR
-    ),
-    "trees of weighted labels": DPGradientBoostingClassifier(
-        classes=[0, 1, 2],
-        class_weight={0: 1, 1: 30, 2: 3},
-        **TREES,
-        solver_params=LINEAR,
-    ),
-    "trees of numbers": DPGradientBoostingRegressor(
-        **BOUNDS, **TREES, solver_params=LINEAR | TARGETS
-    ),
-    "trees of counts": DPGradientBoostingRegressor(
-        **BOUNDS, loss="poisson", **TREES, solver_params=TARGETS
-    ),
-    "trees of quantiles": DPGradientBoostingRegressor(
-        **BOUNDS, loss="quantile", quantile=0.7, **TREES, solver_params=TARGETS
-    ),
-    "network": DPMLPClassifier(classes=[0, 1], hidden_layer_sizes=4),
-    "network of columns": DPMLPClassifier(
-        classes=[0, 1, 2],
-        class_weight={1: 30},
-        columns=Range(-1, 1),
-        hidden_layer_sizes=4,
-    ),
-    "network of numbers": DPMLPRegressor(**BOUNDS, hidden_layer_sizes=4),
-    "filters": DPMLPClassifier(
-        classes=[0, 1],
-        image_shape=(1, 3),
-        convolutions=[Convolution(2, 1)],
-        hidden_layer_sizes=(),
-    ),
+    name: model
+    for name, model in ALL_MODELS.items()
+    if name.startswith(("trees", "network", "filters"))
 }
 every_model = pytest.mark.parametrize("name", MODELS)
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -98,129 +45,9 @@ def model_of(name, **params):
     return clone(MODELS[name]).set_params(**{"privacy_unit": "user", **params})
 
 
-def fitted(model, users, order=None):
-    rows, y, ids = table_of(users, order)
+def fitted(model, users):
+    rows, y, ids = table_of(users)
     return model.fit(rows, y, groups=ids)
-
-
-def told_by(model):
-    """Everything that a model tells, as bytes, and its record apart."""
-    if isinstance(model, (DPMLPClassifier, DPMLPRegressor)):
-        parts = [*model.coefs_, *model.intercepts_]
-        return b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
-    found = model._model.boosted
-    parts = [found.values, found.start, found.deviations, found.trees.cut]
-    parts += [] if found.curves is None else found.curves.tables
-    return b"".join(part.tobytes() for part in parts) + str(found.shrinkage).encode()
-
-
-# ------------------------------------------------------------- users count as records
-
-
-@quiet
-@every_adjacency
-@every_model
-def test_users_of_one_row_are_records(name, adjacency):
-    """Networks to the last bit; of trees rounding is charged for a thousand rows."""
-    rows, y, ids = table_of(users_of(np.random.default_rng(0), 400, most_rows=1))
-    facts = {"adjacency": adjacency, "random_state": 0}
-    is_network = "network" in name or name == "filters"
-    solver = {"solver": "noisy_gd"} if is_network else {}
-    of_users = model_of(name, **facts, **solver).fit(rows, y, groups=ids)
-    of_rows = model_of(name, **facts, **solver, privacy_unit="record").fit(rows, y)
-    one, other = of_users.privacy_, of_rows.privacy_
-    assert one.sensitivity == other.sensitivity
-    assert one.solver_params == other.solver_params
-    if is_network:
-        assert told_by(of_users) == told_by(of_rows)
-    assert 1 <= one.noise_scale / other.noise_scale < 1.001
-
-
-@quiet
-@every_model
-def test_no_order_of_rows_changes_a_bit(name):
-    users = users_of(np.random.default_rng(0))
-    model = model_of(name, epsilon=10.0, random_state=0)
-    in_order = told_by(fitted(model, users))
-    order = np.random.default_rng(1).permutation(sum(map(len, users)))
-    assert told_by(fitted(model, users, order)) == in_order
-
-
-@quiet
-@every_model
-def test_threads_and_blocks_change_no_bit(name, monkeypatch):
-    users = users_of(np.random.default_rng(0))
-    model = model_of(name, epsilon=10.0, random_state=0)
-    plain = told_by(fitted(model, users))
-    monkeypatch.setattr("skdp._row_threads._LEAST_ROWS", 20)
-    monkeypatch.setattr("skdp.tables._memory._MAX_ROWS", 16)
-    monkeypatch.setattr("skdp.tables._memory._MIN_ROWS", 16)
-    monkeypatch.setattr("skdp.sums._network._ROWS", 16)
-    assert told_by(fitted(model, users)) == plain
-
-
-# --------------------------------------------------- neighbours, through the estimator
-
-
-def told(name, pair, adjacency, **params):
-    """What a transcript of whole fits tells apart; the public parts are compared."""
-    models = []
-
-    def run(users, noise):
-        with audited_by(noise):
-            model = model_of(name, adjacency=adjacency, epsilon=2.0, **params)
-            models.append(fitted(model, users))
-
-    first, second, _ = replayed(run, pair, 0)
-    assert told_by(models[0]) == told_by(models[1])
-    records = [model.privacy_.to_json() for model in models]
-    assert records[0] == records[1], "what is public depends on a user"
-    return verdict(first, second, models[0].privacy_.event)
-
-
-@quiet
-@every_adjacency
-@every_model
-def test_no_neighbour_tells_more_than_is_charged(name, adjacency):
-    rng = np.random.default_rng(3)
-    users = users_of(rng)
-    users[20] = [(np.full(D, 0.7), 1.0)] * 3 + [(np.full(D, -0.7), 0.0)]
-    others = [other[-1] for other in instead_of(users, rng, adjacency)]
-    if adjacency == "replace_one":
-        others.append(users_of(rng, 1, most_rows=1500)[0])
-    for own in others:
-        # In the midst of the table, so that all rows behind move.
-        other = [*users[:20], own, *users[21:]]
-        assert told(name, (users, other), adjacency).largest <= 1 + ROUNDING
-
-
-@quiet
-@every_adjacency
-@every_model
-def test_twin_whose_rows_count_as_records_is_found(name, adjacency, monkeypatch):
-    users = users_of(np.random.default_rng(3))
-    # A label whose weight is the largest.
-    users[-1] = [(np.full(D, 0.7), 1.0)] * 40
-    pair = (users, [*users[:-1], []])
-    assert told(name, pair, adjacency).largest <= 1 + ROUNDING
-    ones = property(lambda own: np.ones(len(own.codes)))
-    monkeypatch.setattr(Users, "shares", ones)
-    assert told(name, pair, adjacency).largest > 1.5
-
-
-@quiet
-@every_adjacency
-@pytest.mark.parametrize("name", ["trees", "network"])
-def test_what_is_printed_and_warned_of_is_the_same(name, adjacency, capsys):
-    rng = np.random.default_rng(3)
-    users = users_of(rng)
-    said = []
-    for table in (users, *instead_of(users, rng, adjacency)):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            fitted(model_of(name, adjacency=adjacency, verbose=True), table)
-        said.append((capsys.readouterr().out, [str(x.message) for x in caught]))
-    assert all(one == said[0] for one in said)
 
 
 # ----------------------------------------------------------------- records and refusals
@@ -290,22 +117,11 @@ def test_samples_of_rows_are_refused(key):
         assert found.solver_params["batch_size"] == N_USERS
     of_many = model_of("network", solver=key).forecast(1_000_000, D)
     assert of_many.solver_params["batch_size"] == 1_000_000
-    auto = model_of("network").forecast(1_000_000, D)
+    auto = model_of("network", solver="auto", solver_params=None).forecast(1_000_000, D)
     assert (auto.solver, auto.why_solver) == (
         "noisy_gd",
         "rows of users are not sampled",
     )
-
-
-def test_a_source_without_ids_is_refused(tmp_path):
-    frame = {name: X[:, i] for i, name in enumerate("abc")} | {"y": Y}
-
-    pd.DataFrame(frame).to_parquet(tmp_path / "rows.parquet")
-    source = ParquetSource(tmp_path / "rows.parquet", target="y", n_samples=len(X))
-    for name in ("trees", "network of columns"):
-        model = model_of(name, columns=dict.fromkeys("abc", (-1, 1)))
-        with pytest.raises(ValueError, match=r"groups|source"):
-            model.fit(source)
 
 
 # ----------------------------------------------------------------- scikit-learn's tools

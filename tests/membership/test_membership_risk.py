@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom, laplace, norm
+from scipy.stats import binom, norm
 
 from skdp import BudgetLedger, DPLogisticRegression, private_score
 from skdp._show import Display
@@ -23,7 +23,6 @@ from skdp.privacy import (
     PureEvent,
     SelectionEvent,
 )
-from skdp.privacy.accounting import _risk
 from skdp.privacy.accounting._events import BoundedRangeEvent
 from skdp.privacy.accounting._risk import gaussian_advantage, pair_advantage
 
@@ -65,28 +64,6 @@ def test_gaussian_releases(noise, times):
     assert risk.advantage == pytest.approx(gaussian_advantage(mu), abs=1e-6)
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
-def test_laplace_noise(scale):
-    found = membership_risk(LaplaceEvent(scale)).true_positive_rate(RATES)
-    exact = laplace.sf(laplace.isf(RATES, scale=scale) - 1, scale=scale)
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-6)
-
-
-def composed_by_hand(rates):
-    """One Gaussian release of sigma 2 beside one of Laplace noise of scale 1."""
-    x, y = np.linspace(-14, 16, 1201), np.linspace(-22, 23, 1801)
-    p = np.outer(norm.pdf(x, 1, 2), laplace.pdf(y, 1, 1)).ravel()
-    q = np.outer(norm.pdf(x, 0, 2), laplace.pdf(y, 0, 1)).ravel()
-    return best_test(p / p.sum(), q / q.sum(), rates)
-
-
-def test_a_composition_of_unlike_releases():
-    event = ComposedEvent((GaussianEvent(2.0), LaplaceEvent(1.0)))
-    found = membership_risk(event).true_positive_rate(RATES)
-    # Within what the grids of both round: far less than a point.
-    np.testing.assert_allclose(found, composed_by_hand(RATES), rtol=0, atol=2e-4)
-
-
 def test_a_sampled_release():
     rate, noise = 0.1, 1.0
     x = np.linspace(-10, 12, 40001)
@@ -98,36 +75,6 @@ def test_a_sampled_release():
     assert np.all(found >= exact - 1e-6)
     # Both orders have to be bounded by one curve, which is concave.
     assert np.abs(found - exact).max() < 0.01
-
-
-EVENTS = [
-    EpsilonDeltaEvent(1.0, 1e-6),
-    BoundedRangeEvent(0.5, 3),
-    PoissonGaussianEvent(1.0, 0.1, 100, "replace_one"),
-    ComposedEvent((GaussianEvent(3.0), PoissonGaussianEvent(1.0, 0.01, 50))),
-    ComposedEvent((PureEvent(0.3), GaussianEvent(3.0))),
-    NonPrivateEvent(),
-]
-
-
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_every_event_has_a_curve_that_rises(event):
-    risk = membership_risk(event)
-    rates = np.linspace(0, 1, 101)
-    found = risk.true_positive_rate(rates)
-    assert np.all(np.diff(found) >= 0)
-    assert np.all((rates <= found) & (found <= 1))
-    assert np.all(np.diff(found, 2) <= 1e-9)
-    assert 0 < risk.advantage <= 1
-    assert risk.accuracy(0.9) >= 0.9
-
-
-def test_the_pair_allows_for_more_than_the_noise():
-    fitted = gaussian_advantage(0.23627)
-    assert fitted == pytest.approx(0.094, abs=1e-3)
-    assert pair_advantage(1.0, 1e-6) == pytest.approx(0.462, abs=1e-3)
-    found = membership_risk(epsilon=1.0, delta=1e-6).advantage
-    assert found == pytest.approx(pair_advantage(1.0, 1e-6), abs=1e-6)
 
 
 @pytest.mark.parametrize("k", [2, 5])
@@ -145,16 +92,6 @@ def test_persons_with_several_records(k):
     assert f"{k} records" in pure.sentence()
 
 
-@pytest.mark.parametrize("k", [2, 5])
-def test_broken_twin_that_adds_records_in_squares_is_found(k):
-    twin = gaussian_advantage(math.sqrt(k) / 4)
-    found = membership_risk(GaussianEvent(4.0), n_records=k).advantage
-    # The best attack on k records with noise 4: a shift by k, told by its sign.
-    attained = norm.cdf(k / 8) - norm.cdf(-k / 8)
-    assert twin < attained - 0.01
-    assert found >= attained - 1e-9
-
-
 KINDS = {
     "pure": PureEvent(0.1),
     "gaussian": GaussianEvent(3.0),
@@ -166,6 +103,7 @@ KINDS = {
     "disjoint boxes": ParallelEvent((EpsilonDeltaEvent(2.0, 1e-5),)),
     "disjoint samples": ParallelEvent((PoissonGaussianEvent(1.0, 0.2, 200),)),
     "selected": SelectionEvent(GaussianEvent(3.0), "poisson", 10.0, 100),
+    "seeded": NonPrivateEvent(),
 }
 
 
@@ -176,7 +114,8 @@ def lowered(event, other, rates=RATES):
     return float((alone - both).max())
 
 
-PAIRS = [("pure", name) for name in KINDS]
+# Of exchanges in samples it takes long.
+PAIRS = [("pure", name) for name in KINDS if name not in ("exchanged", "seeded")]
 PAIRS += [("box", "laplace"), ("disjoint boxes", "sampled"), ("range", "gaussian")]
 
 
@@ -188,18 +127,6 @@ def test_no_release_lowers_the_risk_of_another(names):
     assert lowered(other, one, rates) <= 1e-3
 
 
-def test_broken_twin_that_leaves_out_what_it_cannot_compose_is_found(monkeypatch):
-    """Found in review: of a pure release beside one without a simple event."""
-    honest = _risk._profile
-
-    def forgetful(event):
-        pure = [leaf for leaf in event.leaves if isinstance(leaf, PureEvent)]
-        return _risk._pure_profile(pure[0]) if pure else honest(event)
-
-    monkeypatch.setattr(_risk, "_profile", forgetful)
-    assert lowered(KINDS["disjoint samples"], PureEvent(0.1)) > 0.1
-
-
 def test_rates_that_are_hardly_there():
     risk = membership_risk(epsilon=800.0)
     assert risk.true_positive_rate(1e-305) == 1.0
@@ -208,6 +135,16 @@ def test_rates_that_are_hardly_there():
     assert box.true_positive_rate([0.0, 1e-310]).min() >= 1e-3
     with_more = ComposedEvent((EpsilonDeltaEvent(600.0, 1e-3), PureEvent(0.1)))
     assert membership_risk(with_more).true_positive_rate(0.0) >= 1e-3
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_event_has_a_curve_that_rises(name):
+    risk, rates = membership_risk(KINDS[name]), np.linspace(0, 1, 101)
+    found = risk.true_positive_rate(rates)
+    assert np.all(np.diff(found) >= 0)
+    assert np.all((rates <= found) & (found <= 1))
+    assert np.all(np.diff(found, 2) <= 1e-9)
+    assert 0 < risk.advantage <= 1
 
 
 def test_posterior_and_reconstruction():
@@ -243,17 +180,14 @@ def test_fitted_models_say_what_a_record_risks(rows):
     assert "epsilon and delta" in score.privacy.risk
 
 
-def test_seeded_fits_promise_nothing(rows):
-    model = DPLogisticRegression(data_norm=2.0, random_state=0).fit(*rows)
-    assert model.privacy_.risk == ""
-    assert membership_risk(model).advantage == pytest.approx(1.0)
-
-
 def test_a_ledger_promises_its_cap(tmp_path):
     ledger = BudgetLedger(tmp_path / "a.db", epsilon=2.0, delta=1e-6)
     found = membership_risk(ledger=ledger)
     assert found.advantage == pytest.approx(pair_advantage(2.0, 1e-6), abs=1e-6)
     assert "cap of the ledger" in found.sentence()
+    two, pair = membership_risk(ledger=ledger, n_records=2), (2.0, 1e-6)
+    of_pair = membership_risk(epsilon=pair[0], delta=pair[1], n_records=2)
+    assert two.advantage == of_pair.advantage > found.advantage
 
 
 @pytest.mark.parametrize(

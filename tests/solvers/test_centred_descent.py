@@ -55,9 +55,9 @@ from skdp.solvers._target_base import (
     shift_to_rates,
 )
 from skdp.sums._histogram import ReleasedHistogram
-from tests.audit.centred_descent import BUDGET, Case
 from tests.door import OpenDoor
 from tests.preprocessing.tables import DECLARED, frame
+from tests.solvers.centred import BUDGET, Case
 from tests.spies import SpyNoise
 
 ADJACENCIES = ("replace_one", "zero_out")

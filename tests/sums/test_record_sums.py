@@ -22,7 +22,7 @@ from skdp.sums._record_sums import (
 from skdp.tables._centred import CentredSource
 from skdp.tables._coded import CodeBasis, CodeSource
 from skdp.tables._memory import MemorySource
-from tests.audit.centred_descent import states, truth_values
+from tests.solvers.centred import states, truth_values
 
 N = 500
 

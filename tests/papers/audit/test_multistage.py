@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.audit.accelerated import BUDGET, PURE, audited_epsilon
+from tests.papers.audit.accelerated import BUDGET, PURE, audited_epsilon
 
 # The exact audits of tests/audit/test_replay.py are what `make test` runs.
 pytestmark = pytest.mark.slow
