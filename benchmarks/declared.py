@@ -1,0 +1,237 @@
+"""Models side by side: declared tables, every solver on rows of norm 1, regressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache, partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LinearRegression
+
+from benchmarks._models import (
+    CLASSIFIED,
+    MODELS,
+    NUMBERED,
+    REFERENCES,
+    Facts,
+    by_solver,
+    metrics_of,
+    of_rows,
+    plain_logistic,
+    scored,
+)
+from benchmarks._runner import Benchmark, Line, MissingData, each, refused
+from benchmarks._tables import (
+    DECLARED,
+    Declared,
+    declared,
+    numbers,
+    parts,
+    rows,
+    split,
+    table,
+)
+from skdp.solvers import SOLVERS
+
+ADJACENCIES = ("zero_out", "replace_one")
+EPSILONS = (0.1, 0.3, 1.0, 4.0)
+
+
+# R2 stands in the first column of tables whose targets are numbers.
+_METRICS = ("log-loss or R2", *CLASSIFIED[1:])
+
+
+def tables(
+    part: str = "settle", n_train: int = 0, delta: float = -1.0
+) -> Iterator[Line]:
+    """Models of declared tables, at one budget each.
+
+    Parameters
+    ----------
+    part : {"settle", "report"}
+        Judged by a fifth of the training part, another one for each run, or by the test
+        part.
+    n_train : int
+        At most so many records; 0 for all.
+    delta : float
+        -1 for 1 / n^2.
+    """
+    for name in DECLARED:
+        place: dict[str, Any] = {"data": name, "adjacency": "", "epsilon": np.inf}
+        try:
+            table(name)
+        except MissingData as error:
+            yield refused(place, error, _METRICS)
+            continue
+        for method, make in REFERENCES.items():
+            measure = each(partial(_of_reference, name, part, n_train, make))
+            yield Line(place=place, method=method, measure=measure, metrics=_METRICS)
+        for adjacency, epsilon in product(ADJACENCIES, EPSILONS):
+            place = place | {"adjacency": adjacency, "epsilon": epsilon}
+            for method in MODELS:
+                facts = (name, part, n_train, delta, method, adjacency, epsilon)
+                yield Line(
+                    place=place,
+                    method=method,
+                    measure=each(partial(_of_model, *facts)),
+                    metrics=_METRICS,
+                    private=True,
+                )
+
+
+def _of_reference(name: str, part: str, n_train: int, make: Any, seed: int) -> Any:
+    known = declared(name)
+    split_of = parts(name, seed, part, n_train)
+    return _aligned(scored(make(known), split_of, known), known)
+
+
+def _of_model(
+    name: str,
+    part: str,
+    n_train: int,
+    delta: float,
+    method: str,
+    adjacency: str,
+    epsilon: float,
+    seed: int,
+) -> list[float]:
+    known, split_of = declared(name), parts(name, seed, part, n_train)
+    n = len(split_of.y_train)
+    facts = Facts(known, epsilon, 1 / n**2 if delta < 0 else delta, adjacency, seed)
+    return _aligned(scored(MODELS[method](facts), split_of, known), known)
+
+
+def _aligned(found: list[float], known: Declared) -> list[float]:
+    """One row for all kinds of targets: the first score, accuracy, AUC and seconds."""
+    if known.classes is not None:
+        return found
+    return [found[0], np.nan, np.nan, found[1]]
+
+
+# Tables of the dense solvers, of those that select features, and their budgets.
+_DENSE, _SPARSE = ("adult", "breast_cancer", "digits"), ("w8a", "breast_cancer")
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str) -> tuple[np.ndarray, np.ndarray]:
+    return rows(name)
+
+
+def solvers(only: str = "") -> Iterator[Line]:
+    """Every solver with every default on rows of norm 1, delta = 1 / n_train^2."""
+    for name in dict.fromkeys((*_DENSE, *_SPARSE, "mnist")):
+        place: dict[str, Any] = {"data": name, "adjacency": "", "epsilon": np.inf}
+        try:
+            _loaded(name)
+        except MissingData as error:
+            yield refused(place, error, CLASSIFIED)
+            continue
+        yield Line(
+            place=place,
+            method="scikit-learn, not private",
+            measure=each(partial(_plain, name)),
+            metrics=CLASSIFIED,
+            most_runs=1 if name == "mnist" else None,  # a fit takes a minute
+        )
+        for adjacency, epsilon in product(ADJACENCIES, (0.1, 1.0)):
+            place = {"data": name, "adjacency": adjacency, "epsilon": epsilon}
+            for key in ("auto", *SOLVERS) if not only else (only,):
+                if name in _tables_of(key):
+                    yield Line(
+                        place=place,
+                        method=key,
+                        measure=each(partial(_by, name, key, adjacency, epsilon)),
+                        metrics=CLASSIFIED,
+                        private=True,
+                    )
+
+
+def _tables_of(key: str) -> tuple[str, ...]:
+    if key in SOLVERS and SOLVERS[key].is_sparse:
+        return _SPARSE
+    return (*_DENSE, "mnist") if key in ("auto", "noisy_gd") else _DENSE
+
+
+def _plain(name: str, seed: int) -> list[float]:
+    X, y = _loaded(name)
+    return scored(plain_logistic(), split(X, y, seed), of_rows(y))
+
+
+def _by(name: str, key: str, adjacency: str, epsilon: float, seed: int) -> list[float]:
+    X, y = _loaded(name)
+    part = split(X, y, seed)
+    facts = Facts(of_rows(y), epsilon, 1 / len(part[1]) ** 2, adjacency)
+    return scored(by_solver(facts, key), part, facts.known)
+
+
+def regressions() -> Iterator[Line]:
+    """R2 of linear regression; rows and targets are scaled by their ranges."""
+    known = Declared(None, None, (-1, 1), {})
+    for name in (
+        "diabetes",
+        "california",
+        "ccpp",
+        "protein_casp",
+        "wine_quality",
+        "synthetic",
+    ):
+        place: dict[str, Any] = {"data": name, "adjacency": "", "epsilon": np.inf}
+        try:
+            data = numbers(name)
+        except MissingData as error:
+            yield refused(place | {"delta": 0.0}, error, NUMBERED)
+            continue
+
+        def measured(make: Any, seed: int, data: Any = data) -> list[float]:
+            part = split(*data, seed)
+            return scored(make(len(part[1])), part, known)
+
+        plain = partial(measured, lambda n: LinearRegression())
+        yield Line(
+            place=place | {"delta": 0.0},
+            method="scikit-learn, not private",
+            measure=each(plain),
+            metrics=NUMBERED,
+        )
+        n_train = len(data[1]) - len(data[1]) // 5
+        for key, delta, adjacency, epsilon in product(
+            ("auto", "adassp"), (1 / n_train**2, 0.0), ADJACENCIES[::-1], (0.1, 1.0)
+        ):
+            facts = Facts(known, epsilon, delta, adjacency)
+            make = partial(measured, lambda n, f=facts, k=key: f.dense(solver=k))
+            yield Line(
+                place={
+                    "data": name,
+                    "adjacency": adjacency,
+                    "epsilon": epsilon,
+                    "delta": delta,
+                },
+                method=key,
+                measure=each(make),
+                metrics=metrics_of(known),
+                private=True,
+            )
+
+
+BENCHMARKS = (
+    Benchmark(
+        name="declared",
+        summary="models of thirteen declared tables, beside constants and trees",
+        lines=tables,
+        runs=3,
+    ),
+    Benchmark(
+        name="solvers",
+        summary="every solver with every default on rows of norm 1",
+        lines=solvers,
+        runs=10,
+    ),
+    Benchmark(
+        name="regression",
+        summary="linear regression by default and by second moments",
+        lines=regressions,
+        runs=10,
+    ),
+)
