@@ -104,7 +104,7 @@ Experiment = Callable[..., Iterable[Line]]
 Measured = tuple[Line, np.ndarray]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Benchmark:
     """A table that can be asked for by name.
 
@@ -346,6 +346,18 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.4g}"
     return str(value)
+
+
+def line(
+    place: dict[str, Any],
+    method: str,
+    score: Callable[..., Any],
+    metrics: tuple[str, ...] = ("mean",),
+    **more: Any,
+) -> Line:
+    """A line from what measures one run; the rest is as in `Line`."""
+    measure = each(score)
+    return Line(place=place, method=method, measure=measure, metrics=metrics, **more)
 
 
 def refused(place: dict[str, Any], error: Exception, metrics: tuple[str, ...]) -> Line:

@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -22,8 +21,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks._models import quietly_fitted
-from benchmarks._results import versions_of
-from benchmarks._runner import Benchmark, Line, each
+from benchmarks._runner import Benchmark, Line, line
 from skdp import (
     DPLinearRegression,
     DPLinearSVC,
@@ -68,11 +66,11 @@ def audited(audit: Callable[[], Any], run: int) -> list[float]:
 
 
 def _line(what: str, method: str, audit: Callable[[], Any], **more: Any) -> Line:
-    return Line(
-        place={"audit": what},
-        method=method,
-        measure=each(partial(audited, audit)),
-        metrics=_METRICS,
+    return line(
+        {"audit": what},
+        method,
+        partial(audited, audit),
+        _METRICS,
         statistic="median",
         judge=lambda values, _: (
             f"{values[:, 0].min():.3f} to {values[:, 0].max():.3f}, passed "
@@ -137,63 +135,6 @@ def planted() -> Iterator[Line]:
             yield _line("users", shown, audit, most_runs=3)
 
 
-class WeightsOf(BaseEstimator):
-    """Only the weights of a model are looked at.
-
-    Parameters
-    ----------
-    model : estimator
-    random_state : int or None, default=None
-    """
-
-    def __init__(self, model: Any, random_state: int | None = None) -> None:
-        self.model = model
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit a copy, and keep its weights."""
-        model = clone(self.model).set_params(random_state=self.random_state)
-        self.coef_ = model.fit(X, y).coef_
-        return self
-
-
-def peers() -> Iterator[Line]:
-    """diffprivlib, on pairs that its code suggests; every claim is (1, 0)."""
-    stamp = versions_of("diffprivlib", "scikit-learn")
-    for name, n_runs in (
-        ("LinearRegression", 600),
-        ("weights of LogisticRegression(1)", 12_000),
-        ("weights of LogisticRegression(100)", 12_000),
-        ("LogisticRegression(1), n_iter_ too", 600),
-    ):
-        audit = partial(_audit_of_peer, name, n_runs)
-        yield _line("diffprivlib", name, audit, stamp=stamp)
-
-
-def _audit_of_peer(name: str, n_runs: int) -> Any:
-    from diffprivlib.models import LinearRegression
-    from diffprivlib.models import LogisticRegression as Peer
-
-    if name == "LinearRegression":
-        # A table with next to nothing in it, and one more row of full length.
-        X, y = np.full((20, 1), 1e-3), np.full(20, 0.5)
-        Z = X.copy()
-        Z[0] = 1.0
-        bounds = {"bounds_X": ([0.0], [1.0]), "bounds_y": (0.0, 1.0)}
-        model = LinearRegression(epsilon=1.0, fit_intercept=False, **bounds)
-        first, second = (Z, y), (X, y)
-    else:
-        # Its weight is near 0 more often if the row is long.
-        norm = 100.0 if "100" in name else 1.0
-        y = np.array([1, 0])
-        first, second = (np.array([[norm], [0.0]]), y), (np.zeros((2, 1)), y)
-        facts = {"fit_intercept": False, "tol": 1e-9, "max_iter": 500}
-        model = Peer(epsilon=1.0, data_norm=norm, **facts)
-        model = WeightsOf(model) if name.startswith("weights") else model
-    given = {"epsilon": 1.0, "neighbour": second, "n_runs": n_runs}
-    return audit_estimator(model, *first, **given)
-
-
 # ------------------------------------------------------------------- audits of one run
 
 _N, _D, _SMALL = 1000, 10, 1e-6
@@ -250,12 +191,6 @@ class Way:
         ]
 
 
-def last_iterate(model: Any, pairs: CanaryPairs) -> np.ndarray:
-    """The weights of the columns after the last step, in place of an average."""
-    towards = np.where(np.asarray(pairs.y) > 0, 1.0, -1.0)
-    return towards * model.coef_path_[-1].ravel()[-len(pairs) :]
-
-
 def whole_path(model: Any, pairs: CanaryPairs) -> np.ndarray:
     """All released gradients, less what is known of them; of a logistic regression.
 
@@ -271,20 +206,6 @@ def whole_path(model: Any, pairs: CanaryPairs) -> np.ndarray:
     return np.sum(labels / labels.var(axis=1, keepdims=True), axis=0)
 
 
-def against_the_rest(n_canaries: int, share: float = 0.5) -> CanaryPairs:
-    """Pairs whose label is wrong by a common feature that all other rows obey.
-
-    Their residual is then near to its bound for both versions, which are the two
-    directions of their column.
-    """
-    common = np.sqrt(1 - share) * np.eye(1, _D)
-    common = np.repeat(common, n_canaries, axis=0)
-    own = np.sqrt(share) * np.eye(n_canaries)
-    zeros = np.zeros(n_canaries, dtype=int)
-    first, other = np.hstack([common, own]), np.hstack([common, -own])
-    return CanaryPairs(first, zeros, other, zeros)
-
-
 def ways(epsilon: float) -> Iterator[tuple[str, Way]]:
     """Models, relations and scores."""
     X, y = made_up()
@@ -297,14 +218,7 @@ def ways(epsilon: float) -> Iterator[tuple[str, Way]]:
                 yield f"{name}, {adjacency}, {solver}", Way(model, X, target)
     kept = _model(False, epsilon, "noisy_gd", "replace_one", keeps_path=True)
     yield "weights (the default)", Way(kept, X, labels)
-    yield "last iterate", Way(kept, X, labels, last_iterate)
     yield "all gradients of the path", Way(kept, X, labels, whole_path)
-    n = 1000
-    rest = np.hstack([np.ones((20_000, 1)), np.zeros((20_000, _D - 1 + n))])
-    model = _model(False, epsilon, "noisy_gd", "replace_one")
-    ones = np.ones(len(rest), dtype=int)
-    against = Way(model, rest, ones, None, against_the_rest(n))
-    yield "canaries wrong by a common feature", against
     wide = np.hstack([X, np.zeros((_N, 2000 - _D))])
     model = _model(True, epsilon, "noisy_gd", "replace_one")
     yield "rows in random directions", Way(model, wide, y, None, "rows")
@@ -317,11 +231,11 @@ def one_run() -> Iterator[Line]:
     """Medians of audits of one fit: 1,000 canaries, of which 200 are guessed."""
     for epsilon in (4.0, 1.0):
         for name, way in ways(epsilon):
-            yield Line(
-                place={"claimed": epsilon, "canaries": 1000, "guessed": 200},
-                method=name,
-                measure=each(partial(way.audit, 1000, 200)),
-                metrics=_OF_ONE_RUN,
+            yield line(
+                {"claimed": epsilon, "canaries": 1000, "guessed": 200},
+                name,
+                partial(way.audit, 1000, 200),
+                _OF_ONE_RUN,
                 statistic="median",
             )
         _, way = next(ways(epsilon))
@@ -329,11 +243,11 @@ def one_run() -> Iterator[Line]:
             for share in (0.05, 0.1, 0.2, 0.5, 1.0):
                 r = round(share * n)
                 power = one_run_power(n, epsilon=epsilon, delta=_SMALL, n_guesses=r)
-                yield Line(
-                    place={"claimed": epsilon, "canaries": n, "guessed": r},
-                    method="linear regression by size",
-                    measure=each(partial(way.audit, n, r)),
-                    metrics=_OF_ONE_RUN,
+                yield line(
+                    {"claimed": epsilon, "canaries": n, "guessed": r},
+                    "linear regression by size",
+                    partial(way.audit, n, r),
+                    _OF_ONE_RUN,
                     statistic="median",
                     note=f"expected {power.epsilon_lower:.2f} and "
                     f"{power.gaussian_epsilon_lower:.2f}",
@@ -379,11 +293,11 @@ def membership() -> Iterator[Line]:
             DPLogisticRegression, epsilon, classes=list(range(10))
         )
     for name, make in makers.items():
-        yield Line(
-            place={"data": "digits"},
-            method=name,
-            measure=each(partial(attacked, make)),
-            metrics=(
+        yield line(
+            {"data": "digits"},
+            name,
+            partial(attacked, make),
+            (
                 "accuracy",
                 "AUC",
                 "found at 0.1 %",
@@ -397,22 +311,11 @@ def membership() -> Iterator[Line]:
 def _named(
     name: str, summary: str, lines: Callable[[], Iterable[Line]], runs: int = 9
 ) -> Benchmark:
-    return Benchmark(name=name, summary=summary, lines=lines, runs=runs, judged=True)
+    return Benchmark(name, summary, lines, runs=runs, judged=True)
 
 
 BENCHMARKS = (
     _named("audits", "audits of skdp by transcripts and by outputs", audits),
     _named("planted_bugs", "audits of the planted bugs of the tests", planted),
-    _named("audits_of_peers", "audits of diffprivlib", peers),
-    Benchmark(
-        name="one_run",
-        summary="audits of one run: models, scores and numbers of canaries",
-        lines=one_run,
-        runs=20,
-    ),
-    Benchmark(
-        name="membership",
-        summary="membership inference on digits",
-        lines=membership,
-    ),
+    Benchmark("membership", "membership inference on digits", membership),
 )

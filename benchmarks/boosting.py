@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
 from benchmarks._models import Facts, quietly_fitted
-from benchmarks._runner import Benchmark, Line, each, pair
+from benchmarks._runner import Benchmark, Line, line, pair
 from benchmarks._tables import declared, parts
 from skdp import DPGradientBoostingClassifier
 from skdp.ensemble._boosting import NewtonBoosting
@@ -82,17 +82,11 @@ def bands(
         given = {"max_interaction": max_interaction, "init": init}
         for kind in ("curves", "tables")[:max_interaction]:
             asked = (epsilon, fits, n_train, draw_trees, tuple(given.items()))
-            yield Line(
-                place={"epsilon": epsilon, "init": init},
-                method=kind,
-                measure=each(partial(_bands_of, kind, *asked)),
-                metrics=(
-                    "size",
-                    "stated",
-                    *(f"{q:g}" for q in _QUANTILES),
-                    "within 1",
-                    "2",
-                ),
+            yield line(
+                {"epsilon": epsilon, "init": init},
+                kind,
+                partial(_bands_of, kind, *asked),
+                ("size", "stated", *(f"{q:g}" for q in _QUANTILES), "within 1", "2"),
                 private=True,
                 most_runs=1,
             )
@@ -154,11 +148,11 @@ def costs(adjacency: str = "replace_one", epsilon: float = 1.0) -> Iterator[Line
     Kept is the share of what trees add that was worth most, 0 where there are none.
     """
     for name, change in CHANGES.items():
-        yield Line(
-            place={"epsilon": epsilon, "adjacency": adjacency},
-            method=name,
-            measure=each(partial(_changed, change, epsilon, adjacency)),
-            metrics=("AUC", "log-loss", "kept"),
+        yield line(
+            {"epsilon": epsilon, "adjacency": adjacency},
+            name,
+            partial(_changed, change, epsilon, adjacency),
+            ("AUC", "log-loss", "kept"),
             private=True,
             judge=_beyond,
             rival="default",
@@ -186,15 +180,11 @@ def _beyond(values: np.ndarray, first: np.ndarray | None) -> str:
 
 
 BENCHMARKS = (
+    Benchmark("boosting_bands", "bands of shape functions, stated and seen", bands),
     Benchmark(
-        name="boosting_bands",
-        summary="bands of shape functions, stated and seen",
-        lines=bands,
-    ),
-    Benchmark(
-        name="boosting_costs",
-        summary="what parameters of boosting cost or gain on Adult",
-        lines=costs,
+        "boosting_costs",
+        "what parameters of boosting cost or gain on Adult",
+        costs,
         runs=5,
         judged=True,
     ),

@@ -65,74 +65,6 @@ for _ in range(times):
 seconds = (time.process_time() - start) / times
 print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
-_SUM = """
-import sys, time
-import numpy as np
-from scipy.sparse import csr_array, random_array
-from skdp.losses import LogisticLoss
-from skdp.losses._objective import LinearObjective
-from skdp.papers._smoothing import StepGains, Trial
-from skdp.sums._counts import SQUARES, PairSums, StateSums, even_knots
-from skdp.sums._moments import MomentSums, MomentWeights
-from skdp.tables._memory import MemorySource
-
-name, out = sys.argv[1:]
-rng = np.random.default_rng(0)
-
-def dense(n, d):
-    return rng.standard_normal((n, d)) / np.sqrt(d)
-
-def moments(X):
-    y = np.clip(rng.standard_normal(X.shape[0]), -1, 1)
-    return MomentSums(MomentWeights(0.5, 1.0), *X.shape, 1.0), X, y
-
-def gains(X):
-    loss = LogisticLoss()
-    facts = {"n_samples": len(X), "n_features": X.shape[1], "data_norm": 1.0}
-    objective = LinearObjective(loss=loss, adjacency="zero_out", **facts)
-    at, lengths = np.zeros((X.shape[1] + 1, 1)), np.array([1.0, 0.5, 0.25])
-    direction = dense(X.shape[1] + 1, 1)
-    query = StepGains(Trial(objective), at, direction, lengths, 0.5)
-    return query, X, (rng.random(len(X)) < 0.5).astype(float)
-
-def states(n, parts, size):
-    own = np.repeat(rng.random((n, parts)), 2, axis=1)
-    own[:, 1::2] = 1 - own[:, ::2]
-    knots = size * np.arange(parts) + rng.integers(size - 1, size=(n, parts))
-    columns = np.stack([knots, knots + 1], axis=2).reshape(n, -1)
-    starts = np.arange(0, own.size + 1, 2 * parts)
-    shape = n, parts * size
-    X = csr_array((own.ravel(), columns.ravel(), starts), shape=shape)
-    return StateSums(shape[1], n, parts, even_knots(32)), X, rng.uniform(-1, 1, n)
-
-def pairs(X):
-    d = X.shape[1]
-    return PairSums(SQUARES, np.full(d, -0.5), np.full(d, 0.5), len(X)), X, X[:, 0]
-
-def sparse(n, d, density):
-    return csr_array(random_array((n, d), density=density, rng=rng, format="csr"))
-
-cases = {
-    "moments, 1,000,000 x 50": lambda: moments(dense(1_000_000, 50)),
-    "moments, 60,000 x 784": lambda: moments(dense(60_000, 784)),
-    "moments, 36,177 x 104": lambda: moments(dense(36_177, 104)),
-    "moments, CSR, 200,000 x 500": lambda: moments(sparse(200_000, 500, 0.02)),
-    "states, 1,000,000 x 20": lambda: states(1_000_000, 20, 17),
-    "pairs, 1,000,000 x 50": lambda: pairs(dense(1_000_000, 50)),
-    "gains, 1,000,000 x 50": lambda: gains(dense(1_000_000, 50)),
-}
-query, X, y = cases[name]()
-source = MemorySource(X, y)
-seconds = []
-with np.errstate(all="ignore"):
-    for _ in range(3):
-        reader = query.open(source)
-        start = time.process_time()
-        total = query.total(reader, None)
-        seconds.append(time.process_time() - start)
-np.save(out, total / query.bound().zero_out)
-print(min(seconds))
-"""
 # Kind, rows, columns, fits in a process: Adult's shape, a large table, mixed columns.
 TABLES = {
     "logistic regression, 36,177 x 104": ("logistic", 36_177, 104, 10),
@@ -143,17 +75,6 @@ TABLES = {
     "boosting, 36,177 x 14": ("boosting", 36_177, 13, 3),
     "network, 5,000 x 14": ("network", 5000, 13, 1),
 }
-
-
-CASES = (
-    "moments, 1,000,000 x 50",
-    "moments, 60,000 x 784",
-    "moments, 36,177 x 104",
-    "moments, CSR, 200,000 x 500",
-    "states, 1,000,000 x 20",
-    "pairs, 1,000,000 x 50",
-    "gains, 1,000,000 x 50",
-)
 
 
 def in_process(checkout: Path, script: str, *words: str) -> str:
@@ -207,46 +128,12 @@ def _fits(
             yield [s, other_s, s / other_s, kb / 1e6, other_kb / 1e6]
 
 
-def sums(other: str = str(_HERE)) -> Iterator[Line]:
-    """Processor time of sums over records; `other` is a checkout."""
-    for case in CASES:
-        yield Line(
-            place={"sum": case},
-            method="here",
-            measure=partial(_sums, Path(other), case),
-            metrics=("s", "other s", "ratio", "moved"),
-            statistic="median",
-        )
-
-
-def _sums(other: Path, case: str, runs: Iterable[int]) -> Iterator[list[float]]:
-    for _ in runs:
-        (s, here), (other_s, there) = (
-            summed(checkout, case) for checkout in (_HERE, other)
-        )
-        yield [s, other_s, s / other_s, float(np.abs(here - there).max())]
-
-
-def summed(checkout: Path, case: str) -> tuple[float, np.ndarray]:
-    """Processor time of one sum, and the sum over its bound."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "sum.npy"
-        return float(in_process(checkout, _SUM, case, str(out))), np.load(out)
-
-
 BENCHMARKS = (
     Benchmark(
-        name="fit_time",
-        summary="default fits of this checkout and of another (--set other=FOLDER)",
-        lines=fits,
+        "fit_time",
+        "default fits of this checkout and of another (--set other=FOLDER)",
+        fits,
         runs=7,
-        keeps=False,
-    ),
-    Benchmark(
-        name="sum_time",
-        summary="sums over records of this checkout and of another",
-        lines=sums,
-        runs=3,
         keeps=False,
     ),
 )

@@ -30,7 +30,7 @@ from sklearn.metrics import (
 )
 
 from benchmarks._models import Facts, of_rows, plain_logistic, quietly_fitted, scored
-from benchmarks._runner import Benchmark, Line, MissingData, each, pair, refused
+from benchmarks._runner import Benchmark, Line, MissingData, line, pair, refused
 from benchmarks._tables import adult, rows, split
 from skdp import (
     BoundedScaler,
@@ -79,11 +79,11 @@ def searches() -> Iterator[Line]:
             yield refused({"data": name, "epsilon": np.inf}, error, metrics)
             continue
         for epsilon, method in product(epsilons, (_PLAIN, _UNTUNED, *SEARCHES)):
-            yield Line(
-                place={"data": name, "epsilon": epsilon},
-                method=method,
-                measure=each(partial(_searched, name, method, epsilon, strengths)),
-                metrics=metrics,
+            yield line(
+                {"data": name, "epsilon": epsilon},
+                method,
+                partial(_searched, name, method, epsilon, strengths),
+                metrics,
                 private=True,
                 most_runs=runs,
                 judge=lambda values, plain: (
@@ -156,11 +156,11 @@ def calibrations() -> Iterator[Line]:
         if data == "rare" and name == "boosted":
             continue
         for way in ("as it is", "of four fifths", "sigmoid", "isotonic"):
-            yield Line(
-                place={"data": data, "epsilon": epsilon, "model": name},
-                method=way,
-                measure=each(partial(_calibrated, data, kind, epsilon, way)),
-                metrics=("log-loss", "calibration error"),
+            yield line(
+                {"data": data, "epsilon": epsilon, "model": name},
+                way,
+                partial(_calibrated, data, kind, epsilon, way),
+                ("log-loss", "calibration error"),
                 private=True,
                 judge=lambda values, _: f"worst log-loss {values[:, 0].max():.4f}",
             )
@@ -221,11 +221,11 @@ def class_weights() -> Iterator[Line]:
         ("scikit-learn", np.inf, True),
         *product(WEIGHTED, (0.5, 1.0, 4.0), (True, False)),
     ):
-        yield Line(
-            place={"epsilon": epsilon, "weights": "1:40" if is_weighted else "none"},
-            method=str(name),
-            measure=each(partial(_weighted, name, epsilon, is_weighted)),
-            metrics=("balanced accuracy", "AUC", "mean probability over share"),
+        yield line(
+            {"epsilon": epsilon, "weights": "1:40" if is_weighted else "none"},
+            str(name),
+            partial(_weighted, name, epsilon, is_weighted),
+            ("balanced accuracy", "AUC", "mean probability over share"),
             private=name in WEIGHTED,
         )
 
@@ -325,11 +325,11 @@ def target_losses() -> Iterator[Line]:
     for (name, loss), n, epsilon in product(
         LOSSES.items(), (2_000, 10_000), (0.5, 1.0, 4.0, np.inf)
     ):
-        yield Line(
-            place={"n": n, "epsilon": epsilon},
-            method=name,
-            measure=each(partial(_explained, loss, n, epsilon)),
-            metrics=("D2",),
+        yield line(
+            {"n": n, "epsilon": epsilon},
+            name,
+            partial(_explained, loss, n, epsilon),
+            ("D2",),
             private=bool(np.isfinite(epsilon)),
             note="" if np.isfinite(epsilon) else "scikit-learn",
         )
@@ -370,29 +370,29 @@ def _explained(loss: Loss, n: int, epsilon: float, seed: int) -> float:
 
 BENCHMARKS = (
     Benchmark(
-        name="search",
-        summary="private searches at one total epsilon, beside the untuned default",
-        lines=searches,
+        "search",
+        "private searches at one total epsilon, beside the untuned default",
+        searches,
         runs=10,
         judged=True,
     ),
     Benchmark(
-        name="calibration",
-        summary="probabilities before and after a private calibration",
-        lines=calibrations,
+        "calibration",
+        "probabilities before and after a private calibration",
+        calibrations,
         runs=10,
         judged=True,
     ),
     Benchmark(
-        name="class_weights",
-        summary="rare labels with declared weights and without",
-        lines=class_weights,
+        "class_weights",
+        "rare labels with declared weights and without",
+        class_weights,
         runs=20,
     ),
     Benchmark(
-        name="target_losses",
-        summary="Poisson, gamma and quantile regression beside scikit-learn's",
-        lines=target_losses,
+        "target_losses",
+        "Poisson, gamma and quantile regression beside scikit-learn's",
+        target_losses,
         runs=10,
     ),
 )

@@ -22,7 +22,7 @@ from benchmarks._models import (
     plain_logistic,
     scored,
 )
-from benchmarks._runner import Benchmark, Line, MissingData, each, refused
+from benchmarks._runner import Benchmark, Line, MissingData, each, line, refused
 from benchmarks._tables import (
     DECLARED,
     Declared,
@@ -72,12 +72,8 @@ def tables(
             place = place | {"adjacency": adjacency, "epsilon": epsilon}
             for method in MODELS:
                 facts = (name, part, n_train, delta, method, adjacency, epsilon)
-                yield Line(
-                    place=place,
-                    method=method,
-                    measure=each(partial(_of_model, *facts)),
-                    metrics=_METRICS,
-                    private=True,
+                yield line(
+                    place, method, partial(_of_model, *facts), _METRICS, private=True
                 )
 
 
@@ -128,22 +124,22 @@ def solvers(only: str = "") -> Iterator[Line]:
         except MissingData as error:
             yield refused(place, error, CLASSIFIED)
             continue
-        yield Line(
-            place=place,
-            method="scikit-learn, not private",
-            measure=each(partial(_plain, name)),
-            metrics=CLASSIFIED,
-            most_runs=1 if name == "mnist" else None,  # a fit takes a minute
+        yield line(
+            place,
+            "scikit-learn, not private",
+            partial(_plain, name),
+            CLASSIFIED,
+            most_runs=1 if name == "mnist" else None,
         )
         for adjacency, epsilon in product(ADJACENCIES, (0.1, 1.0)):
             place = {"data": name, "adjacency": adjacency, "epsilon": epsilon}
             for key in ("auto", *SOLVERS) if not only else (only,):
                 if name in _tables_of(key):
-                    yield Line(
-                        place=place,
-                        method=key,
-                        measure=each(partial(_by, name, key, adjacency, epsilon)),
-                        metrics=CLASSIFIED,
+                    yield line(
+                        place,
+                        key,
+                        partial(_by, name, key, adjacency, epsilon),
+                        CLASSIFIED,
                         private=True,
                     )
 
@@ -189,49 +185,41 @@ def regressions() -> Iterator[Line]:
             return scored(make(len(part[1])), part, known)
 
         plain = partial(measured, lambda n: LinearRegression())
-        yield Line(
-            place=place | {"delta": 0.0},
-            method="scikit-learn, not private",
-            measure=each(plain),
-            metrics=NUMBERED,
-        )
+        yield line(place | {"delta": 0.0}, "scikit-learn, not private", plain, NUMBERED)
         n_train = len(data[1]) - len(data[1]) // 5
         for key, delta, adjacency, epsilon in product(
             ("auto", "adassp"), (1 / n_train**2, 0.0), ADJACENCIES[::-1], (0.1, 1.0)
         ):
             facts = Facts(known, epsilon, delta, adjacency)
             make = partial(measured, lambda n, f=facts, k=key: f.dense(solver=k))
-            yield Line(
-                place={
+            yield line(
+                {
                     "data": name,
                     "adjacency": adjacency,
                     "epsilon": epsilon,
                     "delta": delta,
                 },
-                method=key,
-                measure=each(make),
-                metrics=metrics_of(known),
+                key,
+                make,
+                metrics_of(known),
                 private=True,
             )
 
 
 BENCHMARKS = (
     Benchmark(
-        name="declared",
-        summary="models of thirteen declared tables, beside constants and trees",
-        lines=tables,
+        "declared",
+        "models of thirteen declared tables, beside constants and trees",
+        tables,
         runs=3,
     ),
     Benchmark(
-        name="solvers",
-        summary="every solver with every default on rows of norm 1",
-        lines=solvers,
-        runs=10,
+        "solvers", "every solver with every default on rows of norm 1", solvers, runs=10
     ),
     Benchmark(
-        name="regression",
-        summary="linear regression by default and by second moments",
-        lines=regressions,
+        "regression",
+        "linear regression by default and by second moments",
+        regressions,
         runs=10,
     ),
 )

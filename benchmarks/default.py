@@ -30,6 +30,7 @@ from benchmarks._runner import (
     Measured,
     MissingData,
     each,
+    line,
     mean_and_error,
     refused,
 )
@@ -175,11 +176,11 @@ def permuted(n: int = 0) -> Iterator[Line]:
         if isinstance(cell, Line):
             yield replace(cell, metrics=(*METRICS, "private constant"))
             continue
-        yield Line(
-            place=cell.place,
-            method="default",
-            measure=each(partial(_with_constants, cell)),
-            metrics=(*METRICS, "private constant"),
+        yield line(
+            cell.place,
+            "default",
+            partial(_with_constants, cell),
+            (*METRICS, "private constant"),
             private=True,
             judge=_excesses,
         )
@@ -212,11 +213,11 @@ def ceiling() -> Iterator[Line]:
     """Losses on the records of the fit at high epsilons; inf should be the least."""
     metrics = tuple(f"epsilon {epsilon:g}" for epsilon in _HIGH)
     for name in (*SETTLED, *OTHERS):
-        yield Line(
-            place={"data": name},
-            method="default",
-            measure=each(partial(_on_records, name)),
-            metrics=metrics,
+        yield line(
+            {"data": name},
+            "default",
+            partial(_on_records, name),
+            metrics,
             private=True,
             judge=lambda values, _: (
                 "" if values[0, -1] <= values[0, :-1].min() else "OVER"
@@ -255,11 +256,11 @@ def left_out() -> Iterator[Line]:
     """Losses over the constant's, with each constant at half and twice its value."""
     for name in SETTLED:
         for values in ((), *_moves()):
-            yield Line(
-                place={"data": name},
-                method=_named(values),
-                measure=each(partial(_over_constant, name, values)),
-                metrics=("loss over constant",),
+            yield line(
+                {"data": name},
+                _named(values),
+                partial(_over_constant, name, values),
+                ("loss over constant",),
                 private=True,
             )
 
@@ -354,11 +355,11 @@ def losses_of_rows(permuted: bool = False) -> Iterator[Line]:
     for name in (*DENSE, *SPARSE):
         for n, epsilon, adjacency in product(SIZES, EPSILONS, ADJACENCIES):
             cell = Cell(name, n, epsilon, adjacency)
-            yield Line(
-                place=cell.place,
-                method="default",
-                measure=each(partial(fitted_to_rows, cell, is_permuted=permuted)),
-                metrics=(*METRICS, "s"),
+            yield line(
+                cell.place,
+                "default",
+                partial(fitted_to_rows, cell, is_permuted=permuted),
+                (*METRICS, "s"),
                 private=True,
             )
 
@@ -410,11 +411,11 @@ def forecasts(numbers: bool = False) -> Iterator[Line]:
         if isinstance(cell, Line):
             yield replace(cell, metrics=("loss", "constant", "exact", "n", "labels"))
             continue
-        yield Line(
-            place=cell.place,
-            method="numbers" if numbers else "columns",
-            measure=each(partial(_scored, cell, numbers)),
-            metrics=("loss", "constant", "exact", "n", "labels"),
+        yield line(
+            cell.place,
+            "numbers" if numbers else "columns",
+            partial(_scored, cell, numbers),
+            ("loss", "constant", "exact", "n", "labels"),
             private=True,
             judge=partial(_said, cell),
         )
@@ -519,41 +520,38 @@ def summary(scores: Sequence[Score], least_gain: float) -> Iterator[str]:
 
 BENCHMARKS = (
     Benchmark(
-        name="default",
-        summary="the default for declared columns, beside constants",
-        lines=losses,
+        "default", "the default for declared columns, beside constants", losses, runs=3
+    ),
+    Benchmark(
+        "default_rows",
+        "the default for rows of norm 1, beside constants",
+        losses_of_rows,
         runs=3,
     ),
     Benchmark(
-        name="default_rows",
-        summary="the default for rows of norm 1, beside constants",
-        lines=losses_of_rows,
-        runs=3,
-    ),
-    Benchmark(
-        name="default_permuted",
-        summary="the default where targets are in random order, against constants",
-        lines=permuted,
+        "default_permuted",
+        "the default where targets are in random order, against constants",
+        permuted,
         runs=20,
         judged=True,
     ),
     Benchmark(
-        name="default_ceiling",
-        summary="the default at high epsilons, on the records of the fit",
-        lines=ceiling,
+        "default_ceiling",
+        "the default at high epsilons, on the records of the fit",
+        ceiling,
         judged=True,
     ),
     Benchmark(
-        name="default_left_out",
-        summary="constants settled on all tables but one, and reported on that one",
-        lines=left_out,
+        "default_left_out",
+        "constants settled on all tables but one, and reported on that one",
+        left_out,
         runs=2,
         closing=_reported,
     ),
     Benchmark(
-        name="forecast",
-        summary="how far Forecast.epsilon_for is from the epsilon that a score needs",
-        lines=forecasts,
+        "forecast",
+        "how far Forecast.epsilon_for is from the epsilon that a score needs",
+        forecasts,
         runs=3,
         judged=True,
         closing=_summary,

@@ -19,7 +19,7 @@ from sklearn.metrics import (
 )
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line, each, mean_and_error
+from benchmarks._runner import Benchmark, Line, line, mean_and_error
 from skdp import (
     DPGammaRegressor,
     DPGradientBoostingClassifier,
@@ -32,8 +32,6 @@ from skdp import (
     DPPoissonRegressor,
     DPQuantileRegressor,
     DPRobustClassifier,
-    DPSparseLinearRegression,
-    DPSparseLogisticRegression,
 )
 from skdp.columns import Range
 from skdp.exceptions import Refused
@@ -258,11 +256,11 @@ def hostile(curved: bool = False) -> Iterator[Line]:
     """
     for cell in _CURVED if curved else CELLS:
         for name, default in DEFAULTS.items():
-            yield Line(
-                place=vars(cell),
-                method=name,
-                measure=each(partial(losses, cell, default)),
-                metrics=("loss", "intercept", "free"),
+            yield line(
+                vars(cell),
+                name,
+                partial(losses, cell, default),
+                ("loss", "intercept", "free"),
                 private=True,
                 judge=partial(_excess, default.allowed),
             )
@@ -387,159 +385,28 @@ def weights_or_constant() -> Iterator[Line]:
             continue  # networks need a delta above 0
         told = _of(kind, budget).forecast(*TABLES[name])
         taken = "constant" if told.noise_dominates else "weights"
-        yield Line(
-            place={"table": name, "epsilon": budget[0], "delta": budget[1]},
-            method=kind.__name__,
-            measure=each(partial(_both_losses, kind, name, budget)),
-            metrics=("weights", "constant", "best constant"),
+        yield line(
+            {"table": name, "epsilon": budget[0], "delta": budget[1]},
+            kind.__name__,
+            partial(_both_losses, kind, name, budget),
+            ("weights", "constant", "best constant"),
             private=True,
             note=f"ratio {told.noise_to_signal:.2f}, takes {taken}",
         )
 
 
-# -------------------------------------------- where noise leaves no more than a consta
-
-
-@dataclass(frozen=True)
-class Design:
-    """A made-up table with a model.
-
-    Parameters
-    ----------
-    kind : type
-    n, d, k : int
-        Rows to learn from, features, and features that matter.
-    per_row : int, default=0
-        Entries of a row that are not 0; 0 is all.
-    n_classes : int, default=2
-    given : tuple of pairs, default=()
-        Parameters of the model.
-    """
-
-    kind: type[Any]
-    n: int
-    d: int
-    k: int
-    per_row: int = 0
-    n_classes: int = 2
-    given: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def is_regression(self) -> bool:
-        """Whether targets are numbers."""
-        return self.kind in (DPLinearRegression, DPSparseLinearRegression)
-
-    def model(self, epsilon: float, seed: int | None = None) -> Any:
-        """The model with what is public."""
-        own: dict[str, Any] = {"target_bounds": (-3, 3)}
-        if not self.is_regression:
-            own = {"classes": list(range(self.n_classes))}
-        norm = float(np.sqrt((self.per_row or self.d) / 3))
-        return self.kind(
-            epsilon, data_norm=norm, random_state=seed, **own, **dict(self.given)
-        )
-
-    def ratio(self, epsilon: float) -> float:
-        """Noise to signal by `forecast`."""
-        return float(self.model(epsilon).forecast(self.n, self.d).noise_to_signal)
-
-    def skill(self, epsilon: float, seed: int) -> float:
-        """What predictions explain of what could be explained beyond a constant."""
-        rng = np.random.default_rng(seed)
-        X, raw = self._rows(rng)
-        y = raw
-        if not self.is_regression:
-            noisy = raw + 0.3 * rng.normal(size=len(raw))
-            ends = np.arange(1, self.n_classes) / self.n_classes
-            y = np.digitize(noisy, np.quantile(noisy, ends))
-        n = self.n
-        model = quietly_fitted(self.model(epsilon, seed), X[:n], y[:n])
-        score = float(model.score(X[n:], y[n:]))
-        if self.is_regression:
-            return score
-        return (score * self.n_classes - 1) / (self.n_classes - 1)
-
-    def _rows(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Rows, and raw predictions of variance 1; 2,000 of them to judge by."""
-        shape = self.n + 2000, self.d
-        X = rng.uniform(-1, 1, size=shape)
-        if 0 < self.per_row < self.d:
-            absent = rng.random(size=shape).argsort(axis=1)[:, self.per_row :]
-            np.put_along_axis(X, absent, 0.0, axis=1)
-        raw = X[:, : self.k].sum(axis=1)
-        return X, raw / raw.std()
-
-
-def designs() -> Iterator[Design]:
-    """All of them, by estimator."""
-    pure = (("delta", 0.0),)
-    for n, d in ((500, 5), (500, 30), (5000, 30)):
-        yield Design(DPLogisticRegression, n, d, 5)
-    yield Design(DPLogisticRegression, 1000, 100, 5, given=pure)
-    yield Design(DPLogisticRegression, 2000, 30, 5, n_classes=5)
-    yield Design(DPLinearSVC, 500, 30, 5)
-    yield Design(DPLinearRegression, 500, 30, 5)
-    yield Design(DPLinearRegression, 5000, 30, 5)
-    yield Design(DPLinearRegression, 5000, 30, 5, given=pure)
-    bound = (("feature_bound", 1.0),)
-    for kind in (DPSparseLogisticRegression, DPSparseLinearRegression):
-        for k, (n, d) in product((2, 8), ((1000, 500), (8000, 500))):
-            yield Design(kind, n, d, k, given=(*bound, ("n_nonzero_coefs", k)))
-        five = (("n_nonzero_coefs", 5),)
-        yield Design(kind, 4000, 500, 5, given=bound)
-        yield Design(kind, 4000, 500, 5, given=(*bound, *five, *pure))
-        yield Design(kind, 4000, 500, 5, per_row=50, given=five)
-        yield Design(kind, 4000, 300, 5, per_row=5, given=five)
-        yield Design(kind, 4000, 300, 5, per_row=5)
-
-
-def dominating_noise() -> Iterator[Line]:
-    """Skill (1: all that could be explained, 0: nothing) by the ratio of `forecast`.
-
-    The lines of ``skdp/solvers/_default_rules.py``, at which `fit` warns, were read off
-    this table; those of ratings off one like it.
-    """
-    for design in designs():
-        for epsilon in (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0):
-            place = {"design": _named(design), "epsilon": epsilon}
-
-            def skill(run: int, of: Any = design, at: float = epsilon) -> float:
-                return float(of.skill(at, 2000 + run))
-
-            yield Line(
-                place=place,
-                method="default",
-                measure=each(skill),
-                metrics=("skill",),
-                private=True,
-                note=f"ratio {design.ratio(epsilon):.2g}",
-            )
-
-
-def _named(design: Design) -> str:
-    facts = vars(design).items()
-    shown = ", ".join(f"{k}={v}" for k, v in facts if k not in ("kind", "given"))
-    return f"{design.kind.__name__} {dict(design.given) or ''} {shown}"
-
-
 BENCHMARKS = (
     Benchmark(
-        name="hostile",
-        summary="defaults beside constants where little can be learned",
-        lines=hostile,
+        "hostile",
+        "defaults beside constants where little can be learned",
+        hostile,
         runs=50,
         judged=True,
     ),
     Benchmark(
-        name="hard_edges",
-        summary="weights or the constant model, on made-up tables at the edges",
-        lines=weights_or_constant,
-        runs=5,
-    ),
-    Benchmark(
-        name="dominating_noise",
-        summary="skill by the ratio of forecast, of all estimators",
-        lines=dominating_noise,
+        "hard_edges",
+        "weights or the constant model, on made-up tables at the edges",
+        weights_or_constant,
         runs=5,
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,8 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score
 from sklearn.metrics import roc_auc_score as roc_auc_of
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line, each
+from benchmarks._runner import Benchmark, Line, line
 from benchmarks._tables import adult
-from benchmarks.users import DELTA, MOST_ROWS, dealt
 from skdp import (
     BudgetLedger,
     DPLogisticRegression,
@@ -32,7 +31,6 @@ from skdp import (
     private_evaluation,
 )
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES
-from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 
 _DECLARED = ADULT_BOUNDS | ADULT_CATEGORIES
 _QUARTILES = (0.25, 0.5, 0.75)
@@ -42,11 +40,11 @@ _RMS = "root mean square "
 def description() -> Iterator[Line]:
     """`describe` of Adult: relative errors of means, and of quartiles over the range."""
     for epsilon in (0.1, 0.5, 1.0):
-        yield Line(
-            place={"epsilon": epsilon},
-            method="describe",
-            measure=each(partial(_described, epsilon)),
-            metrics=("median of means", "median of quartiles", "largest quartile"),
+        yield line(
+            {"epsilon": epsilon},
+            "describe",
+            partial(_described, epsilon),
+            ("median of means", "median of quartiles", "largest quartile"),
             statistic="median",
             private=True,
         )
@@ -63,34 +61,6 @@ def _described(epsilon: float, run: int) -> list[float]:
     of_means = np.abs(mean - means) / np.abs(means)
     wrong = np.abs(np.array(cuts) - quartiles.to_numpy().T) / widths[:, None]
     return [np.median(of_means), np.median(wrong), wrong.max()]
-
-
-def description_of_users() -> Iterator[Line]:
-    """Relative errors of Adult's means, dealt to 10,000 persons of 1 to 5 rows."""
-    for way in ("first row", "mean", "five slots"):
-        yield Line(
-            place={"epsilon": 0.5},
-            method=way,
-            measure=each(partial(_of_users, way)),
-            metrics=tuple(ADULT_BOUNDS),
-            private=True,
-            judge=lambda values, _: _RMS + str(np.sqrt(np.mean(values**2, axis=0))),
-        )
-
-
-def _of_users(way: str, run: int) -> np.ndarray:
-    data, names = adult(), list(ADULT_BOUNDS)
-    exact = data.X_train[names].mean().to_numpy()
-    rows = dealt(data, 10_000, alike=False, seed=run)
-    X, facts = rows.X, {"epsilon": 0.5, "privacy_unit": "user", "groups": rows.ids}
-    if way == "first row":
-        X, facts = rows.X.iloc[rows.firsts], {"epsilon": 0.5}
-    if way == "five slots":
-        part = gaussian_epsilon(gaussian_mu(0.5, DELTA) / MOST_ROWS, DELTA)
-        facts = {"epsilon": part}
-    told = describe(X[names], ADULT_BOUNDS, delta=DELTA, **facts)
-    mean = np.array([told.means[name].mean for name in names])
-    return np.abs(mean - exact) / exact
 
 
 class Stated(ClassifierMixin, BaseEstimator):
@@ -123,11 +93,7 @@ def area_errors(
     narrow = np.sin(np.linspace(0, np.pi / 2, 9)) ** 2
     few = facts | {"thresholds": np.r_[0.0, narrow[1:-1], 1.0]}
     smooth = private_evaluation(model, X, y, **few).smooth_roc_auc
-    return (
-        run.roc_auc - exact[0],
-        run.average_precision - exact[1],
-        smooth - exact[0],
-    )
+    return (run.roc_auc - exact[0], run.average_precision - exact[1], smooth - exact[0])
 
 
 _AREAS = ("ROC AUC", "average precision", "smooth ROC AUC")
@@ -144,11 +110,11 @@ def areas() -> Iterator[Line]:
     for epsilon, adjacency, has_ledger in product(
         (0.1, 0.3, 1.0), ("replace_one", "zero_out"), (False, True)
     ):
-        yield Line(
-            place={"epsilon": epsilon, "adjacency": adjacency},
-            method="Gaussian, in a ledger" if has_ledger else "the least noise",
-            measure=each(partial(_of_adult, epsilon, adjacency, has_ledger)),
-            metrics=_AREAS,
+        yield line(
+            {"epsilon": epsilon, "adjacency": adjacency},
+            "Gaussian, in a ledger" if has_ledger else "the least noise",
+            partial(_of_adult, epsilon, adjacency, has_ledger),
+            _AREAS,
             private=True,
             judge=_rms,
         )
@@ -174,50 +140,14 @@ def _of_adult(epsilon: float, adjacency: str, has_ledger: bool, run: int) -> Any
         return area_errors(Stated(), *_predicted(), **facts)
 
 
-def score_intervals() -> Iterator[Line]:
-    """What the number of intervals of scores was settled by: made-up tables."""
-    for share, apart in product((0.5, 0.24, 0.08), (0.5, 1.5)):
-        for kind, n in product(("equal", "fine"), (8, 16, 24, 32, 64)):
-            ends = np.linspace(0, 1, n + 1)
-            if kind == "fine":
-                ends = np.sin(np.linspace(0, np.pi / 2, n + 1)) ** 2
-            yield Line(
-                place={"positive": share, "apart": apart, "intervals": n},
-                method=kind,
-                measure=each(partial(_of_made_up, share, apart, ends)),
-                metrics=_AREAS,
-                private=True,
-                judge=_rms,
-            )
-
-
-@cache
-def _made_up(share: float, apart: float) -> tuple[Any, np.ndarray, np.ndarray]:
-    X, y = make_classification(
-        20_000,
-        10,
-        n_informative=5,
-        weights=[1 - share],
-        class_sep=apart,
-        flip_y=0.02,
-        random_state=int(10 * apart),
-    )
-    model = LogisticRegression().fit(X[:10_000], y[:10_000])
-    return model, X[10_000:], y[10_000:]
-
-
-def _of_made_up(share: float, apart: float, ends: np.ndarray, run: int) -> Any:
-    return area_errors(*_made_up(share, apart), epsilon=0.3, thresholds=ends)
-
-
 def thresholds() -> Iterator[Line]:
     """Balanced accuracy of rare labels, one in 41, with and without a threshold."""
     for epsilon in (0.5, 1.0, 4.0):
-        yield Line(
-            place={"epsilon": epsilon},
-            method="made-up tables",
-            measure=each(partial(_balanced, epsilon)),
-            metrics=("at 1/2", "tuned", "balanced weights, not private"),
+        yield line(
+            {"epsilon": epsilon},
+            "made-up tables",
+            partial(_balanced, epsilon),
+            ("at 1/2", "tuned", "balanced weights, not private"),
             private=True,
             judge=lambda values, _: f"lowest {values.min(axis=0).round(3)}",
         )
@@ -243,13 +173,11 @@ def _balanced(epsilon: float, seed: int) -> list[float]:
 
 
 def _named(name: str, summary: str, lines: Any, runs: int = 50) -> Benchmark:
-    return Benchmark(name=name, summary=summary, lines=lines, runs=runs, judged=True)
+    return Benchmark(name, summary, lines, runs=runs, judged=True)
 
 
 BENCHMARKS = (
     _named("describe", "errors of means and quartiles of Adult", description),
-    _named("describe_users", "errors of means of persons", description_of_users, 200),
     _named("areas", "errors of private_evaluation on Adult", areas, 200),
-    _named("score_intervals", "errors of ROC AUC by intervals", score_intervals),
     _named("thresholds", "balanced accuracy with a private threshold", thresholds, 20),
 )

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from benchmarks._runner import Benchmark, Line, each
+from benchmarks._runner import Benchmark, Line, line
 from skdp import BoundedScaler, DPLinearRegression, DPLogisticRegression
 from skdp.sums._grid_rows import clipped_products
 
@@ -247,18 +247,17 @@ def lines(cases: str = "") -> Iterator[Line]:
             CASES[name].sizes, ("replace_one", "zero_out"), EPSILONS
         ):
             n_samples, n_features = size
-            yield Line(
-                place={
+            yield line(
+                {
                     "case": name,
                     "n": n_samples,
                     "d": n_features,
                     "adjacency": adjacency,
                     "epsilon": epsilon,
                 },
-                method="95 % intervals",
-                measure=each(partial(_measured, name, size, adjacency, epsilon)),
-                # Coefficients beyond those of a case are empty.
-                metrics=("width", *(f"holds {i}" for i in range(_MOST + 1))),
+                "95 % intervals",
+                partial(_measured, name, size, adjacency, epsilon),
+                ("width", *(f"holds {i}" for i in range(_MOST + 1))),
                 private=True,
                 judge=_summary,
             )
@@ -291,9 +290,9 @@ def _summary(values: np.ndarray, _: Any) -> str:
 
 BENCHMARKS = (
     Benchmark(
-        name="intervals",
-        summary="coverage and width of intervals of linear models",
-        lines=lines,
+        "intervals",
+        "coverage and width of intervals of linear models",
+        lines,
         runs=400,
         judged=True,
     ),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line, each
+from benchmarks._runner import Benchmark, Line, line
 from benchmarks._tables import mnist_images
 from skdp import DPLogisticRegression, DPMLPClassifier
 from skdp.neural_network import Convolution
@@ -104,11 +104,11 @@ def lines(part: str = "settle", n: int = 60_000) -> Iterator[Line]:
     for adjacency, epsilon, name in product(
         ("zero_out", "replace_one"), (0.3, 1.0, 3.0), MODELS
     ):
-        yield Line(
-            place={"adjacency": adjacency, "epsilon": epsilon},
-            method=name,
-            measure=each(partial(_accuracy, name, part, n, adjacency, epsilon)),
-            metrics=("accuracy", "s"),
+        yield line(
+            {"adjacency": adjacency, "epsilon": epsilon},
+            name,
+            partial(_accuracy, name, part, n, adjacency, epsilon),
+            ("accuracy", "s"),
             private=True,
         )
 
@@ -126,9 +126,9 @@ def _accuracy(
 
 BENCHMARKS = (
     Benchmark(
-        name="network_images",
-        summary="networks of MNIST, of pixels and of oriented gradients",
-        lines=lines,
+        "network_images",
+        "networks of MNIST, of pixels and of oriented gradients",
+        lines,
         runs=3,
     ),
 )

@@ -517,9 +517,9 @@ def _opacus_noise(epsilon: float, delta: float, rate: float, steps: int) -> floa
 
 BENCHMARKS = (
     Benchmark(
-        name="peers",
-        summary="skdp against diffprivlib, Opacus and references tuned by an oracle",
-        lines=contest,
+        "peers",
+        "skdp against diffprivlib, Opacus and references tuned by an oracle",
+        contest,
         runs=10,
         judged=True,
         closing=tally,

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks._models import quietly_fitted
 from benchmarks._results import versions_of
-from benchmarks._runner import Benchmark, Line, MissingData, each, refused
+from benchmarks._runner import Benchmark, Line, MissingData, line, refused
 from benchmarks._tables import data_folder
 from skdp._configured import given_params
 from skdp._fit import Progress
@@ -135,19 +135,19 @@ def race(part: str = "report") -> Iterator[Line]:
             settings = dict(
                 zip(("k", "penalty", "n_passes"), params[size], strict=True)
             )
-            yield Line(
-                place={"data": size, "epsilon": np.inf},
-                method=name,
-                measure=each(partial(_of_peer, fit, settings, size, part)),
-                metrics=_RACE,
+            yield line(
+                {"data": size, "epsilon": np.inf},
+                name,
+                partial(_of_peer, fit, settings, size, part),
+                _RACE,
                 stamp=versions_of(name),
             )
         for key, kind in FACTORIZERS.items():
-            yield Line(
-                place={"data": size, "epsilon": np.inf},
-                method=f"skdp {key}",
-                measure=each(partial(_of_factorizer, kind, size, part)),
-                metrics=_RACE,
+            yield line(
+                {"data": size, "epsilon": np.inf},
+                f"skdp {key}",
+                partial(_of_factorizer, kind, size, part),
+                _RACE,
                 private=True,
                 judge=_times,
                 rival="libmf",
@@ -232,44 +232,9 @@ def _libmf(ratings: Ratings, k: int, penalty: float, n_passes: int) -> Any:
     return predictor
 
 
-def _cmfrec(ratings: Ratings, k: int, penalty: float, n_passes: int) -> Any:
-    from cmfrec import CMF
-    from scipy.sparse import coo_matrix
-
-    model = CMF(
-        k=k, lambda_=penalty, method="als", niter=n_passes, nthreads=1,
-        use_float=True, verbose=False, scale_lam=True,
-    )  # fmt: skip
-    pattern = ratings.pattern
-    places, shape = (pattern.users, pattern.items), (pattern.n_users, pattern.n_items)
-    model.fit(coo_matrix((ratings.values.astype(np.float32), places), shape))
-    return lambda: model.predict
-
-
-def _surprise(ratings: Ratings, k: int, penalty: float, n_passes: int) -> Any:
-    import pandas as pd
-    import surprise
-
-    model = surprise.SVD(
-        n_factors=k, n_epochs=n_passes, reg_all=penalty, lr_all=0.007, random_state=0
-    )
-    pattern = ratings.pattern
-    table = pd.DataFrame({"u": pattern.users, "i": pattern.items, "r": ratings.values})
-    reader = surprise.Reader(rating_scale=BOUNDS)
-    model.fit(surprise.Dataset.load_from_df(table, reader).build_full_trainset())
-
-    def predict(users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        pairs = zip(users.tolist(), items.tolist(), strict=True)
-        return np.array([model.predict(u, i).est for u, i in pairs])
-
-    return lambda: predict
-
-
 # Components, penalty and passes by set.
 PEERS: dict[str, tuple[Callable[..., Any], dict[str, tuple[int, float, int]]]] = {
     "libmf": (_libmf, {"1m": (50, 0.05, 20), "100k": (50, 0.1, 30)}),
-    "cmfrec": (_cmfrec, {"1m": (50, 0.08, 10), "100k": (50, 0.1, 10)}),
-    "scikit-surprise": (_surprise, {"1m": (50, 0.05, 20), "100k": (50, 0.05, 20)}),
 }
 
 
@@ -293,13 +258,13 @@ def users(part: str = "report") -> Iterator[Line]:
             scores[name] = partial(_of_model, params, size, part)
             plain = partial(_of_model, params, size, part, np.inf)
             name = f"{name}, not private"
-            yield Line(place=at, method=name, measure=each(plain), most_runs=1)
+            yield line(at, name, plain, most_runs=1)
         for epsilon, (name, score) in product((1.0, 4.0, 10.0, 20.0), scores.items()):
-            yield Line(
-                place=at | {"epsilon": epsilon},
-                method=name,
-                measure=each(partial(score, epsilon)),
-                metrics=metrics,
+            yield line(
+                at | {"epsilon": epsilon},
+                name,
+                partial(score, epsilon),
+                metrics,
                 private=True,
             )
 
@@ -394,11 +359,11 @@ def values(part: str = "report") -> Iterator[Line]:
         for name, params in _VALUES.items():
             scores[name] = partial(_of_values, params, size, part)
         for epsilon, (name, score) in product((1.0, 4.0, 10.0), scores.items()):
-            yield Line(
-                place={"data": size, "epsilon": epsilon},
-                method=name,
-                measure=each(partial(score, epsilon)),
-                metrics=metrics,
+            yield line(
+                {"data": size, "epsilon": epsilon},
+                name,
+                partial(score, epsilon),
+                metrics,
                 private=True,
             )
 
@@ -494,13 +459,11 @@ def table_3_1(
     for name, schedule in product(_THESIS, ("deterministic", "stochastic")):
         for place, kind in enumerate(PARTITIONS):
             printed = _PRINTED.get((name, schedule)) if size == "1m" else None
-            yield Line(
-                place={"schedule": schedule, "partition": kind},
-                method=name,
-                measure=each(
-                    partial(_trained, name, schedule, kind, size, (s, n_jobs, clock))
-                ),
-                metrics=("training", "passes"),
+            yield line(
+                {"schedule": schedule, "partition": kind},
+                name,
+                partial(_trained, name, schedule, kind, size, (s, n_jobs, clock)),
+                ("training", "passes"),
                 note=f"printed: {printed[place]}" if printed else "",
             )
 
@@ -564,7 +527,7 @@ def _named(
     runs: int,
     **more: Any,
 ) -> Benchmark:
-    return Benchmark(name=name, summary=summary, lines=lines, runs=runs, **more)
+    return Benchmark(name, summary, lines, runs=runs, **more)
 
 
 BENCHMARKS = (

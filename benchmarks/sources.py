@@ -217,16 +217,16 @@ def sizes(where: list[str]) -> dict[str, tuple[float, float]]:
 
 BENCHMARKS = (
     Benchmark(
-        name="sources",
-        summary="a pass over Parquet, DuckDB, Dask and memory",
-        lines=sources,
+        "sources",
+        "a pass over Parquet, DuckDB, Dask and memory",
+        sources,
         runs=3,
         keeps=False,
     ),
     Benchmark(
-        name="installed_size",
-        summary="what skdp and all that it needs take on a disk",
-        lines=installed,
+        "installed_size",
+        "what skdp and all that it needs take on a disk",
+        installed,
         keeps=False,
     ),
 )

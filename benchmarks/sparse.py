@@ -36,6 +36,7 @@ from benchmarks._runner import (
     Line,
     MissingData,
     each,
+    line,
     refused,
 )
 from benchmarks._tables import Texts, imdb, reuters
@@ -359,29 +360,6 @@ def _frank_wolfe(epsilon: float, delta: float, s: int) -> Method:
     return fit, cost, choices, "true epsilon: upper bound over the grid"
 
 
-def _two_stage(epsilon: float, delta: float, s: int) -> Method:
-    def fit(table: papers.Table, *, rng: Any, c3: float, penalty: float) -> Any:
-        return papers.two_stage(
-            table,
-            epsilon=epsilon,
-            delta=delta,
-            penalty=penalty,
-            clip=table.data_norm * table.residual,
-            ridge=c3 * table.s / epsilon,
-            rng=rng,
-        )
-
-    choices = grid(c3=(1e-3, 1.0), penalty=(0.5, 2.0))
-    return fit, math.inf, choices, "no gradient bound is enforced in the refit"
-
-
-def _knowledge_transfer(epsilon: float, delta: float, s: int) -> Method:
-    fit = partial(papers.knowledge_transfer, epsilon=epsilon, delta=delta)
-    choices = grid(strength=(0.1, 1.0, 10.0), step=(0.6,))
-    note = "no sensitivity holds: one record can change the teacher's features"
-    return fit, math.inf, choices, note
-
-
 # From epsilon and delta claimed, and s, to a method.
 METHODS: dict[str, Callable[[float, float, int], Method]] = {
     "DP-IGHT, theorem 2.5.2": partial(_dp_ight, "theorem 2.5.2", False),
@@ -389,8 +367,6 @@ METHODS: dict[str, Callable[[float, float, int], Method]] = {
     "DP-IGHT, clipped, theorem 2.5.2": partial(_dp_ight, "theorem 2.5.2", True),
     "DP-IGHT, clipped, exact": partial(_dp_ight, "exact", True),
     "Frank-Wolfe": _frank_wolfe,
-    "Two-stage": _two_stage,
-    "DPSL-KT": _knowledge_transfer,
 }
 
 
@@ -442,11 +418,11 @@ def lines(
         ("constant", task.of_constant),
         (f"{task.reference}, not private", task.not_private),
     ):
-        yield Line(
-            place={"task": task.name, "epsilon": math.inf},
-            method=name,
+        yield line(
+            {"task": task.name, "epsilon": math.inf},
+            name,
+            score,
             adjacency="none",
-            measure=each(score),
             most_runs=None if isinstance(task, SyntheticTask) else 1,
             **facts,
         )
@@ -571,7 +547,7 @@ def designs() -> Iterator[Line]:
     iht = {"n_steps": [2, 4], "step_size": [0.3, 0.6, 1.0], "residual_clip": [0.1, 0.2]}
     oracle = {"iht": iht, "peeling": _PEELING}
     places = tuple(product(_BOTH, (2.0, 4.0, 10.0)))
-    few = ("DP-IGHT, theorem 2.5.2", "DP-IGHT, clipped, exact", "Two-stage")
+    few = ("DP-IGHT, theorem 2.5.2", "DP-IGHT, clipped, exact")
     for labels in (False, True):
         design = Design(1000, 1000, 10, "rows", labels)
         if labels:
@@ -591,7 +567,7 @@ def designs() -> Iterator[Line]:
         yield from lines(SyntheticTask(design), 2000, at_one, thesis=few[1:2])
 
 
-_OF_CHAPTER_2 = tuple(METHODS)[:6]
+_OF_CHAPTER_2 = tuple(METHODS)
 _OF_CHAPTER_3 = tuple(name for name in METHODS if name != "DP-IGHT, corollary")
 
 
@@ -618,9 +594,9 @@ _EVEN = (2.0, 4.0, 6.0, 8.0, 10.0)
 
 def _figure(name: str, which: str, *facts: Any) -> Benchmark:
     return Benchmark(
-        name=f"sparse_{name}",
-        summary=f"Wang (2021), figure {which}",
-        lines=partial(chapter, *facts),
+        f"sparse_{name}",
+        f"Wang (2021), figure {which}",
+        partial(chapter, *facts),
         runs=10,
         claims=True,
     )
@@ -628,23 +604,23 @@ def _figure(name: str, which: str, *facts: Any) -> Benchmark:
 
 BENCHMARKS = (
     Benchmark(
-        name="sparse",
-        summary="sparse models beside dense ones: newswires and film reviews",
-        lines=texts,
+        "sparse",
+        "sparse models beside dense ones: newswires and film reviews",
+        texts,
         runs=5,
         claims=True,
     ),
     Benchmark(
-        name="sparse_stars",
-        summary="the same of stars, which are numbers",
-        lines=partial(texts, stars=True),
+        "sparse_stars",
+        "the same of stars, which are numbers",
+        partial(texts, stars=True),
         runs=5,
         claims=True,
     ),
     Benchmark(
-        name="sparse_designs",
-        summary="the same of synthetic designs, beside an oracle and Wang's methods",
-        lines=designs,
+        "sparse_designs",
+        "the same of synthetic designs, beside an oracle and Wang's methods",
+        designs,
         runs=10,
         tuning_runs=3,
         claims=True,
@@ -673,7 +649,7 @@ BENCHMARKS = (
         "entries",
         _SHAPES_3,
         _EVEN,
-        ("DP-IGHT, theorem 2.5.2", "DP-IGHT, clipped, exact", "DPSL-KT"),
+        ("DP-IGHT, theorem 2.5.2", "DP-IGHT, clipped, exact"),
         True,
     ),
 )

@@ -450,9 +450,9 @@ def _ledgers(n: int) -> Iterator[Line]:
 
 BENCHMARKS = (
     Benchmark(
-        name="speed",
-        summary="time and memory of skdp beside scikit-learn and NumPy",
-        lines=speed,
+        "speed",
+        "time and memory of skdp beside scikit-learn and NumPy",
+        speed,
         runs=7,
         keeps=False,
     ),

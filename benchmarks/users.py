@@ -28,7 +28,7 @@ import pandas as pd
 from sklearn.metrics import log_loss
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line, each, pair
+from benchmarks._runner import Benchmark, Line, line, pair
 from benchmarks._tables import adult
 from skdp import (
     DPGradientBoostingClassifier,
@@ -131,15 +131,15 @@ def lines(
     ):
         for way in ways:
             facts = (MODELS[model], way, alike, n, adjacency, epsilon)
-            yield Line(
-                place={
+            yield line(
+                {
                     "rows": "alike" if alike else "at random",
                     "persons": n,
                     "adjacency": adjacency,
                 },
-                method=way,
-                measure=each(partial(_scores, *facts)),
-                metrics=("accuracy", "log-loss"),
+                way,
+                partial(_scores, *facts),
+                ("accuracy", "log-loss"),
                 private=True,
                 judge=_beyond,
                 rival=_MEAN,
@@ -172,9 +172,9 @@ def _beyond(values: np.ndarray, mean: np.ndarray | None) -> str:
 
 BENCHMARKS = (
     Benchmark(
-        name="users",
-        summary="what it costs to protect persons with several rows, on Adult",
-        lines=lines,
+        "users",
+        "what it costs to protect persons with several rows, on Adult",
+        lines,
         runs=8,
         judged=True,
     ),

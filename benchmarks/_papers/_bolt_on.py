@@ -21,11 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from benchmarks._papers._privacy import (
-    advanced_step,
-    classical_multiplier,
-    spherical,
-)
+from benchmarks._papers._privacy import advanced_step, classical_multiplier, spherical
 
 CONVEX_RADIUS = 10.0
 
@@ -194,10 +190,7 @@ def exact_sensitivity(m: int, descent: Descent, beta: float) -> float:
 
 
 def scs13(
-    passes: int,
-    batch: int,
-    epsilon: float,
-    regularisation: float = 0.0,
+    passes: int, batch: int, epsilon: float, regularisation: float = 0.0
 ) -> Descent:
     """Noise at every update, for one class at this pure epsilon."""
     scale = 2 * passes / epsilon
@@ -222,12 +215,7 @@ def bst14_deviation(
     return classical_multiplier(second, first_delta)
 
 
-def bst14_convex(
-    passes: int,
-    batch: int,
-    deviation: float,
-    dimension: int,
-) -> Descent:
+def bst14_convex(passes: int, batch: int, deviation: float, dimension: int) -> Descent:
     """Algorithm 4: steps 2 R / (G sqrt(t)) on the noisy sum of a batch."""
     bound = math.sqrt(dimension * deviation**2 + batch**2)
     return Descent(
@@ -241,10 +229,7 @@ def bst14_convex(
 
 
 def bst14_strongly_convex(
-    passes: int,
-    batch: int,
-    deviation: float,
-    regularisation: float,
+    passes: int, batch: int, deviation: float, regularisation: float
 ) -> Descent:
     """Algorithm 5: steps 1 / (gamma t) on the noisy mean of a batch."""
     return Descent(

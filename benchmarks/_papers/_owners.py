@@ -7,16 +7,13 @@ is of m owners with n_1 records each; c = 1/4 bounds the curvature of the loss.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from scipy.special import expit
 
 from benchmarks._papers._descent import Logistic
 from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon
-from skdp.privacy import LaplaceEvent, epsilon_of
 
 # The chapter's lambda.
 ALPHA = 1e-3
@@ -85,65 +82,6 @@ class Chapter:
         scales = np.full(self.n_steps, deviation)
         return gaussian_epsilon(scales, self.gradient_sensitivity, self.delta)
 
-    def objective(self) -> Tilt:
-        """Objective perturbation (Chaudhuri, Monteleoni and Sarwate 2011)."""
-        once = self.smallest * self.alpha
-        left = self.epsilon - 2 * math.log1p(CURVATURE / once)
-        return self._tilt(left)
-
-    def coded_objective(self) -> Tilt:
-        """The released code's: its epsilon' grows where it should shrink."""
-        once = self.smallest * self.alpha
-        left = self.epsilon - 2 * math.log(CURVATURE / once)
-        return self._tilt(left)
-
-    def _tilt(self, left: float) -> Tilt:
-        if left > 0:
-            return Tilt(left, 0.0)
-        spread = self.smallest * math.expm1(self.epsilon / 4)
-        return Tilt(self.epsilon / 2, CURVATURE / spread - self.alpha)
-
-
-@dataclass(frozen=True)
-class Tilt:
-    """A random linear term with scale 2 / epsilon, and strength beside lambda."""
-
-    epsilon: float
-    strength: float
-
-    @property
-    def scale(self) -> float:
-        """Of the noise in a sum of losses."""
-        return 2 / self.epsilon
-
-    def most_epsilon(self, chapter: Chapter, *, independent: bool) -> float:
-        """Upper bound on what one owner's release costs, without delta.
-
-        `independent` Laplace coordinates cost sqrt(d) times a spherical tilt.
-        """
-        once = chapter.smallest * (chapter.alpha + self.strength)
-        of_noise = self.epsilon * (math.sqrt(chapter.d) if independent else 1.0)
-        return of_noise + 2 * math.log1p(CURVATURE / once)
-
-
-@lru_cache
-def coordinatewise_epsilon(
-    multiplier: float, d: int, delta: float, count: int = 1
-) -> float:
-    """True epsilon of independent Laplace noise for an L2 sensitivity.
-
-    `multiplier` is the scale over the sensitivity, `count` that of releases. For
-    delta = 0 the worst difference has all coordinates equal; for delta above 0 the
-    worst of those with 1, 2, 4, ... or all coordinates equal, which is a lower bound.
-    """
-    if delta == 0:
-        return count * math.sqrt(d) / multiplier
-    several = {*(2**i for i in range(int(math.log2(d)) + 1)), d}
-    return max(
-        epsilon_of(LaplaceEvent(multiplier * math.sqrt(k), k * count), delta)
-        for k in several
-    )
-
 
 def divided(signed: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of m owners of sizes that differ by one at most, filled up with zeros.
@@ -165,12 +103,11 @@ def minimisers(
     rows: np.ndarray,
     sizes: np.ndarray,
     strength: float,
-    linear: np.ndarray | None = None,
 ) -> np.ndarray:
     """Minimiser of every owner's own objective, to a gradient of norm `TOLERANCE`.
 
     The mean of log(1 + exp(-<z, w>)) over an owner's rows z, plus half of `strength`
-    times the squared norm of w, plus <linear, w>. Nesterov's method takes as many steps
+    times the squared norm of w. Nesterov's method takes as many steps
     as its theorem asks for; the certificate is checked at the end.
 
     Parameters
@@ -179,23 +116,21 @@ def minimisers(
         Rows times labels; zero rows beyond an owner's size count for nothing.
     sizes : ndarray of shape (m,)
     strength : float
-    linear : ndarray of shape (m, d) or None
 
     Returns
     -------
     ndarray of shape (m, d)
     """
     m, _, d = rows.shape
-    tilt = np.zeros((m, d)) if linear is None else linear
     steepest = CURVATURE + strength
     root = math.sqrt(strength / steepest)
     momentum = (1 - root) / (1 + root)
     old = now = np.zeros((m, d))
-    for _ in range(_n_steps(strength, float(np.linalg.norm(tilt, axis=1).max()))):
+    for _ in range(_n_steps(strength)):
         ahead = now + momentum * (now - old)
-        gradient = _gradients(rows, sizes, strength, ahead) + tilt
+        gradient = _gradients(rows, sizes, strength, ahead)
         old, now = now, ahead - gradient / steepest
-    left = np.linalg.norm(_gradients(rows, sizes, strength, now) + tilt, axis=1)
+    left = np.linalg.norm(_gradients(rows, sizes, strength, now), axis=1)
     if left.max() > TOLERANCE:
         raise ArithmeticError(f"A gradient of norm {left.max():.1e} is left.")
     return now
@@ -210,14 +145,14 @@ def _gradients(
     return found
 
 
-def _n_steps(strength: float, tilt: float) -> int:
+def _n_steps(strength: float) -> int:
     """After which the gradient's norm is at most `TOLERANCE`.
 
     Nesterov (2018), Theorem 2.2.3: the excess falls by 1 - sqrt(q) a step from twice
     its start, and a squared gradient is at most twice L times the excess.
     """
     steepest = CURVATURE + strength
-    start = 2 * (math.log(2) + tilt**2 / (2 * strength))
+    start = 2 * math.log(2)
     goal = TOLERANCE**2 / (2 * steepest)
     return math.ceil(
         math.log(goal / start) / math.log1p(-math.sqrt(strength / steepest))
@@ -239,54 +174,23 @@ def certified_sensitivity(n: int, alpha: float) -> float:
     return (2 / n + 2 * TOLERANCE) / alpha
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noise:
-    """What is added to the mean gradients of one descent.
-
-    Parameters
-    ----------
-    deviation : float
-        Of Gaussian noise, drawn afresh at every step.
-    laplace : float, default=0.0
-        Scale of independent Laplace noise, drawn afresh.
-    tilt : float, default=0.0
-        Deviation of Gaussian noise that is drawn once.
-    strength : float, default=0.0
-        Beside lambda.
-    """
-
-    deviation: float = 0.0
-    laplace: float = 0.0
-    tilt: float = 0.0
-    strength: float = 0.0
-
-    def drawn(self, rngs: list[np.random.Generator], d: int) -> Iterator[np.ndarray]:
-        """Of every step, of shape (d, R)."""
-        once = self.tilt * np.stack([rng.standard_normal(d) for rng in rngs], axis=1)
-        while True:
-            found = once.copy()
-            for column, rng in zip(found.T, rngs, strict=True):
-                if self.deviation:
-                    column += self.deviation * rng.standard_normal(d)
-                if self.laplace:
-                    column += rng.laplace(0, self.laplace, d)
-            yield found
-
-
 def descend(
-    problem: Logistic, noise: Noise, runs: tuple[int, ...], kept: tuple[int, ...]
+    problem: Logistic, deviation: float, runs: tuple[int, ...], kept: tuple[int, ...]
 ) -> dict[int, np.ndarray]:
     """Weights of shape (d, R) after each number of steps in `kept`.
 
-    Steps of length 1 from 0, as the chapter's experiments have them.
+    Steps of length 1 from 0, as the chapter's experiments have them, with Gaussian
+    noise of this deviation in the mean gradients.
     """
     rngs = [np.random.default_rng([6, run]) for run in runs]
-    draws = noise.drawn(rngs, problem.d)
+    for rng in rngs:
+        rng.standard_normal(problem.d)  # of a method that is not here
     weights = np.zeros((problem.d, len(runs)))
     found = {}
     for step in range(1, max(kept) + 1):
-        gradient = problem.gradient(weights) + noise.strength * weights
-        weights = weights - gradient - next(draws)
+        drawn = [rng.standard_normal(problem.d) for rng in rngs]
+        noise = deviation * np.stack(drawn, axis=1)
+        weights = weights - problem.gradient(weights) - noise
         if step in kept:
             found[step] = weights
     return found

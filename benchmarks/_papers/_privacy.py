@@ -148,22 +148,6 @@ def thresholding_epsilon(multiplier: float, delta: float, sensitivity: float) ->
     return gaussian_epsilon(np.array([multiplier]), sensitivity, delta)
 
 
-def chapter_3_deviation(
-    *,
-    n: int,
-    m: int,
-    s: int,
-    gamma: float,
-    ridge: float,
-    epsilon: float,
-    delta: float,
-    beta: float = 1 / 3,
-) -> float:
-    """The noise in DPSL-KT's labels, Theorem 3.3.3; beta is that of U(-1, 1)."""
-    log = math.log(2.5 / delta)
-    return gamma * math.sqrt(8 * m * beta * s * log) / (n * epsilon * ridge)
-
-
 def advanced_share(epsilon: float, delta: float, steps: int) -> float:
     """Epsilon of a step by TTZ15's reading of advanced composition."""
     return epsilon / math.sqrt(8 * steps * math.log(1 / delta))
@@ -179,8 +163,3 @@ def noisy_minimum_epsilon(epsilon: float, delta: float, steps: int) -> float:
     """
     step = 4 * advanced_share(epsilon, delta, steps)
     return epsilon_of(PureEvent(step, steps), delta)
-
-
-def objective_deviation(bound: float, epsilon: float, delta: float) -> float:
-    """Gaussian tilt of KST12, for gradients of norm at most `bound`."""
-    return bound * math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon

@@ -1,4 +1,4 @@
-"""Kuru, Birbil, Gürbüzbalaban and Yıldırım (2022): figures 1, 3 and 4.
+"""Kuru, Birbil, Gürbüzbalaban and Yıldırım (2022): figures 3 and 4.
 
 As printed: L1 sensitivity, Laplace noise for each coordinate, basic composition, and
 constants L and T* taken from the data. `released code` is the noise of the authors'
@@ -32,7 +32,6 @@ from benchmarks._papers._privacy import (
     laplace_epsilon,
 )
 from benchmarks._runner import Benchmark, Line
-from skdp._arrays import FloatArray
 
 _LOG_2 = math.log(2)
 
@@ -89,12 +88,7 @@ def dp_gd(
 
 
 def dp_shb(
-    n_steps: int,
-    noise: Noise,
-    smoothness: float,
-    mu: float,
-    *,
-    first_step: float = 1.0,
+    n_steps: int, noise: Noise, smoothness: float, mu: float, *, first_step: float = 1.0
 ) -> Plan:
     """Heavy ball, (9), with the momentum of Nesterov's method as in the code."""
     steps = np.full(n_steps, first_step / smoothness)
@@ -230,10 +224,7 @@ def section_5_noise(batch: int = N) -> dict[str, Noise]:
     """
     deviation = _L2 / N * exact_multiplier(_EPSILON, _DELTA)
     laplace = Noise(
-        kind="laplace",
-        unit=_L1 / (N * _EPSILON),
-        rate=batch / N,
-        epsilon=_EPSILON,
+        kind="laplace", unit=_L1 / (N * _EPSILON), rate=batch / N, epsilon=_EPSILON
     )
     kinds = {
         "released code": replace(laplace, factor=math.sqrt(0.5)),
@@ -325,108 +316,6 @@ def _section_5_excess(
     return problem.excess(weights, least)
 
 
-# --------------------------------------------------------------------------- figure 1
-
-Rate = Callable[[float, float, float], float]
-
-
-def _largest(trace: float, determinant: float) -> float:
-    """Largest magnitude of the roots of a - trace a^1 + determinant."""
-    return float(np.abs(np.roots([1.0, -trace, determinant])).max())
-
-
-def printed_rate(step: float, momentum: float, curvature: float) -> float:
-    """(26) in one direction: that of Nesterov's method."""
-    left = 1 - step * curvature
-    return _largest((1 + momentum) * left, momentum * left)
-
-
-def right_rate(step: float, momentum: float, curvature: float) -> float:
-    """The heavy ball's, of its own characteristic polynomial."""
-    return _largest(1 + momentum - step * curvature, momentum)
-
-
-def fastest_momentum(step: float, curvatures: FloatArray, rate: Rate) -> float:
-    """The momentum of the least rate, to 1e-4."""
-    trials = np.linspace(0.0, 0.9999, 10_000)
-    rates = [max(rate(step, trial, c) for c in curvatures) for trial in trials]
-    return float(trials[int(np.argmin(rates))])
-
-
-def heavy_ball_bound(
-    n_steps: int,
-    step: float,
-    momentum: float,
-    curvatures: FloatArray,
-    deviation: float,
-    start: float,
-    rate: Rate,
-) -> float:
-    """(25) after the last step, with C_t = t as in the paper's demonstration.
-
-    Parameters
-    ----------
-    deviation : float
-        Of the noise in one direction of a gradient.
-    start : float
-        V(xi_0) without noise.
-    """
-    rho = max(rate(step, momentum, c) for c in curvatures)
-    variance = deviation**2
-    noise = 2 * step * (1 + momentum) / (1 - momentum)
-    left = curvatures * (2 + 2 * momentum - step * curvatures)
-    stays = variance / 2 * float(np.sum(noise / left))
-    begins = start + variance * step**2 / (1 - rho**2)
-    goes = n_steps**2 * rho ** (2 * n_steps)
-    return float(begins * goes + curvatures.max() * stays)
-
-
-def least(
-    step: float, momentum: float, curvatures: FloatArray, scale: float, rate: Rate
-) -> tuple[float, int]:
-    """Logarithm of the least bound over 1 to 250 steps, and their number.
-
-    The noise's deviation is `scale` times the number of steps, and V(xi_0) is 10, as in
-    the released code.
-    """
-    logs = [
-        np.log(heavy_ball_bound(n, step, momentum, curvatures, n * scale, 10.0, rate))
-        for n in range(1, 251)
-    ]
-    best = int(np.argmin(logs))
-    return float(logs[best]), best + 1
-
-
-_CURVATURES = np.array([0.1, 1.0])
-_RATES: dict[str, Rate] = {"as printed": printed_rate, "heavy ball": right_rate}
-
-
-def figure_1() -> Iterator[Line]:
-    """The least logarithm of bound (25) over 1 to 250 steps, and at how many.
-
-    Curvatures are those with which the published curves agree; the text says 0.5.
-    """
-    for scale in (1e-4, 1e-2):
-        for step in (0.1, 0.5, 1.0):
-            for momentum in (0.0, 0.3, 0.7, math.nan):
-                for name, rate in _RATES.items():
-                    yield Line(
-                        place={"noise": scale, "step": step, "momentum": momentum},
-                        method=name,
-                        measure=partial(_least, step, momentum, scale, rate),
-                        metrics=("log of the bound", "steps"),
-                        note="the fastest momentum" if math.isnan(momentum) else "",
-                    )
-
-
-def _least(
-    step: float, momentum: float, scale: float, rate: Rate, runs: Sequence[int]
-) -> list[tuple[float, int]]:
-    if math.isnan(momentum):
-        momentum = fastest_momentum(step, _CURVATURES, rate)
-    return [least(step, momentum, _CURVATURES, scale, rate) for _ in runs]
-
-
 _METHODS = ["DP-GD", "DP-NAG", "DP-HB", "DP-MASG", "DP-NAG-opt", "DP-MASG-opt"]
 _ALL = {"T": [100, 200, 500, 1000], "methods": _METHODS}
 _KINDS = ["released code", "as printed", "gaussian"]
@@ -435,7 +324,7 @@ _KINDS = ["released code", "as printed", "gaussian"]
 def _figure(name: str, summary: str, runs: int = 20, **given: object) -> Benchmark:
     lines = partial(section_5, **{"noise": _KINDS} | _ALL | given)
     summary = f"Kuru et al. (2022), {summary}"
-    return Benchmark(name=name, summary=summary, lines=lines, runs=runs, claims=True)
+    return Benchmark(name, summary, lines, runs=runs, claims=True)
 
 
 # Batches have Laplace noise only.
@@ -457,10 +346,5 @@ BENCHMARKS = (
         methods=["DP-GD", "DP-NAG", "DP-NAG, divided"],
         smoothness="valid",
         start=0.0,
-    ),
-    Benchmark(
-        name="heavy_ball_bound",
-        summary="Kuru et al. (2022), figure 1: the bound of the heavy ball",
-        lines=figure_1,
     ),
 )

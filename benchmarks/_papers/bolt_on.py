@@ -249,18 +249,6 @@ def _bst14(task: Task, passes: int, regularisation: float) -> Recipe:
     return _bst14_of(task, passes, regularisation, deviation)
 
 
-def _bst14_corrected(task: Task, passes: int, regularisation: float) -> Recipe:
-    """Smallest deviation, to a hundredth, whose upper bound is the epsilon asked."""
-    low, high = 1e-1, 1e5
-    while high > 1.01 * low:
-        middle = math.sqrt(low * high)
-        if task.bst14_epsilon(middle, passes) > task.epsilon:
-            low = middle
-        else:
-            high = middle
-    return _bst14_of(task, passes, regularisation, high)
-
-
 def _bst14_of(task: Task, passes: int, value: float, deviation: float) -> Recipe:
     if task.is_convex:
         plain = bolt_on.bst14_convex(passes, task.batch, deviation, task.d)
@@ -277,7 +265,6 @@ RECIPES: dict[str, Callable[[Task, int, float], Recipe]] = {
     "bolt-on, corrected": _corrected,
     "SCS13": _scs13,
     "BST14": _bst14,
-    "BST14, corrected": _bst14_corrected,
 }
 
 
@@ -325,16 +312,13 @@ def mnist_tests(
             if math.isfinite(claimed):
                 methods = _methods(Task(*facts))[:-1]
                 if (k, b, value) in rivals:
-                    methods += ("SCS13",) if is_pure else ("BST14", "BST14, corrected")
+                    methods += ("SCS13",) if is_pure else ("BST14",)
             for method in methods:
                 yield _line("mnist", Task(*facts), ((k, value),), setting, method)
 
 
 def figures(
-    data: str,
-    losses: Sequence[str],
-    tuning: Sequence[str],
-    epsilon: Sequence[float],
+    data: str, losses: Sequence[str], tuning: Sequence[str], epsilon: Sequence[float]
 ) -> Iterator[Line]:
     """All four tests for each loss and each way of tuning, public or private."""
     shape = data_of(data, 0)
@@ -396,7 +380,7 @@ def _accuracies(
 
 def _named(name: str, summary: str, lines: Any, runs: int) -> Benchmark:
     summary = f"Wu et al. (2017), {summary}"
-    return Benchmark(name=name, summary=summary, lines=lines, runs=runs, claims=True)
+    return Benchmark(name, summary, lines, runs=runs, claims=True)
 
 
 _PASSES = ((1, 1), (10, 1), (20, 1), (20, 10), (20, 50), (10, 50))

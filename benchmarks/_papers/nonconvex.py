@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import log_loss
 
-from benchmarks._runner import FIRST_TUNING_RUN, Benchmark, Line, each
+from benchmarks._runner import FIRST_TUNING_RUN, Benchmark, Line, line
 from benchmarks._tables import data_folder, rows
-from skdp import DPLinearSVC, DPLogisticRegression, DPRobustClassifier
+from skdp import DPLogisticRegression
 
 DELTA = 1e-5
 Settings = dict[str, Any]
@@ -193,14 +193,14 @@ def chapter_4(trees: bool = False) -> Iterator[Line]:
             ("replace_one", method) for method in (FROM_TREES if trees else METHODS[:2])
         ]
         for adjacency, (name, solver, grid) in cells:
-            yield Line(
-                place={"epsilon": epsilon},
-                method=name,
+            yield line(
+                {"epsilon": epsilon},
+                name,
+                partial(measured, a9a, solver, adjacency, epsilon),
+                _METRICS,
                 claimed=epsilon,
                 delta=DELTA,
                 adjacency=adjacency,
-                measure=each(partial(measured, a9a, solver, adjacency, epsilon)),
-                metrics=_METRICS,
                 grid=grid if len(grid) > 1 else (),
                 private=True,
             )
@@ -221,81 +221,38 @@ def chapter_5() -> Iterator[Line]:
                 settings["n_across"] = n_across
             axes = "all pixels in a line" if n_across is None else "rows and columns"
             facts = (mnist, "laplacian_smoothing", "zero_out", epsilon)
-            yield Line(
-                place={"epsilon": epsilon, "strength": strength},
-                method=axes,
+            yield line(
+                {"epsilon": epsilon, "strength": strength},
+                axes,
+                partial(measured, *facts, **settings),
+                _METRICS,
                 claimed=epsilon,
                 delta=DELTA,
                 adjacency="zero_out",
-                measure=each(partial(measured, *facts, **settings)),
-                metrics=_METRICS,
                 private=True,
             )
-
-
-CLASSIFIERS: dict[str, Callable[..., Any]] = {
-    "DPLogisticRegression": DPLogisticRegression,
-    "DPLinearSVC": DPLinearSVC,
-    "DPRobustClassifier, sigmoid": partial(DPRobustClassifier, loss="sigmoid"),
-    "DPRobustClassifier, cauchy": partial(DPRobustClassifier, loss="cauchy"),
-}
-
-
-def wrong_labels() -> Iterator[Line]:
-    """Error on right labels of a9a after training on wrong ones, all by default.
-
-    Wrong are so many of all labels, at random, or all of the rare class that are to be
-    wrong, which then say the frequent one.
-    """
-    cells = (("any", 0.0), ("any", 0.2), ("any", 0.4), ("rare", 0.4))
-    for (kind, share), epsilon in product(cells, (1.0, np.inf)):
-        for name in CLASSIFIERS:
-            yield Line(
-                place={"wrong": f"{share:g} of {kind}", "epsilon": epsilon},
-                method=name,
-                measure=each(partial(_after_wrong, name, kind, share, epsilon)),
-                metrics=("error",),
-                private=True,
-            )
-
-
-def _after_wrong(name: str, kind: str, share: float, epsilon: float, run: int) -> float:
-    table = a9a()
-    rng = np.random.default_rng(100 + run)
-    y = np.where(rng.random(len(table.y)) < share, 1 - table.y, table.y)
-    if kind == "rare":
-        y = np.where(table.y == 1, y, 0)
-    model = CLASSIFIERS[name](epsilon, delta=DELTA, classes=[0, 1], random_state=run)
-    model.fit(table.X, y)
-    return float(np.mean(model.predict(table.X_test) != table.y_test))
 
 
 BENCHMARKS = (
     Benchmark(
-        name="nonconvex_chapter_4",
-        summary="Wang (2021), table 4.2: a9a, at the epsilons that are claimed",
-        lines=chapter_4,
+        "nonconvex_chapter_4",
+        "Wang (2021), table 4.2: a9a, at the epsilons that are claimed",
+        chapter_4,
         runs=5,
         claims=True,
     ),
     Benchmark(
-        name="tree_momentum",
-        summary="Tran and Cutkosky (2022), algorithms 1 and 2, repaired, on a9a",
-        lines=partial(chapter_4, trees=True),
+        "tree_momentum",
+        "Tran and Cutkosky (2022), algorithms 1 and 2, repaired, on a9a",
+        partial(chapter_4, trees=True),
         runs=5,
         claims=True,
     ),
     Benchmark(
-        name="nonconvex_chapter_5",
-        summary="Wang (2021), table 5.2: Laplacian smoothing on MNIST",
-        lines=chapter_5,
+        "nonconvex_chapter_5",
+        "Wang (2021), table 5.2: Laplacian smoothing on MNIST",
+        chapter_5,
         runs=2,
         claims=True,
-    ),
-    Benchmark(
-        name="wrong_labels",
-        summary="a9a with wrong labels: robust losses beside convex ones",
-        lines=wrong_labels,
-        runs=3,
     ),
 )

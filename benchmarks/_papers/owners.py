@@ -1,9 +1,7 @@
-"""Wang's thesis (2021), chapter 6: table 6.1 and figures 6.1, 6.3, 6.4 and 6.7 to 6.9.
+"""Wang's thesis (2021), chapter 6: figures 6.1, 6.3, 6.4 and 6.7 to 6.9.
 
-Noise is NumPy's, but for the rows of skdp. What the chapter does not say is read from
-its released code: one draw of the tilt serves all owners of its local objective
-perturbation, and the method of Rajkumar and Agarwal has a Gaussian tilt drawn once and
-Laplace noise at every step. Ranges of Adult and KDD Cup 1999 and the kinds of words are
+Noise is NumPy's, but for the rows of skdp. Of the methods of
+the chapter those that aggregate minimisers and those that descend are here. Ranges of Adult and KDD Cup 1999 and the kinds of words are
 taken as public; KDD Cup 1998 is not at hand.
 """
 
@@ -21,7 +19,6 @@ import pandas as pd
 from benchmarks._papers import _owners as owners
 from benchmarks._papers._descent import Logistic
 from benchmarks._papers._privacy import (
-    classical_multiplier,
     exact_multiplier,
     spherical,
 )
@@ -202,7 +199,6 @@ def figures(
     for number in m:
         figure = Figure(data, chapter(number), number)
         yield from _aggregations(figure)
-        yield from _objectives(figure)
         yield from _divided_descents(figure)
 
 
@@ -296,12 +292,11 @@ def _pooled_descents(figure: Figure, kept: tuple[int, ...]) -> Iterator[Line]:
         ("Grad P, exact", of.exact_deviation(), kept),
     ):
         cost = Cost(of.epsilon, of.true_epsilon(deviation), of.delta)
-        noise = owners.Noise(deviation=deviation)
-        yield from _descents(figure, name, cost, noise, shown)
+        yield from _descents(figure, name, cost, deviation, shown)
 
 
 def _divided_descents(figure: Figure) -> Iterator[Line]:
-    """Every owner with noise of its own, and the method with two kinds of noise."""
+    """Every owner with noise of its own."""
     of = figure.chapter
     last = (of.n_steps,)
     spread = math.sqrt(of.m)
@@ -310,52 +305,40 @@ def _divided_descents(figure: Figure) -> Iterator[Line]:
         ("Local Grad P, exact", of.exact_deviation()),
     ):
         cost = Cost(of.epsilon, of.true_epsilon(deviation), of.delta)
-        noise = owners.Noise(deviation=deviation * spread)
-        yield from _descents(figure, name, cost, noise, last)
-    n = of.m * of.smallest
-    tilt = of.coded_objective()
-    noise = owners.Noise(
-        laplace=of.gradient_sensitivity / of.epsilon,
-        tilt=classical_multiplier(tilt.epsilon, of.delta) * of.gradient_sensitivity,
-        strength=tilt.strength / n,
-    )
-    every = owners.coordinatewise_epsilon(1 / of.epsilon, of.d, of.delta, of.n_steps)
-    note = "claimed is each step's; true if the tilt were known"
-    cost = Cost(of.epsilon, every, of.delta)
-    yield from _descents(figure, "Rajkumar and Agarwal", cost, noise, last, note)
+        yield from _descents(figure, name, cost, deviation * spread, last)
 
 
 def _descents(
     figure: Figure,
     method: str,
     cost: Cost,
-    noise: owners.Noise,
+    deviation: float,
     kept: tuple[int, ...],
     note: str = "",
 ) -> Iterator[Line]:
     """One descent, measured after several numbers of steps."""
     for n_steps in kept:
-        measure = partial(_descended, figure, noise, kept, n_steps)
+        measure = partial(_descended, figure, deviation, kept, n_steps)
         yield figure.line(method, cost, measure, n_steps=n_steps, note=note)
 
 
 def _descended(
     figure: Figure,
-    noise: owners.Noise,
+    deviation: float,
     kept: tuple[int, ...],
     n_steps: int,
     runs: Sequence[int],
 ) -> Values:
-    paths = _paths(figure, noise, tuple(runs), kept)
+    paths = _paths(figure, deviation, tuple(runs), kept)
     for weights in paths[n_steps].T:
         yield figure.owned.measured(weights)
 
 
 @lru_cache(maxsize=2)
 def _paths(
-    figure: Figure, noise: owners.Noise, runs: tuple[int, ...], kept: tuple[int, ...]
+    figure: Figure, deviation: float, runs: tuple[int, ...], kept: tuple[int, ...]
 ) -> dict[int, np.ndarray]:
-    return owners.descend(figure.owned.problem, noise, runs, kept)
+    return owners.descend(figure.owned.problem, deviation, runs, kept)
 
 
 def _aggregations(figure: Figure) -> Iterator[Line]:
@@ -374,26 +357,14 @@ def _aggregations(figure: Figure) -> Iterator[Line]:
     laplace = of.mean_sensitivity / of.epsilon
     independent = math.sqrt(of.d) * of.epsilon
     for method, cost, draw in (
-        (
-            "Out P, as printed",
-            Cost(claimed, independent),
-            _laplace(laplace),
-        ),
+        ("Out P, as printed", Cost(claimed, independent), _laplace(laplace)),
         (
             "Out P, spherical",
             Cost(claimed, claimed),
             lambda rng, d: spherical(rng, (d,), certified / of.epsilon),
         ),
-        (
-            "Out P, exact",
-            Cost(claimed, claimed, of.delta),
-            _gaussian(once * certified),
-        ),
-        (
-            "Pathak",
-            Cost(claimed, independent / of.m),
-            _laplace(laplace * of.m),
-        ),
+        ("Out P, exact", Cost(claimed, claimed, of.delta), _gaussian(once * certified)),
+        ("Pathak", Cost(claimed, independent / of.m), _laplace(laplace * of.m)),
         (
             "Local Out P, as printed",
             Cost(claimed, independent),
@@ -430,159 +401,12 @@ def _mean_of_minimisers(figure: Figure) -> np.ndarray:
     return owners.weighted_mean(found, sizes)
 
 
-def _objectives(figure: Figure) -> Iterator[Line]:
-    """A random linear term in every owner's objective."""
-    of = figure.chapter
-    coded, right = of.coded_objective(), of.objective()
-    yield figure.line(
-        "Local Obj P, released code",
-        Cost(of.epsilon, coded.most_epsilon(of, independent=True)),
-        partial(_tilted, figure, coded, _one_for_all),
-        note="true is an upper bound",
-        most_runs=_FEW_RUNS,
-    )
-    yield figure.line(
-        "Local Obj P, spherical tilts",
-        Cost(of.epsilon, right.most_epsilon(of, independent=False)),
-        partial(_tilted, figure, right, _one_for_each),
-        most_runs=_FEW_RUNS,
-    )
-
-
-def _one_for_all(rng: np.random.Generator, m: int, d: int, scale: float) -> np.ndarray:
-    return np.tile(rng.laplace(0, scale, d), (m, 1))
-
-
-def _one_for_each(rng: np.random.Generator, m: int, d: int, scale: float) -> np.ndarray:
-    return spherical(rng, (m, d), scale)
-
-
-def _tilted(
-    figure: Figure,
-    tilt: owners.Tilt,
-    draw: Callable[[np.random.Generator, int, int, float], np.ndarray],
-    runs: Sequence[int],
-) -> Values:
-    of = figure.chapter
-    rows, sizes = owners.divided(figure.owned.problem.signed, of.m)
-    for run in runs:
-        rng = np.random.default_rng([8, run])
-        linear = draw(rng, of.m, of.d, tilt.scale) / sizes[:, None]
-        found = owners.minimisers(rows, sizes, of.alpha + tilt.strength, linear)
-        yield figure.owned.measured(owners.weighted_mean(found, sizes))
-
-
-# --------------------------------------------------------------------------- table 6.1
-
-# Of table 6.1; KDD Cup 1999 has 122 columns in the thesis.
-TABLE = owners.Chapter(m=100, smallest=500, d=122, alpha=0.01, n_steps=100)
-_SAMPLES = 1000
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A column of table 6.1.
-
-    Parameters
-    ----------
-    method : str
-    printed, sampled : float
-        The table's scale, and the deviation of a thousand draws.
-    scale : float
-        By the method's own formula.
-    exact : float
-        Deviation of the Gaussian noise that the claim needs, in the same place.
-    is_gaussian : bool
-    released : float
-        The scale in what one owner, or all together, release.
-    sensitivity : float
-        L2, of that.
-    """
-
-    method: str
-    printed: float
-    sampled: float
-    scale: float
-    exact: float
-    is_gaussian: bool
-    released: float
-    sensitivity: float
-
-    def drawn(self, rng: np.random.Generator) -> float:
-        """Deviation of a thousand draws at the printed scale."""
-        draw = rng.normal if self.is_gaussian else rng.laplace
-        return float(np.std(draw(0, self.printed, _SAMPLES)))
-
-    def true_epsilon(self, of: owners.Chapter) -> float:
-        """At the table's scale: of Gaussian noise with delta, of Laplace without."""
-        if self.is_gaussian:
-            return of.true_epsilon(self.released)
-        multiplier = self.released / self.sensitivity
-        return owners.coordinatewise_epsilon(multiplier, of.d, 0.0)
-
-
-def entries(of: owners.Chapter) -> Iterator[Entry]:
-    """The columns; local noise is that of the mean of all owners' releases."""
-    root = math.sqrt(of.m)
-    once = exact_multiplier(of.epsilon, of.delta)
-    local, mean = of.local_sensitivity, of.mean_sensitivity
-    wide = local / of.epsilon
-    yield Entry("Pathak", 0.8, 1.15, wide, once * mean, False, wide, mean)
-    yield Entry(
-        "Local Out P", 0.08, 0.112, wide / root, once * local / root, False, wide, local
-    )
-    # Of local gradients both noise and sensitivity are m times as large: the same cost.
-    table, right = of.table_deviation(), of.gradient_deviation()
-    exact = of.exact_deviation()
-    yield Entry(
-        "Local Grad P", 5.66e-3, 5.63e-3, right * root, exact * root, True, table, 0.0
-    )
-    narrow = mean / of.epsilon
-    yield Entry("MPC Out P", 8e-3, 12.2e-3, narrow, once * mean, False, narrow, mean)
-    yield Entry("MPC Grad P", 0.57e-3, 0.572e-3, right, exact, True, table, 0.0)
-
-
-def noise() -> Iterator[Line]:
-    """Table 6.1 with what it costs; a run draws a thousand numbers."""
-    for entry in entries(TABLE):
-        yield Line(
-            place={"printed scale": entry.printed, "its deviation": entry.sampled},
-            method=entry.method,
-            claimed=TABLE.epsilon,
-            true=entry.true_epsilon(TABLE),
-            delta=TABLE.delta if entry.is_gaussian else 0.0,
-            measure=partial(_drawn, entry),
-            metrics=("deviation drawn", "by its formula", "deviation for the claim"),
-        )
-    coded, right = TABLE.coded_objective(), TABLE.objective()
-    for name, tilt, independent in (
-        ("Local Obj P, released code", coded, True),
-        ("Local Obj P, as its theorem has it", right, False),
-    ):
-        scale = tilt.scale / TABLE.smallest
-        yield Line(
-            place={"printed scale": scale, "its deviation": math.nan},
-            method=name,
-            claimed=TABLE.epsilon,
-            true=tilt.most_epsilon(TABLE, independent=independent),
-            measure=lambda runs: [[math.nan] * 3 for _ in runs],
-            metrics=("deviation drawn", "by its formula", "deviation for the claim"),
-            note=f"true is at most; strength {tilt.strength:.3g} beside lambda",
-        )
-
-
-def _drawn(entry: Entry, runs: Sequence[int]) -> Iterator[list[float]]:
-    for run in runs:
-        drawn = entry.drawn(np.random.default_rng(run))
-        yield [drawn, entry.scale, entry.exact]
-
-
 def _figures(data: str, records: int) -> Benchmark:
     facts = {"m": [100, 1000, records], "kept": [60, 200, 500, 1500]}
     return Benchmark(
-        name=f"owners_{data}",
-        summary=f"Wang (2021), chapter 6: figures of several owners, {data}",
-        lines=partial(figures, data=data, few_steps=60, through=100, **facts),
+        f"owners_{data}",
+        f"Wang (2021), chapter 6: figures of several owners, {data}",
+        partial(figures, data=data, few_steps=60, through=100, **facts),
         runs=10,
         claims=True,
     )
@@ -591,10 +415,4 @@ def _figures(data: str, records: int) -> Benchmark:
 BENCHMARKS = (
     _figures("adult", 30_000),
     _figures("kddcup99", 50_000),
-    Benchmark(
-        name="owners_noise",
-        summary="Wang (2021), table 6.1: the noise of several owners",
-        lines=noise,
-        claims=True,
-    ),
 )

@@ -29,7 +29,7 @@ from benchmarks._papers._descent import (
     unit_noise,
 )
 from benchmarks._papers._privacy import base_epsilon, laplace_epsilon
-from benchmarks._papers.accelerated import multistage, right_rate
+from benchmarks._papers.accelerated import multistage
 from benchmarks._runner import Benchmark, Line
 from benchmarks._tables import rows
 
@@ -313,10 +313,7 @@ def online(
 
 
 def _lines(
-    data: str,
-    task: Task,
-    betas: Sequence[float],
-    plans: list[str] | None,
+    data: str, task: Task, betas: Sequence[float], plans: list[str] | None
 ) -> Iterator[Line]:
     place = {
         "m": task.m,
@@ -367,11 +364,7 @@ def _planned(plan: Plan, problem: Gradients, noise: np.ndarray) -> np.ndarray:
 
 
 def _smoothed(
-    task: Task,
-    beta: float,
-    step: float,
-    problem: Gradients,
-    noise: np.ndarray,
+    task: Task, beta: float, step: float, problem: Gradients, noise: np.ndarray
 ) -> np.ndarray:
     start = np.zeros(noise.shape[1])
     return dp_gdws(problem, task, beta, step, start, noise)
@@ -393,53 +386,6 @@ def _gradients(problem: Logistic, task: Task, run: int) -> Gradients:
     return Sampled(problem, task.m, [run]) if task.batch else problem
 
 
-def figure_4_1() -> Iterator[Line]:
-    """By which factor a step brings an iterate nearer, on quadratics and exactly.
-
-    Left: steps of 1 / L, by condition number. Right: the noise-aware steps (4.21) of
-    epsilon 1 on the synthetic problem, and without smoothing at the same step.
-    """
-    task = synthetic_task()
-    for beta in (1.0, 0.5, 0.1, 0.02):
-        step = smoothed_step(task, beta)
-        cases = {
-            f"condition number {kappa}": (1.0, beta, 1 / kappa, 1.0)
-            for kappa in (10, 100, 1000)
-        }
-        cases["step (4.21)"] = (step, beta, task.mu, task.smoothness)
-        cases["step (4.21), beta 1"] = (step, 1.0, task.mu, task.smoothness)
-        for name, case in cases.items():
-            yield Line(
-                place={"beta": beta, "step": case[0]},
-                method=name,
-                measure=lambda runs, case=case: [slowest_rate(*case) for _ in runs],
-                metrics=("rate",),
-            )
-
-
-_CURVATURES = 200  # from mu to L; the slowest is not always at an end
-
-
-def slowest_rate(step: float, beta: float, mu: float, smoothness: float) -> float:
-    """Of smoothed descent without noise, over quadratics between the curvatures."""
-    curvatures = np.geomspace(mu, smoothness, _CURVATURES).tolist()
-    return max(right_rate(beta * step, 1 - beta, c) for c in curvatures)
-
-
-def synthetic_task(n_steps: int = 1000, epsilon: float = 1.0) -> Task:
-    """What `thesis_synthetic` runs."""
-    _, n, d = _DATA["synthetic"]
-    return Task(
-        n=n,
-        d=d,
-        bound=_BOUND,
-        mu=_MU,
-        smoothness=_SMOOTHNESS,
-        n_steps=n_steps,
-        epsilon=epsilon,
-    )
-
-
 _EPSILONS, _BATCHES = [0.5, 0.8, 1.0], [1, 10, 100, 1000]
 _BETAS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
@@ -449,7 +395,7 @@ def _table(name: str, summary: str, **given: object) -> Benchmark:
         descents, **{"data": "synthetic", "epsilon": [1.0], "n_steps": 1000} | given
     )
     summary = f"Kuru (2019), {summary}"
-    return Benchmark(name=name, summary=summary, lines=lines, runs=10, claims=True)
+    return Benchmark(name, summary, lines, runs=10, claims=True)
 
 
 _SMOOTHING = {"betas": _BETAS, "plans": []}
@@ -477,15 +423,10 @@ BENCHMARKS = (
     ),
     _table("thesis_mnist", "figures 4.21 to 4.24", data="mnist", batch=_BATCHES),
     Benchmark(
-        name="thesis_online",
-        summary="Kuru (2019), figure 4.13: buckets that are read once",
-        lines=partial(online, epsilon=_EPSILONS, bucket=10, betas=(1.0, 0.5, 0.1)),
+        "thesis_online",
+        "Kuru (2019), figure 4.13: buckets that are read once",
+        partial(online, epsilon=_EPSILONS, bucket=10, betas=(1.0, 0.5, 0.1)),
         runs=10,
         claims=True,
-    ),
-    Benchmark(
-        name="smoothing_rate",
-        summary="Kuru (2019), figure 4.1: rates of smoothing",
-        lines=figure_4_1,
     ),
 )
