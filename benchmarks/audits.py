@@ -317,5 +317,6 @@ def _named(
 BENCHMARKS = (
     _named("audits", "audits of skdp by transcripts and by outputs", audits),
     _named("planted_bugs", "audits of the planted bugs of the tests", planted),
+    Benchmark("one_run", "audits of one run: models, scores, sizes", one_run, runs=20),
     Benchmark("membership", "membership inference on digits", membership),
 )

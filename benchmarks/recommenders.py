@@ -258,7 +258,7 @@ def users(part: str = "report") -> Iterator[Line]:
             scores[name] = partial(_of_model, params, size, part)
             plain = partial(_of_model, params, size, part, np.inf)
             name = f"{name}, not private"
-            yield line(at, name, plain, most_runs=1)
+            yield line(at, name, plain, metrics, most_runs=1)
         for epsilon, (name, score) in product((1.0, 4.0, 10.0, 20.0), scores.items()):
             yield line(
                 at | {"epsilon": epsilon},

@@ -80,11 +80,15 @@ def _opened(kind: str, folder: Path, n: int) -> tuple[Any, Any]:
         import duckdb
 
         link = duckdb.connect(config={"memory_limit": "256MB", "threads": 1})
+        names = [f"x{i}" for i in range(_FEATURES)]
         link.execute(
-            "CREATE TABLE records AS SELECT row_number() OVER () AS id, * "
+            "CREATE TABLE records (id BIGINT PRIMARY KEY, "
+            f"{' FLOAT, '.join(names)} FLOAT, y TINYINT)"
+        )
+        link.execute(
+            f"INSERT INTO records SELECT row_number() OVER (), {', '.join(names)}, y "
             f"FROM read_parquet('{path}')"
         )
-        names = [f"x{i}" for i in range(_FEATURES)]
         return SqlSource(link, "records", features=names, record_id="id", **facts), link
     if kind == "Dask":
         from distributed import Client
@@ -142,7 +146,7 @@ def _decoded(n: int, runs: Iterable[int]) -> Iterator[list[float]]:
         write_made_up(Path(folder) / "rows.parquet", n)
         for _ in runs:
             start = time.process_time()
-            for _ in ds.dataset(folder).to_batches(1 << 16, use_threads=False):
+            for _ in ds.dataset(folder).to_batches(batch_size=1 << 16, use_threads=False):
                 pass
             spent = (time.process_time() - start) * 1e9 / n / _FEATURES
             yield [spent, spent, peak_megabytes()]

@@ -185,7 +185,8 @@ class SyntheticTask:
 
     def __init__(self, design: Design) -> None:
         self.design, self.labels, self.s = design, design.labels, design.s
-        self.name = f"{design.kind}, n={design.n}, d={design.d}, s={design.s}"
+        kind = f"{design.kind}, labels" if design.labels else design.kind
+        self.name = f"{kind}, n={design.n}, d={design.d}, s={design.s}"
         self.data_norm, self.feature_bound = design.data_norm, design.feature_bound
         bound = 3 * design.deviation
         self.target_bounds = None if self.labels else (-bound, bound)

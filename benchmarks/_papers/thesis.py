@@ -390,12 +390,12 @@ _EPSILONS, _BATCHES = [0.5, 0.8, 1.0], [1, 10, 100, 1000]
 _BETAS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
-def _table(name: str, summary: str, **given: object) -> Benchmark:
+def _table(name: str, summary: str, runs: int = 10, **given: object) -> Benchmark:
     lines = partial(
         descents, **{"data": "synthetic", "epsilon": [1.0], "n_steps": 1000} | given
     )
     summary = f"Kuru (2019), {summary}"
-    return Benchmark(name, summary, lines, runs=10, claims=True)
+    return Benchmark(name, summary, lines, runs=runs, claims=True)
 
 
 _SMOOTHING = {"betas": _BETAS, "plans": []}
@@ -421,7 +421,7 @@ BENCHMARKS = (
         **_LONG,
         plans=["stocMASG", "DP-SMAG"],
     ),
-    _table("thesis_mnist", "figures 4.21 to 4.24", data="mnist", batch=_BATCHES),
+    _table("thesis_mnist", "figures 4.21 to 4.24", 5, data="mnist", batch=_BATCHES),
     Benchmark(
         "thesis_online",
         "Kuru (2019), figure 4.13: buckets that are read once",
