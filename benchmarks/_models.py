@@ -199,7 +199,7 @@ def quietly_fitted(model: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def scored(model: Any, parts: Parts | Iterable[Any], known: Declared) -> list[float]:
-    """The metrics of one fit on one split; AUC of several classes is one against rest."""
+    """The metrics of one fit on one split; AUC of several classes: one against rest."""
     X_train, y_train, X, y = parts
     start = time.perf_counter()
     quietly_fitted(model, X_train, y_train)

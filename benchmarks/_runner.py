@@ -136,6 +136,27 @@ class Benchmark:
     judged: bool = False
     closing: Callable[[list[Measured]], Iterable[str]] | None = None
 
+    @property
+    def module(self) -> str:
+        """Where its lines are declared."""
+        return str(getattr(self.lines, "func", self.lines).__module__)
+
+
+BENCHMARKS: dict[str, Benchmark] = {}
+
+
+def benchmark(
+    name: str, summary: str = "", **how: Any
+) -> Callable[[Experiment], Experiment]:
+    """Register an experiment; the first line of its docstring is the summary."""
+
+    def registered(lines: Experiment) -> Experiment:
+        said = summary or (lines.__doc__ or "").splitlines()[0]
+        BENCHMARKS[name] = Benchmark(name, said, lines, **how)
+        return lines
+
+    return registered
+
 
 class MissingData(Exception):
     """The data set is not in the folder SKDP_DATA_HOME (docs/data.md)."""

@@ -26,7 +26,6 @@ from scipy.sparse import csr_matrix
 from scipy.special import expit
 from sklearn.datasets import (
     load_breast_cancer,
-    load_diabetes,
     load_digits,
     load_svmlight_file,
     load_svmlight_files,
@@ -181,17 +180,6 @@ ROWS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
 }
 
 
-def numbers(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of norm at most 1 and targets in [-1, 1]."""
-    X, y = NUMBERS[name]()
-    return _to_unit_range(X) / np.sqrt(X.shape[1]), _to_unit_range(y[:, None])[:, 0]
-
-
-def _to_unit_range(columns: np.ndarray) -> np.ndarray:
-    low, high = columns.min(axis=0), columns.max(axis=0)
-    return 2 * (columns - low) / np.where(high > low, high - low, 1) - 1
-
-
 def _read_numbers(file: str, delimiter: str | None = None) -> np.ndarray:
     """A file of numbers packed by gzip, by its path in SKDP_DATA_HOME."""
     path = Path(os.environ.get("SKDP_DATA_HOME") or ".") / file
@@ -200,32 +188,6 @@ def _read_numbers(file: str, delimiter: str | None = None) -> np.ndarray:
     with gzip.open(path, "rt") as lines:
         return np.loadtxt(lines, delimiter=delimiter)
 
-
-def _target_last(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return table[:, :-1], table[:, -1]
-
-
-def _wine_quality() -> tuple[np.ndarray, np.ndarray]:
-    files = [f"wine_quality/winequality-{kind}.csv.gz" for kind in ("red", "white")]
-    return _target_last(np.concatenate([_read_numbers(file, ",") for file in files]))
-
-
-def _synthetic() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(5)
-    X = rng.uniform(-1, 1, (10_000, 10))
-    return X, X @ rng.standard_normal(10) + 0.5 * rng.standard_normal(10_000)
-
-
-NUMBERS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
-    "california": lambda: _target_last(
-        _read_numbers("california_housing/cal_housing.data.gz", ",")
-    ),
-    "ccpp": lambda: _target_last(_read_numbers("ccpp/ccpp.txt.gz")),
-    "diabetes": lambda: load_diabetes(return_X_y=True),
-    "protein_casp": lambda: _target_last(_read_numbers("protein_casp/casp.txt.gz")),
-    "synthetic": _synthetic,
-    "wine_quality": _wine_quality,
-}
 
 DECLARATIONS = Path(__file__).parent / "configs" / "declared"
 _TEST_SEED, _KDD_SEED, _GENERATOR_SEED = 0, 0, 8300

@@ -7,7 +7,7 @@ operating system, so that the last digit may differ.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line, line
+from benchmarks._runner import Line, benchmark, line
 from skdp import (
     DPLinearRegression,
     DPLinearSVC,
@@ -80,6 +80,7 @@ def _line(what: str, method: str, audit: Callable[[], Any], **more: Any) -> Line
     )
 
 
+@benchmark("audits", runs=9, judged=True)
 def audits() -> Iterator[Line]:
     """Lower bounds on a claimed epsilon of 1: by transcripts and by outputs."""
     X, y = table()
@@ -111,6 +112,7 @@ def _full_batch(adjacency: str) -> Iterator[tuple[str, Any]]:
         yield solver, classifier(DPSparseLogisticRegression, solver, **few)
 
 
+@benchmark("planted_bugs", runs=9, judged=True)
 def planted() -> Iterator[Line]:
     """Planted bugs of the tests, of records and of users, with default settings."""
     from tests.planted import records, users
@@ -171,7 +173,7 @@ class Way:
     canaries: Any = "columns"
 
     def audit(self, n_canaries: int, n_guesses: int, seed: int) -> list[float]:
-        """Both bounds, whether either refutes the claim, and the share of right ones."""
+        """Both bounds, whether either refutes, and the share of right guesses."""
         found = audit_one_run(
             self.model,
             self.X,
@@ -227,6 +229,7 @@ def ways(epsilon: float) -> Iterator[tuple[str, Way]]:
 _OF_ONE_RUN = ("any release", "Gaussian", "refuted", "right guesses")
 
 
+@benchmark("one_run", runs=20)
 def one_run() -> Iterator[Line]:
     """Medians of audits of one fit: 1,000 canaries, of which 200 are guessed."""
     for epsilon in (4.0, 1.0):
@@ -258,7 +261,7 @@ def one_run() -> Iterator[Line]:
 
 
 def attacked(make: Callable[[], Any], run: int) -> list[float]:
-    """The likelihood-ratio attack on a fit to a random half of scikit-learn's digits."""
+    """The likelihood-ratio attack on a fit to a random half of the digits."""
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -279,6 +282,7 @@ def attacked(make: Callable[[], Any], run: int) -> list[float]:
     ]
 
 
+@benchmark("membership")
 def membership() -> Iterator[Line]:
     """Who was in the training set, of models with and without privacy."""
     makers: dict[str, Callable[[], Any]] = {
@@ -306,17 +310,3 @@ def membership() -> Iterator[Line]:
                 "guarantee",
             ),
         )
-
-
-def _named(
-    name: str, summary: str, lines: Callable[[], Iterable[Line]], runs: int = 9
-) -> Benchmark:
-    return Benchmark(name, summary, lines, runs=runs, judged=True)
-
-
-BENCHMARKS = (
-    _named("audits", "audits of skdp by transcripts and by outputs", audits),
-    _named("planted_bugs", "audits of the planted bugs of the tests", planted),
-    Benchmark("one_run", "audits of one run: models, scores, sizes", one_run, runs=20),
-    Benchmark("membership", "membership inference on digits", membership),
-)

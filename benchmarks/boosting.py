@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.metrics import log_loss, roc_auc_score
 
 from benchmarks._models import Facts, quietly_fitted
-from benchmarks._runner import Benchmark, Line, line, pair
+from benchmarks._runner import Line, benchmark, line, pair
 from benchmarks._tables import declared, parts
 from skdp import DPGradientBoostingClassifier
 from skdp.ensemble._boosting import NewtonBoosting
@@ -52,13 +52,7 @@ def entries(shapes: Any) -> dict[str, np.ndarray]:
 
 
 def compared(fits: Sequence[np.ndarray]) -> tuple[np.ndarray, list[float]]:
-    """Deviations seen over stated, and shares within one and two stated ones.
-
-    Parameters
-    ----------
-    fits : sequence of ndarray of shape (2, n_entries)
-        Values and noise; where there is no noise nothing is compared.
-    """
+    """Deviations seen over stated, and shares within one and two stated ones."""
     values, noise = np.stack(fits, axis=1)
     stated = np.sqrt(np.mean(noise**2, axis=0))
     kept = stated > 0
@@ -70,6 +64,7 @@ def compared(fits: Sequence[np.ndarray]) -> tuple[np.ndarray, list[float]]:
     return seen / stated[kept], within
 
 
+@benchmark("boosting_bands")
 def bands(
     fits: int = 20, n_train: int = 0, max_interaction: int = 2, draw_trees: bool = False
 ) -> Iterator[Line]:
@@ -142,6 +137,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
+@benchmark("boosting_costs", runs=5, judged=True)
 def costs(adjacency: str = "replace_one", epsilon: float = 1.0) -> Iterator[Line]:
     """Parameters against every default, judged by a fifth of the training part.
 
@@ -177,15 +173,3 @@ def _beyond(values: np.ndarray, first: np.ndarray | None) -> str:
         return ""
     beyond = (values - first)[:, :2].T
     return " and ".join(pair(of, "+.4f") for of in beyond)
-
-
-BENCHMARKS = (
-    Benchmark("boosting_bands", "bands of shape functions, stated and seen", bands),
-    Benchmark(
-        "boosting_costs",
-        "what parameters of boosting cost or gain on Adult",
-        costs,
-        runs=5,
-        judged=True,
-    ),
-)

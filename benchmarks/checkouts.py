@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from benchmarks._runner import Benchmark, Line
+from benchmarks._runner import Line, benchmark
 
 _HERE = Path(__file__).parents[1]
 
@@ -100,6 +100,7 @@ def write_parquet(path: Path, n_rows: int, n_columns: int) -> None:
     frame.to_parquet(path)
 
 
+@benchmark("fit_time", runs=7, keeps=False)
 def fits(other: str = str(_HERE)) -> Iterator[Line]:
     """Processor time and peak memory of default fits; `other` is a checkout."""
     for name, table in TABLES.items():
@@ -126,14 +127,3 @@ def _fits(
                 for checkout in (_HERE, other)
             )
             yield [s, other_s, s / other_s, kb / 1e6, other_kb / 1e6]
-
-
-BENCHMARKS = (
-    Benchmark(
-        "fit_time",
-        "default fits of this checkout and of another (--set other=FOLDER)",
-        fits,
-        runs=7,
-        keeps=False,
-    ),
-)

@@ -30,7 +30,7 @@ from sklearn.metrics import (
 )
 
 from benchmarks._models import Facts, of_rows, plain_logistic, quietly_fitted, scored
-from benchmarks._runner import Benchmark, Line, MissingData, line, pair, refused
+from benchmarks._runner import Line, MissingData, benchmark, line, pair, refused
 from benchmarks._tables import adult, rows, split
 from skdp import (
     BoundedScaler,
@@ -66,6 +66,7 @@ _TABLES: dict[str, tuple[tuple[float, ...], list[float], int]] = {
 }
 
 
+@benchmark("search", runs=10, judged=True)
 def searches() -> Iterator[Line]:
     """Private searches at one total epsilon, replace_one, delta = 1 / n_train^2.
 
@@ -142,6 +143,7 @@ def calibration_error(y: np.ndarray, p: np.ndarray, n_bins: int = 20) -> float:
     return float(np.abs(apart).sum() / len(y))
 
 
+@benchmark("calibration", runs=10, judged=True)
 def calibrations() -> Iterator[Line]:
     """A model as it is, of four fifths of the records, and calibrated by the others.
 
@@ -215,6 +217,7 @@ def rare_labels(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, (rng.random(len(X)) < chance).astype(int)
 
 
+@benchmark("class_weights", runs=20)
 def class_weights() -> Iterator[Line]:
     """Rare labels, one in forty, with declared weights and without."""
     for name, epsilon, is_weighted in (
@@ -320,6 +323,7 @@ LOSSES = {
 }
 
 
+@benchmark("target_losses", runs=10)
 def target_losses() -> Iterator[Line]:
     """D2 on 5,000 held-out records of a made-up table of hires by the hour."""
     for (name, loss), n, epsilon in product(
@@ -366,33 +370,3 @@ def _explained(loss: Loss, n: int, epsilon: float, seed: int) -> float:
         few = encoder.transform(frame[:n])[: loss.most]
         model, new = loss.plain().fit(few, y[:n][: loss.most]), encoder.transform(new)
     return float(loss.score(y[n:], model.predict(new)))
-
-
-BENCHMARKS = (
-    Benchmark(
-        "search",
-        "private searches at one total epsilon, beside the untuned default",
-        searches,
-        runs=10,
-        judged=True,
-    ),
-    Benchmark(
-        "calibration",
-        "probabilities before and after a private calibration",
-        calibrations,
-        runs=10,
-        judged=True,
-    ),
-    Benchmark(
-        "class_weights",
-        "rare labels with declared weights and without",
-        class_weights,
-        runs=20,
-    ),
-    Benchmark(
-        "target_losses",
-        "Poisson, gamma and quantile regression beside scikit-learn's",
-        target_losses,
-        runs=10,
-    ),
-)

@@ -8,31 +8,19 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import LinearRegression
 
 from benchmarks._models import (
     CLASSIFIED,
     MODELS,
-    NUMBERED,
     REFERENCES,
     Facts,
     by_solver,
-    metrics_of,
     of_rows,
     plain_logistic,
     scored,
 )
-from benchmarks._runner import Benchmark, Line, MissingData, each, line, refused
-from benchmarks._tables import (
-    DECLARED,
-    Declared,
-    declared,
-    numbers,
-    parts,
-    rows,
-    split,
-    table,
-)
+from benchmarks._runner import Line, MissingData, benchmark, each, line, refused
+from benchmarks._tables import DECLARED, Declared, declared, parts, rows, split, table
 from skdp.solvers import SOLVERS
 
 ADJACENCIES = ("zero_out", "replace_one")
@@ -43,21 +31,11 @@ EPSILONS = (0.1, 0.3, 1.0, 4.0)
 _METRICS = ("log-loss or R2", *CLASSIFIED[1:])
 
 
+@benchmark("declared", runs=3)
 def tables(
     part: str = "settle", n_train: int = 0, delta: float = -1.0
 ) -> Iterator[Line]:
-    """Models of declared tables, at one budget each.
-
-    Parameters
-    ----------
-    part : {"settle", "report"}
-        Judged by a fifth of the training part, another one for each run, or by the test
-        part.
-    n_train : int
-        At most so many records; 0 for all.
-    delta : float
-        -1 for 1 / n^2.
-    """
+    """Models of declared tables, at one budget each."""
     for name in DECLARED:
         place: dict[str, Any] = {"data": name, "adjacency": "", "epsilon": np.inf}
         try:
@@ -115,6 +93,7 @@ def _loaded(name: str) -> tuple[np.ndarray, np.ndarray]:
     return rows(name)
 
 
+@benchmark("solvers", runs=10)
 def solvers(only: str = "") -> Iterator[Line]:
     """Every solver with every default on rows of norm 1, delta = 1 / n_train^2."""
     for name in dict.fromkeys((*_DENSE, *_SPARSE, "mnist")):
@@ -160,66 +139,3 @@ def _by(name: str, key: str, adjacency: str, epsilon: float, seed: int) -> list[
     part = split(X, y, seed)
     facts = Facts(of_rows(y), epsilon, 1 / len(part[1]) ** 2, adjacency)
     return scored(by_solver(facts, key), part, facts.known)
-
-
-def regressions() -> Iterator[Line]:
-    """R2 of linear regression; rows and targets are scaled by their ranges."""
-    known = Declared(None, None, (-1, 1), {})
-    for name in (
-        "diabetes",
-        "california",
-        "ccpp",
-        "protein_casp",
-        "wine_quality",
-        "synthetic",
-    ):
-        place: dict[str, Any] = {"data": name, "adjacency": "", "epsilon": np.inf}
-        try:
-            data = numbers(name)
-        except MissingData as error:
-            yield refused(place | {"delta": 0.0}, error, NUMBERED)
-            continue
-
-        def measured(make: Any, seed: int, data: Any = data) -> list[float]:
-            part = split(*data, seed)
-            return scored(make(len(part[1])), part, known)
-
-        plain = partial(measured, lambda n: LinearRegression())
-        yield line(place | {"delta": 0.0}, "scikit-learn, not private", plain, NUMBERED)
-        n_train = len(data[1]) - len(data[1]) // 5
-        for key, delta, adjacency, epsilon in product(
-            ("auto", "adassp"), (1 / n_train**2, 0.0), ADJACENCIES[::-1], (0.1, 1.0)
-        ):
-            facts = Facts(known, epsilon, delta, adjacency)
-            make = partial(measured, lambda n, f=facts, k=key: f.dense(solver=k))
-            yield line(
-                {
-                    "data": name,
-                    "adjacency": adjacency,
-                    "epsilon": epsilon,
-                    "delta": delta,
-                },
-                key,
-                make,
-                metrics_of(known),
-                private=True,
-            )
-
-
-BENCHMARKS = (
-    Benchmark(
-        "declared",
-        "models of thirteen declared tables, beside constants and trees",
-        tables,
-        runs=3,
-    ),
-    Benchmark(
-        "solvers", "every solver with every default on rows of norm 1", solvers, runs=10
-    ),
-    Benchmark(
-        "regression",
-        "linear regression by default and by second moments",
-        regressions,
-        runs=10,
-    ),
-)

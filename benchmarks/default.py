@@ -25,10 +25,10 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks._models import Facts, of_rows, quietly_fitted
 from benchmarks._runner import (
-    Benchmark,
     Line,
     Measured,
     MissingData,
+    benchmark,
     each,
     line,
     mean_and_error,
@@ -147,6 +147,7 @@ def _cells(
             yield Cell(name, n, epsilon, adjacency)
 
 
+@benchmark("default", runs=3)
 def losses(permuted: bool = False) -> Iterator[Line]:
     """The default for declared columns; with `permuted` nothing can be learned."""
     for cell in _cells((*SETTLED, *OTHERS), SIZES):
@@ -163,6 +164,7 @@ def losses(permuted: bool = False) -> Iterator[Line]:
         )
 
 
+@benchmark("default_permuted", runs=20, judged=True)
 def permuted(n: int = 0) -> Iterator[Line]:
     """By how much more the default loses than constants do on targets in random order.
 
@@ -209,6 +211,7 @@ def _marked(excess: np.ndarray) -> str:
 _HIGH = (4.0, 8.0, 100.0, math.inf)
 
 
+@benchmark("default_ceiling", judged=True)
 def ceiling() -> Iterator[Line]:
     """Losses on the records of the fit at high epsilons; inf should be the least."""
     metrics = tuple(f"epsilon {epsilon:g}" for epsilon in _HIGH)
@@ -252,6 +255,7 @@ _SHIPPED = "as shipped"
 Values = tuple[tuple[str, float], ...]
 
 
+@benchmark("default_left_out", runs=2, closing=lambda found: _reported(found))
 def left_out() -> Iterator[Line]:
     """Losses over the constant's, with each constant at half and twice its value."""
     for name in SETTLED:
@@ -350,6 +354,7 @@ def fitted_to_rows(cell: Cell, seed: int, *, is_permuted: bool = False) -> list[
     return [*_losses(model, X[held], y[fit], y[held], known), seconds]
 
 
+@benchmark("default_rows", runs=3)
 def losses_of_rows(permuted: bool = False) -> Iterator[Line]:
     """The default for rows of numbers, of which nothing is declared but a norm."""
     for name in (*DENSE, *SPARSE):
@@ -392,52 +397,31 @@ class Score:
         return 1 / (1 + told.noise_to_signal / told.half_at)
 
 
-def forecasts(numbers: bool = False) -> Iterator[Line]:
-    """How far `Forecast.epsilon_for` is from the epsilon at which a score is reached.
-
-    With `numbers`, of rows of norm 1 without declared columns.
-    """
-    if numbers:
-        names = (*DENSE, "imdb")
-        cells: Iterator[Cell | Line] = (
-            Cell(name, n, *rest)
-            for name in names
-            for n in ((0,) if name == "digits" else (2_000, 10_000))
-            for rest in product(EPSILONS, ADJACENCIES)
-        )
-    else:
-        cells = _cells((*SETTLED, *OTHERS), SIZES)
-    for cell in cells:
+@benchmark("forecast", runs=3, judged=True, closing=lambda found: _summary(found))
+def forecasts() -> Iterator[Line]:
+    """How far `Forecast.epsilon_for` is from the epsilon that a score needs."""
+    metrics = ("loss", "constant", "exact", "n", "labels")
+    for cell in _cells((*SETTLED, *OTHERS), SIZES):
         if isinstance(cell, Line):
-            yield replace(cell, metrics=("loss", "constant", "exact", "n", "labels"))
+            yield replace(cell, metrics=metrics)
             continue
-        yield line(
-            cell.place,
-            "numbers" if numbers else "columns",
-            partial(_scored, cell, numbers),
-            ("loss", "constant", "exact", "n", "labels"),
-            private=True,
-            judge=partial(_said, cell),
-        )
+        said = partial(_said, cell)
+        score = partial(_scored, cell)
+        yield line(cell.place, "default", score, metrics, private=True, judge=said)
 
 
-def _scored(cell: Cell, numbers: bool, seed: int) -> list[float]:
-    fit = fitted_to_rows if numbers else fitted
-    loss, constant = fit(cell, seed)[:2]
-    exact = _exact(replace(cell, epsilon=math.inf, adjacency="zero_out"), numbers, seed)
-    if numbers:
-        y = training_rows(cell.data)[1]
-        n, labels = len(y), len(np.unique(y))
-    else:
-        n = int(np.sum(~table(cell.data).is_test))
-        labels = len(declared(cell.data).classes or (0, 1))
+def _scored(cell: Cell, seed: int) -> list[float]:
+    loss, constant = fitted(cell, seed)[:2]
+    exact = _exact(replace(cell, epsilon=math.inf, adjacency="zero_out"), seed)
+    n = int(np.sum(~table(cell.data).is_test))
+    labels = len(declared(cell.data).classes or (0, 1))
     available = n - math.ceil(_HELD_OUT * n)
     return [loss, constant, exact, min(cell.n or available, available), labels]
 
 
 @lru_cache
-def _exact(cell: Cell, numbers: bool, seed: int) -> float:
-    return (fitted_to_rows if numbers else fitted)(cell, seed)[0]
+def _exact(cell: Cell, seed: int) -> float:
+    return fitted(cell, seed)[0]
 
 
 def score_of(cell: Cell, values: np.ndarray) -> Score:
@@ -516,44 +500,3 @@ def summary(scores: Sequence[Score], least_gain: float) -> Iterator[str]:
             f"{math.exp(np.median(logs)):.2f} times as much (median), "
             + ", ".join(f"{share:.0%} within {k}" for share, k in within)
         )
-
-
-BENCHMARKS = (
-    Benchmark(
-        "default", "the default for declared columns, beside constants", losses, runs=3
-    ),
-    Benchmark(
-        "default_rows",
-        "the default for rows of norm 1, beside constants",
-        losses_of_rows,
-        runs=3,
-    ),
-    Benchmark(
-        "default_permuted",
-        "the default where targets are in random order, against constants",
-        permuted,
-        runs=20,
-        judged=True,
-    ),
-    Benchmark(
-        "default_ceiling",
-        "the default at high epsilons, on the records of the fit",
-        ceiling,
-        judged=True,
-    ),
-    Benchmark(
-        "default_left_out",
-        "constants settled on all tables but one, and reported on that one",
-        left_out,
-        runs=2,
-        closing=_reported,
-    ),
-    Benchmark(
-        "forecast",
-        "how far Forecast.epsilon_for is from the epsilon that a score needs",
-        forecasts,
-        runs=3,
-        judged=True,
-        closing=_summary,
-    ),
-)

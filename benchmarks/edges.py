@@ -19,7 +19,7 @@ from sklearn.metrics import (
 )
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line, line, mean_and_error
+from benchmarks._runner import Line, benchmark, line, mean_and_error
 from skdp import (
     DPGammaRegressor,
     DPGradientBoostingClassifier,
@@ -246,6 +246,7 @@ def losses(cell: Cell, default: Default, seed: int) -> tuple[float, float, float
     )
 
 
+@benchmark("hostile", runs=50, judged=True)
 def hostile(curved: bool = False) -> Iterator[Line]:
     """Defaults beside the better of two constants, on other records in each run.
 
@@ -374,6 +375,7 @@ def _of(kind: type[Any], budget: tuple[float, float]) -> Any:
     return kind(budget[0], target_bounds=REGRESSORS[kind][0], **given)
 
 
+@benchmark("hard_edges", runs=5)
 def weights_or_constant() -> Iterator[Line]:
     """Losses on the records of the fit, with the ratio of `forecast` and its choice.
 
@@ -393,20 +395,3 @@ def weights_or_constant() -> Iterator[Line]:
             private=True,
             note=f"ratio {told.noise_to_signal:.2f}, takes {taken}",
         )
-
-
-BENCHMARKS = (
-    Benchmark(
-        "hostile",
-        "defaults beside constants where little can be learned",
-        hostile,
-        runs=50,
-        judged=True,
-    ),
-    Benchmark(
-        "hard_edges",
-        "weights or the constant model, on made-up tables at the edges",
-        weights_or_constant,
-        runs=5,
-    ),
-)

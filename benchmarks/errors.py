@@ -21,7 +21,7 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score
 from sklearn.metrics import roc_auc_score as roc_auc_of
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line, line
+from benchmarks._runner import Line, benchmark, line
 from benchmarks._tables import adult
 from skdp import (
     BudgetLedger,
@@ -37,8 +37,9 @@ _QUARTILES = (0.25, 0.5, 0.75)
 _RMS = "root mean square "
 
 
+@benchmark("describe", runs=50, judged=True)
 def description() -> Iterator[Line]:
-    """`describe` of Adult: relative errors of means, and of quartiles over the range."""
+    """Relative errors of Adult's means, and of its quartiles over the range."""
     for epsilon in (0.1, 0.5, 1.0):
         yield line(
             {"epsilon": epsilon},
@@ -79,6 +80,10 @@ class Stated(ClassifierMixin, BaseEstimator):
         """The column, and what is left."""
         return np.column_stack([1 - X[:, 0], X[:, 0]])
 
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Whether the column is above a half."""
+        return (X[:, 0] > 0.5).astype(int)
+
 
 def area_errors(
     model: Any, X: Any, y: np.ndarray, **facts: Any
@@ -105,6 +110,7 @@ def _rms(values: np.ndarray, _: Any) -> str:
     return f"{_RMS}{found}; ROC AUC within 0.01: {near:.0%}"
 
 
+@benchmark("areas", runs=200, judged=True)
 def areas() -> Iterator[Line]:
     """`private_evaluation` of a private model on 10,000 test records of Adult."""
     for epsilon, adjacency, has_ledger in product(
@@ -140,6 +146,7 @@ def _of_adult(epsilon: float, adjacency: str, has_ledger: bool, run: int) -> Any
         return area_errors(Stated(), *_predicted(), **facts)
 
 
+@benchmark("thresholds", runs=20, judged=True)
 def thresholds() -> Iterator[Line]:
     """Balanced accuracy of rare labels, one in 41, with and without a threshold."""
     for epsilon in (0.5, 1.0, 4.0):
@@ -170,14 +177,3 @@ def _balanced(epsilon: float, seed: int) -> list[float]:
         )
         for one in models
     ]
-
-
-def _named(name: str, summary: str, lines: Any, runs: int = 50) -> Benchmark:
-    return Benchmark(name, summary, lines, runs=runs, judged=True)
-
-
-BENCHMARKS = (
-    _named("describe", "errors of means and quartiles of Adult", description),
-    _named("areas", "errors of private_evaluation on Adult", areas, 200),
-    _named("thresholds", "balanced accuracy with a private threshold", thresholds, 20),
-)

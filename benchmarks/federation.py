@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks._models import quietly_fitted
 from benchmarks._papers.owners import owned
-from benchmarks._runner import Benchmark, Line, line
+from benchmarks._runner import Line, benchmark, line
 from benchmarks._tables import adult
 from skdp import DPGradientBoostingClassifier, DPLogisticRegression
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES
@@ -46,14 +46,9 @@ def simulated(tables: Iterable[Any]) -> Any:
     return Federation.simulated(list(tables))
 
 
+@benchmark("federation_time", runs=5, keeps=False)
 def times(n: int = 10_000) -> Iterator[Line]:
-    """Fits of more and more simulated parties.
-
-    Parameters
-    ----------
-    n : int
-        Rows of a party.
-    """
+    """Fits of more and more simulated parties."""
     for m in (2, 3, 5, 10, 20, 50):
         yield line(
             {"parties": m},
@@ -77,6 +72,7 @@ def _fits(n: int, m: int, run: int) -> list[float]:
     return [*spent, federation.traffic.n_bytes]
 
 
+@benchmark("federation", runs=10)
 def accuracy() -> Iterator[Line]:
     """Adult as in Wang's thesis: 60 rounds at epsilon 0.5, delta 1e-3, lambda 1e-3.
 
@@ -124,20 +120,3 @@ def _boosted(m: int, run: int) -> tuple[float, float]:
         given = (simulated((X.iloc[rows], y[rows]) for rows in parts),)
     quietly_fitted(model, *given)
     return np.nan, float(model.score(data.X_test, data.y_test))
-
-
-BENCHMARKS = (
-    Benchmark(
-        "federation_time",
-        "time and bytes of several owners",
-        times,
-        runs=5,
-        keeps=False,
-    ),
-    Benchmark(
-        "federation",
-        "accuracy of several owners on Adult, linear and boosted",
-        accuracy,
-        runs=10,
-    ),
-)

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from benchmarks._runner import Benchmark, Line, line
+from benchmarks._runner import Line, benchmark, line
 from skdp import BoundedScaler, DPLinearRegression, DPLogisticRegression
 from skdp.sums._grid_rows import clipped_products
 
@@ -240,6 +240,7 @@ def held(
     return is_held.astype(float), float(np.median(wider))
 
 
+@benchmark("intervals", runs=400, judged=True)
 def lines(cases: str = "") -> Iterator[Line]:
     """Coverage of all coefficients together; `cases` are names with commas."""
     for name in cases.split(",") if cases else CASES:
@@ -282,18 +283,8 @@ def _summary(values: np.ndarray, _: Any) -> str:
         return shown
     told = values[is_told, 1:]
     error = told.mean(axis=1).std() / np.sqrt(len(told))
+    least, width = told.mean(axis=0).min(), np.median(values[is_told, 0])
     return (
         f"{shown}, holds {100 * told.mean():.1f} ± {100 * error:.1f} %, least "
-        f"{100 * told.mean(axis=0).min():.1f} %, width {np.median(values[is_told, 0]):.2f}"
+        f"{100 * least:.1f} %, width {width:.2f}"
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        "intervals",
-        "coverage and width of intervals of linear models",
-        lines,
-        runs=400,
-        judged=True,
-    ),
-)

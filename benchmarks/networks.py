@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line, line
+from benchmarks._runner import Line, benchmark, line
 from benchmarks._tables import mnist_images
 from skdp import DPLogisticRegression, DPMLPClassifier
 from skdp.neural_network import Convolution
@@ -29,17 +29,7 @@ _PIXEL_NORM, _FEATURE_NORM = 9.0, 6.0
 
 
 def oriented_gradients(X: np.ndarray) -> np.ndarray:
-    """Histograms of oriented gradients of images, each by itself.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_images, 784)
-        Shades from 0 to 1.
-
-    Returns
-    -------
-    ndarray of float32 of shape (n_images, 1296)
-    """
+    """Histograms of oriented gradients of images, each by itself."""
     images = X.reshape(-1, _SIDE, _SIDE).astype(np.float32)
     down, across = np.gradient(images, axis=(1, 2))
     turn = np.mod(np.arctan2(down, across) / (2 * np.pi), 1.0) * _ORIENTATIONS
@@ -90,7 +80,7 @@ MODELS: dict[str, tuple[bool, Callable[..., Any]]] = {
 
 @lru_cache(maxsize=2)
 def images(part: str, has_features: bool) -> tuple[np.ndarray, ...]:
-    """Rows to train on and to judge by: the test part, or the last 10,000 of training."""
+    """Rows to train on and to judge by: the test part, or a part of the training."""
     (X, y), (X_test, y_test) = mnist_images("train"), mnist_images("t10k")
     if part == "settle":
         X, X_test, y, y_test = X[:50_000], X[-10_000:], y[:50_000], y[-10_000:]
@@ -99,6 +89,7 @@ def images(part: str, has_features: bool) -> tuple[np.ndarray, ...]:
     return X, y, X_test, y_test
 
 
+@benchmark("network_images", runs=3)
 def lines(part: str = "settle", n: int = 60_000) -> Iterator[Line]:
     """Accuracy of every model, judged by the part "settle" or "report"."""
     for adjacency, epsilon, name in product(
@@ -122,13 +113,3 @@ def _accuracy(
     start = time.perf_counter()
     model = quietly_fitted(make(classes=range(10), **facts), X[:n], y[:n])
     return float(model.score(X_test, y_test)), time.perf_counter() - start
-
-
-BENCHMARKS = (
-    Benchmark(
-        "network_images",
-        "networks of MNIST, of pixels and of oriented gradients",
-        lines,
-        runs=3,
-    ),
-)

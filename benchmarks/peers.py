@@ -1,11 +1,11 @@
-"""skdp with every default against diffprivlib, Opacus and references, tuned by an oracle.
+"""skdp with every default against diffprivlib, Opacus and references.
 
 Every method of a place sees the same splits, the same delta (1 / n_train^2, or 0) and
-the same kind of neighbours. Peers are tuned on other splits, by test accuracy, at no
-cost in privacy. A peer is asked only under the relation that it guarantees:
-diffprivlib's is replace_one with delta = 0, which also holds for any delta > 0; Opacus
-accounts for adding or removing a record and takes the number of records as public,
-which makes it a peer of zero_out.
+the same kind of neighbours. Peers and references are tuned by an oracle: on other
+splits, by test accuracy, at no cost in privacy. A peer is asked only under the relation
+that it guarantees: diffprivlib's is replace_one with delta = 0, which also holds for
+any delta > 0; Opacus accounts for adding or removing a record and takes the number of
+records as public, which makes it a peer of zero_out.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from benchmarks._references import NoisyGradientDescent, ObjectivePerturbation
 from benchmarks._results import fingerprint, versions_of
 from benchmarks._runner import (
     FIRST_TUNING_RUN,
-    Benchmark,
     Line,
     Measured,
     MissingData,
+    benchmark,
     mean_and_error,
     pair,
     refused,
@@ -254,15 +254,9 @@ PEERS = (
 )
 
 
+@benchmark("peers", runs=10, judged=True, closing=lambda found: tally(found))
 def contest(ours: bool = True, peers: bool = True) -> Iterator[Line]:
-    """All methods at all places.
-
-    Parameters
-    ----------
-    ours, peers : bool
-        Whether this side is measured; else it is taken from the results file, and need
-        not be installed.
-    """
+    """All methods at all places."""
     for name, data in DATA.items():
         try:
             _, y = _loaded(name)
@@ -513,15 +507,3 @@ def _opacus_noise(epsilon: float, delta: float, rate: float, steps: int) -> floa
         steps=steps,
         accountant="prv",
     )
-
-
-BENCHMARKS = (
-    Benchmark(
-        "peers",
-        "skdp against diffprivlib, Opacus and references tuned by an oracle",
-        contest,
-        runs=10,
-        judged=True,
-        closing=tally,
-    ),
-)

@@ -15,13 +15,14 @@ from unittest import mock
 import numpy as np
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line
+from benchmarks._runner import Line, benchmark
 from skdp.linear_model import DPLogisticRegression
 from skdp.sums import _gradient_sum
 
 _FEATURES, _KEPT = 20, "kept on its grid"
 
 
+@benchmark("sources", runs=3, keeps=False)
 def sources(n: int = 1_000_000) -> Iterator[Line]:
     """A pass over every source: nanoseconds of the processor for one number.
 
@@ -146,7 +147,9 @@ def _decoded(n: int, runs: Iterable[int]) -> Iterator[list[float]]:
         write_made_up(Path(folder) / "rows.parquet", n)
         for _ in runs:
             start = time.process_time()
-            for _ in ds.dataset(folder).to_batches(batch_size=1 << 16, use_threads=False):
+            for _ in ds.dataset(folder).to_batches(
+                batch_size=1 << 16, use_threads=False
+            ):
                 pass
             spent = (time.process_time() - start) * 1e9 / n / _FEATURES
             yield [spent, spent, peak_megabytes()]
@@ -187,6 +190,7 @@ def peak_megabytes() -> float:
     return int(line.split()[1]) / 1024
 
 
+@benchmark("installed_size", keeps=False)
 def installed() -> Iterator[Line]:
     """Megabytes (10**6 bytes) of each distribution, largest first.
 
@@ -217,20 +221,3 @@ def sizes(where: list[str]) -> dict[str, tuple[float, float]]:
         if each.metadata["Name"] not in ("pip", "setuptools", "wheel"):
             found[each.metadata["Name"]] = whole, compiled
     return dict(sorted(found.items(), key=lambda row: -row[1][0]))
-
-
-BENCHMARKS = (
-    Benchmark(
-        "sources",
-        "a pass over Parquet, DuckDB, Dask and memory",
-        sources,
-        runs=3,
-        keeps=False,
-    ),
-    Benchmark(
-        "installed_size",
-        "what skdp and all that it needs take on a disk",
-        installed,
-        keeps=False,
-    ),
-)

@@ -24,17 +24,13 @@ from sklearn.metrics import f1_score, log_loss, r2_score
 
 from benchmarks._models import quietly_fitted
 from benchmarks._papers import _sparse as papers
-from benchmarks._papers._privacy import (
-    noisy_minimum_epsilon,
-    thresholding_epsilon,
-    thresholding_multiplier,
-)
+from benchmarks._papers._privacy import thresholding_epsilon, thresholding_multiplier
 from benchmarks._references import l1_logistic
 from benchmarks._runner import (
     FIRST_TUNING_RUN,
-    Benchmark,
     Line,
     MissingData,
+    benchmark,
     each,
     line,
     refused,
@@ -340,34 +336,12 @@ def worst_case_bound(table: papers.Table) -> float:
     return table.data_norm * (table.data_norm * norm + noise)
 
 
-def _frank_wolfe(epsilon: float, delta: float, s: int) -> Method:
-    def fit(
-        table: papers.Table, *, rng: Any, n_steps: int, radius: float, clip: float
-    ) -> Any:
-        bound = clip * table.feature_bound * table.residual
-        scale = papers.frank_wolfe_scale(
-            n=len(table.y), clip=bound, n_steps=n_steps, epsilon=epsilon, delta=delta
-        )
-        # Half of s weights of U(-1, 1) is their expected L1 norm.
-        reach = radius * table.s / 2
-        return papers.frank_wolfe(
-            table, n_steps=n_steps, radius=reach, clip=bound, scale=scale, rng=rng
-        )
-
-    # c_2 s steps: section 3.4 has c_2 up to 1.5, and longer runs are better.
-    lengths = tuple(max(1, round(c2 * s)) for c2 in (0.5, 1.0, 1.5, 3.0, 6.0))
-    choices = grid(n_steps=lengths, radius=(0.5, 1.0), clip=(0.25, 0.5, 1.0))
-    cost = max(noisy_minimum_epsilon(epsilon, delta, length) for length in lengths)
-    return fit, cost, choices, "true epsilon: upper bound over the grid"
-
-
 # From epsilon and delta claimed, and s, to a method.
 METHODS: dict[str, Callable[[float, float, int], Method]] = {
     "DP-IGHT, theorem 2.5.2": partial(_dp_ight, "theorem 2.5.2", False),
     "DP-IGHT, corollary": partial(_dp_ight, "corollary 2.5.8", False),
     "DP-IGHT, clipped, theorem 2.5.2": partial(_dp_ight, "theorem 2.5.2", True),
     "DP-IGHT, clipped, exact": partial(_dp_ight, "exact", True),
-    "Frank-Wolfe": _frank_wolfe,
 }
 
 
@@ -394,25 +368,7 @@ def lines(
     few_runs: dict[str, int] | None = None,
     thesis: Sequence[str] = (),
 ) -> Iterator[Line]:
-    """All methods of a task.
-
-    Parameters
-    ----------
-    task : Task
-    n : int
-        Records to train on; delta is 1 / n^2 unless it is given.
-    places : sequence of (adjacency, epsilon)
-    delta : float or None
-    solvers : sequence of str or None
-        None: "auto" and every solver that selects features.
-    oracle : dict or None
-        By solver, lists of values of its parameters that an oracle chooses from;
-        ``step_size`` in units of the inverse curvature along a feature.
-    few_runs : dict or None
-        By method, at most so many runs: of those that take long.
-    thesis : sequence of str
-        Methods of the thesis, in the rows of replace_one.
-    """
+    """All methods of a task."""
     few = few_runs or {}
     facts: dict[str, Any] = {"metrics": task.metrics, "better": task.better}
     for name, score in (
@@ -522,6 +478,7 @@ _PEELING = {"n_steps": [6, 9], "n_rounds": [3, 6], "residual_clip": [0.2, 0.4]}
 _PLACES = tuple(product(_BOTH, (0.5, 1.0, 2.0, 4.0)))
 
 
+@benchmark("sparse", runs=5, claims=True)
 def texts(stars: bool = False) -> Iterator[Line]:
     """Film reviews and newswires, every solver with every default.
 
@@ -543,6 +500,7 @@ def texts(stars: bool = False) -> Iterator[Line]:
         yield from lines(task, n, _PLACES, few_runs=few)
 
 
+@benchmark("sparse_designs", runs=10, tuning_runs=3, claims=True)
 def designs() -> Iterator[Line]:
     """Synthetic designs, every solver with every default and with an oracle."""
     iht = {"n_steps": [2, 4], "step_size": [0.3, 0.6, 1.0], "residual_clip": [0.1, 0.2]}
@@ -593,64 +551,32 @@ _SHAPES_2, _SHAPES_3 = (
 _EVEN = (2.0, 4.0, 6.0, 8.0, 10.0)
 
 
-def _figure(name: str, which: str, *facts: Any) -> Benchmark:
-    return Benchmark(
-        f"sparse_{name}",
-        f"Wang (2021), figure {which}",
-        partial(chapter, *facts),
-        runs=10,
-        claims=True,
-    )
+def _figure(name: str, which: str, *facts: Any) -> None:
+    summary = f"Wang (2021), figure {which}"
+    benchmark(f"sparse_{name}", summary, runs=10, claims=True)(partial(chapter, *facts))
 
 
-BENCHMARKS = (
-    Benchmark(
-        "sparse",
-        "sparse models beside dense ones: newswires and film reviews",
-        texts,
-        runs=5,
-        claims=True,
-    ),
-    Benchmark(
-        "sparse_stars",
-        "the same of stars, which are numbers",
-        partial(texts, stars=True),
-        runs=5,
-        claims=True,
-    ),
-    Benchmark(
-        "sparse_designs",
-        "the same of synthetic designs, beside an oracle and Wang's methods",
-        designs,
-        runs=10,
-        tuning_runs=3,
-        claims=True,
-    ),
-    _figure("chapter_2_linear", "2.1 (a, b)", "rows", _SHAPES_2, _EVEN, _OF_CHAPTER_2),
-    _figure(
-        "chapter_2_logistic",
-        "2.1 (c, d)",
-        "rows",
-        _SHAPES_2,
-        _EVEN,
-        _OF_CHAPTER_2,
-        True,
-    ),
-    _figure(
-        "chapter_3_linear",
-        "3.2 (a, b)",
-        "entries",
-        _SHAPES_3,
-        (0.8, 1.5, 2.5, 3.5, 5.0),
-        _OF_CHAPTER_3,
-    ),
-    _figure(
-        "chapter_3_logistic",
-        "3.2 (c, d)",
-        "entries",
-        _SHAPES_3,
-        _EVEN,
-        ("DP-IGHT, theorem 2.5.2", "DP-IGHT, clipped, exact"),
-        True,
-    ),
+benchmark("sparse_stars", "the same of stars, which are numbers", runs=5, claims=True)(
+    partial(texts, stars=True)
+)
+_figure("chapter_2_linear", "2.1 (a, b)", "rows", _SHAPES_2, _EVEN, _OF_CHAPTER_2)
+_figure(
+    "chapter_2_logistic", "2.1 (c, d)", "rows", _SHAPES_2, _EVEN, _OF_CHAPTER_2, True
+)
+_figure(
+    "chapter_3_linear",
+    "3.2 (a, b)",
+    "entries",
+    _SHAPES_3,
+    (0.8, 1.5, 2.5, 3.5, 5.0),
+    _OF_CHAPTER_3,
+)
+_figure(
+    "chapter_3_logistic",
+    "3.2 (c, d)",
+    "entries",
+    _SHAPES_3,
+    _EVEN,
+    ("DP-IGHT, theorem 2.5.2", "DP-IGHT, clipped, exact"),
+    True,
 )

@@ -26,7 +26,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line
+from benchmarks._runner import Line, benchmark
 from benchmarks._tables import imdb, rows
 from skdp import DPGradientBoostingClassifier
 from skdp._fit import Progress, release
@@ -115,14 +115,9 @@ def seconds(call: Call) -> float:
     return time.perf_counter() - start
 
 
+@benchmark("speed", runs=7, keeps=False)
 def speed(large: bool = True) -> Iterator[Line]:
-    """Everything that a release should not make slower.
-
-    Parameters
-    ----------
-    large : bool
-        Whether tables have their full sizes, or a hundredth of the rows.
-    """
+    """Everything that a release should not make slower."""
     scale = 1.0 if large else 0.01
     yield from _imports()
     yield from _accounting()
@@ -446,14 +441,3 @@ def _ledgers(n: int) -> Iterator[Line]:
 
     yield alone(f"a commit to a ledger, mean of {n}", partial(filled, False))
     yield alone(f"the total of {n} entries", partial(filled, True))
-
-
-BENCHMARKS = (
-    Benchmark(
-        "speed",
-        "time and memory of skdp beside scikit-learn and NumPy",
-        speed,
-        runs=7,
-        keeps=False,
-    ),
-)

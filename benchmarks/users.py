@@ -15,12 +15,10 @@ Scores are those of the official test records, which are not private.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,15 +26,13 @@ import pandas as pd
 from sklearn.metrics import log_loss
 
 from benchmarks._models import quietly_fitted
-from benchmarks._runner import Benchmark, Line, line, pair
+from benchmarks._runner import Line, benchmark, line, pair
 from benchmarks._tables import adult
 from skdp import (
     DPGradientBoostingClassifier,
-    DPGridSearchCV,
     DPLogisticRegression,
     DPMLPClassifier,
     DPSparseLogisticRegression,
-    ParquetSource,
 )
 from skdp._arrays import IntArray
 from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES, Dataset
@@ -44,7 +40,6 @@ from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu
 
 MOST_ROWS, DELTA = 5, 1e-6
 COLUMNS = ADULT_BOUNDS | ADULT_CATEGORIES
-_STRENGTHS = (1e-3, 1e-2, None)
 _OF_A_PERSON = ["sex", "race", "education-num", "occupation", "relationship", "age"]
 
 
@@ -85,8 +80,6 @@ MODELS: dict[str, type[Any]] = {
 }
 _FIRST, _MEAN, _SLOTS = "first row", "mean", "five slots"
 _SUMS = {"sum, 1/2": 0.5, "sum, 1": 1.0}
-_IN_A_FILE = "search of persons in a file"
-SEARCHES = (_MEAN, "search of first rows", "search of persons", _IN_A_FILE)
 
 
 def fitted(way: str, rows: Persons, kind: type[Any], **budget: Any) -> Any:
@@ -97,7 +90,7 @@ def fitted(way: str, rows: Persons, kind: type[Any], **budget: Any) -> Any:
         epsilon = gaussian_epsilon(mu, DELTA)
     X, y, unit = rows.X, rows.y, "user"
     groups: dict[str, Any] = {"groups": rows.ids}
-    if way in (_FIRST, _SLOTS, "search of first rows"):
+    if way in (_FIRST, _SLOTS):
         unit, groups = "record", {}
         if way != _SLOTS:
             X, y = X.iloc[rows.firsts], y[rows.firsts]
@@ -106,25 +99,14 @@ def fitted(way: str, rows: Persons, kind: type[Any], **budget: Any) -> Any:
     if way in _SUMS:
         clip = {"user_clip": _SUMS[way]}
         known |= {"solver": "noisy_gd", "solver_params": clip}
-    if not way.startswith("search"):
-        return quietly_fitted(kind(**known, **budget), X, y, **groups)
-    search = DPGridSearchCV(kind(**known), {"C": _STRENGTHS}, **budget)
-    if way != _IN_A_FILE:
-        return quietly_fitted(search, X, y, **groups)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.parquet"
-        X.assign(above=y, person=rows.ids).to_parquet(path, index=False)
-        facts = {"target": "above", "groups": "person"}
-        n = len(rows.firsts)
-        return quietly_fitted(search, ParquetSource(path, n_samples=n, **facts))
+    return quietly_fitted(kind(**known, **budget), X, y, **groups)
 
 
-def lines(
-    model: str = "logistic", epsilon: float = 1.0, search: bool = False
-) -> Iterator[Line]:
-    """Accuracy and log-loss of each way; with `search`, of searches of the penalty."""
-    ways = SEARCHES if search else (_FIRST, _MEAN, _SLOTS)
-    if model == "logistic" and not search:
+@benchmark("users", runs=8, judged=True)
+def lines(model: str = "logistic", epsilon: float = 1.0) -> Iterator[Line]:
+    """Accuracy and log-loss of each way, by a model of `MODELS`."""
+    ways: tuple[str, ...] = (_FIRST, _MEAN, _SLOTS)
+    if model == "logistic":
         ways += tuple(_SUMS)
     for alike, n, adjacency in product(
         (False, True), (1000, 3000, 10_000), ("replace_one", "zero_out")
@@ -168,14 +150,3 @@ def _beyond(values: np.ndarray, mean: np.ndarray | None) -> str:
         return ""
     n = min(len(values), len(mean))
     return " and ".join(pair(of, "+.4f") for of in (values[:n] - mean[:n]).T)
-
-
-BENCHMARKS = (
-    Benchmark(
-        "users",
-        "what it costs to protect persons with several rows, on Adult",
-        lines,
-        runs=8,
-        judged=True,
-    ),
-)

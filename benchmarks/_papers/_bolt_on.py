@@ -38,23 +38,7 @@ def huber_slope(margins: np.ndarray, h: float = 0.1) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """One way to go through the data.
-
-    Parameters
-    ----------
-    passes, batch : int
-    step : callable
-        Step size by the number of the update, from 1.
-    regularisation : float
-    radius : float
-        Weights of each class are projected to this norm.
-    noise : callable or None
-        Draws noise for gradient means, given a generator and a shape (..., K, d).
-    samples : bool, default=False
-        Whether batches are drawn afresh instead of going through a permutation.
-    slope : callable, default=logistic_slope
-        Derivative of the loss by the margin, z = y <w, x>; between -1 and 0.
-    """
+    """One way to go through the data."""
 
     passes: int
     batch: int
@@ -72,18 +56,7 @@ def train(
     descent: Descent,
     rngs: Sequence[np.random.Generator] = (),
 ) -> Iterator[np.ndarray]:
-    """Weights of shape (R, K, d) after each pass.
-
-    Parameters
-    ----------
-    X : ndarray of shape (R, m, d)
-        The rows of each run in the order of its permutation.
-    Y : ndarray of shape (R, m, K)
-        1 for the class, -1 otherwise.
-    descent : Descent
-    rngs : sequence of generators
-        One for each run, if there is noise or sampling.
-    """
+    """Weights of shape (R, K, d) after each pass."""
     n_runs, m, d = X.shape
     W = np.zeros((n_runs, Y.shape[2], d), X.dtype)
     n_updates, t = m // descent.batch, 0

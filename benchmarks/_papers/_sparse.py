@@ -13,33 +13,12 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from benchmarks._papers._privacy import (
-    advanced_share,
-)
 from skdp.solvers._sparse import keep_rows, largest_rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A training set, and what the thesis takes as known of it.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, d)
-    y : ndarray of shape (n,)
-    labels : bool
-        Whether the loss is logistic; it is half the squared error otherwise.
-    s : int
-        Number of features wanted.
-    data_norm, feature_bound : float
-        Bounds on the L2 norm of a row and on an entry, K in chapters 2 and 3.
-    entry_variance : float
-        Mean square of an entry.
-    curvature : float
-        Of the squared error along a feature; steps are in units of its inverse.
-    residual : float
-        Typical residual, of which clips are multiples.
-    """
+    """A training set, and what the thesis takes as known of it."""
 
     X: Any
     y: np.ndarray
@@ -109,22 +88,7 @@ def dp_ight(
     ridge: float = 0.0,
     rng: np.random.Generator | None = None,
 ) -> np.ndarray:
-    """Algorithm 1, DP-IGHT; without noise Algorithm 3, IGHT.
-
-    Parameters
-    ----------
-    table : Table
-    n_steps : int
-    step : float
-        In units of `Table.unit_step`.
-    deviation : float
-        Of the noise in a coordinate of the mean gradient.
-    clip : float
-        L2, per record. The thesis has none.
-    ridge : float
-        The lambda of chapter 3.
-    rng : Generator or None
-    """
+    """Algorithm 1, DP-IGHT; without noise Algorithm 3, IGHT."""
     weights = np.zeros(table.shape[1])
     for _ in range(n_steps):
         residuals = table.clipped(table.residuals(weights), clip, by="l2")
@@ -133,40 +97,3 @@ def dp_ight(
             gradient += deviation * rng.standard_normal(len(weights))
         weights = thresholded(weights - step * table.unit_step * gradient, table.s)
     return weights
-
-
-def frank_wolfe(
-    table: Table,
-    *,
-    n_steps: int,
-    radius: float,
-    clip: float,
-    scale: float,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Talwar, Thakurta and Zhang (2015), Algorithm 2, over an L1 ball.
-
-    `clip` bounds the entries of a record's gradient, `scale` is that of the Laplace
-    noise in the score of a vertex; both in units of the gradient.
-    """
-    weights = np.zeros(table.shape[1])
-    d = len(weights)
-    for t in range(n_steps):
-        residuals = table.clipped(table.residuals(weights), clip, by="linf")
-        gradient = table.mean_gradient(residuals)
-        scores = np.concatenate([gradient, -gradient])
-        vertex = int(np.argmin(scores + rng.laplace(0, scale, 2 * d)))
-        share = 2 / (t + 2)
-        weights *= 1 - share
-        weights[vertex % d] += share * radius * (1 if vertex < d else -1)
-    return weights
-
-
-def frank_wolfe_scale(
-    *, n: int, clip: float, n_steps: int, epsilon: float, delta: float
-) -> float:
-    """Laplace scale of TTZ15, L_1 ||C||_1 sqrt(8 T log(1/delta)) / (n epsilon).
-
-    Scores are per unit of the radius ||C||_1, which cancels.
-    """
-    return clip / (n * advanced_share(epsilon, delta, n_steps))

@@ -31,28 +31,14 @@ from benchmarks._papers._privacy import (
     gaussian_epsilon,
     laplace_epsilon,
 )
-from benchmarks._runner import Benchmark, Line
+from benchmarks._runner import Line, benchmark
 
 _LOG_2 = math.log(2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """How much noise a step has, by the share of the budget that it gets.
-
-    Parameters
-    ----------
-    kind : {"laplace", "gaussian"}
-    unit : float
-        Scale or deviation of a single step that gets the whole budget.
-    factor : float, default=1
-        What a faulty program makes of it.
-    rate : float in (0, 1], default=1
-        Share of the records in a fresh random batch; Laplace noise only. Each step is
-        then charged exactly for what its share buys; `unit` stays that of all records.
-    epsilon : float, default=1
-        Of all steps together, which batches are charged from.
-    """
+    """How much noise a step has, by the share of the budget that it gets."""
 
     kind: str
     unit: float
@@ -321,30 +307,25 @@ _ALL = {"T": [100, 200, 500, 1000], "methods": _METHODS}
 _KINDS = ["released code", "as printed", "gaussian"]
 
 
-def _figure(name: str, summary: str, runs: int = 20, **given: object) -> Benchmark:
+def _figure(name: str, summary: str, runs: int = 20, **given: object) -> None:
     lines = partial(section_5, **{"noise": _KINDS} | _ALL | given)
     summary = f"Kuru et al. (2022), {summary}"
-    return Benchmark(name, summary, lines, runs=runs, claims=True)
+    benchmark(name, summary, runs=runs, claims=True)(lines)
 
 
 # Batches have Laplace noise only.
 _BATCHES = {"batch": 1000, "noise": _KINDS[:2]}
-BENCHMARKS = (
-    _figure("acceleration", "figure 3, lower half: c = 1"),
-    _figure("acceleration_short_steps", "figure 3, upper half: c = 0.1", c=0.1),
-    _figure("acceleration_batches", "figure 4, lower half: m = 1000", **_BATCHES),
-    _figure(
-        "acceleration_batches_short_steps", "figure 4, upper half", c=0.1, **_BATCHES
-    ),
-    # Without the paper's handicaps: L with the quarter of the logistic curvature.
-    _figure(
-        "acceleration_valid_l",
-        "the same data with a valid L, from 0",
-        runs=100,
-        T=[25, 100],
-        noise=_KINDS[1:],
-        methods=["DP-GD", "DP-NAG", "DP-NAG, divided"],
-        smoothness="valid",
-        start=0.0,
-    ),
+_figure("acceleration", "figure 3, lower half: c = 1")
+_figure("acceleration_short_steps", "figure 3, upper half: c = 0.1", c=0.1)
+_figure("acceleration_batches", "figure 4, lower half: m = 1000", **_BATCHES)
+_figure("acceleration_batches_short_steps", "figure 4, upper half", c=0.1, **_BATCHES)
+_figure(
+    "acceleration_valid_l",
+    "the same data with a valid L, from 0",
+    runs=100,
+    T=[25, 100],
+    noise=_KINDS[1:],
+    methods=["DP-GD", "DP-NAG", "DP-NAG, divided"],
+    smoothness="valid",
+    start=0.0,
 )

@@ -30,7 +30,7 @@ from benchmarks._papers._privacy import (
     sampled_gaussian_epsilon,
     spherical,
 )
-from benchmarks._runner import Benchmark, Line
+from benchmarks._runner import Line, benchmark
 from benchmarks._tables import rows, split
 from skdp.privacy import GaussianEvent, PureEvent, epsilon_of
 
@@ -57,15 +57,7 @@ LOSSES = {
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Records in the order of a run's permutation, and test records.
-
-    Parameters
-    ----------
-    X : ndarray of shape (m, d)
-    signs : ndarray of shape (m, K)
-        1 for the class, -1 otherwise; K = 1 for two classes.
-    X_test, signs_test : ndarray
-    """
+    """Records in the order of a run's permutation, and test records."""
 
     X: np.ndarray
     signs: np.ndarray
@@ -125,17 +117,7 @@ def normal(
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one model is trained, and what that costs.
-
-    Parameters
-    ----------
-    descent : Descent
-    true : float
-        Epsilon, or an upper bound on it.
-    law : callable or None
-        Of noise added to the weights, given a generator, a shape and `scale`.
-    scale : float
-    """
+    """How one model is trained, and what that costs."""
 
     descent: bolt_on.Descent
     true: float
@@ -153,19 +135,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Task:
-    """One place of a figure.
-
-    Parameters
-    ----------
-    loss : str
-    is_convex, is_pure : bool
-        Which of the four tests.
-    m, d, n_models : int
-        Records that a model is trained on, columns, models.
-    epsilon, delta : float
-        Of all models together.
-    batch : int, default=50
-    """
+    """One place of a figure."""
 
     loss: str
     is_convex: bool
@@ -378,9 +348,9 @@ def _accuracies(
         yield of.accuracy(W)
 
 
-def _named(name: str, summary: str, lines: Any, runs: int) -> Benchmark:
+def _named(name: str, summary: str, lines: Any, runs: int) -> None:
     summary = f"Wu et al. (2017), {summary}"
-    return Benchmark(name, summary, lines, runs=runs, claims=True)
+    benchmark(name, summary, runs=runs, claims=True)(lines)
 
 
 _PASSES = ((1, 1), (10, 1), (20, 1), (20, 10), (20, 50), (10, 50))
@@ -395,47 +365,45 @@ def _convex() -> Iterator[Line]:
 _OTHER = {"epsilon": (0.05, 0.1, 0.4, 1.0), "tuning": ("public", "private")}
 _LAMBDA = 1e-4
 _LARGER = [(10, b, _LAMBDA) for b in (50, 100, 150, 200)]
-BENCHMARKS = (
-    _named("bolt_on_convex", "tests 1 and 2, figures 4a and 4c, MNIST", _convex, 10),
-    _named(
-        "bolt_on_strongly_convex",
-        "tests 3 and 4, MNIST",
-        partial(
-            mnist_tests,
-            [(10, 50, value) for value in (1e-4, 1e-3, 1e-2)],
-            (3, 4),
-            [(10, 50, value) for value in (1e-4, 1e-2)],
-        ),
-        10,
+_named("bolt_on_convex", "tests 1 and 2, figures 4a and 4c, MNIST", _convex, 10)
+_named(
+    "bolt_on_strongly_convex",
+    "tests 3 and 4, MNIST",
+    partial(
+        mnist_tests,
+        [(10, 50, value) for value in (1e-4, 1e-3, 1e-2)],
+        (3, 4),
+        [(10, 50, value) for value in (1e-4, 1e-2)],
     ),
-    _named(
-        "bolt_on_passes",
-        "figure 4b, MNIST",
-        partial(mnist_tests, [(k, 50, _LAMBDA) for k in (1, 10, 20)], (3, 4), ()),
-        5,
-    ),
-    _named(
-        "bolt_on_batches",
-        "figure 10, MNIST",
-        partial(mnist_tests, _LARGER, (3, 4), _LARGER),
-        5,
-    ),
-    _named(
-        "bolt_on_tuned_mnist",
-        "figures 6 and 7, MNIST",
-        partial(figures, "mnist", tuple(LOSSES), ("private",), (0.1, 0.5, 1.0, 4.0)),
-        5,
-    ),
-    _named(
-        "bolt_on_tuned_covertype",
-        "figures 3, 6 and 7, Covertype",
-        partial(figures, "covertype", tuple(LOSSES), **_OTHER),
-        5,
-    ),
-    _named(
-        "bolt_on_kddcup99",
-        "figures 8 and 9, KDD Cup 99",
-        partial(figures, "kddcup99", ("logistic",), **_OTHER),
-        5,
-    ),
+    10,
+)
+_named(
+    "bolt_on_passes",
+    "figure 4b, MNIST",
+    partial(mnist_tests, [(k, 50, _LAMBDA) for k in (1, 10, 20)], (3, 4), ()),
+    5,
+)
+_named(
+    "bolt_on_batches",
+    "figure 10, MNIST",
+    partial(mnist_tests, _LARGER, (3, 4), _LARGER),
+    5,
+)
+_named(
+    "bolt_on_tuned_mnist",
+    "figures 6 and 7, MNIST",
+    partial(figures, "mnist", tuple(LOSSES), ("private",), (0.1, 0.5, 1.0, 4.0)),
+    5,
+)
+_named(
+    "bolt_on_tuned_covertype",
+    "figures 3, 6 and 7, Covertype",
+    partial(figures, "covertype", tuple(LOSSES), **_OTHER),
+    5,
+)
+_named(
+    "bolt_on_kddcup99",
+    "figures 8 and 9, KDD Cup 99",
+    partial(figures, "kddcup99", ("logistic",), **_OTHER),
+    5,
 )

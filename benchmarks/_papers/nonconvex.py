@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.datasets import load_svmlight_file
 from sklearn.metrics import log_loss
 
-from benchmarks._runner import FIRST_TUNING_RUN, Benchmark, Line, line
+from benchmarks._runner import FIRST_TUNING_RUN, Line, benchmark, line
 from benchmarks._tables import data_folder, rows
 from skdp import DPLogisticRegression
 
@@ -173,6 +173,7 @@ def _model(
     )
 
 
+@benchmark("nonconvex_chapter_4", runs=5, claims=True)
 def chapter_4(trees: bool = False) -> Iterator[Line]:
     """Logarithmic loss and error on a9a at the thesis's epsilons.
 
@@ -206,6 +207,7 @@ def chapter_4(trees: bool = False) -> Iterator[Line]:
             )
 
 
+@benchmark("nonconvex_chapter_5", runs=2, claims=True)
 def chapter_5() -> Iterator[Line]:
     """Accuracy on MNIST, softmax; all images are read at every one of 60 steps."""
     ways: list[tuple[float, int | None]] = [(0.0, None), (1.0, None), (3.0, None)]
@@ -233,26 +235,9 @@ def chapter_5() -> Iterator[Line]:
             )
 
 
-BENCHMARKS = (
-    Benchmark(
-        "nonconvex_chapter_4",
-        "Wang (2021), table 4.2: a9a, at the epsilons that are claimed",
-        chapter_4,
-        runs=5,
-        claims=True,
-    ),
-    Benchmark(
-        "tree_momentum",
-        "Tran and Cutkosky (2022), algorithms 1 and 2, repaired, on a9a",
-        partial(chapter_4, trees=True),
-        runs=5,
-        claims=True,
-    ),
-    Benchmark(
-        "nonconvex_chapter_5",
-        "Wang (2021), table 5.2: Laplacian smoothing on MNIST",
-        chapter_5,
-        runs=2,
-        claims=True,
-    ),
-)
+benchmark(
+    "tree_momentum",
+    "Tran and Cutkosky (2022), algorithms 1 and 2, repaired, on a9a",
+    runs=5,
+    claims=True,
+)(partial(chapter_4, trees=True))

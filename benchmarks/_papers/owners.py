@@ -1,8 +1,8 @@
 """Wang's thesis (2021), chapter 6: figures 6.1, 6.3, 6.4 and 6.7 to 6.9.
 
-Noise is NumPy's, but for the rows of skdp. Of the methods of
-the chapter those that aggregate minimisers and those that descend are here. Ranges of Adult and KDD Cup 1999 and the kinds of words are
-taken as public; KDD Cup 1998 is not at hand.
+Noise is NumPy's, but for the rows of skdp. Of the methods of the chapter those that
+aggregate minimisers and those that descend are here. Ranges of Adult and KDD Cup 1999
+and the kinds of words are taken as public; KDD Cup 1998 is not at hand.
 """
 
 from __future__ import annotations
@@ -15,16 +15,158 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
-from benchmarks._papers import _owners as owners
 from benchmarks._papers._descent import Logistic
-from benchmarks._papers._privacy import (
-    exact_multiplier,
-    spherical,
-)
-from benchmarks._runner import Benchmark, Line
+from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon, spherical
+from benchmarks._runner import Line, benchmark
 from benchmarks._tables import data_folder
 from skdp import DPLogisticRegression
+
+# The chapter's lambda.
+ALPHA = 1e-3
+CURVATURE = 0.25
+# Norm of the gradient that may be left of a mean loss; part of the sensitivity.
+TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chapter:
+    """Public facts of one fit."""
+
+    m: int
+    smallest: int
+    d: int
+    alpha: float = ALPHA
+    epsilon: float = 0.5
+    delta: float = 1e-3
+    n_steps: int = 1500
+
+    @property
+    def local_sensitivity(self) -> float:
+        """L2, of one owner's minimiser: 2 G / (n_(1) lambda)."""
+        return 2 / (self.smallest * self.alpha)
+
+    @property
+    def mean_sensitivity(self) -> float:
+        """L2, of the mean of all owners' minimisers."""
+        return self.local_sensitivity / self.m
+
+    @property
+    def gradient_sensitivity(self) -> float:
+        """L2, of one mean gradient over all records."""
+        return 2 / (self.m * self.smallest)
+
+    def gradient_deviation(self) -> float:
+        """Equation (6.3.1)."""
+        return self.table_deviation() * math.sqrt(4 * math.log(1 / self.delta))
+
+    def table_deviation(self) -> float:
+        """Table 6.1's entry for gradient perturbation."""
+        return math.sqrt(2 * self.n_steps) / (self.m * self.smallest * self.epsilon)
+
+    def exact_deviation(self, n_steps: int | None = None) -> float:
+        """What so many noisy mean gradients need."""
+        of_one = exact_multiplier(self.epsilon, self.delta) * self.gradient_sensitivity
+        return of_one * math.sqrt(n_steps or self.n_steps)
+
+    def true_epsilon(self, deviation: float) -> float:
+        """Of T mean gradients with Gaussian noise of this deviation."""
+        scales = np.full(self.n_steps, deviation)
+        return gaussian_epsilon(scales, self.gradient_sensitivity, self.delta)
+
+
+def divided(signed: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of m owners of sizes that differ by one at most, filled up with zeros."""
+    parts = np.array_split(signed, m)
+    sizes = np.array([len(part) for part in parts])
+    rows = np.zeros((m, sizes.max(), signed.shape[1]))
+    for own, part in zip(rows, parts, strict=True):
+        own[: len(part)] = part
+    return rows, sizes
+
+
+def minimisers(rows: np.ndarray, sizes: np.ndarray, strength: float) -> np.ndarray:
+    """Minimiser of every owner's own objective, to a gradient of norm `TOLERANCE`.
+
+    The mean of log(1 + exp(-<z, w>)) over an owner's rows z, plus half of `strength`
+    times the squared norm of w. Nesterov's method takes as many steps
+    as its theorem asks for; the certificate is checked at the end.
+    """
+    m, _, d = rows.shape
+    steepest = CURVATURE + strength
+    root = math.sqrt(strength / steepest)
+    momentum = (1 - root) / (1 + root)
+    old = now = np.zeros((m, d))
+    for _ in range(_n_steps(strength)):
+        ahead = now + momentum * (now - old)
+        gradient = _gradients(rows, sizes, strength, ahead)
+        old, now = now, ahead - gradient / steepest
+    left = np.linalg.norm(_gradients(rows, sizes, strength, now), axis=1)
+    if left.max() > TOLERANCE:
+        raise ArithmeticError(f"A gradient of norm {left.max():.1e} is left.")
+    return now
+
+
+def _gradients(
+    rows: np.ndarray, sizes: np.ndarray, strength: float, W: np.ndarray
+) -> np.ndarray:
+    margins = (rows @ W[:, :, None])[:, :, 0]
+    residuals = -expit(-margins) / sizes[:, None]
+    found: np.ndarray = (residuals[:, None, :] @ rows)[:, 0, :] + strength * W
+    return found
+
+
+def _n_steps(strength: float) -> int:
+    """After which the gradient's norm is at most `TOLERANCE`.
+
+    Nesterov (2018), Theorem 2.2.3: the excess falls by 1 - sqrt(q) a step from twice
+    its start, and a squared gradient is at most twice L times the excess.
+    """
+    steepest = CURVATURE + strength
+    start = 2 * math.log(2)
+    goal = TOLERANCE**2 / (2 * steepest)
+    return math.ceil(
+        math.log(goal / start) / math.log1p(-math.sqrt(strength / steepest))
+    )
+
+
+def weighted_mean(W: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Of owners' minimisers by their numbers of records.
+
+    Every record then moves it by the same 2 G / (n lambda) at most; a plain mean has
+    the n_(1) of the smallest owner.
+    """
+    mean: np.ndarray = sizes @ W / sizes.sum()
+    return mean
+
+
+def certified_sensitivity(n: int, alpha: float) -> float:
+    """L2, of the weighted mean of minimisers up to `TOLERANCE`."""
+    return (2 / n + 2 * TOLERANCE) / alpha
+
+
+def descend(
+    problem: Logistic, deviation: float, runs: tuple[int, ...], kept: tuple[int, ...]
+) -> dict[int, np.ndarray]:
+    """Weights of shape (d, R) after each number of steps in `kept`.
+
+    Steps of length 1 from 0, as the chapter's experiments have them, with Gaussian
+    noise of this deviation in the mean gradients.
+    """
+    rngs = [np.random.default_rng([6, run]) for run in runs]
+    for rng in rngs:
+        rng.standard_normal(problem.d)  # of a method that is not here
+    weights = np.zeros((problem.d, len(runs)))
+    found = {}
+    for step in range(1, max(kept) + 1):
+        drawn = [rng.standard_normal(problem.d) for rng in rngs]
+        noise = deviation * np.stack(drawn, axis=1)
+        weights = weights - problem.gradient(weights) - noise
+        if step in kept:
+            found[step] = weights
+    return found
+
 
 DENIALS = ("back", "land", "neptune", "pod", "smurf", "teardrop")
 # Records that are drawn, and how many of them are for training.
@@ -125,17 +267,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Figure:
-    """One table among m owners, or however it is divided.
-
-    Parameters
-    ----------
-    data : {"adult", "kddcup99"}
-    chapter : Chapter
-    m : float
-    """
+    """One table among m owners, or however it is divided."""
 
     data: str
-    chapter: owners.Chapter
+    chapter: Chapter
     m: float = ANY
 
     @property
@@ -171,25 +306,12 @@ class Figure:
 def figures(
     *, data: str, m: list[int], kept: list[int], few_steps: int, through: int
 ) -> Iterator[Line]:
-    """Gap and accuracy of every method, of descents after several numbers of steps.
+    """Gap and accuracy of every method, of descents after several numbers of steps."""
+    problem = owned(data, ALPHA).problem
 
-    Parameters
-    ----------
-    data : {"adult", "kddcup99"}
-    m : list of int
-        Numbers of owners; of as many as there are records each has one.
-    kept : list of int
-        Steps after which a descent is measured; the last is its T.
-    few_steps : int
-        T of skdp's own descent.
-    through : int
-        Number of owners whose shares of noise skdp's descent has too.
-    """
-    problem = owned(data, owners.ALPHA).problem
-
-    def chapter(m: int) -> owners.Chapter:
+    def chapter(m: int) -> Chapter:
         smallest = problem.n // m
-        return owners.Chapter(m=m, smallest=smallest, d=problem.d, n_steps=kept[-1])
+        return Chapter(m=m, smallest=smallest, d=problem.d, n_steps=kept[-1])
 
     whole = Figure(data, chapter(1))
     yield from _references(whole)
@@ -242,22 +364,12 @@ def _private(figure: Figure, n_steps: int, runs: Sequence[int]) -> Values:
 def private_fit(
     table: Owned, n_steps: int, m: int, n_honest: int
 ) -> Callable[[], np.ndarray]:
-    """What makes a private fit of the chapter's model, with fresh noise each time.
-
-    Parameters
-    ----------
-    table : Owned
-    n_steps : int
-    m : int
-        Owners; 1 for a pooled fit.
-    n_honest : int
-        Of them.
-    """
+    """What makes a private fit of the chapter's model, with fresh noise each time."""
     # Here: other tables are measured without the extra that this needs.
     from skdp.federated import Federation
 
     problem = table.problem
-    facts = owners.Chapter(m=m, smallest=problem.n // m, d=problem.d)
+    facts = Chapter(m=m, smallest=problem.n // m, d=problem.d)
     model = DPLogisticRegression(
         facts.epsilon,
         delta=facts.delta,
@@ -338,7 +450,7 @@ def _descended(
 def _paths(
     figure: Figure, deviation: float, runs: tuple[int, ...], kept: tuple[int, ...]
 ) -> dict[int, np.ndarray]:
-    return owners.descend(figure.owned.problem, deviation, runs, kept)
+    return descend(figure.owned.problem, deviation, runs, kept)
 
 
 def _aggregations(figure: Figure) -> Iterator[Line]:
@@ -351,9 +463,9 @@ def _aggregations(figure: Figure) -> Iterator[Line]:
         most_runs=_SAME_RUNS,
     )
     claimed = of.epsilon
-    certified = owners.certified_sensitivity(n, of.alpha)
+    certified = certified_sensitivity(n, of.alpha)
     once = exact_multiplier(of.epsilon, of.delta)
-    of_one = owners.certified_sensitivity(of.smallest, of.alpha)
+    of_one = certified_sensitivity(of.smallest, of.alpha)
     laplace = of.mean_sensitivity / of.epsilon
     independent = math.sqrt(of.d) * of.epsilon
     for method, cost, draw in (
@@ -396,23 +508,17 @@ def _averaged(figure: Figure, draw: Draw, runs: Sequence[int]) -> Values:
 
 @lru_cache(maxsize=4)
 def _mean_of_minimisers(figure: Figure) -> np.ndarray:
-    rows, sizes = owners.divided(figure.owned.problem.signed, figure.chapter.m)
-    found = owners.minimisers(rows, sizes, figure.chapter.alpha)
-    return owners.weighted_mean(found, sizes)
+    rows, sizes = divided(figure.owned.problem.signed, figure.chapter.m)
+    found = minimisers(rows, sizes, figure.chapter.alpha)
+    return weighted_mean(found, sizes)
 
 
-def _figures(data: str, records: int) -> Benchmark:
+def _figures(data: str, records: int) -> None:
     facts = {"m": [100, 1000, records], "kept": [60, 200, 500, 1500]}
-    return Benchmark(
-        f"owners_{data}",
-        f"Wang (2021), chapter 6: figures of several owners, {data}",
-        partial(figures, data=data, few_steps=60, through=100, **facts),
-        runs=10,
-        claims=True,
-    )
+    summary = f"Wang (2021), chapter 6: figures of several owners, {data}"
+    lines = partial(figures, data=data, few_steps=60, through=100, **facts)
+    benchmark(f"owners_{data}", summary, runs=10, claims=True)(lines)
 
 
-BENCHMARKS = (
-    _figures("adult", 30_000),
-    _figures("kddcup99", 50_000),
-)
+_figures("adult", 30_000)
+_figures("kddcup99", 50_000)

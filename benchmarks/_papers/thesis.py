@@ -18,7 +18,6 @@ from functools import lru_cache, partial
 import numpy as np
 
 from benchmarks._papers._descent import (
-    Buckets,
     Gradients,
     Logistic,
     Plan,
@@ -30,32 +29,13 @@ from benchmarks._papers._descent import (
 )
 from benchmarks._papers._privacy import base_epsilon, laplace_epsilon
 from benchmarks._papers.accelerated import multistage
-from benchmarks._runner import Benchmark, Line
+from benchmarks._runner import Line, benchmark
 from benchmarks._tables import rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Public facts of one descent.
-
-    Parameters
-    ----------
-    n, d : int
-    bound : float
-        Bound on the L1 norm of a row; sensitivities are twice this over m.
-    mu, smoothness : float
-    n_steps : int
-    epsilon : float
-        Claimed for the whole descent.
-    batch : int or None
-        The m of the stochastic methods; None for full gradients.
-    corrected : bool, default=False
-        Whether subsets are charged by the exact law instead of the thesis's
-        epsilon_0 = n epsilon / (2 m T).
-    online : bool, default=False
-        Whether every record is in one of n / m disjoint buckets, which are read in
-        turn: each release then has the whole budget.
-    """
+    """Public facts of one descent."""
 
     n: int
     d: int
@@ -66,7 +46,6 @@ class Task:
     epsilon: float
     batch: int | None = None
     corrected: bool = False
-    online: bool = False
 
     @property
     def m(self) -> int:
@@ -85,8 +64,6 @@ class Task:
 
     def step_epsilon(self, epsilon: float, count: float) -> float:
         """Epsilon of each of `count` releases on their batches, (4.17) and (4.52)."""
-        if self.online:
-            return epsilon
         if self.batch is None:
             return epsilon / count
         if self.corrected:
@@ -108,8 +85,6 @@ class Task:
 
     def true_epsilon(self, scales: np.ndarray) -> float:
         """By the exact law of subsets, and basic composition."""
-        if self.online:
-            return self.sensitivity / float(scales.min())
         return laplace_epsilon(scales, self.sensitivity, self.m / self.n)
 
 
@@ -292,26 +267,6 @@ def descents(
                 yield from _lines(data, task, betas, plans)
 
 
-def online(
-    *, epsilon: list[float], bucket: int, betas: Sequence[float]
-) -> Iterator[Line]:
-    """Figure 4.13: every record is read once, in buckets; synthetic data by run."""
-    _, n, d = _DATA["synthetic"]
-    for claimed in epsilon:
-        task = Task(
-            n=n,
-            d=d,
-            bound=_BOUND,
-            mu=_MU,
-            smoothness=_SMOOTHNESS,
-            n_steps=n // bucket,
-            epsilon=claimed,
-            batch=bucket,
-            online=True,
-        )
-        yield from _lines("synthetic", task, betas, [])
-
-
 def _lines(
     data: str, task: Task, betas: Sequence[float], plans: list[str] | None
 ) -> Iterator[Line]:
@@ -381,8 +336,6 @@ def _excess(
 
 
 def _gradients(problem: Logistic, task: Task, run: int) -> Gradients:
-    if task.online:
-        return Buckets(problem, task.m)
     return Sampled(problem, task.m, [run]) if task.batch else problem
 
 
@@ -390,43 +343,28 @@ _EPSILONS, _BATCHES = [0.5, 0.8, 1.0], [1, 10, 100, 1000]
 _BETAS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
 
 
-def _table(name: str, summary: str, runs: int = 10, **given: object) -> Benchmark:
+def _table(name: str, summary: str, runs: int = 10, **given: object) -> None:
     lines = partial(
         descents, **{"data": "synthetic", "epsilon": [1.0], "n_steps": 1000} | given
     )
     summary = f"Kuru (2019), {summary}"
-    return Benchmark(name, summary, lines, runs=runs, claims=True)
+    benchmark(name, summary, runs=runs, claims=True)(lines)
 
 
 _SMOOTHING = {"betas": _BETAS, "plans": []}
 _LONG = {"betas": [], "n_steps": 10_000}
-BENCHMARKS = (
-    _table("thesis_synthetic", "figures 4.2 to 4.7", epsilon=_EPSILONS),
-    _table(
-        "thesis_stochastic", "figures 4.8 to 4.20", epsilon=_EPSILONS, batch=_BATCHES
-    ),
-    _table("thesis_smoothing", "figure 4.3", epsilon=_EPSILONS, **_SMOOTHING),
-    _table("thesis_stochastic_smoothing", "figure 4.12", batch=_BATCHES, **_SMOOTHING),
-    _table(
-        "thesis_long",
-        "figure 4.5",
-        epsilon=_EPSILONS,
-        **_LONG,
-        plans=["M-ASG", "DP-MAG"],
-    ),
-    _table(
-        "thesis_stochastic_long",
-        "figure 4.15",
-        batch=_BATCHES,
-        **_LONG,
-        plans=["stocMASG", "DP-SMAG"],
-    ),
-    _table("thesis_mnist", "figures 4.21 to 4.24", 5, data="mnist", batch=_BATCHES),
-    Benchmark(
-        "thesis_online",
-        "Kuru (2019), figure 4.13: buckets that are read once",
-        partial(online, epsilon=_EPSILONS, bucket=10, betas=(1.0, 0.5, 0.1)),
-        runs=10,
-        claims=True,
-    ),
+_table("thesis_synthetic", "figures 4.2 to 4.7", epsilon=_EPSILONS)
+_table("thesis_stochastic", "figures 4.8 to 4.20", epsilon=_EPSILONS, batch=_BATCHES)
+_table("thesis_smoothing", "figure 4.3", epsilon=_EPSILONS, **_SMOOTHING)
+_table("thesis_stochastic_smoothing", "figure 4.12", batch=_BATCHES, **_SMOOTHING)
+_table(
+    "thesis_long", "figure 4.5", epsilon=_EPSILONS, **_LONG, plans=["M-ASG", "DP-MAG"]
 )
+_table(
+    "thesis_stochastic_long",
+    "figure 4.15",
+    batch=_BATCHES,
+    **_LONG,
+    plans=["stocMASG", "DP-SMAG"],
+)
+_table("thesis_mnist", "figures 4.21 to 4.24", 5, data="mnist", batch=_BATCHES)

@@ -274,7 +274,7 @@ def test_a_sparse_design_is_what_it_says():
             thesis=tuple(sparse.METHODS),
         )
     )
-    assert [line.private for line in lines] == [False, False, True, *[False] * 5]
+    assert [line.private for line in lines] == [False, False, True, *[False] * 4]
     for line in lines[2:]:
         settings = line.grid[0] if line.grid else {}
         (found,) = line.measure([0], **settings)
