@@ -44,32 +44,16 @@ _NOISE_SEED = 7000
 
 @dataclass(frozen=True)
 class Cell:
-    """One hostile case.
-
-    Parameters
-    ----------
-    n, d : int
-    epsilon : float
-    adjacency : str
-    signal : float
-        Size of the weights; 0 is pure noise.
-    width : float
-        Rows are this many times too long for their norm; declared columns stay as they
-        are.
-    base : float
-        Share of positives, or where in [0, 1] of its bounds the target lies.
-    form : {"linear", "smooth"}
-        What the target is of the columns; "smooth" is of the first four.
-    """
+    """One hostile case."""
 
     n: int
     d: int
     epsilon: float
     adjacency: str = "replace_one"
-    signal: float = 2.0
-    width: float = 1.0
-    base: float = 0.5
-    form: str = "linear"
+    signal: float = 2.0  # size of the weights; 0 is pure noise
+    width: float = 1.0  # rows are so many times too long for their norm
+    base: float = 0.5  # share of positives, or where in its bounds the target lies
+    form: str = "linear"  # or "smooth", of the first four columns
 
 
 _BOTH = ("replace_one", "zero_out")
@@ -153,25 +137,13 @@ _START: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Default:
-    """A model with every default.
-
-    Parameters
-    ----------
-    kind : type
-    is_classifier : bool
-    columns : Range or None
-        Of all columns; None gives it rows as they come.
-    solver : str, default=""
-        "" is the default; "noisy_gd" is that of rows that are not centred.
-    start : dict or None
-        Parameters that leave of boosting nothing but its start.
-    """
+    """A model with every default."""
 
     kind: Callable[..., Any]
     is_classifier: bool
-    columns: Range | None = None
+    columns: Range | None = None  # None gives it rows as they come
     solver: str = ""
-    start: dict[str, Any] | None = None
+    start: dict[str, Any] | None = None  # what leaves of boosting nothing but a start
 
     @property
     def allowed(self) -> float:

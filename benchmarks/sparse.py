@@ -556,9 +556,6 @@ def _figure(name: str, which: str, *facts: Any) -> None:
     benchmark(f"sparse_{name}", summary, runs=10, claims=True)(partial(chapter, *facts))
 
 
-benchmark("sparse_stars", "the same of stars, which are numbers", runs=5, claims=True)(
-    partial(texts, stars=True)
-)
 _figure("chapter_2_linear", "2.1 (a, b)", "rows", _SHAPES_2, _EVEN, _OF_CHAPTER_2)
 _figure(
     "chapter_2_logistic", "2.1 (c, d)", "rows", _SHAPES_2, _EVEN, _OF_CHAPTER_2, True
