@@ -8,18 +8,19 @@ and the kinds of words are taken as public; KDD Cup 1998 is not at hand.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from benchmarks._models import quietly_fitted
 from benchmarks._papers._descent import Logistic
 from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon, spherical
-from benchmarks._runner import Line, benchmark
+from benchmarks._runner import Line, benchmark, each
 from benchmarks._tables import data_folder
 from skdp import DPLogisticRegression
 
@@ -168,9 +169,12 @@ def descend(
     return found
 
 
-DENIALS = ("back", "land", "neptune", "pod", "smurf", "teardrop")
 # Records that are drawn, and how many of them are for training.
 _SAMPLED = {"adult": (45_222, 30_000), "kddcup99": (70_000, 50_000)}
+_ADULT = (
+    "age workclass fnlwgt education education-num marital-status occupation "
+    "relationship race sex capital-gain capital-loss hours country income"
+).split()
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,184 +194,109 @@ class Owned:
 
 @lru_cache(maxsize=1)
 def owned(name: str, alpha: float) -> Owned:
-    """One of the tables, in an order drawn once."""
-    X, y = _LOADERS[name]()
-    drawn, training = _SAMPLED[name]
-    order = np.random.default_rng(9000).permutation(len(y))[:drawn]
-    kept, held = np.split(order, [training])
-    signed = X[kept] * np.where(y[kept], 1.0, -1.0)[:, None]
-    problem = Logistic(signed, alpha)
-    return Owned(problem, problem.optimum(), X[held], y[held] == 1)
-
-
-def _adult() -> tuple[np.ndarray, np.ndarray]:
-    """Complete records in 104 columns, of norm 1."""
-    names = (
-        "age workclass fnlwgt education education-num marital-status occupation "
-        "relationship race sex capital-gain capital-loss hours country income"
-    ).split()
-    folder = data_folder("adult")
-    frame = pd.concat(
-        pd.read_csv(
-            folder / file,
-            header=None,
-            names=names,
-            skipinitialspace=True,
-            skiprows=skipped,
-            na_values="?",
-        )
-        for file, skipped in (("adult.data.gz", 0), ("adult.test.gz", 1))
-    ).dropna()
-    y = frame.pop("income").str.startswith(">50K").to_numpy().astype(np.int64)
+    """Adult or KDD Cup 1999, rows of norm 1 in an order drawn once."""
+    frame, y = _adult() if name == "adult" else _kddcup99()
     numbers = frame.select_dtypes("number").to_numpy(float)
     low, high = numbers.min(axis=0), numbers.max(axis=0)
-    words = pd.get_dummies(frame.select_dtypes(exclude="number")).to_numpy(float)
-    X = np.hstack([(numbers - low) / (high - low), words])
-    return X / np.linalg.norm(X, axis=1, keepdims=True), y
-
-
-def _kddcup99() -> tuple[np.ndarray, np.ndarray]:
-    """Rows of norm 1 from the published ten per cent; whether a denial of service."""
-    file = data_folder("kddcup99") / "kddcup.data_10_percent.gz"
-    frame = pd.read_csv(file, header=None)
-    y = frame.pop(41).str.rstrip(".").isin(DENIALS).to_numpy().astype(int)
-    numbers = frame.select_dtypes("number").to_numpy(float)
-    low, high = numbers.min(axis=0), numbers.max(axis=0)
-    # Two columns are the same in every record.
+    # Two columns of KDD Cup are the same in every record.
     scaled = (numbers - low) / np.where(high > low, high - low, 1)
     words = pd.get_dummies(frame.select_dtypes(exclude="number")).to_numpy(float)
     X = np.hstack([scaled, words])
-    return X / np.linalg.norm(X, axis=1, keepdims=True), y
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    drawn, training = _SAMPLED[name]
+    order = np.random.default_rng(9000).permutation(len(y))[:drawn]
+    kept, held = np.split(order, [training])
+    problem = Logistic(X[kept] * np.where(y[kept], 1.0, -1.0)[:, None], alpha)
+    return Owned(problem, problem.optimum(), X[held], y[held])
 
 
-_LOADERS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
-    "adult": _adult,
-    "kddcup99": _kddcup99,
-}
+def _adult() -> tuple[pd.DataFrame, np.ndarray]:
+    """Complete records, which have 104 columns."""
+    facts = {
+        "header": None,
+        "names": _ADULT,
+        "skipinitialspace": True,
+        "na_values": "?",
+    }
+    frame = pd.concat(
+        pd.read_csv(data_folder("adult") / file, skiprows=skipped, **facts)
+        for file, skipped in (("adult.data.gz", 0), ("adult.test.gz", 1))
+    ).dropna()
+    return frame, frame.pop("income").str.startswith(">50K").to_numpy()
 
 
-# Of the loss above its least on the training part; on the test part.
-METRICS = ("mean", "accuracy")
-ANY = math.inf  # the same however the records are divided
-# Of what takes long, and of what is the same in every run.
-_FEW_RUNS, _SAME_RUNS = 3, 2
+def _kddcup99() -> tuple[pd.DataFrame, np.ndarray]:
+    """The published ten per cent; whether a denial of service."""
+    file = data_folder("kddcup99") / "kddcup.data_10_percent.gz"
+    frame = pd.read_csv(file, header=None)
+    denials = ("back", "land", "neptune", "pod", "smurf", "teardrop")
+    return frame, frame.pop(41).str.rstrip(".").isin(denials).to_numpy()
+
 
 Values = Iterator[tuple[float, float]]
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What a method claims and what it costs."""
-
-    claimed: float = math.inf
-    true: float = math.inf
-    delta: float = 0.0
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One table among m owners, or however it is divided."""
-
-    data: str
-    chapter: Chapter
-    m: float = ANY
-
-    @property
-    def owned(self) -> Owned:
-        """The records."""
-        return owned(self.data, self.chapter.alpha)
-
-    def line(
-        self,
-        method: str,
-        cost: Cost,
-        measure: Callable[[Sequence[int]], Values],
-        *,
-        n_steps: int = 0,
-        note: str = "",
-        most_runs: int | None = None,
-    ) -> Line:
-        """A method at this place."""
-        return Line(
-            place={"data": self.data, "m": self.m, "T": n_steps},
-            method=method,
-            claimed=cost.claimed,
-            true=cost.true,
-            delta=cost.delta,
-            measure=measure,
-            private=method.startswith("skdp"),
-            note=note,
-            metrics=METRICS,
-            most_runs=most_runs,
-        )
-
-
 def figures(
     *, data: str, m: list[int], kept: list[int], few_steps: int, through: int
 ) -> Iterator[Line]:
-    """Gap and accuracy of every method, of descents after several numbers of steps."""
-    problem = owned(data, ALPHA).problem
+    """Gap and accuracy of every method, of descents after several numbers of steps.
 
-    def chapter(m: int) -> Chapter:
-        smallest = problem.n // m
-        return Chapter(m=m, smallest=smallest, d=problem.d, n_steps=kept[-1])
+    m = inf stands for however the records are divided; `through` is the number of
+    owners whose shares of noise skdp's descent has too.
+    """
+    table = owned(data, ALPHA)
+    n, last = table.problem.n, kept[-1]
 
-    whole = Figure(data, chapter(1))
-    yield from _references(whole)
-    yield from _own(whole, few_steps)
-    yield from _own(Figure(data, chapter(through), through), few_steps)
-    yield from _pooled_descents(whole, tuple(kept))
-    for number in m:
-        figure = Figure(data, chapter(number), number)
-        yield from _aggregations(figure)
-        yield from _divided_descents(figure)
-
-
-def _references(figure: Figure) -> Iterator[Line]:
-    """Without noise: the least loss, and weights of zero."""
-    best = figure.owned.best
-    for name, weights in (("minimum", best), ("weights of zero", 0 * best)):
-        yield figure.line(
-            f"{name}, not private",
-            Cost(),
-            partial(_same, figure, weights),
-            most_runs=_SAME_RUNS,
+    def at(m: float, n_steps: int, method: str, measure: Any, **more: Any) -> Line:
+        metrics = ("mean", "accuracy")
+        place = {"data": data, "m": m, "T": n_steps}
+        return Line(
+            place=place, method=method, measure=measure, metrics=metrics, **more
         )
 
-
-def _same(figure: Figure, weights: np.ndarray, runs: Sequence[int]) -> Values:
-    for _ in runs:
-        yield figure.owned.measured(weights)
-
-
-def _own(figure: Figure, n_steps: int) -> Iterator[Line]:
-    """The noisy_gd of skdp at its defaults, pooled or with shares of the noise."""
-    of = figure.chapter
-    yield figure.line(
-        "skdp, noisy_gd" if figure.m == ANY else "skdp, noisy_gd, shares of noise",
-        Cost(of.epsilon, of.epsilon, of.delta),
-        partial(_private, figure, n_steps),
-        n_steps=n_steps,
-        note="" if figure.m == ANY else f"n_honest={of.m - 1}",
-        most_runs=None if figure.m == ANY else _FEW_RUNS,
-    )
-
-
-def _private(figure: Figure, n_steps: int, runs: Sequence[int]) -> Values:
-    m = 1 if figure.m == ANY else figure.chapter.m
-    fit = private_fit(figure.owned, n_steps, m, m - 1)
-    for _ in runs:
-        yield figure.owned.measured(fit())
+    for name, weights in (("minimum", table.best), ("weights of zero", 0 * table.best)):
+        measure = each(lambda run, w=weights: table.measured(w))
+        yield at(math.inf, 0, f"{name}, not private", measure, most_runs=2)
+    of = Chapter(m=1, smallest=n, d=table.problem.d, n_steps=last)
+    budget = {"claimed": of.epsilon, "delta": of.delta}
+    for owners, name in ((1, "noisy_gd"), (through, "noisy_gd, shares of noise")):
+        fit = private_fit(table, few_steps, owners, owners - 1)
+        measure = each(lambda run, fit=fit: table.measured(fit()))
+        where, most = (math.inf, None) if owners == 1 else (owners, 3)
+        more = {"private": True, "most_runs": most, **budget}
+        yield at(where, few_steps, f"skdp, {name}", measure, **more)
+    for name, deviation, shown in (
+        ("Grad P, equation 6.3.1", of.gradient_deviation(), kept),
+        ("Grad P, entry of table 6.1", of.table_deviation(), kept[-1:]),
+        ("Grad P, exact", of.exact_deviation(), kept),
+    ):
+        true = of.true_epsilon(deviation)
+        for n_steps in shown:
+            measure = partial(_descended, table, deviation, tuple(shown), n_steps)
+            yield at(math.inf, n_steps, name, measure, true=true, **budget)
+    for number in m:
+        of = Chapter(m=number, smallest=n // number, d=of.d, n_steps=last)
+        for name, true, delta, draw in _aggregations(of, n):
+            measure = partial(_averaged, table, of, draw)
+            most = 2 if "not private" in name else None
+            claimed = math.inf if most else of.epsilon
+            more = {"claimed": claimed, "true": true, "delta": delta}
+            yield at(number, 0, name, measure, most_runs=most, **more)
+        for name, deviation in (
+            ("Local Grad P, equation 6.3.1", of.gradient_deviation()),
+            ("Local Grad P, exact", of.exact_deviation()),
+        ):
+            spread = deviation * math.sqrt(number)
+            measure = partial(_descended, table, spread, (last,), last)
+            true = of.true_epsilon(deviation)
+            yield at(number, last, name, measure, true=true, **budget)
 
 
 def private_fit(
     table: Owned, n_steps: int, m: int, n_honest: int
 ) -> Callable[[], np.ndarray]:
     """What makes a private fit of the chapter's model, with fresh noise each time."""
-    # Here: other tables are measured without the extra that this needs.
-    from skdp.federated import Federation
-
     problem = table.problem
     facts = Chapter(m=m, smallest=problem.n // m, d=problem.d)
     model = DPLogisticRegression(
@@ -380,145 +309,78 @@ def private_fit(
         solver_params={"n_steps": n_steps},
     )
     y = np.ones(problem.n, int)  # rows are times their labels
-    given: tuple[object, ...] = (problem.signed, y)
-    if m > 1:
-        rows, labels = np.array_split(problem.signed, m), np.array_split(y, m)
-        parts = list(zip(rows, labels, strict=True))
-        given = (Federation.simulated(parts, n_honest=n_honest),)
 
     def fit() -> np.ndarray:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            weights: np.ndarray = model.fit(*given).coef_.ravel()
-        return weights
+        given: tuple[Any, ...] = (problem.signed, y)
+        if m > 1:
+            # Here: other tables are measured without the extra that this needs.
+            from skdp.federated import Federation
+
+            rows, labels = np.array_split(problem.signed, m), np.array_split(y, m)
+            parts = list(zip(rows, labels, strict=True))
+            given = (Federation.simulated(parts, n_honest=n_honest),)
+        return np.asarray(quietly_fitted(model, *given).coef_.ravel())
 
     return fit
 
 
-def _pooled_descents(figure: Figure, kept: tuple[int, ...]) -> Iterator[Line]:
-    """Gradient perturbation of the pooled objective, noise drawn once for all."""
-    of = figure.chapter
-    for name, deviation, shown in (
-        ("Grad P, equation 6.3.1", of.gradient_deviation(), kept),
-        ("Grad P, entry of table 6.1", of.table_deviation(), kept[-1:]),
-        ("Grad P, exact", of.exact_deviation(), kept),
-    ):
-        cost = Cost(of.epsilon, of.true_epsilon(deviation), of.delta)
-        yield from _descents(figure, name, cost, deviation, shown)
-
-
-def _divided_descents(figure: Figure) -> Iterator[Line]:
-    """Every owner with noise of its own."""
-    of = figure.chapter
-    last = (of.n_steps,)
-    spread = math.sqrt(of.m)
-    for name, deviation in (
-        ("Local Grad P, equation 6.3.1", of.gradient_deviation()),
-        ("Local Grad P, exact", of.exact_deviation()),
-    ):
-        cost = Cost(of.epsilon, of.true_epsilon(deviation), of.delta)
-        yield from _descents(figure, name, cost, deviation * spread, last)
-
-
-def _descents(
-    figure: Figure,
-    method: str,
-    cost: Cost,
-    deviation: float,
-    kept: tuple[int, ...],
-    note: str = "",
-) -> Iterator[Line]:
-    """One descent, measured after several numbers of steps."""
-    for n_steps in kept:
-        measure = partial(_descended, figure, deviation, kept, n_steps)
-        yield figure.line(method, cost, measure, n_steps=n_steps, note=note)
-
-
 def _descended(
-    figure: Figure,
-    deviation: float,
-    kept: tuple[int, ...],
-    n_steps: int,
-    runs: Sequence[int],
+    table: Owned, deviation: float, kept: tuple[int, ...], n_steps: int, runs: list[int]
 ) -> Values:
-    paths = _paths(figure, deviation, tuple(runs), kept)
-    for weights in paths[n_steps].T:
-        yield figure.owned.measured(weights)
+    for weights in _paths(table, deviation, tuple(runs), kept)[n_steps].T:
+        yield table.measured(weights)
 
 
 @lru_cache(maxsize=2)
 def _paths(
-    figure: Figure, deviation: float, runs: tuple[int, ...], kept: tuple[int, ...]
+    table: Owned, deviation: float, runs: tuple[int, ...], kept: tuple[int, ...]
 ) -> dict[int, np.ndarray]:
-    return descend(figure.owned.problem, deviation, runs, kept)
+    return descend(table.problem, deviation, runs, kept)
 
 
-def _aggregations(figure: Figure) -> Iterator[Line]:
-    """Minimisers of the owners, averaged, with noise in the average."""
-    of, n = figure.chapter, figure.owned.problem.n
-    yield figure.line(
-        "mean of minimisers, not private",
-        Cost(),
-        partial(_averaged, figure, lambda rng, d: np.zeros(d)),
-        most_runs=_SAME_RUNS,
-    )
-    claimed = of.epsilon
+def _aggregations(of: Chapter, n: int) -> Iterator[tuple[str, float, float, Draw]]:
+    """Noise in the average of the minimisers, with its true epsilon and delta."""
+    yield "mean of minimisers, not private", math.inf, 0.0, lambda rng, d: np.zeros(d)
     certified = certified_sensitivity(n, of.alpha)
     once = exact_multiplier(of.epsilon, of.delta)
-    of_one = certified_sensitivity(of.smallest, of.alpha)
-    laplace = of.mean_sensitivity / of.epsilon
-    independent = math.sqrt(of.d) * of.epsilon
-    for method, cost, draw in (
-        ("Out P, as printed", Cost(claimed, independent), _laplace(laplace)),
-        (
-            "Out P, spherical",
-            Cost(claimed, claimed),
-            lambda rng, d: spherical(rng, (d,), certified / of.epsilon),
-        ),
-        ("Out P, exact", Cost(claimed, claimed, of.delta), _gaussian(once * certified)),
-        ("Pathak", Cost(claimed, independent / of.m), _laplace(laplace * of.m)),
-        (
-            "Local Out P, as printed",
-            Cost(claimed, independent),
-            lambda rng, d: rng.laplace(0, laplace, (of.m, d)).sum(axis=0),
-        ),
-        (
-            "Local Out P, exact",
-            Cost(claimed, claimed, of.delta),
-            _gaussian(once * of_one / math.sqrt(of.m)),
-        ),
-    ):
-        yield figure.line(method, cost, partial(_averaged, figure, draw))
+    of_one = certified_sensitivity(of.smallest, of.alpha) / math.sqrt(of.m)
+    scale, e = of.mean_sensitivity / of.epsilon, of.epsilon
+    # Independent Laplace coordinates cost sqrt(d) times a spherical law.
+    true = math.sqrt(of.d) * e
+    yield "Out P, as printed", true, 0.0, lambda rng, d: rng.laplace(0, scale, d)
+    yield "Out P, spherical", e, 0.0, lambda rng, d: spherical(rng, (d,), certified / e)
+    yield "Out P, exact", e, of.delta, partial(_gaussian, once * certified)
+    yield "Pathak", true / of.m, 0.0, lambda rng, d: rng.laplace(0, scale * of.m, d)
+    yield (
+        "Local Out P, as printed",
+        true,
+        0.0,
+        lambda rng, d: rng.laplace(0, scale, (of.m, d)).sum(axis=0),
+    )
+    yield "Local Out P, exact", e, of.delta, partial(_gaussian, once * of_one)
 
 
-def _laplace(scale: float) -> Draw:
-    return lambda rng, d: rng.laplace(0, scale, d)
+def _gaussian(deviation: float, rng: np.random.Generator, d: int) -> np.ndarray:
+    return np.asarray(deviation * rng.standard_normal(d))
 
 
-def _gaussian(deviation: float) -> Draw:
-    return lambda rng, d: deviation * rng.standard_normal(d)
-
-
-def _averaged(figure: Figure, draw: Draw, runs: Sequence[int]) -> Values:
-    mean = _mean_of_minimisers(figure)
+def _averaged(table: Owned, of: Chapter, draw: Draw, runs: list[int]) -> Values:
+    mean = _mean_of_minimisers(table, of)
     for run in runs:
-        rng = np.random.default_rng([7, run])
-        yield figure.owned.measured(mean + draw(rng, figure.chapter.d))
+        yield table.measured(mean + draw(np.random.default_rng([7, run]), of.d))
 
 
 @lru_cache(maxsize=4)
-def _mean_of_minimisers(figure: Figure) -> np.ndarray:
-    rows, sizes = divided(figure.owned.problem.signed, figure.chapter.m)
-    found = minimisers(rows, sizes, figure.chapter.alpha)
-    return weighted_mean(found, sizes)
+def _mean_of_minimisers(table: Owned, of: Chapter) -> np.ndarray:
+    rows, sizes = divided(table.problem.signed, of.m)
+    return weighted_mean(minimisers(rows, sizes, of.alpha), sizes)
 
 
-def _figures(data: str, records: int) -> None:
-    facts = {"m": [100, 1000, records], "kept": [60, 200, 500, 1500]}
-    summary = f"Wang (2021), chapter 6: figures of several owners, {data}"
-    lines = partial(figures, data=data, few_steps=60, through=100, **facts)
-    benchmark(f"owners_{data}", summary, runs=10, claims=True)(lines)
-
-
-_figures("adult", 30_000)
-_figures("kddcup99", 50_000)
+for _data, _records in (("adult", 30_000), ("kddcup99", 50_000)):
+    _facts = {"m": [100, 1000, _records], "kept": [60, 200, 500, 1500]}
+    benchmark(
+        f"owners_{_data}",
+        f"Wang (2021), chapter 6: figures of several owners, {_data}",
+        runs=10,
+        claims=True,
+    )(partial(figures, data=_data, few_steps=60, through=100, **_facts))
