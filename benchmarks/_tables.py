@@ -37,7 +37,7 @@ from skdp.columns import Boolean
 from skdp.datasets import Dataset, load_adult
 from skdp.datasets._reviews import COUNTS, FOLDER, counts, published_idf, weighted
 
-_ADULT = (
+ADULT = (
     "age workclass fnlwgt education education-num marital-status occupation "
     "relationship race sex capital-gain capital-loss hours-per-week native-country "
     "income"
@@ -78,27 +78,38 @@ def data_folder(name: str) -> Path:
     return folder
 
 
+def read_adult(**how: Any) -> pd.DataFrame:
+    """Both published parts, with `how` pandas reads them."""
+    how = {"header": None, "names": ADULT, "skipinitialspace": True, **how}
+    return pd.concat(
+        pd.read_csv(data_folder("adult") / file, skiprows=skipped, **how)
+        for file, skipped in (("adult.data.gz", 0), ("adult.test.gz", 1))
+    )
+
+
+def read_kddcup99(**how: Any) -> pd.DataFrame:
+    """The published ten per cent; the label is last."""
+    file = data_folder("kddcup99") / "kddcup.data_10_percent.gz"
+    return pd.read_csv(file, header=None, **how)
+
+
+def coded(frame: pd.DataFrame) -> np.ndarray:
+    """Numbers by their range over the file, words as columns of 0 and 1."""
+    numbers = frame.select_dtypes("number").to_numpy(float)
+    low, high = numbers.min(axis=0), numbers.max(axis=0)
+    # Some columns are the same in every record.
+    scaled = (numbers - low) / np.where(high > low, high - low, 1)
+    words = pd.get_dummies(frame.select_dtypes(exclude="number")).to_numpy(float)
+    return np.hstack([scaled, words])
+
+
 def _adult() -> tuple[np.ndarray, np.ndarray]:
-    folder = data_folder("adult")
-    parts = [
-        pd.read_csv(
-            folder / file,
-            header=None,
-            names=_ADULT,
-            skipinitialspace=True,
-            skiprows=header,
-        )
-        for file, header in (("adult.data.gz", 0), ("adult.test.gz", 1))
-    ]
-    frame = pd.concat(parts)
+    frame = read_adult()
     y = frame.pop("income").str.startswith(">50K").to_numpy().astype(int)
     frame = frame.drop(columns=["fnlwgt", "education"])
     for heavy in ("capital-gain", "capital-loss"):
         frame[heavy] = np.log1p(frame[heavy])
-    numbers = frame.select_dtypes("number").to_numpy(float)
-    low, high = numbers.min(axis=0), numbers.max(axis=0)
-    labels = pd.get_dummies(frame.select_dtypes(exclude="number")).to_numpy(float)
-    return np.hstack([(numbers - low) / (high - low), labels]), y
+    return coded(frame), y
 
 
 def _covertype() -> tuple[np.ndarray, np.ndarray]:
@@ -126,17 +137,11 @@ def _kddcup99() -> tuple[np.ndarray, np.ndarray]:
 
     Duration and bytes sent either way have a logarithm taken first.
     """
-    file = data_folder("kddcup99") / "kddcup.data_10_percent.gz"
-    frame = pd.read_csv(file, header=None)
+    frame = read_kddcup99()
     y = (frame.pop(41) != "normal.").to_numpy().astype(int)
     for heavy in (0, 4, 5):
         frame[heavy] = np.log1p(frame[heavy])
-    numbers = frame.select_dtypes("number").to_numpy(float)
-    low, high = numbers.min(axis=0), numbers.max(axis=0)
-    labels = pd.get_dummies(frame.select_dtypes(exclude="number")).to_numpy(float)
-    # Two columns are the same in every record.
-    scaled = (numbers - low) / np.where(high > low, high - low, 1)
-    return np.hstack([scaled, labels]), y
+    return coded(frame), y
 
 
 def _breast_cancer() -> tuple[np.ndarray, np.ndarray]:
@@ -343,8 +348,7 @@ def _declared_covertype() -> Table:
 def _declared_kddcup99() -> Table:
     """A random part of the published ten per cent; attack or not."""
     known = declared("kddcup99")
-    file = data_folder("kddcup99") / "kddcup.data_10_percent.gz"
-    frame = pd.read_csv(file, header=None, names=[*known.names, "label"])
+    frame = read_kddcup99(names=[*known.names, "label"])
     rng = np.random.default_rng(_KDD_SEED)
     frame = frame.iloc[rng.choice(len(frame), _KDD_ROWS, replace=False)]
     frame = frame.reset_index(drop=True)
@@ -469,36 +473,19 @@ def imdb(target: str, form: str) -> Texts:
 
 def reuters() -> Texts:
     """7,770 + 3,299 newswires, 8,315 weighted words; 1 if it is about money-fx."""
-    return _texts_of(
-        "reuters_moneyfx",
-        ("reuters.trn.bz2", "reuters.tst.bz2"),
-        n_features=8315,
-        labels=True,
+    streams = [
+        io.BytesIO(bz2.decompress(_file("reuters_moneyfx", name).read_bytes()))
+        for name in ("reuters.trn.bz2", "reuters.tst.bz2")
+    ]
+    # The width is declared: the largest index used is private.
+    X, y, X_test, y_test = load_svmlight_files(
+        streams, n_features=8315, dtype=np.float32
     )
+    return Texts(_short(X), _signs(y), _short(X_test), _signs(y_test))
 
 
-def _texts_of(
-    folder: str, files: tuple[str, str], *, n_features: int, labels: bool
-) -> Texts:
-    """A training and a test file in svmlight form, packed by bzip2 or plain.
-
-    Parameters
-    ----------
-    folder : str
-        In SKDP_DATA_HOME.
-    files : pair of str
-    n_features : int
-        Declared, not counted in the files: the largest index used is private.
-    labels : bool
-        Whether targets are labels, of which the positive ones become 1, others 0.
-    """
-    streams = [_opened(_file(folder, name)) for name in files]
-    loaded = load_svmlight_files(streams, n_features=n_features, dtype=np.float32)
-    X_train, y_train, X_test, y_test = loaded
-    if labels:
-        y_train, y_test = (y_train > 0).astype(float), (y_test > 0).astype(float)
-    y_train, y_test = np.asarray(y_train, float), np.asarray(y_test, float)
-    return Texts(_short(X_train), y_train, _short(X_test), y_test)
+def _signs(y: np.ndarray) -> np.ndarray:
+    return (y > 0).astype(float)
 
 
 def _short(X: csr_matrix) -> csr_matrix:
@@ -514,8 +501,3 @@ def _file(folder: str, name: str) -> Path:
             f"no file {folder}/{name} in SKDP_DATA_HOME (see docs/data.md)"
         )
     return path
-
-
-def _opened(path: Path) -> io.BytesIO:
-    raw = path.read_bytes()
-    return io.BytesIO(bz2.decompress(raw) if path.suffix == ".bz2" else raw)

@@ -68,7 +68,7 @@ def compared(fits: Sequence[np.ndarray]) -> tuple[np.ndarray, list[float]]:
 def bands(
     fits: int = 20, n_train: int = 0, max_interaction: int = 2, draw_trees: bool = False
 ) -> Iterator[Line]:
-    """Deviations of entries over fits to the same records, over those that are stated.
+    """Bands of shape functions of Adult: deviations that are seen over stated ones.
 
     All fits have the same trees and other noise; with `draw_trees` trees are others
     each time, as they are for who fits twice. A line is a kind of entry, of all fits.
@@ -139,7 +139,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @benchmark("boosting_costs", runs=5, judged=True)
 def costs(adjacency: str = "replace_one", epsilon: float = 1.0) -> Iterator[Line]:
-    """Parameters against every default, judged by a fifth of the training part.
+    """What parameters of boosting cost or gain on Adult, against every default.
 
     Kept is the share of what trees add that was worth most, 0 where there are none.
     """

@@ -145,7 +145,7 @@ def calibration_error(y: np.ndarray, p: np.ndarray, n_bins: int = 20) -> float:
 
 @benchmark("calibration", runs=10, judged=True)
 def calibrations() -> Iterator[Line]:
-    """A model as it is, of four fifths of the records, and calibrated by the others.
+    """Probabilities before and after a private calibration by a fifth of the records.
 
     On Adult, and on made-up tables of 10,000 records with one in 20 positive.
     """

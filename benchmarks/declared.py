@@ -35,7 +35,7 @@ _METRICS = ("log-loss or R2", *CLASSIFIED[1:])
 def tables(
     part: str = "settle", n_train: int = 0, delta: float = -1.0
 ) -> Iterator[Line]:
-    """Models of declared tables, at one budget each."""
+    """Models of thirteen declared tables, beside constants and trees."""
     for name in DECLARED:
         place: dict[str, Any] = {"data": name, "adjacency": "", "epsilon": np.inf}
         try:

@@ -220,9 +220,10 @@ def losses(cell: Cell, default: Default, seed: int) -> tuple[float, float, float
 
 @benchmark("hostile", runs=50, judged=True)
 def hostile(curved: bool = False) -> Iterator[Line]:
-    """Defaults beside the better of two constants, on other records in each run.
+    """Defaults beside two constants where little can be learned.
 
-    The same estimator with nothing but an intercept, at the whole budget, and the
+    Records are others in each run. The constants are the same estimator with nothing
+    but an intercept, at the whole budget, and the
     constant that costs nothing. A mean excess beyond what is allowed and four standard
     errors is MISSED. With `curved` targets are smooth functions of four columns, or
     pure noise.
@@ -349,7 +350,9 @@ def _of(kind: type[Any], budget: tuple[float, float]) -> Any:
 
 @benchmark("hard_edges", runs=5)
 def weights_or_constant() -> Iterator[Line]:
-    """Losses on the records of the fit, with the ratio of `forecast` and its choice.
+    """Weights or the constant model at the edges, with what `forecast` says.
+
+    Losses are those on the records of the fit.
 
     The line for delta = 0 of ``skdp/solvers/_default_rules.py`` was settled on the
     tables "few", "small" and "wide"; the others report it.

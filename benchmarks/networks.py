@@ -91,7 +91,7 @@ def images(part: str, has_features: bool) -> tuple[np.ndarray, ...]:
 
 @benchmark("network_images", runs=3)
 def lines(part: str = "settle", n: int = 60_000) -> Iterator[Line]:
-    """Accuracy of every model, judged by the part "settle" or "report"."""
+    """Networks of MNIST, of pixels and of oriented gradients (part=report: test)."""
     for adjacency, epsilon, name in product(
         ("zero_out", "replace_one"), (0.3, 1.0, 3.0), MODELS
     ):

@@ -415,7 +415,7 @@ _PRINTED = {
 def table_3_1(
     size: str = "1m", s: float = 25.0, n_jobs: int = 2, cpu: bool = False
 ) -> Iterator[Line]:
-    """The training error of all ratings when the time is over.
+    """Kuru (2019), table 3.1: training errors of HAMSI when the time is over.
 
     Time is that of the method alone: partitioning, compilation and the evaluation of
     the error are left out, as in the thesis.

@@ -117,7 +117,7 @@ def seconds(call: Call) -> float:
 
 @benchmark("speed", runs=7, keeps=False)
 def speed(large: bool = True) -> Iterator[Line]:
-    """Everything that a release should not make slower."""
+    """Time and memory beside scikit-learn and NumPy: what should not be slower."""
     scale = 1.0 if large else 0.01
     yield from _imports()
     yield from _accounting()

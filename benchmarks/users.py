@@ -104,7 +104,7 @@ def fitted(way: str, rows: Persons, kind: type[Any], **budget: Any) -> Any:
 
 @benchmark("users", runs=8, judged=True)
 def lines(model: str = "logistic", epsilon: float = 1.0) -> Iterator[Line]:
-    """Accuracy and log-loss of each way, by a model of `MODELS`."""
+    """What it costs to protect persons with several rows, by a model of `MODELS`."""
     ways: tuple[str, ...] = (_FIRST, _MEAN, _SLOTS)
     if model == "logistic":
         ways += tuple(_SUMS)

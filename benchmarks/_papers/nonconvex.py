@@ -175,7 +175,7 @@ def _model(
 
 @benchmark("nonconvex_chapter_4", runs=5, claims=True)
 def chapter_4(trees: bool = False) -> Iterator[Line]:
-    """Logarithmic loss and error on a9a at the thesis's epsilons.
+    """Wang (2021), table 4.2: logarithmic loss and error on a9a.
 
     With `trees`, of momentum from trees under both relations.
     """
@@ -209,7 +209,7 @@ def chapter_4(trees: bool = False) -> Iterator[Line]:
 
 @benchmark("nonconvex_chapter_5", runs=2, claims=True)
 def chapter_5() -> Iterator[Line]:
-    """Accuracy on MNIST, softmax; all images are read at every one of 60 steps."""
+    """Wang (2021), table 5.2: Laplacian smoothing on MNIST, 60 full steps."""
     ways: list[tuple[float, int | None]] = [(0.0, None), (1.0, None), (3.0, None)]
     for strength, n_across in [*ways, (1.0, 28), (3.0, 28)]:
         for epsilon in (0.1, 0.3):

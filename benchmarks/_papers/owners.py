@@ -14,14 +14,13 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import expit
 
 from benchmarks._models import quietly_fitted
 from benchmarks._papers._descent import Logistic
 from benchmarks._papers._privacy import exact_multiplier, gaussian_epsilon, spherical
 from benchmarks._runner import Line, benchmark, each
-from benchmarks._tables import data_folder
+from benchmarks._tables import coded, read_adult, read_kddcup99
 from skdp import DPLogisticRegression
 
 # The chapter's lambda.
@@ -171,10 +170,6 @@ def descend(
 
 # Records that are drawn, and how many of them are for training.
 _SAMPLED = {"adult": (45_222, 30_000), "kddcup99": (70_000, 50_000)}
-_ADULT = (
-    "age workclass fnlwgt education education-num marital-status occupation "
-    "relationship race sex capital-gain capital-loss hours country income"
-).split()
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,42 +190,20 @@ class Owned:
 @lru_cache(maxsize=1)
 def owned(name: str, alpha: float) -> Owned:
     """Adult or KDD Cup 1999, rows of norm 1 in an order drawn once."""
-    frame, y = _adult() if name == "adult" else _kddcup99()
-    numbers = frame.select_dtypes("number").to_numpy(float)
-    low, high = numbers.min(axis=0), numbers.max(axis=0)
-    # Two columns of KDD Cup are the same in every record.
-    scaled = (numbers - low) / np.where(high > low, high - low, 1)
-    words = pd.get_dummies(frame.select_dtypes(exclude="number")).to_numpy(float)
-    X = np.hstack([scaled, words])
+    if name == "adult":
+        frame = read_adult(na_values="?").dropna()  # complete records
+        y = frame.pop("income").str.startswith(">50K").to_numpy()
+    else:  # whether a denial of service
+        frame = read_kddcup99()
+        denials = ("back", "land", "neptune", "pod", "smurf", "teardrop")
+        y = frame.pop(41).str.rstrip(".").isin(denials).to_numpy()
+    X = coded(frame)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     drawn, training = _SAMPLED[name]
     order = np.random.default_rng(9000).permutation(len(y))[:drawn]
     kept, held = np.split(order, [training])
     problem = Logistic(X[kept] * np.where(y[kept], 1.0, -1.0)[:, None], alpha)
     return Owned(problem, problem.optimum(), X[held], y[held])
-
-
-def _adult() -> tuple[pd.DataFrame, np.ndarray]:
-    """Complete records, which have 104 columns."""
-    facts = {
-        "header": None,
-        "names": _ADULT,
-        "skipinitialspace": True,
-        "na_values": "?",
-    }
-    frame = pd.concat(
-        pd.read_csv(data_folder("adult") / file, skiprows=skipped, **facts)
-        for file, skipped in (("adult.data.gz", 0), ("adult.test.gz", 1))
-    ).dropna()
-    return frame, frame.pop("income").str.startswith(">50K").to_numpy()
-
-
-def _kddcup99() -> tuple[pd.DataFrame, np.ndarray]:
-    """The published ten per cent; whether a denial of service."""
-    file = data_folder("kddcup99") / "kddcup.data_10_percent.gz"
-    frame = pd.read_csv(file, header=None)
-    denials = ("back", "land", "neptune", "pod", "smurf", "teardrop")
-    return frame, frame.pop(41).str.rstrip(".").isin(denials).to_numpy()
 
 
 Values = Iterator[tuple[float, float]]
