@@ -262,7 +262,8 @@ class _Table:
     def _values(self, line: Line) -> Measured:
         """The line with what was chosen or refused, and its values."""
         none = np.empty((0, len(line.metrics)))
-        if line.measure is None:
+        measure = line.measure
+        if measure is None:
             return line, none
         stamp = line.stamp
         if stamp == "":
@@ -270,24 +271,21 @@ class _Table:
         entry = self.kept.entry(line.key, line.method, stamp)
         runs = range(min(self.runs, line.most_runs or self.runs))
         if stamp is None:
-            found = [entry["scores"][run] for run in sorted(entry["scores"], key=int)]
-            if not found:
+            stored = [entry["scores"][run] for run in sorted(entry["scores"], key=int)]
+            if not stored:
                 return replace(line, measure=None, refusal="not installed"), none
-            return _with_settings(line, entry), np.array(found)
+            return _with_settings(line, entry), np.array(stored)
         try:
             if line.grid:
                 self._choose(line, entry)
                 line = _with_settings(line, entry)
             scores = entry["scores"]
-            for run in runs:
-                if str(run) in scores:
-                    continue
-                # All that are missing at once: some runs share their work.
-                missing = [each for each in runs if str(each) not in scores]
-                measured = line.measure(missing, **entry["settings"])
-                for each, values in zip(missing, measured, strict=True):
-                    scores[str(each)] = np.atleast_1d(values).astype(float).tolist()
-                    self.kept.save()
+            # All that are missing at once: some runs share their work.
+            missing = [run for run in runs if str(run) not in scores]
+            measured = measure(missing, **entry["settings"]) if missing else ()
+            for run, found in zip(missing, measured, strict=True):
+                scores[str(run)] = np.atleast_1d(found).astype(float).tolist()
+                self.kept.save()
         except (ValueError, MissingData) as error:
             # A solver refuses before it reads; a method that is written here has no
             # such excuse.
@@ -295,8 +293,8 @@ class _Table:
                 raise
             refusal = " ".join(str(error).split())
             return replace(line, measure=None, refusal=refusal), none
-        found = [scores[str(run)] for run in runs]
-        return line, np.array(found).reshape(len(found), -1)
+        values = [scores[str(run)] for run in runs]
+        return line, np.array(values).reshape(len(values), -1)
 
     def _choose(self, line: Line, entry: Entry) -> None:
         """The settings that are best on the oracle's runs."""

@@ -223,10 +223,9 @@ def hostile(curved: bool = False) -> Iterator[Line]:
     """Defaults beside two constants where little can be learned.
 
     Records are others in each run. The constants are the same estimator with nothing
-    but an intercept, at the whole budget, and the
-    constant that costs nothing. A mean excess beyond what is allowed and four standard
-    errors is MISSED. With `curved` targets are smooth functions of four columns, or
-    pure noise.
+    but an intercept, at the whole budget, and the constant that costs nothing. A mean
+    excess beyond what is allowed and four standard errors is MISSED. With `curved`
+    targets are smooth functions of four columns, or pure noise.
     """
     for cell in _CURVED if curved else CELLS:
         for name, default in DEFAULTS.items():
@@ -352,10 +351,8 @@ def _of(kind: type[Any], budget: tuple[float, float]) -> Any:
 def weights_or_constant() -> Iterator[Line]:
     """Weights or the constant model at the edges, with what `forecast` says.
 
-    Losses are those on the records of the fit.
-
-    The line for delta = 0 of ``skdp/solvers/_default_rules.py`` was settled on the
-    tables "few", "small" and "wide"; the others report it.
+    Losses are those on the records of the fit. The line for delta = 0 of ``skdp/solvers/_default_rules.py`` was settled
+    on the tables "few", "small" and "wide"; the others report it.
     """
     for name, kind, budget in product(TABLES, (*CLASSIFIERS, *REGRESSORS), _BUDGETS):
         if budget[1] == 0 and kind in (DPMLPClassifier, DPMLPRegressor):

@@ -256,7 +256,7 @@ PEERS = (
 
 @benchmark("peers", runs=10, judged=True, closing=lambda found: tally(found))
 def contest(ours: bool = True, peers: bool = True) -> Iterator[Line]:
-    """skdp with every default against diffprivlib, Opacus and references."""
+    """Every default of skdp against diffprivlib, Opacus and references."""
     for name, data in DATA.items():
         try:
             _, y = _loaded(name)

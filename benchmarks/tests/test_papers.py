@@ -11,7 +11,6 @@ from benchmarks._papers import _bolt_on, _descent, accelerated, bolt_on, owners,
 from benchmarks._papers import _privacy as privacy
 from benchmarks._papers import _sparse as few
 from benchmarks._papers._descent import Logistic, Sampled, descend
-from benchmarks._papers.nonconvex import PRINTED, Table, every
 
 MU, D = 0.05, 4
 NOISE = accelerated.Noise(kind="laplace", unit=0.02)
@@ -75,18 +74,6 @@ def test_best_step_counts_of_section_5(noise_name, step, nesterov, multistage):
         for schedule in (single, stages)
     ]
     assert found == [nesterov, multistage]
-
-
-def test_divided_noise_minimises_its_bound():
-    noise = accelerated.Noise(kind="laplace", unit=1.0)
-    logs = accelerated.log_weights(np.full(30, 1.0), np.ones(30, int), MU, 1.0)
-    shares = accelerated._shares(logs, noise.power)
-    least = (np.exp(logs) * noise.scales(shares) ** 2).sum()
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        other = shares * np.exp(0.1 * rng.standard_normal(30))
-        scales = noise.scales(other / other.sum())
-        assert (np.exp(logs) * scales**2).sum() > least
 
 
 @pytest.mark.parametrize("divided", [False, True])
@@ -181,15 +168,6 @@ def test_private_tuning_prefers_few_errors():
     drawn = [bolt_on.choice([3, 9], 1.0, rng) for _ in range(2000)]
     assert np.mean(drawn) == pytest.approx(1 / (1 + math.exp(3)), abs=0.02)
     assert bolt_on.choice([3, 2], math.inf, rng) == 1
-
-
-def test_settings_and_printed_values_of_chapter_4():
-    assert every(a=(1, 2), b=(3,)) == ({"a": 1, "b": 3}, {"a": 2, "b": 3})
-    assert PRINTED["DP-SRM"] == (0.3579, 0.3506)
-    X = np.arange(20.0)[:, None]
-    part = Table(X, X[:, 0], X[:1], X[:1, 0]).validation()
-    assert sorted([*part.y, *part.y_test]) == list(range(20))
-    assert len(part.y_test) == 4
 
 
 def unit_rows(rng, n, d):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks._results import Results, fingerprint, provenance
+from benchmarks._results import fingerprint
 from benchmarks._runner import Benchmark, Line, MissingData, line, pair, run
 
 
@@ -185,17 +183,6 @@ def test_a_stamp_follows_the_code_and_not_its_tests(tmp_path):
     assert fingerprint(tmp_path) == first
     (tmp_path / "deep" / "b.py").write_text("x = 2")
     assert fingerprint(tmp_path) != first
-
-
-def test_a_file_of_another_stamp_is_not_reused(tmp_path):
-    kept = Results(tmp_path / "a.json")
-    kept.entry("cell", "method", "one")["scores"]["0"] = [1.0]
-    kept.save()
-    assert json.loads((tmp_path / "a.json").read_text())["cell"]["method"]
-    again = Results(tmp_path / "a.json")
-    assert again.entry("cell", "method", "one")["scores"] == {"0": [1.0]}
-    assert again.entry("cell", "method", "two")["scores"] == {}
-    assert provenance("python -m benchmarks toy", 3).count("\n") == 5
 
 
 def test_all_names_are_listed_and_unknown_ones_are_not_run(capsys):
