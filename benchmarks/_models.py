@@ -33,16 +33,7 @@ from skdp.solvers import SOLVERS
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model may use: public facts of a table, and a budget.
-
-    Parameters
-    ----------
-    known : Declared
-    epsilon, delta : float
-    adjacency : str
-    seed : int or None
-        Of the noise; None draws from the operating system.
-    """
+    """What a model may use: public facts of a table, and a budget."""
 
     known: Declared
     epsilon: float

@@ -351,8 +351,9 @@ def _of(kind: type[Any], budget: tuple[float, float]) -> Any:
 def weights_or_constant() -> Iterator[Line]:
     """Weights or the constant model at the edges, with what `forecast` says.
 
-    Losses are those on the records of the fit. The line for delta = 0 of ``skdp/solvers/_default_rules.py`` was settled
-    on the tables "few", "small" and "wide"; the others report it.
+    Losses are those on the records of the fit. The line for delta = 0 of
+    ``skdp/solvers/_default_rules.py`` was settled on the tables "few", "small" and
+    "wide"; the others report it.
     """
     for name, kind, budget in product(TABLES, (*CLASSIFIERS, *REGRESSORS), _BUDGETS):
         if budget[1] == 0 and kind in (DPMLPClassifier, DPMLPRegressor):

@@ -52,24 +52,12 @@ _TARGETS = {
 
 @dataclass(frozen=True)
 class Data:
-    """How a data set is used.
+    """How a data set is used."""
 
-    Parameters
-    ----------
-    grids : dict
-        Of the oracle, by method; others are those of `_GRIDS`.
-    tuning_runs : int, default=2
-        Fewer for larger sets, whose scores vary less from split to split.
-    rows : int or None, default=None
-        At most so many records.
-    few_runs : int or None, default=None
-        Of peers whose fits take half a minute and more.
-    """
-
-    grids: dict[str, dict[str, list[float]]]
-    tuning_runs: int = 2
-    rows: int | None = None
-    few_runs: int | None = None
+    grids: dict[str, dict[str, list[float]]]  # others are those of `_GRIDS`
+    tuning_runs: int = 2  # fewer where scores vary less from split to split
+    rows: int | None = None  # at most so many records
+    few_runs: int | None = None  # of peers whose fits take half a minute and more
 
 
 _DESCENT = {"n_steps": [30, 100, 300], "step_size": [2.0, 8.0], "clip": [1.0]}
@@ -152,29 +140,14 @@ Settings = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True)
 class Peer:
-    """One method, and how to ask it.
-
-    Parameters
-    ----------
-    name : str
-    stamp : callable
-        Versions a result depends on, or None if the method is not installed.
-    build : callable
-        An unfitted model from facts, a seed and settings.
-    asked : callable
-        Whether it is asked in a cell, given the number of classes.
-    grid : str, default=""
-        Of `_GRIDS`; "" has none.
-    is_pure : bool, default=False
-        Whether it ignores delta.
-    """
+    """One method, and how to ask it."""
 
     name: str
-    stamp: Callable[[], str | None]
-    build: Callable[..., Any]
-    asked: Callable[[Cell, int], bool]
+    stamp: Callable[[], str | None]  # versions, or None if it is not installed
+    build: Callable[..., Any]  # from facts, a seed and settings
+    asked: Callable[[Cell, int], bool]  # in a cell with so many classes
     grid: str = ""
-    is_pure: bool = False
+    is_pure: bool = False  # whether it ignores delta
 
 
 def _ours(facts: Facts, seed: int) -> Any:
@@ -410,18 +383,7 @@ def tally(measured: list[Measured]) -> Iterator[str]:
 
 
 class OpacusLinear(ClassifierMixin, BaseEstimator):
-    """A linear model trained by Opacus: Poisson batches, clipping, PRV accountant.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        For adding or removing a record.
-    learning_rate : float
-    clip : float
-        Bound on the norm of a record's gradient.
-    batch_size, epochs : int
-    random_state : int
-    """
+    """A linear model trained by Opacus: Poisson batches, clipping, PRV accountant."""
 
     def __init__(
         self,

@@ -72,13 +72,6 @@ class Design:
     1 and -1, weights of either sign and magnitude 0.1 to 0.3, noise of deviation 0.2.
     Labels are 1 with probability ``1 / (1 + exp(-x @ w))``; the thesis prints the
     other sign.
-
-    Parameters
-    ----------
-    n, d, s : int
-    kind : {"rows", "entries", "signs"}
-    labels : bool, default=False
-        Whether y are labels.
     """
 
     n: int
