@@ -41,6 +41,7 @@ class Line:
         number only, but for the noise of a private release.
     metrics : tuple of str, default=("mean",)
         What `measure` gives of each run. With one metric it may give plain numbers.
+        Metrics that begin with an underscore are for the judge alone.
     claimed : float, default=inf
         The epsilon that the source states; inf without noise.
     true : float or None, default=None
@@ -220,7 +221,7 @@ def run(
 
 
 def _text(line: Line) -> str:
-    place = ", ".join(f"{key} {value}" for key, value in line.place.items())
+    place = ", ".join(f"{key} {_shown(value)}" for key, value in line.place.items())
     return f"{place}, {line.method}"
 
 
@@ -247,9 +248,10 @@ class _Table:
         progress = f"{self.benchmark.name}: {_text(line)}, {seconds:.1f} s"
         print(progress, file=sys.stderr, flush=True)
         cells = self._cells(line, values)
+        shown = _with_errors(cells)
         if not self.rows:
-            print(f"| {' | '.join(cells)} |\n|{'---|' * len(cells)}")
-        print(f"| {' | '.join(map(_shown, cells.values()))} |", flush=True)
+            print(f"| {' | '.join(shown)} |\n|{'---|' * len(shown)}")
+        print(f"| {' | '.join(shown.values())} |", flush=True)
         self.measured.append((line, values))
         self.rows.append(cells)
 
@@ -334,12 +336,13 @@ class _Table:
                 "private": "yes" if line.private and not line.grid else "no",
             }
         for number, metric in enumerate(line.metrics):
+            if metric.startswith("_"):
+                continue
             column = values[:, number] if len(values) else [math.nan]
             mean, error = mean_and_error(column)
             if line.statistic == "median":
                 mean = float(np.median(column))
-            name = "standard error" if metric == "mean" else f"error of {metric}"
-            cells |= {metric: mean, name: error}
+            cells |= {metric: mean, _error_of(metric): error}
         cells |= {"runs": len(values)}
         if self.benchmark.judged:
             cells["verdict"] = self._judged(line, values)
@@ -359,6 +362,22 @@ class _Table:
 def _with_settings(line: Line, entry: Entry) -> Line:
     shown = ", ".join(f"{k}={_shown(v)}" for k, v in entry["settings"].items())
     return replace(line, note=f"{line.note}; {shown}".strip("; "))
+
+
+def _error_of(metric: str) -> str:
+    return "standard error" if metric == "mean" else f"error of {metric}"
+
+
+def _with_errors(cells: dict[str, Any]) -> dict[str, str]:
+    """As text, with standard errors beside what they are of."""
+    found = {}
+    errors = {_error_of(metric) for metric in cells} & set(cells)
+    for key, value in cells.items():
+        if key not in errors:
+            error = cells.get(_error_of(key), math.nan)
+            spread = "" if math.isnan(error) else f" ± {error:.2g}"
+            found[key] = _shown(value) + spread
+    return found
 
 
 def _shown(value: Any) -> str:

@@ -258,7 +258,7 @@ def lines(cases: str = "") -> Iterator[Line]:
                 },
                 "95 % intervals",
                 partial(_measured, name, size, adjacency, epsilon),
-                ("width", *(f"holds {i}" for i in range(_MOST + 1))),
+                ("width", *(f"_{i}" for i in range(_MOST + 1))),
                 private=True,
                 judge=_summary,
             )

@@ -256,6 +256,9 @@ def _line(peer: Peer, cell: Cell, data: Data, n_train: int, is_measured: bool) -
         stamp += f", {data.rows} rows"  # another limit is measured again
     target = None if cell.pure else _TARGETS.get((cell.adjacency, cell.epsilon))
     is_target = peer.name == OURS and cell.data == "mnist" and target is not None
+    judge: Any = partial(_against_target, target) if is_target else _gains
+    if peer.name == PLAIN:
+        judge = None  # a ceiling, and no rival
     return Line(
         place={
             "data": cell.data,
@@ -272,7 +275,7 @@ def _line(peer: Peer, cell: Cell, data: Data, n_train: int, is_measured: bool) -
         better="higher",
         tuning_runs=data.tuning_runs,
         stamp=stamp,
-        judge=partial(_against_target, target) if is_target else _gains,
+        judge=judge,
         rival="" if peer.name == OURS else OURS,
         note=f"target {target}" if is_target else "",
     )
