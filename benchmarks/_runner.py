@@ -398,10 +398,15 @@ def line(
     return Line(place=place, method=method, measure=measure, metrics=metrics, **more)
 
 
-def refused(place: dict[str, Any], error: Exception, metrics: tuple[str, ...]) -> Line:
-    """A line for a table that is not at hand."""
-    reason = str(error)
-    return Line(place=place, method="", measure=None, refusal=reason, metrics=metrics)
+def at_hand(names: Iterable[str], load: Callable[[str], Any]) -> Iterator[str]:
+    """Names of tables that can be loaded; others are said to be refused."""
+    for name in names:
+        try:
+            load(name)
+        except MissingData as error:
+            print(f"refused: {name}: {error}", file=sys.stderr, flush=True)
+        else:
+            yield name
 
 
 def each(score: Callable[..., Any]) -> Callable[..., Iterator[Any]]:

@@ -30,7 +30,13 @@ from sklearn.metrics import (
 )
 
 from benchmarks._models import Facts, of_rows, plain_logistic, quietly_fitted, scored
-from benchmarks._runner import Line, MissingData, benchmark, line, pair, refused
+from benchmarks._runner import (
+    Line,
+    at_hand,
+    benchmark,
+    line,
+    pair,
+)
 from benchmarks._tables import adult, rows, split
 from skdp import (
     BoundedScaler,
@@ -73,12 +79,8 @@ def searches() -> Iterator[Line]:
     Excess error is that over the model that is not private, of the same splits.
     """
     metrics = ("log-loss", "accuracy", "AUC", "s")
-    for name, (epsilons, strengths, runs) in _TABLES.items():
-        try:
-            _loaded(name)
-        except MissingData as error:
-            yield refused({"data": name, "epsilon": np.inf}, error, metrics)
-            continue
+    for name in at_hand(_TABLES, _loaded):
+        epsilons, strengths, runs = _TABLES[name]
         for epsilon, method in product(epsilons, (_PLAIN, _UNTUNED, *SEARCHES)):
             yield line(
                 {"data": name, "epsilon": epsilon},

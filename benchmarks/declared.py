@@ -19,7 +19,13 @@ from benchmarks._models import (
     plain_logistic,
     scored,
 )
-from benchmarks._runner import Line, MissingData, benchmark, each, line, refused
+from benchmarks._runner import (
+    Line,
+    at_hand,
+    benchmark,
+    each,
+    line,
+)
 from benchmarks._tables import DECLARED, Declared, declared, parts, rows, split, table
 from skdp.solvers import SOLVERS
 
@@ -36,13 +42,8 @@ def tables(
     part: str = "settle", n_train: int = 0, delta: float = -1.0
 ) -> Iterator[Line]:
     """Models of thirteen declared tables, beside constants and trees."""
-    for name in DECLARED:
+    for name in at_hand(DECLARED, table):
         place: dict[str, Any] = {"data": name, "adjacency": "", "epsilon": np.inf}
-        try:
-            table(name)
-        except MissingData as error:
-            yield refused(place, error, _METRICS)
-            continue
         for method, make in REFERENCES.items():
             measure = each(partial(_of_reference, name, part, n_train, make))
             yield Line(place=place, method=method, measure=measure, metrics=_METRICS)
@@ -96,13 +97,8 @@ def _loaded(name: str) -> tuple[np.ndarray, np.ndarray]:
 @benchmark("solvers", runs=10)
 def solvers(only: str = "") -> Iterator[Line]:
     """Every solver with every default on rows of norm 1, delta = 1 / n_train^2."""
-    for name in dict.fromkeys((*_DENSE, *_SPARSE, "mnist")):
+    for name in at_hand(dict.fromkeys((*_DENSE, *_SPARSE, "mnist")), _loaded):
         place: dict[str, Any] = {"data": name, "adjacency": "", "epsilon": np.inf}
-        try:
-            _loaded(name)
-        except MissingData as error:
-            yield refused(place, error, CLASSIFIED)
-            continue
         yield line(
             place,
             "scikit-learn, not private",

@@ -27,12 +27,11 @@ from benchmarks._models import Facts, of_rows, quietly_fitted
 from benchmarks._runner import (
     Line,
     Measured,
-    MissingData,
+    at_hand,
     benchmark,
     each,
     line,
     mean_and_error,
-    refused,
 )
 from benchmarks._tables import (
     Declared,
@@ -135,14 +134,10 @@ def _sizes(name: str, sizes: Sequence[int]) -> list[int]:
 
 def _cells(
     names: Sequence[str], sizes: Sequence[int], epsilons: Sequence[float] = EPSILONS
-) -> Iterator[Cell | Line]:
-    """Places of all tables; a table that is not at hand is a refused line."""
-    for name in names:
-        try:
-            chosen = _sizes(name, sizes)
-        except MissingData as error:
-            yield refused(Cell(name, 0, math.nan, "").place, error, METRICS)
-            continue
+) -> Iterator[Cell]:
+    """Places of all tables that are at hand."""
+    for name in at_hand(names, table):
+        chosen = _sizes(name, sizes)
         for n, epsilon, adjacency in product(chosen, epsilons, ADJACENCIES):
             yield Cell(name, n, epsilon, adjacency)
 
@@ -151,9 +146,6 @@ def _cells(
 def losses(permuted: bool = False) -> Iterator[Line]:
     """The default for declared columns; with `permuted` nothing can be learned."""
     for cell in _cells((*SETTLED, *OTHERS), SIZES):
-        if isinstance(cell, Line):
-            yield cell
-            continue
         measure = each(partial(fitted, cell, is_permuted=permuted))
         yield Line(
             place=cell.place,
@@ -175,9 +167,6 @@ def permuted(n: int = 0) -> Iterator[Line]:
     sizes = (n,) if n else (20, 200, 2_000, 20_000)
     # Not inf, where nothing stops a fit of few records from fitting their noise.
     for cell in _cells((*SETTLED, *OTHERS), sizes, (0.01, 0.1, 1.0, 4.0)):
-        if isinstance(cell, Line):
-            yield replace(cell, metrics=(*METRICS, "private constant"))
-            continue
         yield line(
             cell.place,
             "default",
@@ -402,9 +391,6 @@ def forecasts() -> Iterator[Line]:
     """How far `Forecast.epsilon_for` is from the epsilon that a score needs."""
     metrics = ("loss", "constant", "exact", "n", "labels")
     for cell in _cells((*SETTLED, *OTHERS), SIZES):
-        if isinstance(cell, Line):
-            yield replace(cell, metrics=metrics)
-            continue
         said = partial(_said, cell)
         score = partial(_scored, cell)
         yield line(cell.place, "default", score, metrics, private=True, judge=said)

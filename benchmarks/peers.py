@@ -29,11 +29,10 @@ from benchmarks._runner import (
     FIRST_TUNING_RUN,
     Line,
     Measured,
-    MissingData,
+    at_hand,
     benchmark,
     mean_and_error,
     pair,
-    refused,
 )
 from benchmarks._tables import rows, split
 
@@ -230,13 +229,8 @@ PEERS = (
 @benchmark("peers", runs=10, judged=True, closing=lambda found: tally(found))
 def contest(ours: bool = True, peers: bool = True) -> Iterator[Line]:
     """Every default of skdp against diffprivlib, Opacus and references."""
-    for name, data in DATA.items():
-        try:
-            _, y = _loaded(name)
-        except MissingData as error:
-            nothing = {"data": name, "adjacency": "", "epsilon": "", "delta": ""}
-            yield refused(nothing, error, METRICS)
-            continue
+    for name in at_hand(DATA, _loaded):
+        data, (_, y) = DATA[name], _loaded(name)
         n_train = len(y) - len(y) // 5
         for cell in cells(name):
             for peer in PEERS:

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks._models import quietly_fitted
 from benchmarks._results import versions_of
-from benchmarks._runner import Line, MissingData, benchmark, line, refused
+from benchmarks._runner import Line, at_hand, benchmark, line
 from benchmarks._tables import data_folder
 from skdp._configured import given_params
 from skdp._fit import Progress
@@ -105,17 +105,6 @@ def coded(size: str, part: str = "report") -> Coded:
     return Coded.of(films_of(size, part))
 
 
-def _sized(metrics: tuple[str, ...], part: str) -> Iterator[str | Line]:
-    """Sets that are at hand; a refused line for others."""
-    for size in SIZES:
-        try:
-            films_of(size, part)
-        except MissingData as error:
-            yield refused({"data": size, "epsilon": np.inf}, error, metrics)
-            continue
-        yield size
-
-
 # --------------------------------------------------------------------- without privacy
 
 _RACE = ("test", "processor s", "passes", "components")
@@ -128,10 +117,7 @@ def race(part: str = "report") -> Iterator[Line]:
     Peers have the better of the settings that their defaults and grids gave on the
     test part: an advantage for them.
     """
-    for size in _sized(_RACE, part):
-        if isinstance(size, Line):
-            yield size
-            continue
+    for size in at_hand(SIZES, films_of):
         for name, (fit, params) in PEERS.items():
             settings = dict(
                 zip(("k", "penalty", "n_passes"), params[size], strict=True)
@@ -248,10 +234,7 @@ _USERS: dict[str, dict[str, Any]] = {"biases": {"n_components": 0}, "factors": {
 def users(part: str = "report") -> Iterator[Line]:
     """All ratings of a user protected; rows of users are folded in."""
     metrics = ("test",)
-    for size in _sized(metrics, part):
-        if isinstance(size, Line):
-            yield size
-            continue
+    for size in at_hand(SIZES, films_of):
         at = {"data": size, "epsilon": np.inf}
         scores: dict[str, Callable[..., float]] = {
             "item means, biases of users": partial(_item_means, size, part)
@@ -352,10 +335,7 @@ _VALUES: dict[str, dict[str, Any]] = {
 def values(part: str = "report") -> Iterator[Line]:
     """Values of ratings protected; the pairs are public."""
     metrics = ("test",)
-    for size in _sized(metrics, part):
-        if isinstance(size, Line):
-            yield size
-            continue
+    for size in at_hand(SIZES, films_of):
         for epsilon, (name, params) in product((1.0, 4.0, 10.0), _VALUES.items()):
             score = partial(_of_values, params, size, part)
             yield line(

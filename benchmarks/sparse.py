@@ -29,11 +29,10 @@ from benchmarks._references import l1_logistic
 from benchmarks._runner import (
     FIRST_TUNING_RUN,
     Line,
-    MissingData,
+    at_hand,
     benchmark,
     each,
     line,
-    refused,
 )
 from benchmarks._tables import Texts, imdb, reuters
 from skdp.linear_model import (
@@ -477,19 +476,12 @@ def texts(stars: bool = False) -> Iterator[Line]:
 
     With `stars`, how many stars a film review gives.
     """
-    tasks = (("imdb stars", 25_000),)
-    if not stars:
-        tasks = (("reuters", 7770), ("imdb sentiment", 25_000))
-    for name, n in tasks:
+    names = ("imdb stars",) if stars else ("reuters", "imdb sentiment")
+    for name in at_hand(names, _texts):
         task, few = TextTask(name), dict.fromkeys(_SLOW, 2)
         if name != "reuters":
             few |= dict.fromkeys(_SLOWER, 3)
-        try:
-            _texts(name)
-        except MissingData as error:
-            place = {"task": name, "epsilon": math.inf}
-            yield refused(place, error, task.metrics)
-            continue
+        n = len(_texts(name).y_train)
         yield from lines(task, n, _PLACES, few_runs=few)
 
 
