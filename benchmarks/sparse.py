@@ -1,11 +1,11 @@
-"""Few features of many: sparse models beside dense ones, constants and Wang's methods.
+"""Few features of many: sparse models beside dense ones, constants and DP-IGHT.
 
 The lines of skdp have the noise of a private release. "oracle" is a solver with the
 settings that are best on other data sets of the same kind, at no cost: what it could
-do, not what it does. Methods of Wang's thesis (2021, chapters 2 and 3; figures 2.1 and
-3.2) have noise of NumPy and settings of an oracle, as the thesis tunes on the data at
+do, not what it does. DP-IGHT of Wang's thesis (2021, chapters 2 and 3; figures 2.1 and
+3.2) has noise of NumPy and settings of an oracle, as the thesis tunes on the data at
 no cost; what the thesis does not say is a reading: clips are multiples of a typical
-gradient, and the constant of corollary 2.5.6 is lambda = 1. They fit no intercept.
+gradient. It fits no intercept.
 """
 
 from __future__ import annotations
