@@ -1,4 +1,4 @@
-"""Wang (PhD thesis, 2021), chapters 2 and 3, and the methods it compares with.
+"""Wang (PhD thesis, 2021), chapter 2: DP-IGHT, and IGHT without noise.
 
 Rows are dense or CSR; y are targets, or labels 0 and 1. Weights have no intercept, as
 in the thesis. Noise is NumPy's.
