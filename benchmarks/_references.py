@@ -104,17 +104,6 @@ class NoisyGradientDescent(_LinearReference):
 
     Bassily, Smith and Thakurta (2014) with every record in every step: T releases of
     one Gaussian sum, composed exactly.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-    adjacency : {"zero_out", "replace_one"}
-    n_steps : int
-    step_size : float
-        In units of the inverse smoothness of the mean loss.
-    clip : float
-        Bound on the norm of a record's gradient.
-    random_state : int or None
     """
 
     def __init__(
@@ -168,14 +157,6 @@ class ObjectivePerturbation(_LinearReference):
     Chaudhuri, Monteleoni and Sarwate (2011) for ``delta=0`` (one factor
     1 + beta / lambda of theirs is enough for a loss of x @ w); Gaussian noise
     calibrated by `perturbation_noise` otherwise. The minimiser is taken as exact.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-    adjacency : {"zero_out", "replace_one"}
-    regularisation : float
-        Of the sum of losses.
-    random_state : int or None
     """
 
     def __init__(

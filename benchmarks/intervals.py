@@ -1,8 +1,5 @@
 """How often intervals of private linear models hold the coefficients.
 
-Run ``python -m benchmarks.intervals`` at the root of a checkout, for all cases, or with
-the names of some of them. Takes a minute or two for each.
-
 equal
     Least squares by adassp; errors have one variance.
 unequal
@@ -27,15 +24,16 @@ intervals without privacy on the same records.
 
 from __future__ import annotations
 
-import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
+from benchmarks._runner import Line, benchmark, line
 from skdp import BoundedScaler, DPLinearRegression, DPLogisticRegression
 from skdp.sums._grid_rows import clipped_products
 
@@ -242,46 +240,51 @@ def held(
     return is_held.astype(float), float(np.median(wider))
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description="Coverage of private intervals.")
-    parser.add_argument("cases", nargs="*", default=list(CASES))
-    parser.add_argument("--repeats", type=int, default=400)
-    given = parser.parse_args()
-    for name in given.cases:
-        print(f"\n{name}\n")
-        cells = "records | columns | adjacency | epsilon | told | coverage | least"
-        print(f"| {cells} | width |\n{8 * '|---'}|")
-        for size in CASES[name].sizes:
-            for adjacency in ("replace_one", "zero_out"):
-                for epsilon in EPSILONS:
-                    line = row(name, size, adjacency, epsilon, given.repeats)
-                    print(line, flush=True)
+@benchmark("intervals", runs=400, judged=True)
+def lines(cases: str = "") -> Iterator[Line]:
+    """Coverage of all coefficients together; `cases` are names with commas."""
+    for name in cases.split(",") if cases else CASES:
+        for size, adjacency, epsilon in product(
+            CASES[name].sizes, ("replace_one", "zero_out"), EPSILONS
+        ):
+            n_samples, n_features = size
+            yield line(
+                {
+                    "case": name,
+                    "n": n_samples,
+                    "d": n_features,
+                    "adjacency": adjacency,
+                    "epsilon": epsilon,
+                },
+                "95 % intervals",
+                partial(_measured, name, size, adjacency, epsilon),
+                ("width", *(f"_{i}" for i in range(_MOST + 1))),
+                private=True,
+                judge=_summary,
+            )
 
 
-def row(
-    name: str, size: tuple[int, int], adjacency: str, epsilon: float, repeats: int
-) -> str:
-    """One line of a table."""
-    found = [
-        held(CASES[name].drawn(*size, seed), epsilon, adjacency, name)
-        for seed in range(repeats)
-    ]
-    are_held, wider = (np.array(each) for each in zip(*found, strict=True))
-    is_told = np.isfinite(wider)
-    cells = "- | - | -"
-    if is_told.any():
-        told = are_held[is_told]
-        error = told.mean(axis=1).std() / np.sqrt(len(told))
-        cells = f"{100 * told.mean():.1f} ± {100 * error:.1f} % | "
-        cells += f"{100 * told.mean(axis=0).min():.1f} % | "
-        cells += f"{np.median(wider[is_told]):.2f}"
-    n_samples, n_features = size
+_MOST = max(d for case in CASES.values() for _, d in case.sizes)
+
+
+def _measured(
+    name: str, size: tuple[int, int], adjacency: str, epsilon: float, seed: int
+) -> list[float]:
+    is_held, wider = held(CASES[name].drawn(*size, seed), epsilon, adjacency, name)
+    return [wider, *is_held, *[np.nan] * (_MOST + 1 - len(is_held))]
+
+
+def _summary(values: np.ndarray, _: Any) -> str:
+    """How often intervals are told, and coverage and width where they are."""
+    values = values[:, ~np.isnan(values).all(axis=0)]
+    is_told = np.isfinite(values[:, 0])
+    shown = f"told {100 * is_told.mean():.0f} %"
+    if not is_told.any():
+        return shown
+    told = values[is_told, 1:]
+    error = told.mean(axis=1).std() / np.sqrt(len(told))
+    least, width = told.mean(axis=0).min(), np.median(values[is_told, 0])
     return (
-        f"| {n_samples:,} | {n_features} | {adjacency} | {epsilon:g} | "
-        f"{100 * is_told.mean():.0f} % | {cells} |"
+        f"{shown}, holds {100 * told.mean():.1f} ± {100 * error:.1f} %, least "
+        f"{100 * least:.1f} %, width {width:.2f}"
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -21,11 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from benchmarks._papers._privacy import (
-    advanced_step,
-    classical_multiplier,
-    spherical,
-)
+from benchmarks._papers._privacy import advanced_step, classical_multiplier, spherical
 
 CONVEX_RADIUS = 10.0
 
@@ -42,23 +38,7 @@ def huber_slope(margins: np.ndarray, h: float = 0.1) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """One way to go through the data.
-
-    Parameters
-    ----------
-    passes, batch : int
-    step : callable
-        Step size by the number of the update, from 1.
-    regularisation : float
-    radius : float
-        Weights of each class are projected to this norm.
-    noise : callable or None
-        Draws noise for gradient means, given a generator and a shape (..., K, d).
-    samples : bool, default=False
-        Whether batches are drawn afresh instead of going through a permutation.
-    slope : callable, default=logistic_slope
-        Derivative of the loss by the margin, z = y <w, x>; between -1 and 0.
-    """
+    """One way to go through the data."""
 
     passes: int
     batch: int
@@ -76,18 +56,7 @@ def train(
     descent: Descent,
     rngs: Sequence[np.random.Generator] = (),
 ) -> Iterator[np.ndarray]:
-    """Weights of shape (R, K, d) after each pass.
-
-    Parameters
-    ----------
-    X : ndarray of shape (R, m, d)
-        The rows of each run in the order of its permutation.
-    Y : ndarray of shape (R, m, K)
-        1 for the class, -1 otherwise.
-    descent : Descent
-    rngs : sequence of generators
-        One for each run, if there is noise or sampling.
-    """
+    """Weights of shape (R, K, d) after each pass."""
     n_runs, m, d = X.shape
     W = np.zeros((n_runs, Y.shape[2], d), X.dtype)
     n_updates, t = m // descent.batch, 0
@@ -194,10 +163,7 @@ def exact_sensitivity(m: int, descent: Descent, beta: float) -> float:
 
 
 def scs13(
-    passes: int,
-    batch: int,
-    epsilon: float,
-    regularisation: float = 0.0,
+    passes: int, batch: int, epsilon: float, regularisation: float = 0.0
 ) -> Descent:
     """Noise at every update, for one class at this pure epsilon."""
     scale = 2 * passes / epsilon
@@ -222,12 +188,7 @@ def bst14_deviation(
     return classical_multiplier(second, first_delta)
 
 
-def bst14_convex(
-    passes: int,
-    batch: int,
-    deviation: float,
-    dimension: int,
-) -> Descent:
+def bst14_convex(passes: int, batch: int, deviation: float, dimension: int) -> Descent:
     """Algorithm 4: steps 2 R / (G sqrt(t)) on the noisy sum of a batch."""
     bound = math.sqrt(dimension * deviation**2 + batch**2)
     return Descent(
@@ -241,10 +202,7 @@ def bst14_convex(
 
 
 def bst14_strongly_convex(
-    passes: int,
-    batch: int,
-    deviation: float,
-    regularisation: float,
+    passes: int, batch: int, deviation: float, regularisation: float
 ) -> Descent:
     """Algorithm 5: steps 1 / (gamma t) on the noisy mean of a batch."""
     return Descent(

@@ -23,15 +23,7 @@ class Gradients(Protocol):
 
 
 class Logistic:
-    """Mean of log(1 + exp(-z <u, w>)) plus half of mu times the squared norm of w.
-
-    Parameters
-    ----------
-    signed : ndarray of shape (n, d)
-        Rows times their labels, z u.
-    mu : float
-        Strong convexity.
-    """
+    """Mean of log(1 + exp(-z <u, w>)) plus half of mu times the squared norm of w."""
 
     def __init__(self, signed: np.ndarray, mu: float) -> None:
         self.signed = signed
@@ -86,16 +78,7 @@ class Logistic:
 
 
 class Sampled:
-    """Gradients over a fresh random subset for each call and run.
-
-    Parameters
-    ----------
-    problem : Logistic
-    size : int
-        Records of a subset, drawn without replacement.
-    runs : sequence of int
-        A run draws the same subsets whatever runs beside it.
-    """
+    """Gradients over a fresh random subset for each call and run."""
 
     def __init__(self, problem: Logistic, size: int, runs: Sequence[int]) -> None:
         self._problem, self._size = problem, size
@@ -106,27 +89,6 @@ class Sampled:
         n, size = self._problem.n, self._size
         rows = [rng.choice(n, size, replace=False) for rng in self._rngs]
         return self._problem.sampled_gradient(weights, np.stack(rows))
-
-
-class Buckets:
-    """Gradients over disjoint records in their order, the next ones in each call.
-
-    Parameters
-    ----------
-    problem : Logistic
-    size : int
-        Records of a bucket.
-    """
-
-    def __init__(self, problem: Logistic, size: int) -> None:
-        self._problem, self._size, self._first = problem, size, 0
-
-    def gradient(self, weights: np.ndarray) -> np.ndarray:
-        """Mean gradient over the next bucket at the columns of `weights`."""
-        rows = np.arange(self._first, self._first + self._size)
-        self._first += self._size
-        each = np.tile(rows, (weights.shape[1], 1))
-        return self._problem.sampled_gradient(weights, each)
 
 
 def _residuals(margins: np.ndarray) -> np.ndarray:
@@ -140,17 +102,7 @@ def _residuals(margins: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Steps, momentum and noise of one descent; each an array of shape (T,).
-
-    Parameters
-    ----------
-    steps, momentum, scales : ndarray
-    restarts : ndarray of bool or None
-        Where the momentum starts anew.
-    looks_ahead : bool, default=True
-        Whether the gradient is taken at the extrapolated point (Nesterov) or at the
-        iterate (heavy ball).
-    """
+    """Steps, momentum and noise of one descent; each an array of shape (T,)."""
 
     steps: np.ndarray
     momentum: np.ndarray

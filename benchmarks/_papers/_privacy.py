@@ -39,16 +39,7 @@ def base_epsilon(epsilon: float, rate: float) -> float:
 
 
 def laplace_epsilon(scales: np.ndarray, sensitivity: float, rate: float = 1.0) -> float:
-    """True epsilon of Laplace releases of these scales, each on a fresh subset.
-
-    Parameters
-    ----------
-    scales : ndarray of shape (T,)
-    sensitivity : float
-        L1, of one release for a given subset that holds the record.
-    rate : float in (0, 1]
-        Share of the records in a subset.
-    """
+    """True epsilon of Laplace releases of these scales, each on a fresh subset."""
     kinds, counts = np.unique(scales, return_counts=True)
     parts = tuple(
         LaplaceEvent(scale / sensitivity, int(count))
@@ -119,16 +110,7 @@ def spherical(
 
 
 def thresholding_multiplier(epsilon: float, delta: float, kind: str) -> float:
-    """The thesis's sigma n / (G sqrt(T)) of DP-IGHT (Wang 2021, chapter 2).
-
-    Parameters
-    ----------
-    epsilon, delta : float
-    kind : {"theorem 2.5.2", "corollary 2.5.6", "corollary 2.5.8", "zcdp", "exact"}
-        Theorem 2.5.2 takes a Gaussian step for G^2 / (sigma n)^2-zCDP, half of what it
-        is; "zcdp" has the 2 put back; lambda = 1 in corollary 2.5.6, which does not
-        define it. "exact" needs no zCDP: T steps are one Gaussian release.
-    """
+    """The thesis's sigma n / (G sqrt(T)) of DP-IGHT (Wang 2021, chapter 2)."""
     log = math.log(1 / delta)
     root = math.sqrt(log + epsilon) - math.sqrt(log)
     return {
@@ -146,41 +128,3 @@ def thresholding_epsilon(multiplier: float, delta: float, sensitivity: float) ->
     `sensitivity` is in units of G / n: 2 under replace_one, 1 under zero_out.
     """
     return gaussian_epsilon(np.array([multiplier]), sensitivity, delta)
-
-
-def chapter_3_deviation(
-    *,
-    n: int,
-    m: int,
-    s: int,
-    gamma: float,
-    ridge: float,
-    epsilon: float,
-    delta: float,
-    beta: float = 1 / 3,
-) -> float:
-    """The noise in DPSL-KT's labels, Theorem 3.3.3; beta is that of U(-1, 1)."""
-    log = math.log(2.5 / delta)
-    return gamma * math.sqrt(8 * m * beta * s * log) / (n * epsilon * ridge)
-
-
-def advanced_share(epsilon: float, delta: float, steps: int) -> float:
-    """Epsilon of a step by TTZ15's reading of advanced composition."""
-    return epsilon / math.sqrt(8 * steps * math.log(1 / delta))
-
-
-@lru_cache
-def noisy_minimum_epsilon(epsilon: float, delta: float, steps: int) -> float:
-    """Upper bound on what TTZ15's selections cost.
-
-    One exchanged record changes every score by up to 2 L_1 / n, in either direction;
-    the smallest of scores with Laplace noise of scale L_1 / (n e) is then 4 e-DP where
-    they count e.
-    """
-    step = 4 * advanced_share(epsilon, delta, steps)
-    return epsilon_of(PureEvent(step, steps), delta)
-
-
-def objective_deviation(bound: float, epsilon: float, delta: float) -> float:
-    """Gaussian tilt of KST12, for gradients of norm at most `bound`."""
-    return bound * math.sqrt(8 * math.log(2 / delta) + 4 * epsilon) / epsilon
