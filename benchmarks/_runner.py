@@ -160,7 +160,7 @@ def benchmark(
 
 
 class MissingData(Exception):
-    """The data set is not in the folder SKDP_DATA_HOME (docs/data.md)."""
+    """The data set is not in the folder SKDP_DATA_HOME (docs/notebook/data.md)."""
 
 
 def mean_and_error(values: Iterable[float]) -> tuple[float, float]:

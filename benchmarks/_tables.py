@@ -74,7 +74,9 @@ def data_folder(name: str) -> Path:
     """The folder of a data set in SKDP_DATA_HOME."""
     folder = Path(os.environ.get("SKDP_DATA_HOME") or ".") / name
     if not folder.is_dir():
-        raise MissingData(f"no folder {name!r} in SKDP_DATA_HOME (see docs/data.md)")
+        raise MissingData(
+            f"no folder {name!r} in SKDP_DATA_HOME (see docs/notebook/data.md)"
+        )
     return folder
 
 
@@ -189,7 +191,9 @@ def _read_numbers(file: str, delimiter: str | None = None) -> np.ndarray:
     """A file of numbers packed by gzip, by its path in SKDP_DATA_HOME."""
     path = Path(os.environ.get("SKDP_DATA_HOME") or ".") / file
     if not path.is_file():
-        raise MissingData(f"no file {file!r} in SKDP_DATA_HOME (see docs/data.md)")
+        raise MissingData(
+            f"no file {file!r} in SKDP_DATA_HOME (see docs/notebook/data.md)"
+        )
     with gzip.open(path, "rt") as lines:
         return np.loadtxt(lines, delimiter=delimiter)
 
@@ -498,6 +502,6 @@ def _file(folder: str, name: str) -> Path:
     path = data_folder(folder) / name
     if not path.is_file():
         raise MissingData(
-            f"no file {folder}/{name} in SKDP_DATA_HOME (see docs/data.md)"
+            f"no file {folder}/{name} in SKDP_DATA_HOME (see docs/notebook/data.md)"
         )
     return path

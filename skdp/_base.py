@@ -113,7 +113,7 @@ class Signal:
         constant. The values are 0.3 and 12 for the default (less than 12 with many
         labels), 0.3 and 10 for named solvers, 0.3 and 4 for delta = 0, 0.3 and 3 for
         sparse models, 0.02 and 1.5 for factorisations, 0.01 and 1 for boosted trees
-        (``docs/guide/linear_models.md``, ``benchmarks/dominating_noise.py``).
+        (``docs/guide/linear_models.md``).
     """
 
     coefficient_noise: float
@@ -244,8 +244,8 @@ class Forecast(Signal):
         are multiplied by ``sqrt(K / 2)``. The rule uses public facts only, and nothing
         is spent.
 
-        The rule is rough (``benchmarks/forecast_score.py``: scores 0.5, 0.75 and 0.9 on
-        held-out rows, epsilon 0.1 to 4). On the six tables of declared columns from
+        The rule is rough (``python -m benchmarks forecast``: scores 0.5, 0.75 and 0.9
+        on held-out rows, epsilon 0.1 to 4). On the six tables of declared columns from
         which it was made, it was within a factor of 2 of the required epsilon in 67 %
         of cells, within 3 in 88 % and within 5 in 94 %; on seven other tables in 49, 63
         and 75 %. Weak signals need up to 17 times as much: this was so for two of the

@@ -165,7 +165,7 @@ def test_imports_for_type_checkers_only_do_not_count():
 
 @pytest.mark.parametrize(
     "twin",
-    ["import benchmarks", "def f():\n    from benchmarks._data import load"],
+    ["import benchmarks", "def f():\n    from benchmarks._tables import load"],
 )
 def test_broken_twin_that_imports_benchmarks_is_found(twin):
     assert len(outsiders({"skdp.fine": "import math", "skdp.twin": twin})) == 1

@@ -522,7 +522,7 @@ def _finite(value: float | None) -> float | None:
 
 Score = Callable[[Any, CanaryPairs], FloatArray]
 # One guess for this many canaries: close to the best share for claims from 1 to 8 and
-# 400 to 4,000 canaries (benchmarks/one_run.py).
+# 400 to 4,000 canaries (benchmarks/audits.py).
 _ABSTAINING = 5
 
 

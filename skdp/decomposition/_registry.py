@@ -83,8 +83,8 @@ def named_factorizer(
 
 
 # Deviation of biases, in units of the width of the rating bounds; the ratio below which
-# noise is small, and the ratio above which it leaves a constant model
-# (benchmarks/dominating_noise.py).
+# noise is small, and the ratio above which it leaves a constant model; settled on
+# synthetic tables.
 _BIAS, _LITTLE_TO, _CONSTANT_FROM = 0.11, 0.02, 1.5
 
 

@@ -417,7 +417,7 @@ def _failing(
 
 
 # Noise and ties cost about the same: settled on synthetic tables of 10,000 records, at
-# epsilon 0.3 (``python -m benchmarks.describe intervals``).
+# epsilon 0.3.
 N_INTERVALS = 24
 # Few digits, since privacy records show them.
 EQUAL = tuple(np.linspace(0.0, 1.0, N_INTERVALS + 1).round(4).tolist())

@@ -71,8 +71,7 @@ class SideQuestion:
 
 # With delta = 0, second moments, whose noise grows with the square of the number of
 # features, beat one minimisation up to this many features: among tables of 4, 9, 11 and
-# 26 numbers only at 4 (300 to 10,000 records, epsilon 0.1 to 4;
-# benchmarks/hard_edges.py squares).
+# 26 numbers only at 4 (300 to 10,000 records, epsilon 0.1 to 4).
 FEW_MOMENTS = 6
 # Below this ratio the base rate or the mean is released, and no weights: with targets
 # at random, a gate with more noise lets noise pass. At a ratio of 51 the weights cost
@@ -343,21 +342,20 @@ def favours_selection(objective: LinearObjective) -> bool:
 # explained well, so that it never calls a useful model hopeless.
 
 
-# Ratios above which noise leaves a constant model (benchmarks/dominating_noise.py).
+# Ratios above which noise leaves a constant model (settled on synthetic tables).
 # Noise hides which features matter sooner than it hides their coefficients. For delta =
-# 0 solvers stop no sooner where noise is large: benchmarks/hard_edges.py.
+# 0 solvers stop no sooner where noise is large: benchmarks/edges.py.
 _DENSE, _PURE, _SPARSE = 10.0, 4.0, 3.0
 # The same for squared errors with delta = 0, by second moments and by one minimisation:
 # on ccpp, protein_casp and wine_quality_white (declared columns, 300 to 10,000 records)
-# models were better than the constant below 1.1 and 0.6, and worse above 3.2 and 1.7
-# (benchmarks/hard_edges.py squares).
+# models were better than the constant below 1.1 and 0.6, and worse above 3.2 and 1.7.
 _PURE_MOMENTS, _PURE_SQUARES = 2.0, 0.6
 # Ratio at which noise counts as much as signal: at 2,000, where by this number there is
 # little noise, tables of declared columns come close to models without privacy.
 _ALIKE = 600.0
 # A model reaches half of the gain without privacy at a ratio this many times the ratio
 # below which the constant is taken: 140 with one output. Settled on the six tables of
-# the default (benchmarks/forecast_score.py): with 100 or 200 the mean error of a score
+# the default (benchmarks/default.py): with 100 or 200 the mean error of a score
 # is .120 or .130, with 140 .116. A second constant, an exponent, lowers it to .114; the
 # number of columns does not.
 _HALF = 2.8

@@ -448,7 +448,7 @@ class CertifiedSolver(ChosenLaw):
 _MARGIN_NOISE, _MARGIN_NOISE_OUTPUTS = 3.0, 1.0
 # Numbers are not classified by a threshold, so all noise costs accuracy: with 3 a
 # Poisson model without signal lost four times what its constant loses
-# (`python -m benchmarks.hard_edges lines`).
+# (`python -m benchmarks hard_edges`).
 _MARGIN_NOISE_OF_NUMBERS, _MARGIN_NOISE_OF_LOGS = 1.0, 0.5
 # Share of epsilon that the default's regularisation may cost; and the regularisation,
 # in units of row_norm^2 / epsilon, from which on it costs nothing if Theorem 2 holds.
