@@ -19,12 +19,12 @@ from skdp.decomposition._ratings import (
 )
 from skdp.decomposition._recommender import solve_users
 from skdp.decomposition._user_als import NoisyItems, UserALS
-from skdp.decomposition._user_sums import PairQuery
+from skdp.decomposition._user_sums import CountQuery, PairQuery, RowQuery
 from skdp.privacy import Budget
 from skdp.privacy.accounting._calibrate import calibrate, epsilon_of
 from tests.decomposition.small import planned
 from tests.door import answers_for, refusal
-from tests.spies import NoNoise, SpyNoise
+from tests.spies import NoNoise, SpyNoise, Transcript
 
 BOUNDS = (1.0, 5.0)
 SEED = 2357136044  # of the keys of ratings that are kept
@@ -276,3 +276,92 @@ def test_refusals_come_from_public_facts():
     }.items():  # fmt: skip
         with pytest.raises(ValueError, match=name):
             planned(UserALS, task, budget, **{name: value})
+
+
+# --- One user against another ------------------------------------------------------
+# A run on the neighbour hears what the first run released, so that both answer the same
+# adaptive queries, and every query's change is compared with its sensitivity.
+
+N_ITEMS = 8
+SOLVER = {"n_rounds": 3, "n_directions": 1}
+
+
+def table(seed=0):
+    """By user, ratings by item: the data as they are, without codes or order."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, N_ITEMS, 30)
+    return [dict.fromkeys(rng.permutation(N_ITEMS)[:n].tolist(), 4.0) for n in sizes]
+
+
+def coded(users):
+    """As an estimator makes them: users without ratings have the last codes."""
+    present = [own for own in users if own]
+    rows = [(u, i, own[i]) for u, own in enumerate(present) for i in own]
+    return make(*np.array(rows).reshape(-1, 3).T, len(users), N_ITEMS)
+
+
+def changes(users, others, max_ratings=None):
+    """Of every query, over its declared sensitivity."""
+    first = Transcript(0)
+    second = Transcript(0, heard=first)
+    for each, noise in ((users, first), (others, second)):
+        ratings = coded(each)
+        task = task_of(ratings, 3, max_ratings=max_ratings)
+        solver = planned(UserALS, task, Budget(20.0, 1e-6), **SOLVER)
+        answered(solver, ratings, task, 2.0, noise)
+    asked = zip(first.queries, second.queries, first.facts, strict=True)
+    return [np.linalg.norm(a - b) / facts["sensitivity"] for a, b, (_, facts) in asked]
+
+
+def strangers():
+    """What may take the place of a user's ratings."""
+    yield {}
+    yield {0: 5.0}
+    for low, high in ((1.0, 5.0), (5.0, 1.0)):
+        yield dict.fromkeys(range(N_ITEMS), high)
+        yield dict.fromkeys(range(N_ITEMS // 2), high)
+        yield dict.fromkeys(range(N_ITEMS // 2, N_ITEMS), low)
+        yield {i: high if i % 2 else low for i in range(N_ITEMS)}
+
+
+@pytest.mark.parametrize("max_ratings", [None, 3])
+def test_no_user_moves_a_query_by_more_than_its_sensitivity(max_ratings):
+    rest, people = table()[1:], list(strangers())
+    worst = np.max(
+        [
+            changes([one, *rest], [other, *rest], max_ratings)
+            for j, one in enumerate(people)
+            for other in people[:j]
+        ],
+        axis=0,
+    )
+    # Counts, biases, rows, pairs, rows of one factor more.
+    assert np.all(worst <= 1)
+    assert np.all(worst > [0.95, 0.9, 0.8, 0.9, 0.5])  # close enough to mean something
+
+
+def test_who_leaves_decides_no_other_user_s_ratings():
+    """Codes of all other users shift when the first one leaves."""
+    rest = table()[1:]
+    assert changes([{0: 5.0, 1: 1.0}, *rest], [{}, *rest], 2)[0] <= 1
+
+
+def test_long_rows_are_shortened():
+    """Moments of rows too, of which the sums' clip knows nothing."""
+    query, ratings = RowQuery(1, 5, 2, 0.5), make([0] * 5, range(5), [3.0] * 5, 1, 5)
+    factors = Factors.zeros(task_of(ratings), 3.0)
+    rows = np.zeros((1, factors.users.shape[1]))
+    rows[0, :2] = 0.6
+    units = query.whole(ratings, factors, rows, np.ones(5), 2.0)
+    moments = units[-9:] * query.unit
+    assert np.linalg.norm(moments) == pytest.approx(0.316 * 0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "query", [CountQuery(300, 40), RowQuery(300, 40, 2, 0.5), PairQuery(300, 40)]
+)
+def test_rounding_to_units_is_charged(query):
+    """Each number of one user may be half a unit from its own, and of another's too."""
+    size = math.prod(query.shape)
+    assert query.rounding >= math.sqrt(size) * query.unit * query.scale
+    assert query.rounding < 1e-3 * query.exact

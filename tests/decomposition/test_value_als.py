@@ -18,6 +18,7 @@ from skdp.decomposition._value_als import (
     UserRows,
     incidence,
     pattern_embedding,
+    residual_sensitivity,
     values_of,
 )
 from skdp.privacy.noise._noise import NoiseSource
@@ -245,6 +246,19 @@ def test_values_beyond_the_bounds_cost_no_privacy():
     others = values.copy()
     values[7], others[7] = -1e300, 1e300
     assert largest_change(SMALL, task_of(PATTERN), [(values, others, 0)]) <= 1
+
+
+def test_rounding_of_sums_is_charged():
+    """Sums of single terms at a time, against exact ones, at the longest rows."""
+    rng, n = np.random.default_rng(0), 4000
+    codes = np.arange(n, dtype=np.int32)
+    one = Pattern(np.zeros(n, np.int32), codes, 1, n)
+    residuals = rng.uniform(-0.5, 0.5, n)
+    part = UserRows(np.ones((n, 1)))
+    found = part.sums(values_of(one, residuals)).item()
+    error = abs(found - math.fsum(residuals))
+    charged = residual_sensitivity(0.5, one) - 1.0
+    assert 0 < 2 * error < charged < 1e-6
 
 
 # --- Odd shapes --------------------------------------------------------------------

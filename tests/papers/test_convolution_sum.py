@@ -23,7 +23,7 @@ from skdp.losses import (
 from skdp.losses._objective import ACTIVATIONS, NetworkObjective
 from skdp.neural_network import Convolution
 from skdp.papers import _convolution_sum
-from skdp.papers._convolution import ConvolutionLayer
+from skdp.papers._convolution import ConvolutionLayer, convolved_raw
 from skdp.papers._convolution_sum import (
     ConvolutionSum,
     ExactConvolutionSum,
@@ -457,6 +457,23 @@ def test_first_weights_predict_nothing_and_are_wide_enough_for_patches():
     X *= objective.input_norm / np.linalg.norm(X, axis=1, keepdims=True)
     raw = objective.convolved[0].patches(X) @ first[:-1]
     assert 0.05 < raw.std() < 0.6
+
+
+def test_predictions_are_of_clipped_images():
+    objective, (X, _, _) = objective_of(), table()
+    layers = objective.layers(weights_of(objective))
+    pairs = [(own[:-1], own[-1]) for own in layers]
+    raw, of_clipped = (
+        convolved_raw(rows, norm, objective.convolved, pairs, objective.unit)
+        for rows, norm in ((X, 2.0), (within(objective, X), math.inf))
+    )
+    np.testing.assert_allclose(raw, of_clipped, rtol=1e-12)
+    assert (
+        np.abs(
+            raw - convolved_raw(X, math.inf, objective.convolved, pairs, objective.unit)
+        ).max()
+        > 0.01
+    )
 
 
 # --------------------------------------------------------------------- declared shapes

@@ -331,6 +331,7 @@ def test_progress_of_a_hidden_path_counts_steps_only(capsys):
         ({"intercept_weight": 0.5}, {}, "intercept_weight=1"),
         ({"tail": 0.5}, {}, "tail"),
         ({}, {"alpha": 0.0}, "Set C or alpha"),
+        ({}, {"adjacency": "replace_user"}, "privacy_unit='record'"),
         ({"step_size": 4.1}, {}, "below 2 / L"),
     ],
 )

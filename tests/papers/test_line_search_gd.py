@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from skdp._fit import Progress
+from skdp.exceptions import UnboundedQueryError
 from skdp.losses import LogisticLoss, SigmoidLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._smoothing import LineSearchGD, StepGains, Trial
@@ -148,6 +149,11 @@ def test_null_records_add_nothing_and_layouts_agree():
     rest = MemorySource(block.X[present], block.y[present])
     found = query.total(query.open(Holes()), None)
     assert found == pytest.approx(query.total(query.open(rest), None), abs=1e-9)
+
+
+def test_gains_of_samples_are_refused():
+    with pytest.raises(UnboundedQueryError, match="of all records"):
+        gains(LogisticLoss(), 0.05).slack(Layout(largest_block=9, moved_rows=2))
 
 
 # --------------------------------------------------------------------------- the solver

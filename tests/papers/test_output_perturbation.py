@@ -272,7 +272,9 @@ def test_one_draw_of_the_stated_sensitivity(loss, adjacency, law):
     assert run.noise_scale == pytest.approx(draw.sigma)
     change = module._gradient_change(objective)
     rounding = CertifiedProblem(objective, 2.0).rounding_error(60)
-    assert draw.sensitivity >= (change + 2 * rounding) / 2.0
+    # Both minimisers may be as far from their own as the certificate allows.
+    left = max(module._APPROXIMATION * change / 2, 2 * rounding)
+    assert draw.sensitivity >= (change + 2 * left) / 2.0 * (1 - 1e-12)
     assert draw.sensitivity <= solver.sensitivity(objective) * (1 + 1e-9)
     # What is released is near the minimiser: its gradient is below the tolerance.
     exact = minimum(objective, 2.0, source._X, y)

@@ -348,8 +348,10 @@ def test_weights_that_cannot_be_large_need_less_noise():
 @pytest.mark.parametrize("loss", [Linear(), *LOSSES.values()], ids=repr)
 def test_every_iterate_is_within_its_public_bound(loss):
     rng = np.random.default_rng(0)
-    for alpha in (0.0, 0.5):
-        objective = replace(SMALL, loss=loss, n_samples=9, alpha=alpha)
+    for alpha, fit_intercept in itertools.product((0.0, 0.5), (False, True)):
+        objective = replace(
+            SMALL, loss=loss, n_samples=9, alpha=alpha, fit_intercept=fit_intercept
+        )
         solver = resolved(objective, n_passes=3, batch_size=3, step_size=0.7)
         plan = Plan.of(solver, objective)
         bound = farthest_iterate(Updates(plan.steps, plan.shares, 3), objective)
