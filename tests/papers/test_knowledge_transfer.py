@@ -268,8 +268,11 @@ def test_rows_are_kept_as_they_were_and_named_by_their_digest():
     same = resolved(public_rows=csr_array(rows).toarray())
     assert solver == same
     assert hash(solver) == hash(same)
-    rows[0, 0] += 1
+    weights = np.random.default_rng(0).normal(size=(9, 1))
+    before = solver.student(weights, OBJECTIVE)
+    rows[0] += 1e3
     assert solver == same
+    assert np.array_equal(solver.student(weights, OBJECTIVE), before)
     assert solver != resolved(public_rows=rows)
     named = resolved(public_rows=rows).params["public_rows"]
     assert named["shape"] == (200, 8)

@@ -204,7 +204,7 @@ def largest_stretch(objective, step_size, residual_clip=math.inf, seed=0):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@pytest.mark.parametrize("share", [0.5, 0.999])
+@pytest.mark.parametrize("share", [0.5, 0.999, 1.01])
 def test_steps_are_contractions_as_stated(loss, share):
     objective = replace(OBJECTIVE, loss=loss, n_samples=6, alpha=0.02)
     bend = loss.smoothness * objective.row_norm**2 + objective.alpha
