@@ -64,7 +64,7 @@ BUGS: list[Bug] = [
         "users",
         KERNEL,
         "        count = whole(1.0 / math.sqrt(n_own), per_unit)",
-        "        count = whole(1.0 / math.sqrt(min(n_own, 4)), per_unit)",
+        "        count = whole(1.0 / math.sqrt(min(n_own, 2)), per_unit)",
         NEIGHBOURS,
     ),
     Bug(

@@ -23,7 +23,7 @@ from skdp.losses import (
 from skdp.losses._objective import ACTIVATIONS, NetworkObjective
 from skdp.neural_network import Convolution
 from skdp.papers import _convolution_sum
-from skdp.papers._convolution import ConvolutionLayer, convolved_raw
+from skdp.papers._convolution import convolved_raw
 from skdp.papers._convolution_sum import (
     ConvolutionSum,
     ExactConvolutionSum,
@@ -31,7 +31,6 @@ from skdp.papers._convolution_sum import (
     PassedFilters,
     _Seen,
 )
-from skdp.privacy.release._plan import Layout
 from skdp.sums._network import ClippedNetworkGradient
 from skdp.tables._memory import MemorySource
 
@@ -157,23 +156,6 @@ def test_gradients_are_slopes_of_the_loss(loss, activation, name):
         assert found[i] == pytest.approx((ahead - behind) / 2e-6, abs=1e-6, rel=1e-5)
 
 
-@by_layers
-def test_what_is_sent_back_is_the_transpose_of_what_is_taken(name):
-    rng, image = np.random.default_rng(0), IMAGE
-    for own in LAYERS[name]:
-        layer = ConvolutionLayer(own, image)
-        X = rng.normal(size=(3, math.prod(image)))
-        patches = layer.patches(X)
-        sent = rng.normal(size=patches.shape)
-        assert np.sum(patches * sent) == pytest.approx(np.sum(X * layer.put_back(sent)))
-        raw = rng.normal(size=(3, math.prod(layer.positions), own.n_filters))
-        kept, chosen = layer.largest(raw)
-        sent = rng.normal(size=kept.shape)
-        back = layer.send_back(sent, chosen)
-        assert np.sum(raw * back) == pytest.approx(np.sum(kept * sent))
-        image = layer.out
-
-
 # ----------------------------------------------------------------------------- norms
 
 
@@ -275,20 +257,6 @@ def test_broken_twin_of_floating_sums_is_found():
     assert len(found) > 1
 
 
-def test_samples_are_sums_of_their_rows_and_nobody_is_nothing():
-    objective = objective_of()
-    query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
-    X, y, present = table()
-    source = MemorySource(X, y, present)
-    source.facts = replace(source.facts, largest_block=5)
-    rows = np.array([0, 3, 4, 11, 20])
-    alone = MemorySource(X[rows], y[rows], present[rows])
-    assert np.array_equal(total_of(query, source, rows), total_of(query, alone))
-    nobody = total_of(query, source, np.empty(0, dtype=np.int64))
-    assert nobody.shape == query.shape
-    assert not nobody.any()
-
-
 # ------------------------------------------------------------------------ sensitivity
 
 CHARGED = (1 + 2.0**-40) ** 2 - 1
@@ -321,33 +289,6 @@ def test_no_term_is_longer_than_the_clip_but_for_what_is_charged(loss, name):
     for seed in range(3):
         excess = excess_in_exact_arithmetic(objective_of(loss, name), 0.01, seed)
         assert -1e-3 < excess <= CHARGED
-
-
-@by_loss
-@by_activation
-def test_no_neighbours_exceed_what_is_charged(loss, activation):
-    objective = objective_of(loss, activation=activation)
-    clip, most = 1e-3, {"zero_out": 0.0, "replace_one": 0.0}
-    for seed, size in [(0, 0.05), (1, 0.3), (1, 1.0), (0, 10.0)]:
-        weights = weights_of(objective, size, seed)
-        query = ClippedNetworkGradient(objective, clip).at(weights)
-        X, y = hostile(objective, seed)
-        y = [-1.0, 1.0] if isinstance(loss, SquaredLoss) else y
-        terms = [
-            total_of(query, MemorySource(row[None], np.array([label])))
-            for row in X
-            for label in np.unique(y)
-        ]
-        each = np.array(terms)
-        gaps = np.linalg.norm(each[:, None] - each[None], axis=2)
-        most["zero_out"] = max(most["zero_out"], np.linalg.norm(each, axis=1).max())
-        most["replace_one"] = max(most["replace_one"], gaps.max())
-    slack = query.slack(Layout(N))
-    bound = query.bound()
-    for adjacency, found in most.items():
-        assert found <= bound.under(adjacency) + slack
-    assert most["zero_out"] > 0.99 * clip
-    assert most["replace_one"] > 1.05 * clip
 
 
 class _Unshared(ExactConvolutionSum):
@@ -427,38 +368,6 @@ def test_broken_twin_that_rounds_to_the_nearest_is_found(monkeypatch):
     assert max(found) > CHARGED
 
 
-@by_activation
-def test_the_farthest_weights_of_the_deepest_network_stay_finite(activation):
-    convolutions = (Convolution(4, 3, padding=1, pool=3),) * 2
-    objective = objective_of(
-        SoftmaxLoss(3),
-        convolutions=convolutions,
-        hidden=(30,) * 6,
-        activation=activation,
-    )
-    rng = np.random.default_rng(0)
-    w = 1e6 * rng.choice([-1.0, 1.0], objective.n_weights)
-    X, y = hostile(objective, 0)
-    found = total_of(
-        ClippedNetworkGradient(objective, 1.0).at(w), MemorySource(X, y % 3)
-    )
-    assert np.isfinite(found).all()
-    assert np.linalg.norm(found) <= len(y) * (1 + 1e-9)
-
-
-def test_first_weights_predict_nothing_and_are_wide_enough_for_patches():
-    objective = objective_of(SoftmaxLoss(3))
-    first, second, *_, last = objective.layers(objective.start(3))
-    assert not last.any()
-    assert first[:-1].any()
-    assert second[:-1].any()
-    assert not first[-1].any()
-    X = np.random.default_rng(0).normal(size=(200, D))
-    X *= objective.input_norm / np.linalg.norm(X, axis=1, keepdims=True)
-    raw = objective.convolved[0].patches(X) @ first[:-1]
-    assert 0.05 < raw.std() < 0.6
-
-
 def test_predictions_are_of_clipped_images():
     objective, (X, _, _) = objective_of(), table()
     layers = objective.layers(weights_of(objective))
@@ -480,19 +389,6 @@ def test_predictions_are_of_clipped_images():
 
 
 @pytest.mark.parametrize(
-    ("convolutions", "words"),
-    [
-        ([Convolution(3, 8)], "does not fit"),
-        ([Convolution(3, 3, pool=6)], "does not fit"),
-        ([Convolution(3, 3), Convolution(3, 6)], "does not fit"),
-    ],
-)
-def test_what_does_not_fit_is_refused(convolutions, words):
-    with pytest.raises(ValueError, match=words):
-        objective_of(convolutions=tuple(convolutions))
-
-
-@pytest.mark.parametrize(
     ("image", "convolution", "words"),
     [
         ((200, 200, 1), Convolution(2, 3), "at most 8192 positions"),
@@ -505,12 +401,3 @@ def test_what_is_too_much_is_refused(image, convolution, words):
     n_features = D if image == (3, 3, 3) else math.prod(image)
     with pytest.raises(ValueError, match=words):
         objective_of(image=image, convolutions=(convolution,), n_features=n_features)
-
-
-@pytest.mark.parametrize(
-    "field", ["n_filters", "kernel", "stride", "padding", "pool", "pool_stride"]
-)
-def test_fields_out_of_range_are_refused(field):
-    for bad, kind in [(-1, ValueError), (10**6, ValueError), (2.0, TypeError)]:
-        with pytest.raises(kind, match=field):
-            Convolution(**({"n_filters": 3, "kernel": 3} | {field: bad}))

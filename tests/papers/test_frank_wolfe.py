@@ -10,28 +10,22 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.linear_model import Lasso
 
-from skdp import DPSparseLinearRegression, DPSparseLogisticRegression
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers import _frank_wolfe as vertex_scores
 from skdp.papers import _frank_wolfe_kernel
 from skdp.papers._frank_wolfe import (
     ENTRY_BITS,
-    SUM_BITS,
     FrankWolfe,
     IntegerRows,
     VertexScores,
     score_sensitivity,
 )
-from skdp.privacy import BoundedRangeEvent, Budget, calibrate
+from skdp.privacy import Budget, calibrate
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.solvers._registry import named_solver
-from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.door import event_of, planned, refusal, run
-from tests.problems import CASES, case_id, run_case
-from tests.solvers.deaf import DeafNoise
 from tests.spies import NoNoise, SpyNoise
 
 LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss(2.0, target_bound=1.0)
@@ -49,7 +43,6 @@ OBJECTIVE = LinearObjective(
     n_nonzero=20,
 )
 BUDGET = Budget(1.0, 1e-6)
-OWN = [case for case in CASES if case.key == "frank_wolfe"]
 
 
 def resolved(objective=OBJECTIVE, budget=BUDGET, **params):
@@ -113,24 +106,6 @@ def test_sums_kept_up_to_date_are_the_sums_taken_anew(loss):
     assert np.array_equal(again.ranking.scores, scores.ranking.scores)
 
 
-@pytest.mark.parametrize("shift", [4, 20, 24])
-def test_candidates_are_kept_in_the_order_of_their_levels(shift):
-    objective = small_problem()
-    scores, path = scores_of(*table(), objective, 200.0, random_path(objective))
-    scores.update(10**6, shift)
-    for move in path:
-        scores.move(*move)
-        scores.update(10**6, shift)
-        ranking = scores.ranking
-        ranking.settle()
-        levels = (np.abs(ranking.scores) >> shift) - ranking.first
-        levels = np.clip(levels, 0, len(ranking.starts) - 2)
-        assert np.all(np.diff(levels[ranking.order]) >= 0)
-        assert np.array_equal(ranking.order[ranking.place], np.arange(31))
-        counts = np.bincount(levels, minlength=len(ranking.starts) - 1)
-        assert np.array_equal(np.diff(ranking.starts), counts)
-
-
 class Plain:
     """The loops as Python runs them, by rows or by columns only."""
 
@@ -164,37 +139,6 @@ def test_compiled_and_plain_updates_agree_by_rows_and_by_columns(
     assert np.array_equal(compiled.ranking.scores, slow.ranking.scores)
     assert np.array_equal(compiled.ranking.order, slow.ranking.order)
     assert np.array_equal(compiled.ranking.starts, slow.ranking.starts)
-
-
-@LOSSES
-@pytest.mark.parametrize("per_unit", [8.0, 64.0, 2.0**15])
-def test_scores_are_gradients_up_to_the_rounding_of_residuals(loss, per_unit):
-    objective = small_problem(loss=loss)
-    X, y = table()
-    scores, path = scores_of(X, y, objective, per_unit, random_path(objective))
-    walk(scores, path)
-    source = EntriesClipped(MemorySource(X, y), objective.feature_bound)
-    gradient = GradientSum(source, objective)(scores.weights()).ravel()
-    gradient[-1] *= objective.entry_bound / objective.intercept_value
-    unit = objective.entry_bound / 2**ENTRY_BITS / per_unit
-    error = np.abs(gradient + scores.ranking.scores * unit)
-    entries = [*np.count_nonzero(X, axis=0).tolist(), len(y)]
-    slack = len(y) * 1e-5  # entries are rounded to 2^-20 of their bound
-    assert np.all(error <= np.array(entries) * 0.5 / per_unit + slack)
-
-
-@ADJACENCIES
-def test_regularisation_enters_the_scores(adjacency):
-    objective = small_problem(adjacency, alpha=0.7)
-    free = replace(objective, alpha=0.0)
-    path = random_path(objective)
-    with_alpha = walk(scores_of(*table(), objective, 100.0)[0], path)
-    without = walk(scores_of(*table(), free, 100.0)[0], path)
-    unit = objective.entry_bound / 2**ENTRY_BITS / 100.0
-    change = (with_alpha.ranking.scores - without.ranking.scores) * unit
-    wanted = -objective.n_samples * objective.alpha * with_alpha.weights().ravel()
-    wanted[-1] *= objective.entry_bound / objective.intercept_value
-    assert np.allclose(change, wanted, atol=1e-6, rtol=1e-9)
 
 
 # One record against another -------------------------------------------------------
@@ -245,14 +189,6 @@ def largest_change(
 @pytest.mark.parametrize("clip", [math.inf, 0.25])
 def test_no_neighbour_moves_a_score_by_more_than_the_sensitivity(loss, adjacency, clip):
     assert 0.9 < largest_change(loss, adjacency, clip=clip) <= 1
-
-
-@LOSSES
-def test_broken_twin_with_the_sensitivity_of_the_other_adjacency_is_exceeded(loss):
-    def twin(most, objective):
-        return score_sensitivity(most, replace(objective, adjacency="zero_out"))
-
-    assert largest_change(loss, "replace_one", twin) > 1.8
 
 
 @LOSSES
@@ -349,88 +285,6 @@ def test_null_records_are_in_no_sum():
 # What is drawn --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", OWN, ids=case_id)
-def test_choices_drawn_equal_choices_declared(case):
-    noise = SpyNoise()
-    outcome = run_case(case, noise=noise)
-    assert noise.draws == []
-    (event,) = outcome.event.leaves
-    assert isinstance(event, BoundedRangeEvent)
-    assert [choice.epsilon for choice in noise.choices] == [event.epsilon] * event.count
-    solver, objective = case.solver, case.objective
-    worst = score_sensitivity(solver.residual_steps, objective)
-    assert all(1 <= choice.sensitivity <= worst for choice in noise.choices)
-    unit = objective.entry_bound / 2**ENTRY_BITS / solver.residual_steps
-    unit *= solver.residual_bound(objective, 1.0)
-    assert worst * unit == pytest.approx(solver.sensitivity(objective))
-    gumbel = math.pi / math.sqrt(6) * 2 * worst * unit / event.epsilon
-    assert outcome.solution.noise_scale == pytest.approx(gumbel)
-
-
-def test_pure_budgets_are_divided_over_the_steps():
-    budget = Budget(2.0, 0.0)
-    solver = resolved(budget=budget)
-    z = calibrate(lambda z: event_of(solver, z, OBJECTIVE), budget)
-    assert event_of(solver, z, OBJECTIVE).pure_epsilon <= 2.0
-    assert 1 / z == pytest.approx(2.0 / solver.n_steps, rel=1e-5)
-    model = DPSparseLogisticRegression(
-        2.0, delta=0, classes=[0, 1], solver="frank_wolfe"
-    )
-    X, y = table()
-    assert model.fit(X, y.astype(int)).privacy_.delta == 0
-
-
-class NotingNoise(DeafNoise):
-    """Deaf, and notes all that it is asked with beside the scores."""
-
-    def __init__(self):
-        super().__init__()
-        self.asked = []
-
-    def signed_choice(self, ranking, *, sensitivity, epsilon):
-        self.asked.append((len(ranking.scores), ranking.shift, sensitivity, epsilon))
-        return super().signed_choice(ranking, sensitivity=sensitivity, epsilon=epsilon)
-
-
-class FitsTheGridToTheData(FrankWolfe):
-    """Broken twin: as fine a grid of residuals as the table's own targets allow."""
-
-    def run(self, answers, objective, progress):
-        largest = float(np.abs(answers._source.whole().y).max())
-        fitted = replace(self, residual_clip=0.1 + largest / 2)
-        return FrankWolfe.run(fitted, answers, objective, progress)
-
-
-class KeepsTheLargestColumns(FrankWolfe):
-    """Broken twin: of the vertices chosen, weights on the longest columns are kept."""
-
-    def run(self, answers, objective, progress):
-        solution = super().run(answers, objective, progress)
-        lengths = np.linalg.norm(answers._source.whole().X, axis=0)
-        solution.weights[: objective.n_features][lengths < np.median(lengths)] = 0
-        return solution
-
-
-@LOSSES
-@ADJACENCIES
-@pytest.mark.parametrize(
-    "kind", [FrankWolfe, FitsTheGridToTheData, KeepsTheLargestColumns]
-)
-def test_nothing_but_the_choices_depends_on_the_data(kind, loss, adjacency):
-    objective = small_problem(adjacency, loss=loss, alpha=0.1)
-    solver = planned(kind, objective, BUDGET, n_steps=12, residual_clip=3.0)
-    present = np.arange(60) % 4 > 0 if adjacency == "zero_out" else None
-    tables = [table(seed=0), (np.zeros((60, 30)), np.zeros(60)), table(seed=1)]
-    masks = [None, present, present]
-    seen = []
-    for (X, y), mask in zip(tables, masks, strict=True):
-        noise = NotingNoise()
-        source = MemorySource(X, y / 2 if loss is SQUARED else y, mask)
-        found = run(solver, source, objective, 2.0, noise)
-        seen.append((noise.asked, found.noise_scale, found.weights.tolist()))
-    assert (seen[0] == seen[1] == seen[2]) == (kind is FrankWolfe)
-
-
 # The optimum ----------------------------------------------------------------------
 
 
@@ -476,22 +330,6 @@ def test_without_noise_it_reaches_the_lasso_of_the_same_radius(alpha):
     assert excess(0.8 * radius)[0] > 1e-4  # a twin in another ball is elsewhere
 
 
-def test_few_weights_are_kept_and_they_are_the_largest():
-    objective = small_problem(n_nonzero=3)
-    X, y = table()
-    runs = {}
-    for most in (3, 30):
-        solver = resolved(objective, n_steps=25, l1_radius=2.0)
-        few = replace(objective, n_nonzero=most)
-        found = run(solver, MemorySource(X, y), few, 2.0, NoiseSource(4))
-        runs[most] = found.weights.ravel()
-    assert np.count_nonzero(runs[3][:30]) == 3
-    assert np.count_nonzero(runs[30][:30]) > 3
-    largest = np.sort(np.abs(runs[30][:30]))[-3:]
-    assert np.array_equal(np.sort(np.abs(runs[3][:30]))[-3:], largest)
-    assert runs[3][30] == runs[30][30]  # the intercept is none of them
-
-
 # What must not matter -------------------------------------------------------------
 
 
@@ -525,33 +363,7 @@ def test_units_storage_and_blocks_do_not_matter():
     assert np.array_equal(weights_of(X, y, source=parts), plain)
 
 
-def test_data_are_left_as_they_are():
-    X, y = table()
-    S = csr_array(X)
-    before = S.data.copy(), X.copy()
-    weights_of(S, y)
-    weights_of(X, y)
-    assert np.array_equal(S.data, before[0])
-    assert np.array_equal(X, before[1])
-
-
 # Rules and refusals ---------------------------------------------------------------
-
-
-def test_defaults_follow_from_public_facts_only():
-    solver = resolved()
-    assert solver == resolved()
-    assert 10 <= solver.n_steps <= 500
-    reach = solver.l1_radius * OBJECTIVE.entry_bound / LOGISTIC.prediction_unit
-    assert 0.5 <= reach <= 10
-    more = resolved(replace(OBJECTIVE, n_samples=20_000))
-    assert more.n_steps > solver.n_steps
-    assert more.l1_radius > solver.l1_radius
-    assert resolved(replace(OBJECTIVE, adjacency="zero_out")).n_steps > solver.n_steps
-    assert resolved(OBJECTIVE.with_loss(SQUARED)).residual_clip == 0.125
-    assert resolved().residual_clip == math.inf
-    # The rule is the same for a pure budget of as many e-folds a step.
-    assert resolved(budget=Budget(1.0, 0.0)).n_steps < solver.n_steps
 
 
 def test_several_outputs_and_too_many_records_are_refused_with_a_remedy():
@@ -564,57 +376,6 @@ def test_several_outputs_and_too_many_records_are_refused_with_a_remedy():
     assert refusal(FrankWolfe, many, BUDGET, residual_steps=64) == ""
     dense = replace(OBJECTIVE, n_nonzero=None)
     assert "Use DPSparse" in refusal(FrankWolfe, dense, BUDGET)
-
-
-@pytest.mark.parametrize("relation", ["zero_out", "replace_user", "zero_out_user"])
-def test_the_rule_is_coarser_where_sums_would_not_be_whole(relation):
-    steps = {}
-    for n in (2**20, 2**23, 2**30):
-        many = replace(OBJECTIVE, n_samples=n, adjacency=relation)
-        steps[n] = resolved(many, budget=Budget(8.0, 1e-6)).residual_steps
-        assert n * steps[n] * 2**ENTRY_BITS < 2**SUM_BITS
-    assert steps[2**23] == min(steps[2**20], 2**17)
-    assert steps[2**30] == min(steps[2**20], 2**10)
-    beyond = replace(OBJECTIVE, n_samples=2**41, adjacency=relation)
-    assert "so many records" in refusal(FrankWolfe, beyond, BUDGET)
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"n_steps": 0}, "n_steps"),
-        ({"l1_radius": -1.0}, "l1_radius"),
-        ({"l1_radius": math.inf}, "l1_radius"),
-        ({"residual_clip": 0.0}, "residual_clip"),
-        ({"residual_steps": 2**21}, "residual_steps"),
-        ({"momentum": 0.5}, r"momentum.*cannot be set"),
-    ],
-)
-def test_bad_parameters_are_named(params, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        named_solver("frank_wolfe", params)
-
-
-def test_both_estimators_find_the_features():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(5000, 200))
-    signal = 2 * X[:, 7] - X[:, 90] + 0.1 * rng.normal(size=5000)
-    facts = {
-        "epsilon": 2.0,
-        "data_norm": 9.0,
-        "feature_bound": 1.0,
-        "n_nonzero_coefs": 2,
-        "solver": "frank_wolfe",
-        "random_state": 0,
-    }
-    linear = DPSparseLinearRegression(target_bounds=(-3, 3), **facts).fit(X, signal)
-    assert linear.get_support(indices=True).tolist() == [7, 90]
-    assert linear.score(X, signal) > 0.5
-    labels = signal > 0
-    logistic = DPSparseLogisticRegression(classes=[False, True], **facts)
-    logistic.fit(csr_array(X), labels)
-    assert logistic.get_support(indices=True).tolist() == [7, 90]
-    assert logistic.score(X, labels) > 0.9
 
 
 def test_sums_of_the_most_records_fit_into_their_integers():

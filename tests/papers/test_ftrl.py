@@ -16,7 +16,7 @@ from skdp.audit._exact import marked, replayed, verdict
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers._streams import FTRL
-from skdp.privacy import Budget, GaussianEvent
+from skdp.privacy import Budget
 from skdp.privacy.noise import _correlated
 from skdp.privacy.noise._correlated import (
     SquareRoot,
@@ -26,9 +26,8 @@ from skdp.privacy.noise._correlated import (
     root_inverse,
     root_weights,
 )
-from skdp.privacy.noise._laws import Gaussian, Spherical
+from skdp.privacy.noise._laws import Gaussian
 from skdp.privacy.noise._noise import NoiseSource, gaussian_scale
-from skdp.privacy.release import _plan as plan_module
 from skdp.privacy.release._plan import Bound, Correlated, Line, Plan
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables._memory import MemorySource
@@ -69,11 +68,6 @@ def test_the_square_of_the_root_is_the_running_sum(times):
     np.testing.assert_allclose(C @ C, np.tri(times), atol=1e-13)
 
 
-def test_weights_are_those_of_the_power_series():
-    wanted = [math.comb(2 * k, k) / 4**k for k in range(30)]
-    np.testing.assert_allclose(root_weights(30, 500), wanted, rtol=1e-14)
-
-
 @by_shape
 def test_the_inverse_is_one(n_parts, asks, band):
     times = n_parts * asks
@@ -106,12 +100,6 @@ def test_spreads_are_those_of_the_matrices(n_parts, asks, band):
     assert prefix_spread(times, band) == pytest.approx(of_sums, rel=1e-10)
 
 
-def test_running_sums_have_less_noise_than_with_independent_noise():
-    found = {band: parts_of(10, 20, 10, band).excess for band in (1, 500)}
-    assert found[1] == pytest.approx(math.sqrt(20), rel=1e-6)
-    assert found[500] == pytest.approx(2.267, abs=1e-3)
-
-
 def test_the_slack_covers_the_rounding_of_weighted_sums():
     times, band, size, rng = 60, 60, 1000, np.random.default_rng(1)
     weights = root_weights(times, band)
@@ -131,36 +119,10 @@ def test_the_slack_covers_the_rounding_of_weighted_sums():
 # Plans -------------------------------------------------------------------------------
 
 
-def test_all_answers_cost_one_with_the_joint_bound():
-    parts = parts_of(5, 4, 3, 500)
-    plan = Plan((Line(parts.times, sample=parts),))
-    assert plan.event(2.0, "zero_out") == GaussianEvent(2.0)
-
-
 def test_more_answers_than_a_matrix_has_rows_are_refused():
     """They would be in sums that nobody counted."""
     with pytest.raises(ValueError, match=r"as its matrix has rows, 6\. Got 7"):
         Line(7, sample=parts_of(5, 3, 2, 500))
-
-
-def test_two_lines_do_not_mix_their_weights():
-    """Each has sums, and readings of the parts, of its own."""
-    data, query = source(0), ClippedGradient(OBJECTIVE).at(np.ones(OBJECTIVE.shape))
-    lines = [Line(6, sample=parts_of(4, 3, 2, band)) for band in (500, 3)]
-    plan = Plan((*lines, plan_module.Part(Plan((lines[0],)))))
-    answers = door.answers_for(plan, data, 1.0, "replace_one", NoNoise())
-    alone = [asked(line.sample, NoNoise(), data) for line in lines]
-    inner = answers.part(2)
-    for _ in range(6):
-        for number, other in enumerate(alone):
-            wanted = other.ask(query).value
-            assert np.array_equal(answers.ask(query, number).value, wanted)
-        assert inner.ask(query).value == pytest.approx(wanted, abs=1e-12)
-
-
-def test_other_noise_is_refused():
-    with pytest.raises(TypeError, match="law whose cost is known"):
-        Line(6, law=Spherical(), sample=parts_of(5, 3, 2, 500))
 
 
 @pytest.mark.parametrize("n_samples", [1, 7, 12, 40])
@@ -333,12 +295,3 @@ def test_broken_twins_of_the_joint_bound_are_caught(name, monkeypatch):
     }
     monkeypatch.setattr(_correlated, "joint_norm", wrong[name])
     assert max(audited(seed=s) for s in range(5)) > 1.1
-
-
-def test_a_stream_gives_parts_of_any_smaller_size():
-    arriving = ChunkSource(source(0, n=4), 3)
-    answers = asked(parts_of(4, 3, 1, 500), NoiseSource(0), arriving)
-    query = ClippedGradient(OBJECTIVE).at(np.zeros(OBJECTIVE.shape))
-    for n in (4, 1, 3):
-        arriving.give(source(n, n=n))
-        assert answers.ask(query).value.shape == OBJECTIVE.shape

@@ -55,30 +55,6 @@ def test_against_finite_differences(biases, n_components):
             assert np.isclose(gradient @ direction, slope, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_change_no_bit(dtype):
-    ratings = ratings_of(200, 90, dtype=dtype)
-    task = task_of(ratings)
-    factors = some_factors(task, centred(ratings, task).mean, dtype=dtype)
-    value, gradient = at(ratings, factors)
-    for n_jobs in (2, 3):
-        again, same = at(ratings, factors, n_jobs=n_jobs)
-        assert again == value
-        assert np.array_equal(same, gradient)
-
-
-def test_single_precision_is_double_precision_rounded():
-    ratings = ratings_of(200, 90)
-    task = task_of(ratings)
-    factors = some_factors(task, centred(ratings, task).mean)
-    value, gradient = at(ratings, factors)
-    single = ratings_of(200, 90, dtype=np.float32)
-    rounded = some_factors(task, factors.mean, dtype=np.float32)
-    short, approximate = at(single, rounded)
-    assert np.isclose(short, value, rtol=1e-6)
-    assert np.abs(approximate - gradient).max() < 1e-5 * np.abs(gradient).max()
-
-
 def test_subsets_add_up():
     ratings = ratings_of()
     factors = some_factors(task_of(ratings))
@@ -87,11 +63,3 @@ def test_subsets_add_up():
     parts = [at(ratings, factors, pairs) for pairs in np.array_split(order, 3)]
     assert np.isclose(sum(value for value, _ in parts), total, rtol=1e-12)
     assert np.allclose(sum(part for _, part in parts), gradient, atol=1e-14)
-
-
-def test_a_subset_without_ratings():
-    ratings = ratings_of()
-    factors = some_factors(task_of(ratings))
-    value, gradient = at(ratings, factors, np.empty(0, dtype=np.int64))
-    assert value == 0
-    assert not gradient.any()

@@ -141,45 +141,6 @@ def test_a_cycle_that_grows_is_undone():
         assert objective_of(ratings, run.factors) > 100 * values[0]
 
 
-@pytest.mark.parametrize("method", [METHODS[0], METHODS[1], METHODS[3]], ids=repr)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_change_no_bit(method, dtype):
-    ratings = ratings_of(60, 40, 0.4, dtype=dtype)
-    task = task_of(ratings, alpha=0.02)
-    method = replace(method, n_steps=10)
-    one, three = (last(method, ratings, task, n_jobs=n_jobs) for n_jobs in (1, 3))
-    assert np.array_equal(one.flat, three.flat)
-    assert one.flat.dtype == dtype
-
-
-@pytest.mark.parametrize("method", [METHODS[0], METHODS[1]], ids=repr)
-def test_units_of_ratings_are_of_no_matter(method):
-    ratings, task = small()
-    task = replace(task, alpha=0.0, biases=False)
-    one = last(replace(method, n_steps=10), ratings, task)
-    other = replace(ratings, values=ratings.values * 64)
-    two = last(replace(method, n_steps=10), other, task)
-    k = task.n_components
-    product = one.users[:, :k] @ one.items[:, :k].T
-    assert np.allclose(two.users[:, :k] @ two.items[:, :k].T, 64 * product, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "method", [LBFGS(n_steps=5), HAMSI(n_steps=5, n_subsets=2)], ids=repr
-)
-def test_hardly_any_ratings(method):
-    ratings = ratings_of(6, 5, 1.0)
-    pattern = replace(
-        ratings.pattern, users=np.array([2], np.int32), items=np.array([3], np.int32)
-    )
-    one = replace(ratings, pattern=pattern, values=np.array([4.0]))
-    for biases in (True, False):
-        task = replace(task_of(one, alpha=0.0, biases=biases), pattern=None)
-        found = last(method, one, task)
-        assert np.isfinite(found.flat).all()
-        assert objective_of(one, found) < 5
-
-
 def test_pairs_without_the_last_step(monkeypatch):
     """Erratum: s and y are differences between the same two points."""
     ratings, task = small()

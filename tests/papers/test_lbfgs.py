@@ -39,9 +39,3 @@ def test_it_ends_where_nothing_is_left_to_gain():
     found = values(ratings, task_of(ratings, 1, alpha=1.0), n_steps=2000)
     assert len(found) < 2000
     assert np.isfinite(found[-1])
-
-
-@pytest.mark.parametrize("name", ["n_steps", "n_corrections"])
-def test_counts_are_checked(name):
-    with pytest.raises(ValueError, match=name):
-        LBFGS(**{name: 0})

@@ -8,16 +8,12 @@ import itertools
 import multiprocessing
 import os
 import pickle
-import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import (
     BudgetLedger,
@@ -29,9 +25,8 @@ from skdp import (
     ParquetSource,
 )
 from skdp.audit._exact import Replay, told_apart
-from skdp.exceptions import BudgetExceeded, Refused, SourceError, StreamOverError
-from skdp.papers import _streams
-from skdp.papers._streams import PartialFit, Stream, stream_of
+from skdp.exceptions import Refused, SourceError, StreamOverError
+from skdp.papers._streams import Stream, stream_of
 from skdp.privacy.release._answers import Answers, PartSums
 from skdp.privacy.release._door import audited_by
 
@@ -91,19 +86,6 @@ def test_the_same_for_declared_columns():
     assert np.array_equal(whole.predict(frame), parts.predict(frame))
 
 
-def test_the_same_from_files(tmp_path):
-    X, y = table()
-    frame = pd.DataFrame(X, columns=list("abc")).assign(y=y)
-    model, paths = stream(random_state=3), []
-    for k in range(K):
-        paths.append(tmp_path / f"{k}.parquet")
-        frame.iloc[k * SIZE : (k + 1) * SIZE].to_parquet(paths[k])
-        model.partial_fit(ParquetSource(paths[k], target="y", n_samples=SIZE))
-    memory = given(stream(random_state=3), X, y)
-    assert np.array_equal(memory.coef_, model.coef_)
-    assert len(set(model.privacy_.assumed_public)) == len(model.privacy_.assumed_public)
-
-
 def test_parts_may_be_smaller_than_the_first_and_not_larger():
     X, y = table()
     model = given(stream(), X, y, (50, 3, 20))
@@ -113,21 +95,6 @@ def test_parts_may_be_smaller_than_the_first_and_not_larger():
     assert np.array_equal(model.coef_, before)
     model.partial_fit(X[:50], y[:50])
     assert not np.array_equal(model.coef_, before)
-
-
-def test_labels_may_be_declared_at_the_first_part_and_have_to_be():
-    X, y = table()
-    model = stream(classes=None)
-    with pytest.raises(ValueError, match="must be declared for a stream"):
-        model.partial_fit(X[:SIZE], y[:SIZE])
-    assert stream_of(model) is None
-    model.partial_fit(X[:SIZE], y[:SIZE], classes=[0, 1, 2])
-    model.partial_fit(X[SIZE : 2 * SIZE], np.zeros(SIZE, dtype=int))
-    assert model.classes is None
-    assert model.classes_.tolist() == [0, 1, 2]
-    with pytest.raises(ValueError, match="among those declared"):
-        model.partial_fit(X[:SIZE], np.full(SIZE, 7))
-    model.partial_fit(X[:SIZE], y[:SIZE])  # nothing was lost
 
 
 @pytest.mark.parametrize("declared", [None, [0, 1]])
@@ -177,19 +144,6 @@ def test_parameters_changed_in_place_are_noticed():
         model.partial_fit(X[:SIZE], y[:SIZE])
 
 
-def test_later_parts_are_noted_in_the_books_that_paid(tmp_path):
-    X, y = table()
-    paid, other = (
-        BudgetLedger(tmp_path / name, epsilon=6.0, delta=1e-4, dataset=name)
-        for name in ("one.db", "two.db")
-    )
-    model = stream(ledger=paid).partial_fit(X[:SIZE], y[:SIZE])
-    for ledger in (None, other):
-        with pytest.raises(ValueError, match="'ledger' parameter must stay"):
-            model.set_params(ledger=ledger).partial_fit(X[:SIZE], y[:SIZE])
-    assert other.spends() == []
-
-
 @pytest.mark.parametrize("bad", ["features", "nan", "length", "no target"])
 def test_bad_parts_lose_nothing(bad):
     X, y = table()
@@ -207,21 +161,6 @@ def test_bad_parts_lose_nothing(bad):
         rows = slice(k * SIZE, (k + 1) * SIZE)
         model.partial_fit(X[rows], y[rows])
     assert np.array_equal(model.coef_, given(other, X, y).coef_)
-
-
-def test_there_is_partial_fit_with_this_solver_only():
-    assert not hasattr(DPLogisticRegression(), "partial_fit")
-    assert hasattr(stream(), "partial_fit")
-    with pytest.raises(ValueError, match="must be finite for partial_fit"):
-        stream().set_params(epsilon=np.inf).partial_fit(*table())
-
-
-@pytest.mark.parametrize("model", [stream(classes=None), stream(DPLinearRegression)])
-@pytest.mark.filterwarnings("ignore")
-def test_estimator_checks(model):
-    after_fit = "fit, then partial_fit: a stream begins with its first part"
-    expected = {"check_fit_score_takes_y": after_fit}
-    check_estimator(model, expected_failed_checks=expected)
 
 
 # The stream --------------------------------------------------------------------------
@@ -244,33 +183,10 @@ def test_no_copy_goes_on(copied):
     model.partial_fit(X[SIZE : 2 * SIZE], y[SIZE : 2 * SIZE])
 
 
-def test_a_stream_and_its_answers_cannot_be_copied():
-    X, y = table()
-    live = stream_of(stream_kept := stream().partial_fit(X[:SIZE], y[:SIZE]))
-    assert isinstance(live, Stream)
-    for copied in COPIES.values():
-        with pytest.raises(TypeError, match="must stay where"):
-            copied(live)
-    assert stream_kept.n_features_in_ == 3
-
-
-def test_a_fitted_model_begins_none():
-    X, y = table()
-    with pytest.raises(StreamOverError, match="was fitted by fit"):
-        stream().fit(X, y).partial_fit(X[:SIZE], y[:SIZE])
-
-
 def test_a_stream_ends_with_its_last_part():
     X, y = table()
     model = given(stream(), X, y)
     with pytest.raises(StreamOverError, match="one more than n_parts=4"):
-        model.partial_fit(X[:SIZE], y[:SIZE])
-
-
-def test_a_fit_ends_a_stream():
-    X, y = table()
-    model = stream().partial_fit(X[:SIZE], y[:SIZE]).fit(X, y)
-    with pytest.raises(StreamOverError):
         model.partial_fit(X[:SIZE], y[:SIZE])
 
 
@@ -284,15 +200,6 @@ def test_owners_can_neither_begin_a_stream_nor_go_on_with_one():
     model.partial_fit(X[:SIZE], y[:SIZE])
     with pytest.raises(Refused, match="must be of one owner"):
         model.partial_fit(federation)
-    model.partial_fit(X[:SIZE], y[:SIZE])
-
-
-def test_a_refused_fit_ends_no_stream(tmp_path):
-    X, y = table()
-    ledger = BudgetLedger(tmp_path / "books.db", epsilon=6.0, delta=1e-4)
-    model = stream(ledger=ledger).partial_fit(X[:SIZE], y[:SIZE])
-    with pytest.raises(BudgetExceeded):
-        model.fit(X, y)
     model.partial_fit(X[:SIZE], y[:SIZE])
 
 
@@ -366,29 +273,6 @@ def test_a_later_part_whose_answer_is_lost_cannot_be_given_again(monkeypatch, tm
         model.partial_fit(part)
 
 
-def test_a_first_part_whose_answer_is_lost_begins_no_stream(monkeypatch, tmp_path):
-    ledger = BudgetLedger(tmp_path / "books.db", epsilon=6.0, delta=1e-4)
-    model = stream(DPLinearRegression, ledger=ledger)
-    part = spoiled(monkeypatch, tmp_path / "part.parquet", model)
-    assert len(ledger.spends()) == 1
-    assert stream_of(model) is None
-    with pytest.raises(BudgetExceeded):
-        model.partial_fit(part)  # as another stream
-
-
-def test_broken_twin_that_takes_a_lost_part_again_is_caught(monkeypatch, tmp_path):
-    alive = _streams._LIVE
-    monkeypatch.setattr(PartialFit, "one_part", staticmethod(nullcontext))
-    monkeypatch.setattr(
-        _streams, "stream_of", lambda model: alive.get(model, [None])[0]
-    )
-    X, y = table()
-    first = pd.DataFrame(X[:SIZE], columns=list("abc"))
-    model = stream(DPLinearRegression).partial_fit(first, y[:SIZE])
-    model.partial_fit(spoiled(monkeypatch, tmp_path / "part.parquet", model))
-    assert alive[model][0].n_taken == 3
-
-
 def test_a_bad_part_beside_good_ones_loses_nothing():
     X, y = table()
     model = stream(solver_params={"n_parts": 12}).partial_fit(X[:10], y[:10])
@@ -398,15 +282,6 @@ def test_a_bad_part_beside_good_ones_loses_nothing():
     assert all(isinstance(b.exception(), ValueError) for b in bad)
     assert not any(g.exception() for g in good)
     assert stream_of(model).n_taken == 11
-
-
-def test_threads_give_one_part_after_another():
-    X, y = table()
-    model = stream(solver_params={"n_parts": 12}).partial_fit(X[:10], y[:10])
-    with ThreadPoolExecutor(8) as pool:
-        given = [pool.submit(model.partial_fit, X[:10], y[:10]) for _ in range(20)]
-    refused = [g for g in given if isinstance(g.exception(), StreamOverError)]
-    assert len(refused) == 20 - 11
 
 
 # What is private ---------------------------------------------------------------------
@@ -451,16 +326,6 @@ def test_broken_twin_that_keeps_them_is_caught(monkeypatch):
     # Without the refusal of answers to be copied, sums are in the pickle.
     held = stream_of(model).answers._part_sums[0]._exact
     assert any(each.tobytes() in pickle.dumps(list(held)) for each in held)
-
-
-def test_streams_are_forgotten_with_their_models():
-    X, y = table()
-    model = stream().partial_fit(X[:SIZE], y[:SIZE])
-    held = weakref.ref(stream_of(model).answers)
-    assert held() is not None
-    del model
-    gc.collect()
-    assert held() is None
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
@@ -516,42 +381,3 @@ def test_the_first_part_books_the_stream_and_each_later_one_itself(tmp_path):
         f"DPLogisticRegression: part {k} of 4 of {name}" for k in (2, 3, 4)
     ]
     assert first.epsilon <= 5.0
-
-
-def test_a_clone_is_another_stream_and_costs_as_much(tmp_path):
-    X, y = table()
-    ledger = BudgetLedger(tmp_path / "books.db", epsilon=6.0, delta=1e-4)
-    model = stream(ledger=ledger).partial_fit(X[:SIZE], y[:SIZE])
-    other = clone(model)
-    with pytest.raises(BudgetExceeded):
-        other.partial_fit(X[:SIZE], y[:SIZE])
-    assert not hasattr(other, "coef_")
-    model.partial_fit(X[:SIZE], y[:SIZE])
-
-
-def test_a_refused_stream_is_none_and_nothing_is_read(tmp_path):
-    ledger = BudgetLedger(tmp_path / "books.db", epsilon=1.0, delta=1e-6)
-    model = stream(ledger=ledger)
-    with pytest.raises(BudgetExceeded):
-        model.partial_fit(*table())
-    assert stream_of(model) is None
-    assert ledger.spends() == []
-
-
-def test_the_record_says_what_is_taken_as_public():
-    X, y = table()
-    record = stream().partial_fit(X[:SIZE], y[:SIZE]).privacy_
-    assert record.n_samples == N
-    assert "that no record is in two parts" in record.assumed_public
-
-
-def test_weights_of_labels_are_those_of_the_whole_stream():
-    X, y = table()
-    weighted = {"class_weight": {1: 5.0}, "random_state": 0}
-    whole = stream(**weighted).fit(X, y)
-    model = given(stream(**weighted), X, y)
-    assert np.array_equal(whole.coef_, model.coef_)
-    assert np.array_equal(whole.predict_proba(X), model.predict_proba(X))
-    model = stream(**weighted).partial_fit(X[:SIZE], y[:SIZE])
-    with pytest.raises(ValueError, match="class_weight"):
-        model.set_params(class_weight={1: 100.0}).partial_fit(X[:SIZE], y[:SIZE])

@@ -82,16 +82,6 @@ def test_pairs_of_a_colour_share_no_id(method):
     assert degree <= len(owner) < 2 * degree
 
 
-def test_random_colours_are_of_more_even_size():
-    pattern = ratings_of(400, 300, 0.03).pattern
-    first, random = (
-        np.bincount(partition(method, pattern, 3, np.random.RandomState(0)).blocks)
-        for method in ("color", "color_balanced")
-    )
-    assert first.argmax() < len(first) / 4
-    assert random.std() < 0.7 * first.std()
-
-
 def test_a_colour_is_the_first_or_any_that_is_free():
     # One user: all colours differ. One pair each on a diagonal: one colour.
     line = Pattern(np.zeros(70, np.int32), np.arange(70, dtype=np.int32), 1, 70)
@@ -100,15 +90,6 @@ def test_a_colour_is_the_first_or_any_that_is_free():
         rng = np.random.RandomState(1)
         assert np.array_equal(partition(method, line, 1, rng).blocks, np.arange(70))
         assert not partition(method, diagonal, 1, rng).blocks.any()
-
-
-def test_bins_take_colours_until_they_have_their_share():
-    pattern = some_pattern()
-    found = partition("color", pattern, 4, np.random.RandomState(0))
-    sizes, share = np.bincount(found.blocks), len(pattern) / 4
-    for k in range(3):
-        colors = np.unique(found.blocks[found.subsets == k])
-        assert share <= found.sizes[k] < share + sizes[colors[-1]]
 
 
 def test_hogwild_is_random_and_equal():
