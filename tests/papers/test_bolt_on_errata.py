@@ -7,29 +7,22 @@ The counterexamples to its sensitivities that are broken twins of our solver are
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from scipy.special import exp1, expit, gammainc
 
-from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from skdp.losses._objective import LinearObjective
-from skdp.papers._bolt_on import BoltOn, exact_sensitivity
-from skdp.privacy import Budget, GaussianEvent, epsilon_of
+from skdp.losses import HuberHingeLoss, SoftmaxLoss
+from skdp.papers._bolt_on import BoltOn
+from skdp.privacy import GaussianEvent, epsilon_of
 from skdp.privacy.accounting._gaussian import gaussian_mu
 from skdp.privacy.noise._noise import NoiseSource
-from tests import door
 from tests.gradients import query_sensitivity
+from tests.papers.problem import objective_of
 
-OBJECTIVE = LinearObjective(
-    loss=HuberHingeLoss(),
-    n_samples=40,
-    n_features=2,
-    data_norm=1.0,
-    adjacency="replace_one",
-    fit_intercept=False,
+OBJECTIVE = objective_of(
+    40, 2, loss=HuberHingeLoss(), fit_intercept=False, adjacency="replace_one"
 )
 
 
@@ -176,18 +169,6 @@ def test_bst14_as_printed_has_half_the_noise():
     rows = (-tilt + side, -tilt - side)
     change = np.subtract(*(-expit(-(z @ w)) * z for z in rows))
     assert np.linalg.norm(change) > 1.9  # its sigma takes iota = 1
-
-
-def test_constant_steps_forget_as_the_flow_time_says():
-    """Strongly convex, constant step, full gradients: (2 / (gamma n)) (1 - rho^T)."""
-    alpha, step, passes = 0.1, 0.5, 12
-    objective = replace(OBJECTIVE, loss=LogisticLoss(), alpha=alpha)
-    params = {"n_passes": passes, "batch_size": 40, "step_size": step}
-    solver = door.planned(BoltOn, objective, Budget(1.0, 1e-6), **params)
-    updates = solver.updates(objective)
-    found = exact_sensitivity(updates, 2.0, smoothness=0.35, strength=alpha)
-    assert found == pytest.approx(2 / (alpha * 40) * (1 - 0.95**passes))
-    assert found < 2 / (alpha * 40)
 
 
 def one_weight(n, b, alpha, sign, divided, rng):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import accumulate
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.papers._last_iterate import HiddenDescent
@@ -31,32 +29,6 @@ def hidden(n_steps=20, step_size=None, objective=OBJECTIVE):
 
 
 # The formula ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n_steps", "contraction"), [(2, 0.6), (5, 0.05), (12, 0.97)])
-def test_formula_is_the_best_allocation_of_shifts(n_steps, contraction):
-    """Minimise sum a_t^2 with d_{t+1} = c d_t + 1 - a_t >= 0 and d_T = 0, directly."""
-    powers = contraction ** np.arange(n_steps)[::-1]
-
-    def left(a):
-        steps = accumulate(1 - a, lambda d, moved: contraction * d + moved)
-        return np.array([*steps][:-1])
-
-    start = np.full(n_steps, 0.5)  # what is missing is made up for at the end
-    start[-1] = np.sum(powers) - np.sum((powers * start)[:-1])
-    constraints = [
-        {"type": "eq", "fun": lambda a: np.sum(powers * (1 - a))},
-        {"type": "ineq", "fun": left},
-    ]
-    facts = {"method": "SLSQP", "options": {"ftol": 1e-14, "maxiter": 500}}
-    best = minimize(
-        lambda a: a @ a, start, **facts, jac=lambda a: 2 * a, constraints=constraints
-    )
-    # Rows so short that the regulariser alone bends the objective.
-    objective = replace(OBJECTIVE, data_norm=1e-3, alpha=1 - contraction)
-    found = hidden(n_steps, 1.0, objective=objective)
-    assert found.gap == pytest.approx(1 - contraction)
-    assert found.factor == pytest.approx(math.sqrt(best.fun), rel=1e-5)
 
 
 # An exact law --------------------------------------------------------------------
@@ -90,17 +62,6 @@ def test_exact_law_never_exceeds_the_bound_and_comes_near(adjacency, n_steps):
     descent = line(adjacency, n_steps)
     share = exact_mu(descent, 3.0) / (descent.factor / 3.0)
     assert 0.93 < share <= 1
-
-
-def test_broken_twin_without_strong_convexity_is_caught():
-    """The formula of alpha = 0.02 for an objective that has none."""
-    descent = line("replace_one", 3000, n_samples=10**6)
-    claim = descent.factor / 3.0
-    assert exact_mu(descent, 3.0) <= claim
-    assert exact_mu(descent, 3.0, alpha=0.0) > 3 * claim
-    # What the code claims of alpha = 0 is plain composition, and it is refused.
-    free = line("replace_one", 3000, alpha=0.0)
-    assert free.gap == 0
 
 
 # Contraction ---------------------------------------------------------------------

@@ -22,7 +22,7 @@ from skdp.tables._memory import MemorySource
 from tests import door
 from tests.papers.problem import BUDGET, by_adjacency, objective_of, source, table
 from tests.solvers.neighbours import random_targets
-from tests.spies import NoNoise, SpyNoise
+from tests.spies import SpyNoise
 
 OBJECTIVE = objective_of(60)
 LOSSES = [
@@ -156,19 +156,6 @@ def test_broken_bounds_are_exceeded(twin, refresh):
     clips = (1.0, 0.2) if twin is Swapped else (math.inf, math.inf)
     assert search(changed(objective, *clips, refresh, twin), "zero_out") > 1.2
     assert search(changed(objective, *clips, refresh), "zero_out") <= 1 + 1e-9
-
-
-def test_without_noise_and_clips_the_momentum_is_the_gradient():
-    """It telescopes: full samples, any refresh, the path of plain descent."""
-    facts = {"n_steps": 30, "batch_size": 60, "step_size": 0.5, "tail": 1e-9}
-    facts |= {"residual_clip": math.inf, "change_clip": math.inf}
-    solvers = [planned(refresh=refresh, **facts) for refresh in (0.05, 0.5, 1.0)]
-    paths = [
-        door.run(solver, source(60), OBJECTIVE, 1.0, NoNoise()).weights
-        for solver in solvers
-    ]
-    for path in paths[:2]:
-        assert np.abs(path - paths[2]).max() < 1e-4
 
 
 def test_a_walk_is_the_recursion_of_its_page():

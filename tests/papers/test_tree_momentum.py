@@ -16,19 +16,16 @@ from skdp.papers._tree_momentum import TreeMomentum
 from skdp.privacy import GaussianEvent, epsilon_of
 from skdp.privacy.noise import _correlated
 from skdp.privacy.noise._correlated import BinaryTrees
-from skdp.privacy.release._plan import Correlated, Line, Plan
 from skdp.tables._memory import MemorySource
 from tests import door
 from tests.papers.problem import (
     BUDGET,
-    Told,
     by_adjacency,
     mean_gradient,
     objective_of,
-    source,
     table,
 )
-from tests.spies import NoNoise, SpyNoise
+from tests.spies import NoNoise
 
 N, D = 21, 2
 OBJECTIVE = objective_of(N, D, adjacency="replace_one")
@@ -81,26 +78,6 @@ def test_bounds_and_spreads_are_those_of_the_matrix(n_leaves, n_epochs, beta):
     assert trees.answer_spread == pytest.approx(spread, rel=1e-12)
     of_pass = np.linalg.norm(beta**ages @ inverse)
     assert trees.prefix_spread == pytest.approx(of_pass, rel=1e-12)
-
-
-@by_shape
-def test_momentum_has_the_noise_of_the_nodes_of_its_prefix(n_leaves, n_epochs):
-    beta, noise = 0.9, SpyNoise(seed=1)
-    sample = Correlated(3, BinaryTrees(n_leaves, n_epochs, beta))
-    plan = Plan((Line(sample.times, sample=sample),))
-    data = source(3 * n_leaves, D)
-    answers = door.answers_for(plan, data, 2.0, "zero_out", noise)
-    momentum = carried = 0.0
-    for t in range(sample.times):
-        if t % n_leaves == 0:
-            carried = momentum
-        momentum = beta * momentum + answers.ask(Told(float(t))).value.item()
-        place, wanted = t % n_leaves + 1, beta ** (t % n_leaves + 1) * carried
-        while place:
-            node = noise.draws[t - t % n_leaves + place - 1]
-            wanted += beta ** (t % n_leaves + 1 - place) * node.released.item()
-            place -= place & -place
-        assert momentum == pytest.approx(wanted, abs=1e-9)
 
 
 # What is released --------------------------------------------------------------------

@@ -18,8 +18,6 @@ from skdp.papers import _two_stage as module
 from skdp.papers._two_stage import TwoStage
 from skdp.privacy import GaussianEvent, epsilon_of
 from skdp.privacy.accounting._events import BoundedRangeEvent, ComposedEvent, PureEvent
-from skdp.privacy.release._plan import Line, Plan
-from skdp.solvers._base import Solution
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.door import OpenDoor, planned, refusal
@@ -192,35 +190,6 @@ def test_without_noise_it_is_least_squares_on_the_right_columns(kind, storage):
     assert is_right == (kind is TwoStage)
     # The refit's rows have at most the norm of three bounded entries.
     assert module._of_refit(OBJECTIVE).data_norm == pytest.approx(math.sqrt(3))
-
-
-def test_an_offset_does_not_decide_the_selection(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = 0.05 * rng.normal(size=(80, 12))
-    X[:, 6:] += 0.3  # these move with nothing, but are not 0 on average
-    y = 0.8 + 2 * X[:, 0] - 2 * X[:, 1] + 2 * X[:, 2]
-    objective = OBJECTIVE.with_loss(SQUARED)
-    solver = resolved(TwoStage, objective, **FEW_STEPS)
-
-    def support():
-        source = MemorySource(X, y)
-        facts = {"objective": objective, "source": source}
-        solution = fitted(solver, NoNoise(), **facts).solution
-        return list(np.flatnonzero(solution.unpack(OBJECTIVE)[0][0]))
-
-    assert support() == [0, 1, 2]
-
-    class AtZero:
-        """Broken twin: no constant model."""
-
-        def plan(self, _):
-            return Plan((Line(),))
-
-        def run(self, *_):
-            return Solution(np.zeros((1, 1)), 0.0)
-
-    monkeypatch.setattr(TwoStage, "_constant_model", lambda *_: AtZero())
-    assert min(support()) >= 6
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from dataclasses import replace
+from contextlib import closing, nullcontext
 
 import numpy as np
 import pyarrow as pa
@@ -12,26 +11,22 @@ import pytest
 from skdp import BudgetLedger, DPLogisticRegression
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource
-from skdp.io._reading import Labels
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
 from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
 from skdp.papers import TrainingSource, _bolt_on_postgres
 from skdp.papers._bolt_on import State
 from skdp.papers._bolt_on_postgres import (
-    CAN_TRAIN,
     DescentText,
     PlainDescent,
     aggregated,
-    is_within,
-    target_text,
 )
 from skdp.tables._source import Block
 from tests.io import postgres_cluster
 from tests.io.engines.test_postgres import connected, run
 from tests.io.places import FEATURES, numbers
 from tests.io.postgres_cluster import uri
-from tests.io.test_permuted import order_of, source_of, table_of
+from tests.io.test_permuted import order_of, source_of
 from tests.papers.permutation import resolved
 
 N = 151
@@ -157,29 +152,21 @@ def targets_of(loss, frame):
 # The weights ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 60])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_weights_are_those_of_memory(loss, batch_size, link):
-    frame = targets_of(loss, numbers(N))
-    memory, there = both(link, frame, objective_of(LOSSES[loss]), batch_size=batch_size)
-    assert np.linalg.norm(memory) > 0.01
-    assert are_same(memory, there)
-
-
 @pytest.mark.parametrize(
-    "params",
+    ("loss", "batch_size", "params"),
     [
-        {"reshuffle": True, "keys": ("1", "2", "3")},
-        {"average": "uniform", "radius": 0.2},
-        {"average": "linear", "schedule": "strongly_convex"},
-        {"schedule": "constant"},
-        {"n_passes": 1, "schedule": "decreasing"},
+        ("logistic", 1, {}),
+        ("hinge", 7, {"average": "uniform", "radius": 0.2}),
+        ("squared", 60, {"average": "linear", "schedule": "strongly_convex"}),
+        ("weighted", 10, {"reshuffle": True, "keys": ("1", "2", "3")}),
+        ("logistic", 10, {"n_passes": 1, "schedule": "decreasing"}),
     ],
-    ids=str,
 )
-def test_weights_are_those_of_memory_whatever_the_parameters(params, link):
-    objective = objective_of(fit_intercept="radius" not in params)
-    memory, there = both(link, numbers(N), objective, batch_size=10, **params)
+def test_weights_are_those_of_memory(loss, batch_size, params, link):
+    frame = targets_of(loss, numbers(N))
+    objective = objective_of(LOSSES[loss], fit_intercept="radius" not in params)
+    memory, there = both(link, frame, objective, batch_size=batch_size, **params)
+    assert np.linalg.norm(memory) > 0.01
     assert are_same(memory, there)
 
 
@@ -187,8 +174,7 @@ HOSTILE = [np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 1e160, -1e100, 1e91]
 HOSTILE += [1e-160, 5e-324, -1e-308, 1e-120, 0.0, -0.0]
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize(("loss", "alpha"), [("squared", 0.0), ("weighted", 1.0)])
 def test_no_number_raises_or_spoils_the_weights(loss, alpha, link):
     frame = targets_of(loss, numbers(N)).astype({"y": float})
     rng = np.random.default_rng(0)
@@ -208,40 +194,6 @@ def test_no_number_raises_or_spoils_the_weights(loss, alpha, link):
     assert are_same(memory, there)
 
 
-def test_weights_that_fade_away_raise_nothing(link):
-    """One record, and then only the regulariser, for thousands of halvings."""
-    frame = numbers(N)
-    frame.loc[frame.index[1:], "a"] = np.nan
-    objective = objective_of(alpha=1.0, fit_intercept=False)
-    params = {"n_passes": 20, "batch_size": 1, "schedule": "constant"}
-    memory, there = both(link, frame, objective, **params)
-    assert np.abs(there).max() < 1e-20
-    assert np.abs(memory - there).max() <= 1e-100
-
-
-def test_broken_twin_without_a_grid_raises(link):
-    frame = numbers(N)
-    frame.loc[:, FEATURES] = 1e-200
-    _, asked = asked_of(objective_of(), batch_size=3)
-    fill(link, frame)
-    *made, last = DescentText(asked, RECORDS).statements
-    grid = f"'{2.0**-400!r}'::double precision"
-    assert grid in last
-    for statement in (*made, last.replace(grid, "'0.0'::double precision")):
-        link.execute(statement)
-    text = DescentText(asked, RECORDS)
-    with pytest.raises(Exception, match="out of range: underflow"):
-        link.execute(text.call)
-
-
-def test_public_numbers_out_of_range_are_left_to_reading():
-    _, asked = asked_of(objective_of())
-    assert is_within(asked)
-    for norm in (1e-30, 1e30):
-        assert not is_within(replace(asked, data_norm=norm))
-    assert not is_within(replace(asked, n_samples=2**31))
-
-
 # One order, one state ------------------------------------------------------------
 
 
@@ -249,10 +201,6 @@ def in_storage_order(text):
     start = text.find("OVER (ORDER BY md5")
     end = text.find(", id)", start) + len(", id)")
     return text if start < 0 else text[:start] + "OVER ()" + text[end:]
-
-
-def redrawn(text):
-    return text.replace("md5(keys[j] || CAST(id AS text))", "md5(random()::text)")
 
 
 def test_where_rows_are_stored_changes_nothing(link):
@@ -269,120 +217,25 @@ def test_where_rows_are_stored_changes_nothing(link):
     assert not np.array_equal(twins[1], twins[2])
 
 
-def test_broken_twin_that_redraws_its_order_is_found(link):
-    _, asked = asked_of(objective_of(), batch_size=1)
-    fill(link, numbers(N))
-    link.execute("SELECT setseed(0.5)")
-    found = [trained(link, asked, redrawn) for _ in range(2)]
-    assert not np.array_equal(*found)
-
-
-def test_order_is_that_of_the_call():
-    (*_, text) = DescentText(asked_of(objective_of())[1], RECORDS).statements
-    assert text.count("ORDER BY place") == 1
-    assert "random" not in text
-
-
-MERGED = """CREATE FUNCTION pg_temp.merged(double precision[], double precision[])
-RETURNS double precision[] LANGUAGE sql PARALLEL SAFE AS $$
-    SELECT array_agg((a + b) / 2 ORDER BY i)
-    FROM unnest($1, $2) WITH ORDINALITY AS pairs(a, b, i) $$"""
-FACTS = (
-    "SELECT aggcombinefn = 0, proparallel FROM pg_aggregate AS a "
-    "JOIN pg_proc AS p ON p.oid = a.aggfnoid WHERE proname = 'skdp_pass'"
-)
-
-
-def mergeable(text):
-    return text.replace(
-        "PARALLEL = UNSAFE", "PARALLEL = SAFE, COMBINEFUNC = pg_temp.merged"
-    )
-
-
-def facts_of(link, change=lambda text: text):
-    link.execute("SAVEPOINT facts")
-    link.execute(MERGED)
-    for statement in DescentText(asked_of(objective_of())[1], RECORDS).statements:
-        link.execute(change(statement))
-    (found,) = link.execute(FACTS)
-    link.execute("ROLLBACK TO SAVEPOINT facts")
-    return found
-
-
-def test_states_cannot_be_merged(link):
-    fill(link, numbers(N))
-    assert facts_of(link) == (True, "u")
-    assert facts_of(link, mergeable) == (False, "s")
-
-
-def test_weights_are_the_same_where_plans_are_parallel(link):
-    frame, (_, asked) = numbers(N), asked_of(objective_of(), batch_size=1)
-    fill(link, frame)
-    # Workers do not see temporary tables.
-    link.execute("CREATE TABLE stored AS SELECT * FROM records")
-    link.execute("ANALYZE stored")
-    before = trained(link, asked)
-    for name in ("parallel_setup_cost", "parallel_tuple_cost"):
-        link.execute(f"SET LOCAL {name} = 0")
-    link.execute("SET LOCAL min_parallel_table_scan_size = 0")
-    plan = str(link.execute("EXPLAIN SELECT sum(a) FROM stored"))
-    assert "Gather" in plan
-    there = trained(link, asked, records=RECORDS.replace("records", "stored"))
-    assert np.array_equal(before, there)
-
-
-# The transaction -----------------------------------------------------------------
-
-
-def test_who_can_train(link):
-    assert link.execute(CAN_TRAIN) == [(True,)]
-    link.execute("CREATE ROLE weak")
-    link.execute("REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC")
-    link.execute("SET LOCAL ROLE weak")
-    assert link.execute(CAN_TRAIN) == [(False,)]
-
-
 # By definition of a table with a column k.
-KEYS = {
-    "k int PRIMARY KEY": True,
-    "k int UNIQUE NOT NULL": True,
-    "k text PRIMARY KEY": True,
-    "k uuid PRIMARY KEY": True,
-    "k int": False,
-    "k int NOT NULL": False,
-    "k int UNIQUE": False,
-    "k int NOT NULL UNIQUE DEFERRABLE": False,
-    "k int, b int, PRIMARY KEY (k, b)": False,
-    "k float8 PRIMARY KEY": False,
-    "k int NOT NULL, UNIQUE (k) INCLUDE (y)": True,
-}
-INDEXES = ["(k) WHERE k > 0", "((k + 1))"]
+KEYS = ("int PRIMARY KEY", "int UNIQUE NOT NULL", "text PRIMARY KEY")
+KEYS += ("uuid PRIMARY KEY", "int NOT NULL, UNIQUE (k) INCLUDE (y)")
+NONE = ("int", "int NOT NULL", "int UNIQUE", "int NOT NULL UNIQUE DEFERRABLE")
+NONE += ("int, b int, PRIMARY KEY (k, b)", "float8 PRIMARY KEY")
 
 
-def accepts(definition, index=None):
-    """Whether a source takes k for an id."""
+@pytest.mark.parametrize("definition", KEYS + NONE)
+def test_keys_are_read_from_the_catalogue(definition):
     with Link(autocommit=True) as writer:
         writer.execute("DROP TABLE IF EXISTS known")
-        writer.execute(f"CREATE TABLE known (a float8, y int, {definition})")
-        if index is not None:
-            writer.execute(f"CREATE UNIQUE INDEX ON known {index}")
-        try:
-            facts = {"target": "y", "n_samples": 5, "record_id": "k"}
-            return SqlSource(writer.connection, "known", **facts).is_permutable
-        except ValueError as refusal:
-            return "PRIMARY KEY, or UNIQUE and NOT NULL" not in str(refusal)
-        finally:
-            writer.execute("DROP TABLE known")
-
-
-@pytest.mark.parametrize("definition", KEYS)
-def test_keys_are_read_from_the_catalogue(definition):
-    assert accepts(definition) is KEYS[definition]
-
-
-@pytest.mark.parametrize("index", INDEXES)
-def test_indexes_of_a_part_or_an_expression_make_no_key(index):
-    assert not accepts("k int NOT NULL", index)
+        writer.execute(f"CREATE TABLE known (a float8, y int, k {definition})")
+        facts = {"target": "y", "n_samples": 5, "record_id": "k"}
+        expected = nullcontext()
+        if definition in NONE:
+            expected = pytest.raises(ValueError, match="PRIMARY KEY, or UNIQUE and NOT")
+        with expected:
+            SqlSource(writer.connection, "known", **facts)
+        writer.execute("DROP TABLE known")
 
 
 # Through an estimator ------------------------------------------------------------
@@ -420,8 +273,7 @@ def source_in(study, kind=TrainingSource, **facts):
     return kind(study.connection, "study", **(given | facts))
 
 
-@pytest.mark.parametrize("where", [None, "b < 0.5"])
-@pytest.mark.parametrize("reshuffle", [False, True])
+@pytest.mark.parametrize(("reshuffle", "where"), [(False, None), (True, "b < 0.5")])
 def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
     reshuffle, where, study, monkeypatch
 ):
@@ -440,10 +292,6 @@ def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
     there = model.fit(source_of(frame, where=where)).coef_
     assert np.allclose(inside, read, rtol=1e-9)
     assert np.allclose(there, read, rtol=1e-9)
-
-
-def test_labels_with_quotation_marks_are_written():
-    assert "'it''s'" in target_text(Labels(np.array(["it's", "so"])), "cell")
 
 
 def test_who_may_make_nothing_is_told_so_and_reads_the_same(study):
@@ -500,23 +348,6 @@ def test_a_training_that_fails_is_one_constant_message(study, monkeypatch, tmp_p
         model.fit(source_in(study))
     assert failure.value.__context__ is None
     assert len(ledger.spends()) == 1
-
-
-def test_more_outputs_are_read(study, monkeypatch):
-    study.execute("UPDATE study SET y = key % 3")
-
-    def refuses(engine, text):
-        raise AssertionError
-
-    monkeypatch.setattr(_bolt_on_postgres, "aggregated", refuses)
-    model = model_of().set_params(classes=[0, 1, 2])
-    assert model.fit(source_in(study)).coef_.shape == (3, len(FEATURES))
-
-
-def test_duckdb_is_read_and_needs_no_aggregate():
-    facts = {"target": "y", "n_samples": N, "record_id": "key"}
-    with pytest.raises(ValueError, match="A TrainingSource must be"):
-        TrainingSource(table_of(numbers(N)), "records", **facts)
 
 
 LATIN1 = "ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
