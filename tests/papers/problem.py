@@ -9,7 +9,6 @@ from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
 from skdp.privacy.release._answers import Released
-from skdp.privacy.release._plan import Bound
 from skdp.tables._memory import MemorySource
 
 BUDGET, PURE = Budget(1.0, 1e-6), Budget(1.0, 0.0)
@@ -53,25 +52,3 @@ class Heard:
         self.asked.append((line, query))
         t = len(self.asked) - 1
         return Released(self.values[t], 1.0, self.deviations[t])
-
-
-class Told:
-    """A query of bound 1: a number, and if asked for what the targets add to it."""
-
-    family, shape = "told", (1,)
-
-    def __init__(self, value, counts=False):
-        self._value, self._counts = value, counts
-
-    def bound(self):
-        return Bound(replace_one=1.0, zero_out=1.0)
-
-    def slack(self, layout):
-        return 0.0
-
-    def open(self, data):
-        return data
-
-    def total(self, data, rows):
-        added = sum(block.y.sum() for block in data.blocks()) if self._counts else 0.0
-        return np.array([self._value + added])

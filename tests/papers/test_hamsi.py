@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import os
 from dataclasses import asdict, replace
 from functools import cache
@@ -111,14 +110,6 @@ def test_it_is_the_recursion(n, piece, monkeypatch):
     assert n == 1 or np.abs(wrong - H).max() > 1e-3 * np.abs(H).max()
 
 
-@pytest.mark.parametrize("change", [-1.0, 0.0, np.nan, np.inf])
-def test_no_pair_without_positive_curvature(change):
-    inverse = InverseHessian(5, 2, 0.7, np.float64)
-    assert not inverse.accept(np.ones(5), np.full(5, change), THREADS)
-    assert not inverse.accept(np.zeros(5), np.ones(5), THREADS)
-    assert np.allclose(dense(inverse, 5), 0.7 * np.eye(5))
-
-
 def test_algorithm_3_of_the_thesis_is_not_its_algorithm_1():
     """``H / beta`` is no ``(H^-1 + beta I)^-1``, nor a block of it one of the other."""
     size, beta = 30, 2.0
@@ -215,11 +206,6 @@ METHODS = [
     HAMSI(n_steps=300, n_subsets=3, schedule="stochastic"),
     HAMSI(n_steps=100, n_subsets=1),
 ]
-# As in Kuru (2019) and its code.
-THESIS = HAMSI(
-    n_steps=120, n_subsets=2, first_step=500.0, start_scale=1.0, least_divisor=0.0,
-    capped=True, waits=True,
-)  # fmt: skip
 
 
 def last(method, ratings, task, seed=0):
@@ -253,30 +239,6 @@ def test_minibatch_descent_comes_near_it():
     ratings, task = small()
     found = last(MinibatchGD(n_steps=300, n_subsets=3), ratings, task)
     assert objective(ratings, found) < optimum() * 1.01
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        LBFGS(n_steps=100),
-        HAMSI(n_steps=100, n_subsets=2),
-        THESIS,
-        MinibatchGD(n_steps=150, n_subsets=2),
-    ],
-)
-def test_ten_starts(method):
-    """No NaN and no divergence; N(0, 1), small and huge, centred or not."""
-    ratings = some_ratings(60, 40, 900, dtype=np.float32)
-    scales = itertools.cycle((None, 1.0, 0.1, 30.0, 1e6))
-    for seed, scale in zip(range(10), scales, strict=False):
-        task = task_of(ratings, k=5, alpha=0.0, biases=seed % 2 == 0)
-        path = fits(replace(method, start_scale=scale), ratings, task, seed=seed)
-        assert all(np.isfinite(factors.flat).all() for factors in path)
-        first, end = (objective(ratings, path[place]) for place in (0, -1))
-        assert end < first
-        # Without much left over.
-        if scale is None or scale <= 1.0:
-            assert np.sqrt(2 * end) < 0.5 * np.std(ratings.values), (seed, scale)
 
 
 def running(method):

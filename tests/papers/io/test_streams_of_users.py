@@ -10,14 +10,9 @@ from sklearn.base import clone
 from skdp import BudgetLedger, DPLinearRegression, DPLogisticRegression
 from skdp.audit._exact import replayed, verdict
 from skdp.exceptions import BudgetExceeded, Refused, StreamOverError
-from skdp.io import _session as session_module
 from skdp.io._external_users import UserShares
 from skdp.papers._streams import stream_of
-from skdp.privacy.noise._correlated import SquareRoot
-from skdp.privacy.release._answers import PartSums
 from skdp.privacy.release._door import audited_by
-from skdp.privacy.release._plan import Correlated
-from skdp.tables._memory import UserSource, equal_shares
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
 
@@ -175,11 +170,6 @@ def test_a_table_of_users_is_not_cut_by_position(tmp_path):
     source = places.in_files(frame, tmp_path / "rows", groups="id", n_samples=N_USERS)
     with pytest.raises(Refused, match="Use partial_fit"):
         clone(MODEL).fit(source)
-    codes = frame["id"].to_numpy()
-    shares = equal_shares(codes, N_USERS)
-    users = UserSource(frame[FEATURES].to_numpy(), codes * 0.0, shares, N_USERS)
-    with pytest.raises(TypeError, match="must arrive one by one"):
-        PartSums(Correlated(5, SquareRoot(3, 1, 1)), users)
 
 
 # ------------------------------------------------------------------------------ errors
@@ -245,16 +235,3 @@ def test_records_and_books_are_of_users(tmp_path):
     with pytest.raises(ValueError, match=r"adjacency|unit"):
         clone(MODEL).set_params(ledger=of_rows).partial_fit(source)
     assert not of_rows.spends()
-
-
-@every_way
-def test_what_is_printed_is_the_same_for_neighbours(way, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(session_module, "_PATIENCE", 0.0)
-    said = []
-    for number, parts in enumerate(pair_of(1, [OTHER] * 1100)):
-        own = tmp_path / str(number)
-        own.mkdir()
-        given(clone(MODEL).set_params(verbose=True), parts, way, own)
-        said.append(capsys.readouterr().out)
-    assert said[0]
-    assert said[0] == said[1]
