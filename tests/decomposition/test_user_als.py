@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from skdp.privacy import Budget
 from skdp.privacy.accounting._calibrate import calibrate
 from tests.decomposition import small
 from tests.decomposition.small import planned, ratings_of
-from tests.door import answers_for, refusal
+from tests.door import answers_for
 from tests.spies import NoNoise, SpyNoise, Transcript
 
 BOUNDS = (1.0, 5.0)
@@ -68,17 +67,6 @@ def test_what_is_released_is_what_was_declared(n_rounds, n_directions):
     drawn = [draw.noise_multiplier for draw in noise.draws]
     assert drawn == [leaf.noise_multiplier for leaf in event.leaves]
     assert max(d.sensitivity for d in noise.draws) == solver.sensitivity(task)
-
-
-def test_rules_follow_public_facts_only():
-    task = replace(task_of(simulated(300)[0], n_components=9), n_users=10_000)
-    few, many = Budget(1e-4, 1e-6), Budget(20.0, 1e-6)
-    for budget, n_rounds, n_directions in ((few, 1, 0), (many, 4, 4)):
-        solver = planned(UserALS, task, budget)
-        assert (solver.n_rounds, solver.n_directions) == (n_rounds, n_directions)
-        assert UserALS.default_components({}, task, budget) == 2 + n_directions
-    assert planned(UserALS, replace(task, n_components=0), many).n_directions == 0
-    assert "biases=True" in refusal(UserALS, replace(task, biases=False), many)
 
 
 def test_products_of_pairs_are_those_of_normalised_residuals():

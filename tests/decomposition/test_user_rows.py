@@ -57,12 +57,3 @@ def test_rows_are_the_ridge_of_each_users_own_ratings(biases):
     np.testing.assert_array_equal(rows[5, :size], prior.centre)  # no ratings
     assert np.all(rows[:, size] == biases)
     assert np.all(rows[:, size + 1 :] == 0)
-
-
-def test_nothing_is_infinite_where_nothing_is_penalised():
-    """More unknowns than ratings, and the same feature twice."""
-    factors, ratings = problem(alpha=0.0, n_components=6)
-    factors.items[:, 1] = factors.items[:, 0]
-    rows = solve_users(factors, ratings)
-    assert np.all(np.abs(rows) < 1e6)
-    assert np.all(rows[:, 1] * rows[:, 0] == 0)  # only one of the two is used

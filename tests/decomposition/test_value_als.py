@@ -7,31 +7,55 @@ import math
 import numpy as np
 import pytest
 
+from skdp._fit import Progress
 from skdp.decomposition import _value_als as module
-from skdp.decomposition._ratings import Pattern
+from skdp.decomposition._ratings import Ratings, RatingSource
 from skdp.decomposition._user_als import ClippedNormal
 from skdp.decomposition._value_als import (
     Bilinear,
     ItemRows,
     UserRows,
+    ValueALS,
     incidence,
     pattern_embedding,
     residual_sensitivity,
     values_of,
 )
+from skdp.privacy import Budget, calibrate
 from skdp.privacy.noise._noise import NoiseSource
-from tests.decomposition.small import ratings_of
-from tests.decomposition.value_problems import (
-    BOUNDS,
-    pattern,
-    predictions,
-    run,
-    solver_of,
-    task_of,
-)
+from tests.decomposition import small
+from tests.decomposition.small import planned, ratings_of
+from tests.door import answers_for
 from tests.spies import SpyNoise, Transcript
 
-PATTERN = pattern(40, 30, 0.4, seed=0)
+BOUNDS = (1.0, 5.0)
+
+
+def pattern(n_users, n_items, share):
+    """Each pair with a probability that is the larger the smaller its codes are."""
+    rng = np.random.default_rng(0)
+    weight = np.outer(np.linspace(1.8, 0.2, n_users), np.linspace(1.8, 0.2, n_items))
+    users, items = np.nonzero(rng.random((n_users, n_items)) < share * weight)
+    return ratings_of(users, items, users * 1.0, n_users, n_items).pattern
+
+
+def task_of(pattern, k=3):
+    facts = {"unit": "rating_value", "rating_bounds": BOUNDS, "pattern": pattern}
+    return small.task_of(Ratings(pattern, None), k, 0.0, **facts)
+
+
+def run(params, values, task, noise, epsilon=1.0):
+    """What the door does with a factoriser, without the door."""
+    budget = Budget(epsilon, 1e-6)
+    solver = planned(ValueALS, task, budget, **params)
+    plan = solver.plan(task)
+    multiplier = calibrate(lambda z: plan.event(z, "rating_value"), budget)
+    source = RatingSource(Ratings(task.pattern, values), len(task.pattern))
+    answers = answers_for(plan, source, multiplier, "rating_value", noise)
+    return solver.run(answers, task, Progress())
+
+
+PATTERN = pattern(40, 30, 0.4)
 SMALL = {"n_embedding": 4, "rank": 2}
 SETTINGS = [
     SMALL,
@@ -55,7 +79,7 @@ def test_the_embedding_is_the_truncated_decomposition_with_unit_rows():
     groups = np.arange(60) % 4, np.arange(48) % 4
     likely = np.where(groups[0][:, None] == groups[1], 0.7, 0.1)
     users, items = np.nonzero(rng.rand(60, 48) < likely)
-    blocks = Pattern(users.astype(np.int32), items.astype(np.int32), 60, 48)
+    blocks = ratings_of(users, items, users * 1.0, 60, 48).pattern
     got = pattern_embedding(blocks, 4, rng)
     u, s, v = np.linalg.svd(incidence(blocks).toarray())
     for rows, points in zip((u[:, :4], v[:4].T), got, strict=True):
@@ -109,7 +133,7 @@ def test_parts_are_linear_models_and_these_are_their_gram_matrices(part):
 def test_what_is_drawn_is_what_was_declared(solver):
     task, noise = task_of(PATTERN), SpyNoise(seed=0)
     run(solver, values_for(PATTERN), task, noise)
-    solver = solver_of(solver, task)
+    solver = planned(ValueALS, task, Budget(1.0, 1e-6), **solver)
     assert math.fsum(solver.shares) == pytest.approx(1, abs=1e-12)
     event = solver.plan(task).event(3.0, "rating_value")
     assert event.mu_squared == pytest.approx(1 / 9)
@@ -181,17 +205,13 @@ def test_the_search_finds_rows_that_are_too_long(name, monkeypatch):
 def test_rounding_of_sums_is_charged():
     """Sums of single terms at a time, against exact ones, at the longest rows."""
     rng, n = np.random.default_rng(0), 4000
-    codes = np.arange(n, dtype=np.int32)
-    one = Pattern(np.zeros(n, np.int32), codes, 1, n)
+    one = ratings_of(np.zeros(n), np.arange(n), np.ones(n), 1, n).pattern
     residuals = rng.uniform(-0.5, 0.5, n)
     part = UserRows(np.ones((n, 1)))
     found = part.sums(values_of(one, residuals)).item()
     error = abs(found - math.fsum(residuals))
     charged = residual_sensitivity(0.5, one) - 1.0
     assert 0 < 2 * error < charged < 1e-6
-
-
-# --- Odd shapes --------------------------------------------------------------------
 
 
 def test_points_of_the_pattern_pay_and_noise_costs():
@@ -206,7 +226,7 @@ def test_points_of_the_pattern_pay_and_noise_costs():
     def error(params, epsilon=4.0):
         task = task_of(whole.pattern)
         factors = run(params, values, task, NoiseSource(0), epsilon)
-        return np.std(predictions(factors, whole.pattern) - whole.values)
+        return small.root_mean_square(whole, factors)
 
     assert error({"rank": 0}) < error({"n_embedding": 0, "rank": 0}) - 0.02
     by_epsilon = [error({}, epsilon) for epsilon in (0.1, 1.0, 10.0, 1e4)]

@@ -120,11 +120,3 @@ def test_held_out_error_is_below_that_of_least_squares():
         other = fits(ALS(), train, task_of(train, k=8, alpha=alpha))[-1]
         assert error < root_mean_square(test, other)
     assert error < 1.5 * 0.3  # of which 0.3 is noise
-
-
-def test_rows_without_ratings_are_the_mean_ones():
-    ratings = some_ratings()
-    *_, last = fits(VariationalBayes(n_steps=3), ratings, task_of(ratings, k=3))
-    assert last.users[-1].tolist() == [0, 0, 0, 0, 1, 0, 0, 0]
-    assert last.items[-1].tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
-    np.testing.assert_allclose(last.users[:-1, :4].mean(axis=0)[:3], 0, atol=1e-12)
