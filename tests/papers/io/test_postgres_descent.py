@@ -9,16 +9,16 @@ import pyarrow as pa
 import pytest
 
 from skdp import BudgetLedger, DPLogisticRegression
+from skdp._fit import Progress
 from skdp.exceptions import SourceError
 from skdp.io import SqlSource
 from skdp.losses import HuberHingeLoss, LogisticLoss, SquaredLoss
 from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.papers import TrainingSource, _bolt_on_postgres
+from skdp.papers import TrainingSource, _bolt_on, _bolt_on_postgres
 from skdp.papers._bolt_on import State
 from skdp.papers._bolt_on_postgres import (
     DescentText,
-    PlainDescent,
     aggregated,
 )
 from skdp.tables._source import Block
@@ -51,9 +51,6 @@ class Link:
 
     def execute(self, query):
         with closing(self.connection.cursor()) as cursor:
-            if query.startswith("EXPLAIN"):  # which cannot be copied
-                options = {"adbc.postgresql.use_copy": "false"}
-                cursor.adbc_statement.set_options(**options)
             cursor.execute(query)
             return cursor.fetchall() if cursor.description else []
 
@@ -87,22 +84,13 @@ def fill(link, frame):
 def asked_of(objective, keys=("ab12",), **params):
     given = {"n_passes": 3, "step_size": 0.5, "schedule": "sqrt"} | params
     solver = resolved(objective, **given)
-    updates = solver.updates(objective)
     keys = keys * (given["n_passes"] if len(keys) == 1 else 1)
-    return updates, PlainDescent(
-        updates.steps,
-        updates.shares,
-        keys,
-        updates.batch_size,
-        objective.n_samples,
-        objective.n_features,
-        objective.alpha,
-        updates.radius,
-        objective.data_norm,
-        objective.intercept_value if objective.fit_intercept else None,
-        objective.loss.form,
-        objective.loss.form_constants,
-    )
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_bolt_on, "descended", lambda source, own: asked.append(own))
+        descent = solver.descent(objective, Progress())
+        assert descent._descended(None, keys) is None
+    return descent.updates, asked[0]
 
 
 def objective_of(loss=LOSSES["logistic"], **facts):
@@ -122,9 +110,9 @@ def from_memory(frame, objective, updates, keys):
     return state.terminate().ravel()
 
 
-def trained(link, asked, change=lambda text: text, records=RECORDS):
+def trained(link, asked, change=lambda text: text):
     """Weights of texts that a twin may have changed."""
-    text = DescentText(asked, records)
+    text = DescentText(asked, RECORDS)
     link.execute("SAVEPOINT before")
     for statement in text.statements:
         link.execute(change(statement))
@@ -278,11 +266,12 @@ def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
     reshuffle, where, study, monkeypatch
 ):
     model, asked, descend = model_of(reshuffle=reshuffle), [], aggregated
-    monkeypatch.setattr(
-        _bolt_on_postgres,
-        "aggregated",
-        lambda *given: asked.append(given) or descend(*given),
-    )
+
+    def spied(*given):
+        asked.append(given)
+        return descend(*given)
+
+    monkeypatch.setattr(_bolt_on_postgres, "aggregated", spied)
     inside = model.fit(source_in(study, where=where)).coef_
     assert len(asked) == 1
     read = model.fit(source_in(study, SqlSource, where=where)).coef_
@@ -370,28 +359,19 @@ def in_latin1():
         run(own, "DROP DATABASE latin WITH (FORCE)")
 
 
-def fitted_inside(connection, label, books):
-    """By the server, which is told the labels."""
-    facts = {"target": "y", "n_samples": 100, "record_id": "key"}
-    source = TrainingSource(connection, "records", **facts)
-    given = {"solver": "bolt_on", "solver_params": {"n_passes": 2, "batch_size": 10}}
-    asked = DPLogisticRegression(5.0, classes=["a", label], ledger=books, **given)
-    return asked.fit(source)
-
-
-@pytest.mark.parametrize("label", ["\u0141\u00f3d\u017a", "a\0b", "b"])
-def test_labels_that_a_database_cannot_write_are_in_no_row(label, in_latin1, tmp_path):
-    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
-    fitted = fitted_inside(in_latin1, label, books)
-    assert set(fitted.classes_) == {"a", label}
-    assert len(books.spends()) == 1
-
-
-def test_broken_twin_that_writes_any_label_ends_after_the_commit(
+def test_labels_that_a_database_cannot_write_are_in_no_row(
     in_latin1, tmp_path, monkeypatch
 ):
+    books = BudgetLedger(tmp_path / "books.db", epsilon=100.0, delta=1e-3)
+    facts = {"target": "y", "n_samples": 100, "record_id": "key"}
+    source = TrainingSource(in_latin1, "records", **facts)
+    model = model_of().set_params(ledger=books, random_state=None)
+    for count, label in enumerate(["\u0141\u00f3d\u017a", "a\0b", "b"], start=1):
+        model.set_params(classes=["a", label]).fit(source)
+        assert set(model.classes_) == {"a", label}
+        assert len(books.spends()) == count
+    # A broken twin that writes any label ends after the commit.
     monkeypatch.setattr(_bolt_on_postgres, "_can_write", lambda text, encoding: True)
-    books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
     with pytest.raises(SourceError):
-        fitted_inside(in_latin1, "\u0141", books)
-    assert len(books.spends()) == 1
+        model.set_params(classes=["a", "\u0141"]).fit(source)
+    assert len(books.spends()) == 4
