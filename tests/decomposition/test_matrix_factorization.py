@@ -10,10 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactorization
+from skdp.decomposition import pairs_from_sparse
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
@@ -64,6 +66,17 @@ def test_a_prediction_is_the_mean_the_biases_and_the_factors():
     centred = clone(PLAIN).set_params(biases=False).fit(X, Y)
     assert centred.mean_ == 0 == centred.predict([[10**6, 10**6]])[0]
     assert not centred.user_biases_.any()
+
+
+def test_a_sparse_matrix_makes_pairs():
+    R = csr_array((Y, X.T), shape=(N_USERS, N_ITEMS))
+    pairs, ratings = pairs_from_sparse(R)
+    order = np.lexsort((X[:, 1], X[:, 0]))
+    np.testing.assert_array_equal(pairs, X[order])
+    np.testing.assert_array_equal(ratings, Y[order])
+    for wrong in (lambda: pairs_from_sparse(R.toarray()), lambda: PLAIN.fit(R, Y)):
+        with pytest.raises(TypeError, match=r"stored entries|pairs_from_sparse"):
+            wrong()
 
 
 def test_ids_of_frames_and_precision_of_ratings():

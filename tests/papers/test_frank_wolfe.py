@@ -12,6 +12,7 @@ from sklearn.linear_model import Lasso
 
 from skdp.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.papers import _frank_wolfe as module
+from skdp.papers import _frank_wolfe_kernel as kernel
 from skdp.papers._frank_wolfe import (
     ENTRY_BITS,
     SUM_BITS,
@@ -74,7 +75,7 @@ def random_path(objective, steps=12, radius=2.0, seed=1):
 
 
 @by_loss
-def test_sums_kept_up_to_date_are_the_sums_taken_anew(loss, monkeypatch):
+def test_sums_kept_up_to_date_are_the_sums_taken_anew(loss):
     objective, (X, y) = problem(loss=loss), table()
     scores = walk(scores_of(X, y, objective, 200.0), random_path(objective))
     rows = scores._rows.by_row.toarray().astype(np.int64)
@@ -85,13 +86,27 @@ def test_sums_kept_up_to_date_are_the_sums_taken_anew(loss, monkeypatch):
     again._raw[:] = scores._raw
     again.update(10**6, 8)
     assert np.array_equal(again.ranking.scores, scores.ranking.scores)
-    # By rows and by columns: the same levels of the same candidates.
-    for in_order in (0, 10**6):
+
+
+class Plain:
+    """The loops as Python runs them."""
+
+    round_residuals = staticmethod(kernel.round_residuals.py_func)
+    add_to_score = staticmethod(kernel.add_to_score.py_func)
+    add_by_rows = staticmethod(kernel.add_by_rows.py_func)
+    add_by_columns = staticmethod(kernel.add_by_columns.py_func)
+
+
+def test_by_rows_and_by_columns_compiled_or_not_sums_are_the_same(monkeypatch):
+    objective, found = problem(alpha=0.7), []
+    for in_order, own in ((3, kernel), (0, Plain), (10**6, kernel), (10**6, Plain)):
         monkeypatch.setattr(module, "_IN_ORDER", in_order)
-        other = walk(scores_of(X, y, objective, 200.0), random_path(objective))
-        for part in ("scores", "starts"):
-            wanted = getattr(scores.ranking, part)
-            assert np.array_equal(getattr(other.ranking, part), wanted)
+        scores = scores_of(*table(), objective, 200.0)
+        scores._kernel = own
+        found.append(walk(scores, random_path(objective, steps=4)).ranking)
+    for other in found[1:]:
+        assert np.array_equal(other.scores, found[0].scores)
+        assert np.array_equal(other.starts, found[0].starts)
 
 
 # One record against another -------------------------------------------------------

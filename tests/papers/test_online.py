@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from skdp.papers._output_perturbation import OnlineGD
-from skdp.privacy import GaussianEvent, PureEvent
 from skdp.solvers._steps import restarted
 from skdp.sums._exact import on_grid
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import buckets
 from tests import door
 from tests.gradients import exact_sum
-from tests.papers.problem import BUDGET, PURE, by_adjacency, objective_of, source, table
-from tests.spies import NoNoise, SpyNoise, SpySource
+from tests.papers.problem import BUDGET, PURE, objective_of, source
+from tests.spies import NoNoise
 
 OBJECTIVE = objective_of(100, 5)
 
@@ -37,45 +36,6 @@ def test_buckets_are_a_partition_by_position(size, largest_block):
     ]
     wanted = [list(range(i, min(i + size, 100))) for i in range(0, 100, size)]
     assert found == wanted
-
-
-@pytest.mark.parametrize("budget", [BUDGET, PURE], ids=["gaussian", "spherical"])
-@pytest.mark.parametrize("position", [0, 99])
-@by_adjacency
-def test_one_record_changes_one_query_within_its_sensitivity(
-    adjacency, position, budget
-):
-    """Earlier queries are the same to the last bit; its own moves as the bound says.
-
-    The record at 99 is alone in the last, short bucket.
-    """
-    objective = replace(OBJECTIVE, adjacency=adjacency)
-    solver = resolved(objective, budget, bucket_size=11, intercept_weight=1.0)
-    event = GaussianEvent(3.0) if budget == BUDGET else PureEvent(1 / 3.0)
-    assert door.event_of(solver, 3.0, objective) == event
-    X, y = table(100, 5)
-    other, present = y.copy(), np.ones(100, dtype=bool)
-    if adjacency == "replace_one":
-        other[position] = 1 - y[position]
-    else:
-        present[position] = False
-    draws, diary = [], []
-    for near in (MemorySource(X, y), MemorySource(X, other, present)):
-        noise = SpyNoise(seed=5)
-        door.run(solver, SpySource(near, diary), objective, 3.0, noise)
-        draws.append(noise.draws)
-    assert diary == ["read", "read"]
-    t = position // 11
-    assert len(draws[0]) == 10
-    for a, b in zip(*(each[:t] for each in draws), strict=True):
-        assert np.array_equal(a.query, b.query)
-    change = np.linalg.norm(draws[0][t].query - draws[1][t].query)
-    charged = draws[0][t].sensitivity
-    assert 0.1 * charged < change <= charged
-    # Broken twin: an average over the records of a short bucket.
-    held = min(11, 100 - 11 * t)
-    if held == 1:
-        assert change / held > charged / 11
 
 
 def test_the_divisor_is_the_same_for_a_short_bucket():

@@ -98,6 +98,8 @@ def test_labels_are_declared_with_the_first_part_and_stay():
     model = stream(classes=None)
     with pytest.raises(ValueError, match="must be declared for a stream"):
         model.partial_fit(*FIRST)
+    with pytest.raises(ValueError, match="must be finite for partial_fit"):
+        stream().set_params(epsilon=np.inf).partial_fit(*FIRST)
     assert stream_of(model) is None
     model.partial_fit(*FIRST, classes=[0, 1])
     wrong = X[:SIZE], np.full(SIZE, 99)

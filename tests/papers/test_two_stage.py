@@ -134,7 +134,7 @@ def test_the_gaussian_release_is_charged_at_the_constant_s_weights(fit_intercept
     assert least < draw.sensitivity <= (8.0 if fit_intercept else 4.0 * (1 + 5e-6))
 
 
-SLOW = {"n_steps": 3000, "step_size": 0.2, "momentum": 0.9, "tail": 0.1}
+SLOW = {"n_steps": 1200, "step_size": 0.2, "momentum": 0.9, "tail": 0.1}
 SLOW |= {"residual_clip": math.inf, "intercept_weight": 1.0}
 
 

@@ -26,7 +26,7 @@ from tests.io import postgres_cluster
 from tests.io.engines.test_postgres import connected, run
 from tests.io.places import FEATURES, numbers
 from tests.io.postgres_cluster import uri
-from tests.io.test_permuted import order_of, source_of
+from tests.io.test_permuted import order_of, source_of, table_of
 from tests.papers.permutation import resolved
 
 N = 151
@@ -110,12 +110,11 @@ def from_memory(frame, objective, updates, keys):
     return state.terminate().ravel()
 
 
-def trained(link, asked, change=lambda text: text):
-    """Weights of texts that a twin may have changed."""
+def trained(link, asked):
     text = DescentText(asked, RECORDS)
     link.execute("SAVEPOINT before")
     for statement in text.statements:
-        link.execute(change(statement))
+        link.execute(statement)
     ((found,),) = link.execute(text.call)
     link.execute("ROLLBACK TO SAVEPOINT before")
     return np.array(found)
@@ -180,29 +179,6 @@ def test_no_number_raises_or_spoils_the_weights(loss, alpha, link):
     )
     assert np.isfinite(there).all()
     assert are_same(memory, there)
-
-
-# One order, one state ------------------------------------------------------------
-
-
-def in_storage_order(text):
-    start = text.find("OVER (ORDER BY md5")
-    end = text.find(", id)", start) + len(", id)")
-    return text if start < 0 else text[:start] + "OVER ()" + text[end:]
-
-
-def test_where_rows_are_stored_changes_nothing(link):
-    _, asked = asked_of(objective_of(), batch_size=1)
-    fill(link, numbers(N))
-    found = [trained(link, asked) for _ in range(2)]
-    twins = [trained(link, asked, in_storage_order) for _ in range(2)]
-    # New versions of rows are stored elsewhere.
-    link.execute("UPDATE records SET a = a WHERE y = 1")
-    found.append(trained(link, asked))
-    twins.append(trained(link, asked, in_storage_order))
-    assert all(np.array_equal(one, found[0]) for one in found)
-    assert np.array_equal(twins[0], twins[1])
-    assert not np.array_equal(twins[1], twins[2])
 
 
 # By definition of a table with a column k.
@@ -283,25 +259,10 @@ def test_a_fit_inside_is_the_fit_by_reading_and_that_of_duckdb(
     assert np.allclose(there, read, rtol=1e-9)
 
 
-def test_who_may_make_nothing_is_told_so_and_reads_the_same(study):
-    inside = model_of().fit(source_in(study)).coef_
-    study.execute("REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC")
-    study.execute("CREATE ROLE weak LOGIN")
-    study.execute("GRANT SELECT ON study TO weak")
-    try:
-        from adbc_driver_postgresql import dbapi
-
-        where = uri().replace("postgres@", "weak@")
-        with dbapi.connect(where, autocommit=True) as weak:
-            facts = {"target": "y", "n_samples": N, "record_id": "key"}
-            with pytest.raises(ValueError, match="A TrainingSource must be"):
-                TrainingSource(weak, "study", **facts)
-            read = model_of().fit(SqlSource(weak, "study", **facts)).coef_
-    finally:
-        study.execute("DROP OWNED BY weak")
-        study.execute("DROP ROLE weak")
-        study.execute("GRANT TEMPORARY ON DATABASE postgres TO PUBLIC")
-    assert np.allclose(inside, read, rtol=1e-9)
+def test_duckdb_is_read_and_needs_no_aggregate():
+    facts = {"target": "y", "n_samples": N, "record_id": "key"}
+    with pytest.raises(ValueError, match="A TrainingSource must be"):
+        TrainingSource(table_of(numbers(N)), "records", **facts)
 
 
 def test_training_sees_the_snapshot_and_leaves_nothing(study, monkeypatch):
