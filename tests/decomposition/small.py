@@ -30,17 +30,6 @@ def task_of(ratings, k=3, alpha=0.1, biases=True, **facts):
     return Task(**sizes, n_components=k, alpha=alpha, biases=biases, **facts)
 
 
-def some_factors(task, mean=0.0, seed=1, dtype=np.float64):
-    """Factors and biases drawn at random."""
-    factors = Factors.zeros(task, mean, dtype)
-    rng, k = np.random.default_rng(seed), task.n_components
-    for rows, own in ((factors.users, k), (factors.items, k + 1)):
-        rows[:, :k] = rng.normal(size=(len(rows), k)) / 2
-        if task.biases:
-            rows[:, own] = rng.normal(size=len(rows)) / 2
-    return factors
-
-
 def planned(kind, task, *budget, **params):
     """A factoriser of a kind, what is not given decided by rule."""
     return kind.planned(given_params(kind, kind.key, params), task, *budget)
@@ -54,26 +43,25 @@ def fits(factorizer, ratings, task, n_jobs=1, seed=0):
         return [factors.copy() for factors in found]
 
 
-def _of_pairs(ratings, factors, pairs):
-    """Codes, rows and residuals of some pairs."""
-    chosen = np.arange(len(ratings)) if pairs is None else pairs
-    users, items = ratings.pattern.users[chosen], ratings.pattern.items[chosen]
+def _parts(ratings, factors):
+    """Codes, rows and residuals of all pairs."""
+    users, items = ratings.pattern.users, ratings.pattern.items
     p, q = factors.users[users].astype(float), factors.items[items].astype(float)
-    left = ratings.values[chosen] - factors.mean - (p * q).sum(axis=1)
+    left = ratings.values - factors.mean - (p * q).sum(axis=1)
     return users, items, p, q, left
 
 
-def objective(ratings, factors, pairs=None):
-    """What `Task` defines; of all ratings or the part that `pairs` make."""
-    *_, p, q, left = _of_pairs(ratings, factors, pairs)
+def objective(ratings, factors):
+    """What `Task` defines."""
+    *_, p, q, left = _parts(ratings, factors)
     task = factors.task
     penalty = (p**2).sum(axis=1) + (q**2).sum(axis=1) - 2 * task.biases
     return (left**2 + task.alpha * penalty).sum() / 2 / max(len(ratings), 1)
 
 
-def gradient(ratings, factors, pairs=None):
+def gradient(ratings, factors):
     """Of the objective by every number of `flat`, that of constants as zero."""
-    users, items, p, q, left = _of_pairs(ratings, factors, pairs)
+    users, items, p, q, left = _parts(ratings, factors)
     task, slope = factors.task, Factors.zeros(factors.task)
     slope.flat[:] = 0
     np.add.at(slope.users, users, task.alpha * p - left[:, None] * q)
@@ -86,5 +74,5 @@ def gradient(ratings, factors, pairs=None):
 
 def root_mean_square(ratings, factors):
     """Training error."""
-    *_, left = _of_pairs(ratings, factors, None)
+    *_, left = _parts(ratings, factors)
     return float(np.sqrt(np.mean(left**2)))

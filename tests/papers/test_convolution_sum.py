@@ -130,45 +130,6 @@ def test_gradients_are_slopes_of_the_loss(case):
         assert found[i] == pytest.approx((ahead - behind) / 2e-6, abs=1e-6, rel=1e-5)
 
 
-# ----------------------------------------------------------------------------- norms
-
-
-def passed_of(objective, weights, X, y):
-    """Rows, and what the exact sum makes of them, in one run."""
-    reader = ExactConvolutionSum(MemorySource(X, y), objective, 1.0)
-    (block,) = reader._blocks(None)
-    layers = objective.layers(weights)
-    with np.errstate(all="ignore"):
-        return reader._passed(block.X.products.in_double(), block, layers)
-
-
-def explicit(passed):
-    """Joint gradients as they are summed, before the clip."""
-    parts = [own.own.units * own.own.unit[:, None] for own in passed.filters]
-    for given, delta in zip(passed.rest.inputs, passed.rest.deltas, strict=True):
-        values = given.units * given.unit[:, None]
-        sent = delta.units * delta.unit[:, None]
-        outer = np.einsum("ni,nj->nij", values, sent)
-        parts.append(outer.reshape(len(values), -1))
-    return np.concatenate(parts, axis=1)
-
-
-@by_case
-def test_norms_are_those_of_explicit_gradients(case):
-    objective = of_case(case)
-    query = ClippedNetworkGradient(objective, 1.0).at(weights_of(objective))
-    X, y, _ = table(case[0])
-    passed = passed_of(objective, query.weights, X, y)
-    found = np.sqrt(passed.squares(np.zeros(N)))
-    gradients = explicit(passed)
-    wanted = np.linalg.norm(gradients, axis=1)
-    assert np.allclose(found, wanted, rtol=1e-12, atol=0)
-    # And what is summed is the gradient, but for its grids.
-    plain = each_gradient(objective, query.weights, within(objective, X), y)
-    error = np.abs(gradients - plain).max(axis=1)
-    assert (error <= 2e-4 * (1e-6 + np.abs(plain).max(axis=1))).all()
-
-
 @pytest.mark.parametrize("clip", [0.05, 1.0])
 def test_sums_are_those_of_clipped_gradients(clip):
     objective = objective_of(SoftmaxLoss(4))
@@ -263,15 +224,6 @@ class _WithoutFilters(ExactConvolutionSum):
         return 1.0 / np.maximum(norms, self._clip)
 
 
-class _Single(ExactConvolutionSum):
-    """A twin whose norms are of single precision: too short by rounding."""
-
-    def _factors(self, passed, squares):
-        narrow = explicit(passed).astype(np.float32)
-        norms = np.sqrt(np.einsum("ij,ij->i", narrow, narrow)).astype(np.float64)
-        return 1.0 / np.maximum(norms, self._clip)
-
-
 def uncut(units, factors, bits):
     return units * (factors * 2.0**bits)[:, None]
 
@@ -280,14 +232,9 @@ def nearest(*facts):
     return np.rint(uncut(*facts))
 
 
-# Cutting hides less than what single precision is too long by.
 @pytest.mark.parametrize(
     ("twin", "cut", "least"),
-    [
-        (_WithoutFilters, uncut, 1e-3),
-        (_Single, uncut, 1e-8),
-        (ExactConvolutionSum, nearest, CHARGED),
-    ],
+    [(_WithoutFilters, uncut, 1e-3), (ExactConvolutionSum, nearest, CHARGED)],
 )
 def test_broken_twins_of_the_clip_are_found(twin, cut, least, monkeypatch):
     monkeypatch.setattr("skdp.papers._convolution.ExactConvolutionSum", twin)

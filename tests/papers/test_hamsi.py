@@ -1,4 +1,4 @@
-"""HAMSI: its gradient, its Hessian and its partitions; optima from any start."""
+"""HAMSI: its Hessian, its partitions, and the optimum that all of them reach."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from skdp.papers._hamsi import (
 )
 from skdp.papers._hamsi_gradient import (
     PARTITIONS,
-    Objective,
     balanced_intervals,
     equal_intervals,
     partition,
@@ -33,39 +32,13 @@ from skdp.papers._hamsi_gradient import (
 )
 from tests.decomposition.small import (
     fits,
-    gradient,
     objective,
     planned,
-    some_factors,
     some_ratings,
     task_of,
 )
 
 THREADS = Threads(1)
-
-# The gradient ------------------------------------------------------------------------
-
-
-def at(ratings, factors, pairs=None):
-    own = Objective(ratings, factors.task, factors.mean, pairs)
-    found = np.full_like(factors.flat, np.nan)
-    return own.value_and_gradient(factors.flat, found, THREADS), found
-
-
-@pytest.mark.parametrize(("k", "biases"), [(0, True), (3, True), (9, False)])
-def test_gradients_are_those_of_the_objective_and_subsets_add_up(k, biases):
-    ratings = some_ratings()
-    factors = some_factors(task_of(ratings, k, 0.05, biases), 3.0 * biases)
-    order = np.random.default_rng(0).permutation(len(ratings))
-    parts = [*np.array_split(order, 3), np.empty(0, dtype=np.int64)]
-    found = [at(ratings, factors, pairs) for pairs in (None, *parts)]
-    for pairs, (value, slope) in zip((None, *parts), found, strict=True):
-        assert np.isclose(value, objective(ratings, factors, pairs), rtol=1e-12)
-        assert np.allclose(slope, gradient(ratings, factors, pairs), atol=1e-14)
-    (total, slope), *others = found
-    assert np.isclose(sum(value for value, _ in others), total, rtol=1e-12)
-    assert np.allclose(sum(part for _, part in others), slope, atol=1e-14)
-
 
 # The inverse Hessian -----------------------------------------------------------------
 

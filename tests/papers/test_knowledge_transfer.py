@@ -107,20 +107,6 @@ def test_student_on_public_rows_is_near_the_best_and_better_than_the_largest_wei
     assert np.median(worse) > 3
 
 
-def test_the_intercept_takes_up_the_mean_of_what_is_left_out():
-    rows, weights = correlated_rows(), some_weights(3)
-    student = student_on(rows, weights)
-    constant = np.full((len(rows), 1), OBJECTIVE.intercept_value)
-    difference = np.hstack([rows, constant]) @ (weights - student)
-    assert np.abs(difference.mean()) < 1e-6 * np.abs(difference).max()
-    forgotten = np.vstack([student[:8], weights[8:]])  # the broken twin
-    assert error_on(rows, weights, forgotten) > 1.2 * error_on(rows, weights, student)
-    # Without an intercept nothing is centred.
-    alone = student_on(rows, weights[:8], replace(OBJECTIVE, fit_intercept=False))
-    products = rows[:, alone[:, 0] != 0].T @ (rows @ (weights[:8] - alone))
-    assert np.abs(products).max() < 1e-6 * np.abs(rows.T @ rows).max()
-
-
 @pytest.mark.parametrize("storage", [np.asarray, csr_array])
 @pytest.mark.parametrize("scale", [1e-300, 1e-161, 1e-154, 1e300])
 def test_columns_of_any_size_give_a_finite_student(storage, scale):
