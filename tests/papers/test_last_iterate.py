@@ -28,29 +28,25 @@ def hidden(n_steps=20, step_size=None, objective=OBJECTIVE):
     return HiddenDescent(objective, step_size, n_steps)
 
 
-# The formula ---------------------------------------------------------------------
-
-
 # An exact law --------------------------------------------------------------------
 
 
-def line(adjacency, n_steps, n_samples=4000, alpha=0.02, step_size=0.9):
+def line(adjacency, n_steps):
     facts = {"loss": SquaredLoss(residual_bound=1.05, target_bound=1.0)}
-    facts |= {"adjacency": adjacency, "alpha": alpha, "fit_intercept": False}
-    return hidden(n_steps, step_size, objective_of(n_samples, 1, **facts))
+    facts |= {"adjacency": adjacency, "alpha": 0.02, "fit_intercept": False}
+    return hidden(n_steps, 0.9, objective_of(4000, 1, **facts))
 
 
-def exact_mu(descent, z, alpha=None):
+def exact_mu(descent, z):
     """Of the last iterate when all records but one are null; a Gaussian law.
 
     That record is (1, 1), against (1, -1) or null; its residual is never clipped.
     """
     objective, step = descent.objective, descent.step_size
-    alpha = objective.alpha if alpha is None else alpha
     sigma = z * descent.sensitivity
     curvature = {"replace_one": 1 / objective.n_samples, "zero_out": 0.0}
     steps = np.arange(descent.n_steps)
-    c = 1 - step * (alpha + curvature[objective.adjacency])
+    c = 1 - step * (objective.alpha + curvature[objective.adjacency])
     pull = {"replace_one": 2.0, "zero_out": 1.0}[objective.adjacency]
     moved = step * pull / objective.n_samples * np.sum(c**steps)
     return moved / (sigma * np.sqrt(np.sum(c ** (2 * steps))))
