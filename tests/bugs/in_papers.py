@@ -77,6 +77,17 @@ BUGS: list[Bug] = [
         (f"{TEST_SENSITIVITY}::test_every_iterate_is_within_its_public_bound",),
     ),
     Bug(
+        "gradients are compared at half of the weights that are reached",
+        "sensitivity",
+        BOLT_ON,
+        "    bound = sums.real_bound(sums.radius(farthest))",
+        "    bound = sums.real_bound(sums.radius(farthest / 2))",
+        (
+            f"{TEST_SENSITIVITY}::test_gradients_differ_most_at_the_weights_that_are_"
+            "reached",
+        ),
+    ),
+    Bug(
         "rows in a database are clipped only if they are huge",
         "clip",
         POSTGRES,
@@ -152,6 +163,14 @@ BUGS: list[Bug] = [
             f"{TESTS}/test_srm.py::test_rounded_predictions_of_far_weights_are_in_the_"
             "bound",
         ),
+    ),
+    Bug(
+        "changes of gradients are bounded by half of their smoothness",
+        "sensitivity",
+        MOMENTUM,
+        "loss.smoothness * moved)",
+        "loss.smoothness * moved / 2)",
+        (f"{TESTS}/test_srm.py::test_no_pair_of_neighbours_exceeds_the_bound",),
     ),
     Bug(
         "srm clips changes and not the gradients beside them",

@@ -1,4 +1,4 @@
-"""A plain twin of permutation-based descent, for many data sets at once, and attacks.
+"""A plain twin of permutation-based descent, for many data sets at once.
 
 Rows are augmented: they hold the intercept's constant if there is one, and are zeros
 for the null record.
@@ -101,10 +101,6 @@ class Pairs:
     def take(self, chosen):
         return Pairs(*(value[chosen] for value in vars(self).values()))
 
-    def join(self, other):
-        both = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Pairs(*(np.concatenate(pair) for pair in both))
-
     def distances(self, loss, plan, orders=None):
         """How far apart the released weights of each pair are."""
         every = np.arange(len(self.X))
@@ -149,36 +145,3 @@ def lone_records(objective):
     if isinstance(objective.loss, SquaredLoss):
         y += objective.loss.target_bound
     return Pairs(X, y, every, gone(clipped(-own, objective), objective), y[:, 0].copy())
-
-
-def driven_records(objective, count=24):
-    """All other records drive the weights along the last axis; one tilts against it."""
-    n, d, every = objective.n_samples, objective.n_features, np.arange(count)
-    tilt, own = np.linspace(0.02, 1.4, count), np.zeros((count, d))
-    features = np.zeros((count, n, d))
-    features[:, :, -1] = objective.data_norm
-    place = np.where(every % 3, n - 1, every % n)
-    own[:, 0], own[:, -1] = np.cos(tilt), -np.sin(tilt)
-    features[every, place] = objective.data_norm * own
-    own[:, 0] *= -1
-    row = gone(clipped(objective.data_norm * own, objective), objective)
-    y = np.ones((count, n))
-    return Pairs(clipped(features, objective), y, place, row, y[:, 0].copy())
-
-
-def random_records(objective, rng, count):
-    n, d = objective.n_samples, objective.n_features
-    size = objective.data_norm * rng.choice([0.2, 1.0, 5.0], (count, 1, 1))
-    X = clipped(size * rng.normal(size=(count, n, d)), objective)
-    row = gone(clipped(size[:, 0] * rng.normal(size=(count, d)), objective), objective)
-    both = (targets(objective.loss, rng, shape) for shape in ((count, n), count))
-    y, target = both
-    return Pairs(X, y, rng.integers(0, n, count), row, target)
-
-
-def farthest_pair(objective, plan, orders=None, seed=0):
-    """Largest distance that is found among lone, driven and random records."""
-    rng = np.random.default_rng(seed)
-    pairs = lone_records(objective).join(driven_records(objective))
-    pairs = pairs.join(random_records(objective, rng, 300))
-    return float(pairs.distances(objective.loss, plan, orders).max())

@@ -16,9 +16,7 @@ from skdp.papers._streams import FTRL
 from skdp.privacy.noise import _correlated
 from skdp.privacy.noise._correlated import (
     SquareRoot,
-    answer_spread,
     joint_norm,
-    prefix_spread,
     root_weights,
 )
 from skdp.privacy.noise._laws import Gaussian
@@ -67,16 +65,6 @@ def test_the_joint_norm_is_the_largest_of_all_parts_and_directions(n_parts, asks
             change /= np.linalg.norm(change, axis=1, keepdims=True)
             moved = np.linalg.norm(block @ change)
             assert moved <= joint_norm(times, asks, band) * (1 + 1e-12)
-
-
-@by_shape
-def test_spreads_are_those_of_the_matrices(n_parts, asks, band):
-    times = n_parts * asks
-    inverse = np.linalg.inv(root(times, band))
-    last = np.linalg.norm(inverse[-1])
-    of_sums = np.linalg.norm(inverse.sum(axis=0))
-    assert answer_spread(times, band) == pytest.approx(last, rel=1e-10)
-    assert prefix_spread(times, band) == pytest.approx(of_sums, rel=1e-10)
 
 
 # What is released --------------------------------------------------------------------

@@ -82,20 +82,3 @@ def test_the_fixed_point_is_the_optimum():
     wrong = solver.smoothed(gradient, OBJECTIVE) + public
     assert np.abs(right).max() < 1e-12
     assert np.abs(wrong).max() > 0.1
-
-
-def test_adam_takes_its_steps_along_smoothed_gradients():
-    solver = planned(adam=True, momentum=0.8, beta_2=0.9, strength=2.0, tail=1e-9)
-    found, draws = run(solver)
-    weights = mean = square = np.zeros(OBJECTIVE.shape)
-    sums = solver.gradients(OBJECTIVE)
-    for t, draw in enumerate(draws, start=1):
-        released = sums.at(weights).read(draw.released) / solver.batch_size
-        gradient = solver.smoothed(released + OBJECTIVE.alpha * weights, OBJECTIVE)
-        mean = 0.8 * mean + 0.2 * gradient
-        square = 0.9 * square + 0.1 * gradient**2
-        root = np.sqrt(square / (1 - 0.9**t))
-        weights = weights - solver.step_size * mean / (1 - 0.8**t) / (root + 1e-8)
-    assert found == pytest.approx(weights, rel=1e-9)
-    own = door.planned(LaplacianSmoothing, OBJECTIVE, BUDGET, adam=True)
-    assert (own.step_size, own.momentum) == (0.1, 0.9)
