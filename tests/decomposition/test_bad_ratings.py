@@ -36,6 +36,7 @@ BAD_PARAMS = [
     ({"n_subsets": 2, "solver_params": {"n_subsets": 3}, **HAMSI}, "must not repeat"),
     ({"max_ratings": 5}, "'max_ratings'.*privacy_unit='user'"),
     ({**BY_USER, "max_ratings": 0}, "'max_ratings'"),
+    ({**BY_USER, "biases": False}, "biases=True"),
     ({**BY_USER, "n_users": None}, "'n_users'.*must be declared"),
     ({**BY_USER, "item_ids": None}, "'item_ids'.*must be declared"),
     ({**BY_USER, "n_users": N_USERS - 1}, "'n_users'.*more users"),

@@ -185,6 +185,16 @@ def test_offsets_give_the_schedules_of_corollaries_2_and_3(schedule, size):
     np.testing.assert_allclose(solver._steps(objective).ravel(), wanted, rtol=1e-12)
 
 
+def test_many_records_are_in_batches_of_ten_passes():
+    large = replace(OBJECTIVE, n_samples=10**6)
+    solver = resolved(large)
+    assert solver.n_passes == 10
+    assert solver.batch_size < 10**6
+    # Of so many updates the recursion is compiled.
+    many = resolved(large, batch_size=50)
+    assert 0 < many.sensitivity(large) < np.inf
+
+
 @pytest.mark.parametrize(("n", "few"), [(1, 1), (2, 1), (3, 2), (8, 3), (1000, 7)])
 def test_the_last_log_t_iterates_are_averaged(n, few):
     shares = AVERAGES["last_log"](n)

@@ -189,6 +189,10 @@ def test_delta_zero_is_pure_in_every_stage(loss, refit):
     assert "needs another refit" in refusal(TwoStage, objective, PURE, refit="noisy_gd")
     gaussian = refusal(TwoStage, objective, PURE, selection="gaussian")
     assert "Use selection='auto'" in gaussian
+    again = resolved(objective=objective, budget=PURE, levels=solver.levels)
+    assert again.levels == solver.levels
+    with pytest.raises(TypeError, match="three numbers"):
+        resolved(levels=3.0)
 
 
 def test_as_an_estimator_s_solver():
