@@ -344,7 +344,7 @@ def favours_selection(objective: LinearObjective) -> bool:
 
 # Ratios above which noise leaves a constant model (settled on synthetic tables).
 # Noise hides which features matter sooner than it hides their coefficients. For delta =
-# 0 solvers stop no sooner where noise is large: benchmarks/edges.py.
+# 0 solvers stop no sooner where noise is large (`python -m benchmarks hard_edges`).
 _DENSE, _PURE, _SPARSE = 10.0, 4.0, 3.0
 # The same for squared errors with delta = 0, by second moments and by one minimisation:
 # on ccpp, protein_casp and wine_quality_white (declared columns, 300 to 10,000 records)
@@ -355,7 +355,7 @@ _PURE_MOMENTS, _PURE_SQUARES = 2.0, 0.6
 _ALIKE = 600.0
 # A model reaches half of the gain without privacy at a ratio this many times the ratio
 # below which the constant is taken: 140 with one output. Settled on the six tables of
-# the default (benchmarks/default.py): with 100 or 200 the mean error of a score
+# the default (`python -m benchmarks forecast`): with 100 or 200 the mean error of a score
 # is .120 or .130, with 140 .116. A second constant, an exponent, lowers it to .114; the
 # number of columns does not.
 _HALF = 2.8

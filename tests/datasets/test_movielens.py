@@ -29,13 +29,15 @@ def test_official_splits(size):
 
 def test_synthetic_ratings_stand_in(monkeypatch, tmp_path):
     monkeypatch.setenv("SKDP_DATA_HOME", str(tmp_path))
-    data = load_movielens()
+    monkeypatch.setattr(_movielens, "_RATINGS", 9_000)
+    data, again = load_movielens(), load_movielens()
     assert "Synthetic" in data.source
     pairs = np.concatenate([data.X_train, data.X_test])
-    assert len(np.unique(pairs, axis=0)) == len(pairs) == 90_000
+    assert len(np.unique(pairs, axis=0)) == len(pairs) == 9_000
     assert set(np.unique(data.y_train)) == {1, 2, 3, 4, 5}
-    again = load_movielens()
     np.testing.assert_array_equal(again.y_train, data.y_train)
+    with pytest.raises(ValueError, match="'size'"):
+        load_movielens("20m")
 
 
 def forge(folder, size):
@@ -81,6 +83,7 @@ def test_only_published_files_are_read(size, tmp_path, monkeypatch):
 @pytest.mark.parametrize("size", SIZES)
 def test_the_folder_it_is_started_in_is_not_searched(size, tmp_path, monkeypatch):
     forge(tmp_path, size)
+    monkeypatch.setattr(_movielens, "_RATINGS", 90)
     monkeypatch.chdir(tmp_path)
     for home in (None, ""):
         monkeypatch.delenv("SKDP_DATA_HOME", raising=False)
@@ -91,8 +94,3 @@ def test_the_folder_it_is_started_in_is_not_searched(size, tmp_path, monkeypatch
     monkeypatch.setenv("SKDP_DATA_HOME", ".")
     with pytest.raises(ValueError, match="as published"):
         load_movielens(size)
-
-
-def test_only_known_sizes():
-    with pytest.raises(ValueError, match="'size'"):
-        load_movielens("20m")

@@ -16,19 +16,18 @@ def some_ratings(n_users=40, n_items=25, n=400, seed=0, dtype=np.float64):
     p, q = rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2))
     values = 3.5 + (p[users] * q[items]).sum(axis=1) + 0.3 * rng.normal(size=n)
     values += rng.normal(size=n_users)[users] + rng.normal(size=n_items)[items]
-    pattern = Pattern(users.astype(np.int32), items.astype(np.int32), n_users, n_items)
-    return Ratings(pattern, values.astype(dtype))
+    return ratings_of(users, items, values.astype(dtype), n_users, n_items)
 
 
-def task_of(ratings, k=3, alpha=0.1, biases=True):
+def ratings_of(users, items, values, n_users, n_items):
+    codes = (np.asarray(ids, dtype=np.int32) for ids in (users, items))
+    return Ratings(Pattern(*codes, n_users, n_items), np.asarray(values))
+
+
+def task_of(ratings, k=3, alpha=0.1, biases=True, **facts):
     pattern = ratings.pattern
-    return Task(
-        n_users=pattern.n_users,
-        n_items=pattern.n_items,
-        n_components=k,
-        alpha=alpha,
-        biases=biases,
-    )
+    sizes = {"n_users": pattern.n_users, "n_items": pattern.n_items}
+    return Task(**sizes, n_components=k, alpha=alpha, biases=biases, **facts)
 
 
 def planned(kind, task, *budget, **params):
@@ -44,41 +43,36 @@ def fits(factorizer, ratings, task, n_jobs=1, seed=0):
         return [factors.copy() for factors in found]
 
 
+def _parts(ratings, factors):
+    """Codes, rows and residuals of all pairs."""
+    users, items = ratings.pattern.users, ratings.pattern.items
+    p, q = factors.users[users].astype(float), factors.items[items].astype(float)
+    left = ratings.values - factors.mean - (p * q).sum(axis=1)
+    return users, items, p, q, left
+
+
 def objective(ratings, factors):
-    """What `Task` defines, one rating at a time."""
-    task, k, total = factors.task, factors.task.n_components, 0.0
-    flat = factors.flat.astype(np.float64)
-    factors = Factors(flat, factors.mean, task)
-    pattern = ratings.pattern
-    for u, i, value in zip(pattern.users, pattern.items, ratings.values, strict=True):
-        p, q = factors.users[u], factors.items[i]
-        unknowns = [*p[:k], *q[:k]]
-        if task.biases:
-            unknowns += [p[k], q[k + 1]]
-        total += (value - factors.mean - p @ q) ** 2
-        total += task.alpha * np.sum(np.square(unknowns))
-    return total / 2 / max(len(ratings), 1)
+    """What `Task` defines."""
+    *_, p, q, left = _parts(ratings, factors)
+    task = factors.task
+    penalty = (p**2).sum(axis=1) + (q**2).sum(axis=1) - 2 * task.biases
+    return (left**2 + task.alpha * penalty).sum() / 2 / max(len(ratings), 1)
 
 
 def gradient(ratings, factors):
     """Of the objective by every number of `flat`, that of constants as zero."""
-    task, k, pattern = factors.task, factors.task.n_components, ratings.pattern
-    slope = Factors.zeros(task)
+    users, items, p, q, left = _parts(ratings, factors)
+    task, slope = factors.task, Factors.zeros(factors.task)
     slope.flat[:] = 0
-    for u, i, value in zip(pattern.users, pattern.items, ratings.values, strict=True):
-        p, q = factors.users[u], factors.items[i]
-        residual = value - factors.mean - p @ q
-        slope.users[u] += task.alpha * p - residual * q
-        slope.items[i] += task.alpha * q - residual * p
+    np.add.at(slope.users, users, task.alpha * p - left[:, None] * q)
+    np.add.at(slope.items, items, task.alpha * q - left[:, None] * p)
     if task.biases:
-        slope.users[:, k + 1] = 0
-        slope.items[:, k] = 0
+        slope.users[:, task.n_components + 1] = 0
+        slope.items[:, task.n_components] = 0
     return slope.flat / max(len(ratings), 1)
 
 
 def root_mean_square(ratings, factors):
     """Training error."""
-    pattern = ratings.pattern
-    products = factors.users[pattern.users] * factors.items[pattern.items]
-    errors = ratings.values - factors.mean - products.sum(axis=1)
-    return float(np.sqrt(np.mean(errors**2)))
+    *_, left = _parts(ratings, factors)
+    return float(np.sqrt(np.mean(left**2)))

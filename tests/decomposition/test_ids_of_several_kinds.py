@@ -13,15 +13,6 @@ from skdp.decomposition import _ratings
 from skdp.decomposition._ratings import declared_ids, found_ids
 
 LARGE = 2**53  # as doubles it and the next integer are one
-
-
-@pytest.mark.parametrize("other", [0.5, 1j, "ann", True])
-def test_an_id_of_another_kind_does_not_merge_users(other):
-    ids, codes = found_ids([LARGE, LARGE + 1, other], "users")
-    assert len(ids) == 3
-    assert len(set(codes.tolist())) == 3
-
-
 AS_DOUBLES = [float(x) for x in (LARGE, LARGE + 1, 0.5)]
 
 
@@ -30,7 +21,6 @@ AS_DOUBLES = [float(x) for x in (LARGE, LARGE + 1, 0.5)]
     [
         AS_DOUBLES,
         [*AS_DOUBLES, "ann"],
-        np.array(AS_DOUBLES),
         -np.array(AS_DOUBLES),
         np.array(AS_DOUBLES, dtype=complex),
         np.array([2**24 + 1, 0.5], dtype=np.float32),
@@ -58,7 +48,7 @@ ONES = [
     [SECONDS, DAYS],
     [np.datetime64("2020", "Y"), np.datetime64("2020-01-01", "ns"), "2020"],
     [1, 1.0, True, Fraction(1), np.int8(1), np.bool_(True), "1", b"1"],
-    [2**60, 2**60 + 1, 2**70, 0.1, np.float32(0.1)],
+    [LARGE, LARGE + 1, 2**60, 2**60 + 1, 2**70, 0.1, np.float32(0.1)],
     [(1, 2), (1.0, 2.0), ("1", 2), frozenset([1, 2])],
     ["nan", "None", "", "\x00", "\x00\x00"],
 ]
@@ -96,45 +86,6 @@ def test_ids_told_apart_by_what_is_inferred_of_all_are_caught(monkeypatch):
         assert len(moved(ONES[0])) > 5
 
 
-def change_by_a_number(monkeypatch):
-    """Of the first query, over its sensitivity, by the one user whose id is none."""
-    from skdp.decomposition._user_sums import UserCounts
-
-    seen = []
-    query = UserCounts.total
-    monkeypatch.setattr(
-        UserCounts,
-        "total",
-        lambda self, *args: (
-            seen.append((query(self, *args), self.kind.sensitivity)) or seen[-1][0]
-        ),
-    )
-    halves = [f"{HALF}{j}" for j in range(30)]
-    rows = [(half, 2 * j) for j, half in enumerate(halves)]
-    rows += [(repr(half), 2 * j + 1) for j, half in enumerate(halves)]
-    for X in (rows, [*rows, (7, 60)]):
-        DPMatrixFactorization(
-            privacy_unit="user", rating_bounds=(1, 5), n_users=61, item_ids=range(61)
-        ).fit(X, [5.0] * len(X))
-    (one, sensitivity), (other, _) = seen
-    return np.linalg.norm(one - other) / sensitivity
-
-
-def test_one_id_moves_a_query_by_its_sensitivity_at_most(monkeypatch):
-    assert change_by_a_number(monkeypatch) <= 1
-
-
-def test_a_query_over_merged_users_is_caught(monkeypatch):
-    monkeypatch.setattr(_ratings, "_distinct", by_pandas)
-    assert change_by_a_number(monkeypatch) > 4
-
-
-def test_ids_are_sorted_numbers_before_texts():
-    ids, codes = found_ids(["b", 2, "a", 1.5, "b"], "users")
-    assert ids.values.tolist() == [1.5, 2, "a", "b"]
-    assert codes.tolist() == [3, 1, 2, 0, 3]
-
-
 @pytest.mark.parametrize("last", [3, 3.0])
 def test_an_id_of_another_kind_does_not_move_items(last):
     catalogue = declared_ids("item_ids", [LARGE, LARGE + 1, 3], "items")
@@ -154,42 +105,13 @@ def test_unordered_ids_are_found_without_a_word():
     assert error.value.__context__ is None
 
 
-def _model(**params):
-    return DPMatrixFactorization(
-        privacy_unit="user", rating_bounds=(1, 5), n_users=9, item_ids=["x", "y"],
-        **params,
-    )  # fmt: skip
-
-
-X, Y = [["ann", "x"], ["bob", "y"]], [1.0, 5.0]
-
-
-def test_users_of_any_kind_are_unknown_to_a_model_without_users():
-    model = _model().fit(X, Y)
-    assert model.predict(X).tolist() == model.predict([[1, "x"], [2, "y"]]).tolist()
-
-
-def test_the_record_tells_the_largest_noise():
-    record = _model().fit(X, Y).privacy_
-    largest = max(leaf.noise_multiplier for leaf in record.event.leaves)
-    assert record.noise_scale == pytest.approx(largest * record.sensitivity)
-
-
-@pytest.mark.parametrize("params", [{"first_share": 1.0}, {"count_share": 1e-190}])
-def test_shares_that_leave_nothing_are_refused(params):
-    model = _model(solver="als", solver_params={"n_rounds": 3} | params)
-    with pytest.raises(ValueError, match="_share"):
-        model.fit(X, Y)
-
-
-def test_a_search_names_the_parameter_of_the_relation():
-    from skdp import DPGridSearchCV
-
-    search = DPGridSearchCV(
-        DPMatrixFactorization(privacy_unit="user"),
-        {"n_components": [0, 1]},
-        epsilon=1.0,
-        adjacency="rating_value",
-    )
-    with pytest.raises(ValueError, match="'privacy_unit' parameter"):
-        search.fit(X, Y)
+def test_models_of_any_ids():
+    pairs = [[1, "x"], ["b", "x"], [1, "y"], ["b", "y"]]
+    model = DPMatrixFactorization(np.inf, random_state=0).fit(pairs, [1, 2, 3, 4.0])
+    for pair, found in zip(pairs, model.predict(pairs), strict=True):
+        assert model.predict([pair]) == found
+    facts = {"privacy_unit": "user", "n_users": 9, "item_ids": ["x", "y"]}
+    model = DPMatrixFactorization(rating_bounds=(1, 5), **facts)
+    first, _, third, _ = model.fit(pairs, [1.0, 2, 3, 4]).predict(pairs)
+    # A model without users knows no user.
+    assert model.predict([["c", "x"], [7.5, "y"]]).tolist() == [first, third]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skdp.decomposition._ratings import Factors, Pattern, Ratings, Task, Threads
+from skdp.decomposition._ratings import Factors, Pattern, Ratings, Task
 from skdp.decomposition._recommender import UserPrior, solve_users
 
 
@@ -57,31 +57,3 @@ def test_rows_are_the_ridge_of_each_users_own_ratings(biases):
     np.testing.assert_array_equal(rows[5, :size], prior.centre)  # no ratings
     assert np.all(rows[:, size] == biases)
     assert np.all(rows[:, size + 1 :] == 0)
-
-
-def test_without_a_prior_the_penalty_is_the_tasks():
-    factors, ratings = problem(alpha=0.3)
-    zeros = np.zeros(4)
-    rows = solve_users(factors, ratings)
-    np.testing.assert_array_equal(
-        rows, solve_users(factors, ratings, UserPrior(zeros, zeros, 0.3))
-    )
-
-
-def test_nothing_is_infinite_where_nothing_is_penalised():
-    """More unknowns than ratings, and the same feature twice."""
-    factors, ratings = problem(alpha=0.0, n_components=6)
-    factors.items[:, 1] = factors.items[:, 0]
-    rows = solve_users(factors, ratings)
-    assert np.all(np.abs(rows) < 1e6)
-    assert np.all(rows[:, 1] * rows[:, 0] == 0)  # only one of the two is used
-
-
-def test_threads_and_precision_leave_rows_alone():
-    factors, ratings = problem()
-    one = solve_users(factors, ratings)
-    with Threads(2) as threads:
-        np.testing.assert_array_equal(one, solve_users(factors, ratings, None, threads))
-    single = solve_users(*problem(dtype=np.float32))
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, one, rtol=2e-4, atol=2e-5)

@@ -1,4 +1,4 @@
-"""A plain twin of permutation-based descent, for many data sets at once, and attacks.
+"""A plain twin of permutation-based descent, for many data sets at once.
 
 Rows are augmented: they hold the intercept's constant if there is one, and are zeros
 for the null record.
@@ -6,25 +6,19 @@ for the null record.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from skdp.losses import LogisticLoss, SquaredLoss
-from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import BoltOn
-from skdp.privacy import Budget
 from tests import door
+from tests.papers.problem import BUDGET, objective_of
 
 LOSS = LogisticLoss()
-OBJECTIVE = LinearObjective(
-    loss=LOSS, n_samples=2000, n_features=5, data_norm=1.0, adjacency="zero_out"
-)
-SMALL = replace(
-    OBJECTIVE, n_samples=7, n_features=2, fit_intercept=False, adjacency="replace_one"
-)
-BUDGET = Budget(1.0, 1e-6)
+OBJECTIVE = objective_of(2000, 5)
+SMALL = objective_of(7, 2, fit_intercept=False, adjacency="replace_one")
 
 
 @dataclass(frozen=True)
@@ -69,13 +63,8 @@ class Plan:
 
     @classmethod
     def of(cls, solver, objective):
-        return cls(
-            solver._steps(objective),
-            solver._shares(objective),
-            solver.batch_size,
-            objective.alpha,
-            solver.radius,
-        )
+        steps, shares = solver._steps(objective), solver._shares(objective)
+        return cls(steps, shares, solver.batch_size, objective.alpha, solver.radius)
 
 
 def descend(X, y, loss, plan, orders=None):
@@ -87,12 +76,10 @@ def descend(X, y, loss, plan, orders=None):
         order = np.arange(n) if orders is None else orders[j]
         for t, step in enumerate(steps):
             batch = order[t * plan.batch_size : (t + 1) * plan.batch_size]
-            rows = X[:, batch]
+            rows, own = X[:, batch], y[:, batch].ravel()
             raw = np.einsum("pbc,pck->pbk", rows, weights)
-            residual = loss.residual(
-                y[:, batch].ravel(), raw.reshape(-1, loss.n_outputs)
-            ).reshape(raw.shape)
-            gradient = np.einsum("pbc,pbk->pck", rows, residual)
+            residual = loss.residual(own, raw.reshape(-1, loss.n_outputs))
+            gradient = np.einsum("pbc,pbk->pck", rows, residual.reshape(raw.shape))
             gradient /= plan.batch_size if plan.divisor == "nominal" else len(batch)
             weights = weights - step * (gradient + plan.alpha * weights)
             norm = np.sqrt((weights**2).sum(axis=(1, 2), keepdims=True))
@@ -114,10 +101,6 @@ class Pairs:
     def take(self, chosen):
         return Pairs(*(value[chosen] for value in vars(self).values()))
 
-    def join(self, other):
-        both = zip(vars(self).values(), vars(other).values(), strict=True)
-        return Pairs(*(np.concatenate(pair) for pair in both))
-
     def distances(self, loss, plan, orders=None):
         """How far apart the released weights of each pair are."""
         every = np.arange(len(self.X))
@@ -138,6 +121,11 @@ def clipped(features, objective):
     return rows
 
 
+def gone(rows, objective):
+    """What takes a record's place."""
+    return np.zeros_like(rows) if objective.adjacency == "zero_out" else rows
+
+
 def targets(loss, rng, shape):
     if isinstance(loss, SquaredLoss):
         return rng.choice([-1.0, 1.0], shape) * loss.target_bound
@@ -146,85 +134,14 @@ def targets(loss, rng, shape):
 
 def lone_records(objective):
     """One record among null ones, at every place, against its opposite or the null."""
-    n, d = objective.n_samples, objective.n_features
-    row = np.zeros(objective.n_columns)
-    row[:d] = objective.data_norm / np.sqrt(d)
-    if objective.fit_intercept:
-        row[-1] = objective.intercept_value
+    n, d, every = (
+        objective.n_samples,
+        objective.n_features,
+        np.arange(objective.n_samples),
+    )
+    own = np.full((n, d), objective.data_norm / np.sqrt(d))
     X, y = np.zeros((n, n, objective.n_columns)), np.zeros((n, n))
-    X[np.arange(n), np.arange(n)] = row
-    other = 0.0 if objective.adjacency == "zero_out" else -1.0
-    rows = np.tile(other * row, (n, 1))
-    if objective.fit_intercept and other:
-        rows[:, -1] = objective.intercept_value
+    X[every, every] = clipped(own, objective)
     if isinstance(objective.loss, SquaredLoss):
         y += objective.loss.target_bound
-    return Pairs(X, y, np.arange(n), rows, y[:, 0].copy())
-
-
-def driven_records(objective, count=24):
-    """All other records drive the weights along the last axis; one tilts against it."""
-    n, d = objective.n_samples, objective.n_features
-    tilt = np.linspace(0.02, 1.4, count)
-    features = np.zeros((count, n, d))
-    features[:, :, -1] = objective.data_norm
-    place = np.where(np.arange(count) % 3, n - 1, np.arange(count) % n)
-    own = np.zeros((count, d))
-    own[:, 0], own[:, -1] = np.cos(tilt), -np.sin(tilt)
-    features[np.arange(count), place] = objective.data_norm * own
-    own[:, 0] *= -1
-    row = clipped(objective.data_norm * own, objective)
-    if objective.adjacency == "zero_out":
-        row = np.zeros_like(row)
-    y = np.ones((count, n))
-    return Pairs(clipped(features, objective), y, place, row, y[:, 0].copy())
-
-
-def random_records(objective, rng, count):
-    n, d = objective.n_samples, objective.n_features
-    size = objective.data_norm * rng.choice([0.2, 1.0, 5.0], (count, 1, 1))
-    X = clipped(size * rng.normal(size=(count, n, d)), objective)
-    row = clipped(size[:, 0] * rng.normal(size=(count, d)), objective)
-    if objective.adjacency == "zero_out":
-        row = np.zeros_like(row)
-    place = rng.integers(0, n, count)
-    y, target = (
-        targets(objective.loss, rng, (count, n)),
-        targets(objective.loss, rng, count),
-    )
-    return Pairs(X, y, place, row, target)
-
-
-def mutated(pairs, objective, rng, size):
-    """Children: rows moved, some targets exchanged."""
-    d, count = objective.n_features, len(pairs.X)
-    changed = rng.random((count, objective.n_samples, 1)) < rng.choice([0.2, 1.0])
-    step = size * objective.data_norm
-    X = pairs.X.copy()
-    moved = X[:, :, :d] + step * changed * rng.normal(size=X[:, :, :d].shape)
-    X = np.where(changed, clipped(moved, objective), X)
-    row = pairs.row
-    if objective.adjacency != "zero_out":
-        row = clipped(row[:, :d] + step * rng.normal(size=(count, d)), objective)
-    flip = rng.random(pairs.y.shape) < 0.05
-    y = np.where(flip, targets(objective.loss, rng, pairs.y.shape), pairs.y)
-    return Pairs(X, y, pairs.place, row, pairs.target)
-
-
-def farthest_pair(objective, plan, *, orders=None, seed=0, generations=12):
-    """Largest distance that a search over neighbouring data sets finds."""
-    rng = np.random.default_rng(seed)
-    pairs = lone_records(objective).join(driven_records(objective))
-    pairs = pairs.join(random_records(objective, rng, 120))
-    found = pairs.distances(objective.loss, plan, orders)
-    size = 0.5
-    for _ in range(generations):
-        best = np.argsort(-found)[:40]
-        parents = pairs.take(best)
-        children = mutated(parents.take(rng.integers(0, 40, 120)), objective, rng, size)
-        pairs = parents.join(children)
-        found = np.concatenate(
-            [found[best], children.distances(objective.loss, plan, orders)]
-        )
-        size *= 0.8
-    return float(found.max())
+    return Pairs(X, y, every, gone(clipped(-own, objective), objective), y[:, 0].copy())

@@ -1,12 +1,9 @@
-"""Convolutions: gradients, their norms, one answer for every layout, broken twins.
-
-The references go position by position, as the definition does.
-"""
+"""Convolutions: gradients, their norms, one answer for every layout, broken twins."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -23,15 +20,12 @@ from skdp.losses import (
 from skdp.losses._objective import ACTIVATIONS, NetworkObjective
 from skdp.neural_network import Convolution
 from skdp.papers import _convolution_sum
-from skdp.papers._convolution import ConvolutionLayer
+from skdp.papers._convolution import convolved_raw
 from skdp.papers._convolution_sum import (
     ConvolutionSum,
     ExactConvolutionSum,
-    FilterGradients,
     PassedFilters,
-    _Seen,
 )
-from skdp.privacy.release._plan import Layout
 from skdp.sums._network import ClippedNetworkGradient
 from skdp.tables._memory import MemorySource
 
@@ -42,8 +36,6 @@ LOSSES = [
     CauchyLoss(n_outputs=3),
     SigmoidLoss(),
 ]
-by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
-by_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
 IMAGE = (7, 6, 2)
 D = math.prod(IMAGE)
 N = 24
@@ -56,8 +48,18 @@ LAYERS = {
     ],
     "pixels": [Convolution(4, 1, pool=3, pool_stride=2)],
 }
-by_layers = pytest.mark.parametrize("name", LAYERS)
-by_hidden = pytest.mark.parametrize("hidden", [(), (5,), (5, 4)])
+
+
+# Every loss, activation and kind of layers at least once.
+CASES = [
+    (LOSSES[0], "one", "tanh", ()),
+    (LOSSES[1], "strides", "relu", (5,)),
+    (LOSSES[2], "two", "tanh", (5, 4)),
+    (LOSSES[3], "pixels", "relu", (5,)),
+    (LOSSES[4], "two", "relu", ()),
+]
+CASES += [(LOSSES[i], "two", each, (5,)) for i, each in enumerate(sorted(ACTIVATIONS))]
+by_case = pytest.mark.parametrize("case", CASES, ids=repr)
 
 
 def objective_of(loss=LOSSES[0], name="two", **changes):
@@ -71,6 +73,11 @@ def weights_of(objective, size=0.7, seed=0):
     return size * np.random.default_rng(seed).normal(size=objective.n_weights)
 
 
+def of_case(case):
+    loss, name, activation, hidden = case
+    return objective_of(loss, name, activation=activation, hidden=hidden)
+
+
 def table(loss=LOSSES[0], n=N, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, D)) * 10.0 ** rng.uniform(-2, 1, (n, 1))
@@ -79,9 +86,9 @@ def table(loss=LOSSES[0], n=N, seed=0):
     return X, y, rng.random(n) < 0.8
 
 
-def total_of(query, source, rows=None):
+def total_of(query, source):
     with np.errstate(all="ignore"):  # as the door does
-        return query.total(query.open(source), rows)
+        return query.total(query.open(source), None)
 
 
 def within(objective, X):
@@ -92,64 +99,30 @@ def within(objective, X):
 # --------------------------------------------------------------------- by definition
 
 
-def filtered(image, own, matrix):
-    """Raw values and kept ones of one image, one position and window at a time."""
-    pad = np.pad(image, [(own.padding,) * 2] * 2 + [(0, 0)])
-    k, s = own.kernel, own.stride
-    down = (pad.shape[0] - k) // s + 1
-    across = (pad.shape[1] - k) // s + 1
-    raw = np.empty((down, across, own.n_filters))
-    for i in range(down):
-        for j in range(across):
-            patch = pad[i * s : i * s + k, j * s : j * s + k].ravel()
-            raw[i, j] = patch @ matrix[:-1] + matrix[-1]
-    t = own.pool_stride
-    kept = np.empty(
-        ((down - own.pool) // t + 1, (across - own.pool) // t + 1, raw.shape[2])
-    )
-    for i in range(kept.shape[0]):
-        for j in range(kept.shape[1]):
-            window = raw[i * t : i * t + own.pool, j * t : j * t + own.pool]
-            kept[i, j] = window.max(axis=(0, 1))
-    return kept
-
-
 def loss_at(objective, weights, x, y):
-    layers = objective.layers(weights)
-    n = len(objective.convolutions)
-    values = (x * objective.input_factor).reshape(objective.image)
-    for own, layer in zip(objective.convolutions, layers, strict=False):
-        values = objective.unit.value(filtered(values, own, layer))
-    values = values.ravel()[None]
-    for layer in layers[n:-1]:
-        values = objective.unit.value(values @ layer[:-1] + layer[-1])
-    raw = values @ layers[-1][:-1] + layers[-1][-1]
+    layers = [(own[:-1], own[-1]) for own in objective.layers(weights)]
+    rows, unit = x[None] * objective.input_factor, objective.unit
+    raw = convolved_raw(rows, math.inf, objective.convolved, layers, unit)
     return float(objective.loss.value(np.array([y]), raw)[0])
 
 
 def each_gradient(objective, weights, X, y):
     """Joint gradients of single records, in floating point and without any clip."""
     reader = replace(objective, data_norm=math.inf)
-    return np.array(
-        [
-            ConvolutionSum(MemorySource(row[None], own[None]), reader, math.inf)(
-                weights
-            )
-            for row, own in zip(X, y, strict=True)
-        ]
-    )
+    sources = [
+        MemorySource(row[None], own[None]) for row, own in zip(X, y, strict=True)
+    ]
+    return np.array([ConvolutionSum(x, reader, math.inf)(weights) for x in sources])
 
 
-@by_loss
-@by_activation
-@by_layers
-def test_gradients_are_slopes_of_the_loss(loss, activation, name):
-    objective = objective_of(loss, name, activation=activation)
-    w, (X, y, _) = weights_of(objective, 0.5), table(loss, 1)
+@by_case
+def test_gradients_are_slopes_of_the_loss(case):
+    objective = of_case(case)
+    w, (X, y, _) = weights_of(objective, 0.5), table(case[0], 1)
     x = within(objective, X)[0]
     found = each_gradient(objective, w, x[None], y)[0]
     assert found.any()
-    for i in range(0, len(w), 5):
+    for i in range(0, len(w), 9):
         step = np.zeros_like(w)
         step[i] = 1e-6
         ahead = loss_at(objective, w + step, x, y[0])
@@ -157,68 +130,9 @@ def test_gradients_are_slopes_of_the_loss(loss, activation, name):
         assert found[i] == pytest.approx((ahead - behind) / 2e-6, abs=1e-6, rel=1e-5)
 
 
-@by_layers
-def test_what_is_sent_back_is_the_transpose_of_what_is_taken(name):
-    rng, image = np.random.default_rng(0), IMAGE
-    for own in LAYERS[name]:
-        layer = ConvolutionLayer(own, image)
-        X = rng.normal(size=(3, math.prod(image)))
-        patches = layer.patches(X)
-        sent = rng.normal(size=patches.shape)
-        assert np.sum(patches * sent) == pytest.approx(np.sum(X * layer.put_back(sent)))
-        raw = rng.normal(size=(3, math.prod(layer.positions), own.n_filters))
-        kept, chosen = layer.largest(raw)
-        sent = rng.normal(size=kept.shape)
-        back = layer.send_back(sent, chosen)
-        assert np.sum(raw * back) == pytest.approx(np.sum(kept * sent))
-        image = layer.out
-
-
-# ----------------------------------------------------------------------------- norms
-
-
-def passed_of(objective, weights, X, y):
-    """Rows, and what the exact sum makes of them, in one run."""
-    reader = ExactConvolutionSum(MemorySource(X, y), objective, 1.0)
-    (block,) = reader._blocks(None)
-    layers = objective.layers(weights)
-    with np.errstate(all="ignore"):
-        return reader._passed(block.X.products.in_double(), block, layers)
-
-
-def explicit(passed):
-    """Joint gradients as they are summed, before the clip."""
-    parts = [own.own.units * own.own.unit[:, None] for own in passed.filters]
-    for given, delta in zip(passed.rest.inputs, passed.rest.deltas, strict=True):
-        values = given.units * given.unit[:, None]
-        sent = delta.units * delta.unit[:, None]
-        outer = np.einsum("ni,nj->nij", values, sent)
-        parts.append(outer.reshape(len(values), -1))
-    return np.concatenate(parts, axis=1)
-
-
-@by_loss
-@by_layers
-@by_hidden
-def test_norms_are_those_of_explicit_gradients(loss, name, hidden):
-    objective = objective_of(loss, name, hidden=hidden)
-    query = ClippedNetworkGradient(objective, 1.0).at(weights_of(objective))
-    X, y, _ = table(loss)
-    passed = passed_of(objective, query.weights, X, y)
-    found = np.sqrt(passed.squares(np.zeros(N)))
-    gradients = explicit(passed)
-    wanted = np.linalg.norm(gradients, axis=1)
-    assert np.allclose(found, wanted, rtol=1e-12, atol=0)
-    # And what is summed is the gradient, but for its grids.
-    plain = each_gradient(objective, query.weights, within(objective, X), y)
-    error = np.abs(gradients - plain).max(axis=1)
-    assert (error <= 2e-4 * (1e-6 + np.abs(plain).max(axis=1))).all()
-
-
-@by_activation
 @pytest.mark.parametrize("clip", [0.05, 1.0])
-def test_sums_are_those_of_clipped_gradients(activation, clip):
-    objective = objective_of(SoftmaxLoss(4), activation=activation)
+def test_sums_are_those_of_clipped_gradients(clip):
+    objective = objective_of(SoftmaxLoss(4))
     query = ClippedNetworkGradient(objective, clip).at(weights_of(objective))
     X, y, _ = table(SoftmaxLoss(4))
     X = within(objective, X)
@@ -255,38 +169,18 @@ def layouts(X, y, present):
     yield of(wild, y, present)
 
 
-@by_loss
-@by_activation
-def test_the_same_bits_for_every_layout(loss, activation, monkeypatch):
-    objective = objective_of(loss, activation=activation)
+@by_case
+def test_the_same_bits_for_every_layout(case, monkeypatch):
+    objective, (X, y, present) = of_case(case), table(case[0])
     query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
-    found = {total_of(query, source).tobytes() for source in layouts(*table(loss))}
+    found = {total_of(query, source).tobytes() for source in layouts(X, y, present)}
     monkeypatch.setattr(_convolution_sum, "_NUMBERS", 1)
-    found |= {total_of(query, source).tobytes() for source in layouts(*table(loss))}
+    found |= {total_of(query, source).tobytes() for source in layouts(X, y, present)}
     assert len(found) == 1
-
-
-def test_broken_twin_of_floating_sums_is_found():
-    objective = objective_of()
-    w = weights_of(objective)
-    X, y, present = table()
+    # Broken twin: floating sums.
     sources = list(layouts(within(objective, X), y, present))[:-1]
-    found = {ConvolutionSum(source, objective, 0.3)(w).tobytes() for source in sources}
-    assert len(found) > 1
-
-
-def test_samples_are_sums_of_their_rows_and_nobody_is_nothing():
-    objective = objective_of()
-    query = ClippedNetworkGradient(objective, 0.3).at(weights_of(objective))
-    X, y, present = table()
-    source = MemorySource(X, y, present)
-    source.facts = replace(source.facts, largest_block=5)
-    rows = np.array([0, 3, 4, 11, 20])
-    alone = MemorySource(X[rows], y[rows], present[rows])
-    assert np.array_equal(total_of(query, source, rows), total_of(query, alone))
-    nobody = total_of(query, source, np.empty(0, dtype=np.int64))
-    assert nobody.shape == query.shape
-    assert not nobody.any()
+    floating = [ConvolutionSum(each, objective, 0.3) for each in sources]
+    assert len({each(query.weights).tobytes() for each in floating}) > 1
 
 
 # ------------------------------------------------------------------------ sensitivity
@@ -315,77 +209,11 @@ def excess_in_exact_arithmetic(objective, clip, seed=0):
     return float(found - 1)
 
 
-@by_loss
-@by_layers
-def test_no_term_is_longer_than_the_clip_but_for_what_is_charged(loss, name):
+@by_case
+def test_no_term_is_longer_than_the_clip_but_for_what_is_charged(case):
     for seed in range(3):
-        excess = excess_in_exact_arithmetic(objective_of(loss, name), 0.01, seed)
+        excess = excess_in_exact_arithmetic(of_case(case), 0.01, seed)
         assert -1e-3 < excess <= CHARGED
-
-
-@by_loss
-@by_activation
-def test_no_neighbours_exceed_what_is_charged(loss, activation):
-    objective = objective_of(loss, activation=activation)
-    clip, most = 1e-3, {"zero_out": 0.0, "replace_one": 0.0}
-    for seed, size in [(0, 0.05), (1, 0.3), (1, 1.0), (0, 10.0)]:
-        weights = weights_of(objective, size, seed)
-        query = ClippedNetworkGradient(objective, clip).at(weights)
-        X, y = hostile(objective, seed)
-        y = [-1.0, 1.0] if isinstance(loss, SquaredLoss) else y
-        terms = [
-            total_of(query, MemorySource(row[None], np.array([label])))
-            for row in X
-            for label in np.unique(y)
-        ]
-        each = np.array(terms)
-        gaps = np.linalg.norm(each[:, None] - each[None], axis=2)
-        most["zero_out"] = max(most["zero_out"], np.linalg.norm(each, axis=1).max())
-        most["replace_one"] = max(most["replace_one"], gaps.max())
-    slack = query.slack(Layout(N))
-    bound = query.bound()
-    for adjacency, found in most.items():
-        assert found <= bound.under(adjacency) + slack
-    assert most["zero_out"] > 0.99 * clip
-    assert most["replace_one"] > 1.05 * clip
-
-
-class _Unshared(ExactConvolutionSum):
-    """A twin that forgets that weights are shared: norms of positions, summed."""
-
-    def _filters(self, sent, seen, values, layers):
-        self._squares = 0.0
-        kept = [_Counted(own.patches, own.unit, own.chosen, self) for own in seen]
-        return super()._filters(sent, kept, values, layers)
-
-    def _factors(self, passed, squares):
-        squares = self._squares + PassedFilters([], passed.rest).squares(squares)
-        return 1.0 / np.maximum(np.sqrt(squares), self._clip)
-
-
-@dataclass(frozen=True, eq=False)
-class _Counted(_Seen):
-    twin: _Unshared
-
-    def gradients(self, sent, unit):
-        of_patches = ((self.patches * self.unit) ** 2).sum(axis=2) + 1.0
-        of_sent = ((sent * unit) ** 2).sum(axis=2)
-        self.twin._squares = self.twin._squares + (of_patches * of_sent).sum(axis=1)
-        return super().gradients(sent, unit)
-
-
-class _WithoutBiases(ExactConvolutionSum):
-    """A twin whose norms leave the biases of filters out."""
-
-    def _factors(self, passed, squares):
-        bare = []
-        for own in passed.filters:
-            units = own.own.units.reshape(-1, *own.shape).copy()
-            units[:, -1] = 0.0
-            grid = replace(own.own, units=units.reshape(len(units), -1))
-            bare.append(FilterGradients(grid, own.shape))
-        norms = np.sqrt(PassedFilters(bare, passed.rest).squares(squares))
-        return 1.0 / np.maximum(norms, self._clip)
 
 
 class _WithoutFilters(ExactConvolutionSum):
@@ -396,104 +224,51 @@ class _WithoutFilters(ExactConvolutionSum):
         return 1.0 / np.maximum(norms, self._clip)
 
 
-class _Single(ExactConvolutionSum):
-    """A twin whose norms are of single precision: too short by rounding."""
-
-    def _factors(self, passed, squares):
-        narrow = explicit(passed).astype(np.float32)
-        norms = np.sqrt(np.einsum("ij,ij->i", narrow, narrow)).astype(np.float64)
-        return 1.0 / np.maximum(norms, self._clip)
+def uncut(units, factors, bits):
+    return units * (factors * 2.0**bits)[:, None]
 
 
-@pytest.mark.parametrize("twin", [_Unshared, _WithoutBiases, _WithoutFilters, _Single])
-def test_broken_twins_of_the_clip_are_found(twin, monkeypatch):
-    monkeypatch.setattr("skdp.papers._convolution.ExactConvolutionSum", twin)
-
-    def uncut(units, factors, bits):
-        return units * (factors * 2.0**bits)[:, None]
-
-    # Cutting hides less than what single precision is too long by.
-    monkeypatch.setattr(_convolution_sum, "cut_units", uncut)
-    found = [excess_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(6)]
-    assert max(found) > (1e-8 if twin is _Single else 1e-3)
-
-
-def test_broken_twin_that_rounds_to_the_nearest_is_found(monkeypatch):
-    def nearest(units, factors, bits):
-        return np.rint(units * (factors * 2.0**bits)[:, None])
-
-    monkeypatch.setattr(_convolution_sum, "cut_units", nearest)
-    found = [excess_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
-    assert max(found) > CHARGED
-
-
-@by_activation
-def test_the_farthest_weights_of_the_deepest_network_stay_finite(activation):
-    convolutions = (Convolution(4, 3, padding=1, pool=3),) * 2
-    objective = objective_of(
-        SoftmaxLoss(3),
-        convolutions=convolutions,
-        hidden=(30,) * 6,
-        activation=activation,
-    )
-    rng = np.random.default_rng(0)
-    w = 1e6 * rng.choice([-1.0, 1.0], objective.n_weights)
-    X, y = hostile(objective, 0)
-    found = total_of(
-        ClippedNetworkGradient(objective, 1.0).at(w), MemorySource(X, y % 3)
-    )
-    assert np.isfinite(found).all()
-    assert np.linalg.norm(found) <= len(y) * (1 + 1e-9)
-
-
-def test_first_weights_predict_nothing_and_are_wide_enough_for_patches():
-    objective = objective_of(SoftmaxLoss(3))
-    first, second, *_, last = objective.layers(objective.start(3))
-    assert not last.any()
-    assert first[:-1].any()
-    assert second[:-1].any()
-    assert not first[-1].any()
-    X = np.random.default_rng(0).normal(size=(200, D))
-    X *= objective.input_norm / np.linalg.norm(X, axis=1, keepdims=True)
-    raw = objective.convolved[0].patches(X) @ first[:-1]
-    assert 0.05 < raw.std() < 0.6
-
-
-# --------------------------------------------------------------------- declared shapes
+def nearest(*facts):
+    return np.rint(uncut(*facts))
 
 
 @pytest.mark.parametrize(
-    ("convolutions", "words"),
-    [
-        ([Convolution(3, 8)], "does not fit"),
-        ([Convolution(3, 3, pool=6)], "does not fit"),
-        ([Convolution(3, 3), Convolution(3, 6)], "does not fit"),
-    ],
+    ("twin", "cut", "least"),
+    [(_WithoutFilters, uncut, 1e-3), (ExactConvolutionSum, nearest, CHARGED)],
 )
-def test_what_does_not_fit_is_refused(convolutions, words):
-    with pytest.raises(ValueError, match=words):
-        objective_of(convolutions=tuple(convolutions))
+def test_broken_twins_of_the_clip_are_found(twin, cut, least, monkeypatch):
+    monkeypatch.setattr("skdp.papers._convolution.ExactConvolutionSum", twin)
+    monkeypatch.setattr(_convolution_sum, "cut_units", cut)
+    found = [excess_in_exact_arithmetic(objective_of(), 0.01, s) for s in range(8)]
+    assert max(found) > least
+
+
+def test_predictions_are_of_clipped_images():
+    objective, (X, _, _) = objective_of(), table()
+    layers = objective.layers(weights_of(objective))
+    pairs = [(own[:-1], own[-1]) for own in layers]
+    raw, of_clipped, of_whole = (
+        convolved_raw(rows, norm, objective.convolved, pairs, objective.unit)
+        for rows, norm in ((X, 2.0), (within(objective, X), math.inf), (X, math.inf))
+    )
+    np.testing.assert_allclose(raw, of_clipped, rtol=1e-12)
+    assert np.abs(raw - of_whole).max() > 0.01
 
 
 @pytest.mark.parametrize(
     ("image", "convolution", "words"),
     [
+        ((7, 6, 2), Convolution(3, 8), "does not fit"),
         ((200, 200, 1), Convolution(2, 3), "at most 8192 positions"),
         ((20, 20, 20), Convolution(2, 16), "at most 4096 weights"),
         ((20, 20, 1), Convolution(20, 2), "end with at most 4096"),
         ((3, 3, 3), Convolution(2, 2), "'image_shape' parameter must match"),
     ],
 )
-def test_what_is_too_much_is_refused(image, convolution, words):
+def test_what_does_not_fit_is_refused(image, convolution, words):
     n_features = D if image == (3, 3, 3) else math.prod(image)
     with pytest.raises(ValueError, match=words):
         objective_of(image=image, convolutions=(convolution,), n_features=n_features)
-
-
-@pytest.mark.parametrize(
-    "field", ["n_filters", "kernel", "stride", "padding", "pool", "pool_stride"]
-)
-def test_fields_out_of_range_are_refused(field):
-    for bad, kind in [(-1, ValueError), (10**6, ValueError), (2.0, TypeError)]:
-        with pytest.raises(kind, match=field):
-            Convolution(**({"n_filters": 3, "kernel": 3} | {field: bad}))
+    for bad, kind in [(-1, ValueError), (2.0, TypeError)]:
+        with pytest.raises(kind, match="pool"):
+            Convolution(3, 3, pool=bad)

@@ -38,15 +38,7 @@ def stationary_excess(step_size, momentum, eigenvalues=(0.1, 1.0)):
 )
 def test_smoothing_does_not_reduce_noise(step_size, momentum, expected):
     """[P] sections 1 and 3, [T] 4.2.1: ten times more, and as much at an equal step."""
-    excess = stationary_excess(step_size, momentum)
-    assert excess == pytest.approx(expected, rel=5e-3)
-    closed = sum(
-        step_size
-        * (1 + momentum)
-        / (2 * (1 - momentum) * (2 + 2 * momentum - step_size * value))
-        for value in (0.1, 1.0)
-    )
-    assert excess == pytest.approx(closed, rel=1e-9)
+    assert stationary_excess(step_size, momentum) == pytest.approx(expected, rel=5e-3)
 
 
 def step_of_the_thesis(b, n_steps, sensitivity, d=10):
@@ -92,23 +84,11 @@ def test_gain_of_smoothing_is_a_larger_step(smoothing, gain):
 def spectral_radius(step_size, momentum, nesterov, eigenvalues=(0.1, 1.0)):
     radii = []
     for value in eigenvalues:
-        keep = 1 + momentum - step_size * value
-        last = momentum
+        keep, last = 1 + momentum - step_size * value, momentum
         if nesterov:
-            keep = (1 + momentum) * (1 - step_size * value)
-            last = momentum * (1 - step_size * value)
-        move = np.array([[keep, -last], [1.0, 0.0]])
-        radii.append(np.abs(np.linalg.eigvals(move)).max())
-    return max(radii)
-
-
-def printed_radius(step_size, momentum, eigenvalues=(0.1, 1.0)):
-    """[P] (26)."""
-    radii = []
-    for value in eigenvalues:
-        keep = 1 - step_size * value
-        root = np.sqrt(complex(((1 + momentum) * keep) ** 2 - 4 * momentum * keep))
-        radii += [abs((1 + momentum) * keep + sign * root) / 2 for sign in (1, -1)]
+            keep, last = np.array([1 + momentum, momentum]) * (1 - step_size * value)
+        # Roots of x^2 - keep x + last: with Nesterov's, [P] (26).
+        radii.append(np.abs(np.roots([1.0, -keep, last])).max())
     return max(radii)
 
 
@@ -120,24 +100,17 @@ def test_eigenvalues_of_the_heavy_ball_are_nesterovs(
     step_size, momentum, printed, true
 ):
     """[P] (26) calls a convergent run divergent."""
-    assert printed_radius(step_size, momentum) == pytest.approx(printed, abs=5e-3)
-    assert spectral_radius(step_size, momentum, True) == pytest.approx(
-        printed, abs=5e-3
-    )
-    assert spectral_radius(step_size, momentum, False) == pytest.approx(true, abs=5e-4)
+    found = [spectral_radius(step_size, momentum, it) for it in (True, False)]
+    assert found == pytest.approx([printed, true], abs=5e-3)
 
 
 @pytest.mark.parametrize(
     ("n", "m", "claimed", "true"),
     [
-        (10**4, 1, 0.5, 1.12),
         (10**4, 1, 1.0, 14.6),
-        (10**4, 10, 1.0, 0.65),
         (10**4, 100, 1.0, 0.513),
-        (6 * 10**4, 1, 0.5, 4016),
         (6 * 10**4, 1, 1.0, 18998),
         (6 * 10**4, 10, 0.5, 0.58),
-        (6 * 10**4, 10, 1.0, 3.18),
     ],
 )
 def test_subsampled_laplace_noise_of_the_thesis(n, m, claimed, true):
@@ -151,15 +124,7 @@ def test_subsampled_laplace_noise_of_the_thesis(n, m, claimed, true):
 
 
 @pytest.mark.parametrize(
-    ("n", "m", "true"),
-    [
-        (10**4, 1, 733),
-        (10**4, 10, 0.87),
-        (10**4, 100, 0.12),
-        (6 * 10**4, 1, 5681),
-        (6 * 10**4, 10, 348),
-        (6 * 10**4, 100, 0.33),
-    ],
+    ("n", "m", "true"), [(10**4, 10, 0.87), (6 * 10**4, 1, 5681), (6 * 10**4, 10, 348)]
 )
 def test_short_stages_of_dp_smag(n, m, true):
     """[T] Proposition 4.3.3: stage 1 of 29 steps, claimed to cost 1/5."""
@@ -186,32 +151,18 @@ def test_the_multistage_method_of_the_paper_never_leaves_its_first_stage():
         assert bounds[89] > 1.5 * bounds[88]
 
 
-def laplace_of_deviation(rng, deviation, size):
-    """What the released code calls: a generator that is told a deviation."""
-    uniform = rng.random(size) - 0.5
-    scale = deviation / math.sqrt(2)
-    return -scale * np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
-
-
 @pytest.mark.parametrize(
     ("n_steps", "batch", "true"),
     [(100, 10**5, 1.414), (100, 1000, 1.66), (1000, 1000, 1.44)],
 )
 def test_a_scale_taken_for_a_standard_deviation(n_steps, batch, true):
-    """[P] released code: noise 1 / sqrt(2) of the declared, claimed epsilon = 1.
-
-    The scale is measured on draws, to 1.2 percent with probability 1 - 1e-9.
-    """
-    rate, draws = batch / 1e5, 250_000
-    base = math.log1p(math.expm1(1 / n_steps) / rate)
-    declared = 1 / base
-    rng = np.random.default_rng(0)
-    found = np.mean(np.abs(laplace_of_deviation(rng, declared, draws)))
-    wrong = n_steps * batch_epsilon(1 / found, rate)
-    assert wrong == pytest.approx(true, rel=0.03)
-    # A generator that is told the scale has it.
-    right = np.mean(np.abs(rng.laplace(scale=declared, size=draws)))
-    assert n_steps * batch_epsilon(1 / right, rate) == pytest.approx(1.0, rel=0.03)
+    """[P] released code: noise 1 / sqrt(2) of the declared, claimed epsilon = 1."""
+    rate = batch / 1e5
+    declared = 1 / math.log1p(math.expm1(1 / n_steps) / rate)
+    # The generator makes noise of the deviation that it is told.
+    drawn = declared / laplace(scale=1.0).std()
+    assert n_steps * batch_epsilon(1 / drawn, rate) == pytest.approx(true, rel=0.01)
+    assert n_steps * batch_epsilon(1 / declared, rate) == pytest.approx(1.0)
 
 
 def test_stages_that_forget_their_number_of_steps():
@@ -366,7 +317,7 @@ def test_variance_of_smoothed_noise(b):
     """
     scale, variance = 3.0, 0.0
     for _ in range(1000):
-        variance = (1 - b) ** 2 * variance + laplace(scale=scale).var()
+        variance = (1 - b) ** 2 * variance + 2 * scale**2
     printed = 2 * scale**2 * b / (2 - b)
     assert variance == pytest.approx(printed / b**2)
     # (4.19) adds a quarter of a squared sensitivity: full gradients have no variance.

@@ -1,202 +1,234 @@
-"""HAMSI, and L-BFGS and mini-batch descent beside it, from any start."""
+"""HAMSI: its Hessian, its partitions, and the optimum that all of them reach."""
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import asdict, replace
+import gzip
+import os
+from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from skdp.decomposition._ratings import Threads
-from skdp.papers._hamsi import HAMSI, LBFGS, MinibatchGD, Run
-from skdp.papers._hamsi_gradient import PARTITIONS
-from tests.decomposition.matrices import objective_of, ratings_of, task_of
-from tests.decomposition.small import planned
+from skdp.decomposition._ratings import Pattern, Threads
+from skdp.papers import _hamsi
+from skdp.papers._hamsi import (
+    HAMSI,
+    LBFGS,
+    InverseHessian,
+    MinibatchGD,
+    Run,
+    deterministic,
+    stochastic,
+)
+from skdp.papers._hamsi_gradient import (
+    PARTITIONS,
+    balanced_intervals,
+    equal_intervals,
+    partition,
+    strata_balanced,
+    strata_of,
+)
+from tests.decomposition.small import (
+    fits,
+    objective,
+    planned,
+    some_ratings,
+    task_of,
+)
+
+THREADS = Threads(1)
+
+# The inverse Hessian -----------------------------------------------------------------
+
+
+def some_pairs(size, n):
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(size, size))
+    hessian = half @ half.T / size + 0.1 * np.eye(size)
+    return [(s, hessian @ s) for s in rng.normal(size=(n, size))]
+
+
+def recursion(pairs, sigma, size):
+    """``(I - rho s y') H (I - rho y s') + rho s s'``, from the oldest pair on."""
+    H, eye = sigma * np.eye(size), np.eye(size)
+    for s, y in pairs:
+        rho = 1 / (s @ y)
+        left = eye - rho * np.outer(s, y)
+        H = left @ H @ left.T + rho * np.outer(s, s)
+    return H
+
+
+def dense(inverse, size):
+    points = np.zeros((size, size))
+    for point, unit in zip(points, np.eye(size), strict=True):
+        inverse.subtract(point, unit, 1.0, THREADS)
+    return -points
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 11])  # of pairs; 4 are remembered
+@pytest.mark.parametrize("piece", [7, 100])
+def test_it_is_the_recursion(n, piece, monkeypatch):
+    monkeypatch.setattr(_hamsi, "_PIECE", piece)
+    size, pairs = 30, some_pairs(30, n)
+    inverse = InverseHessian(size, 4, 1.0, np.float64)
+    assert all(inverse.accept(s, y, THREADS) for s, y in pairs)
+    s, y = pairs[-1]
+    assert np.isclose(inverse.sigma, s @ y / (y @ y), rtol=1e-14)
+    H, found = recursion(pairs[-4:], inverse.sigma, size), dense(inverse, size)
+    assert np.abs(found - H).max() < 1e-10 * np.abs(H).max()
+    # The order of pairs matters, so that a wrong place in the ring is noticed.
+    wrong = recursion(pairs[-4:][::-1], inverse.sigma, size)
+    assert n == 1 or np.abs(wrong - H).max() > 1e-3 * np.abs(H).max()
+
+
+def test_algorithm_3_of_the_thesis_is_not_its_algorithm_1():
+    """``H / beta`` is no ``(H^-1 + beta I)^-1``, nor a block of it one of the other."""
+    size, beta = 30, 2.0
+    H = recursion(some_pairs(size, 4), 1.0, size)
+    printed, meant = H / beta, np.linalg.inv(np.linalg.inv(H) + beta * np.eye(size))
+    assert np.linalg.norm(printed - meant) > 0.3 * np.linalg.norm(meant)
+    block = np.ix_(range(10), range(10))
+    inner_block = np.linalg.inv(np.linalg.inv(H)[block])
+    assert np.linalg.norm(H[block] - inner_block) > 0.1 * np.linalg.norm(H[block])
+
+
+# Partitions --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", sorted(PARTITIONS))
+def test_every_pair_is_in_one_subset_and_blocks_share_no_id(method):
+    pattern = some_ratings(60, 45, 800).pattern
+    found = partition(method, pattern, 5, np.random.RandomState(0))
+    together = np.sort(np.concatenate([found.pairs(k) for k in range(5)]))
+    assert np.array_equal(together, np.arange(len(pattern)))
+    colours = {}
+    for k in range(5):
+        pairs = found.pairs(k)
+        assert found.block_sizes(k).sum() == found.sizes[k] == len(pairs)
+        if method.startswith("strata"):
+            for ids in (pattern.users[pairs], pattern.items[pairs]):
+                owners = set(zip(ids, found.blocks[pairs], strict=True))
+                assert len(owners) == len(set(ids))
+        # Colours stay together.
+        for colour in np.unique(found.blocks[pairs]):
+            assert colours.setdefault(colour, k) == k or "color" not in method
+    if method.startswith("color"):
+        for ids in (pattern.users, pattern.items):
+            pairs = set(zip(ids, found.blocks, strict=True))
+            assert len(pairs) == len(pattern)  # of a colour share no id
+        degree = max(pattern.by_user.counts.max(), pattern.by_item.counts.max())
+        assert degree <= len(colours) < 2 * degree
+    with pytest.raises(ValueError, match="n_subsets"):
+        partition(method, pattern, len(pattern) + 1, np.random.RandomState(0))
+
+
+def movielens():
+    folder = Path(os.environ.get("SKDP_DATA_HOME") or ".") / "movielens_100k"
+    if not folder.is_dir():
+        pytest.skip("MovieLens is not in SKDP_DATA_HOME")
+    with gzip.open(folder / "u.data.gz") as file:
+        table = np.loadtxt(file, dtype=np.int32)
+    return Pattern(table[:, 0] - 1, table[:, 1] - 1, 943, 1682)
+
+
+def test_balanced_strata_of_figure_3_4():
+    pattern = movielens()
+    found = strata_balanced(pattern, 4)
+    assert found.block_sizes(1).tolist() == [6395, 6232, 6204, 6183]
+    bounds = balanced_intervals(pattern.by_user.counts, 4)
+    assert bounds.tolist() == [0, 254, 447, 682, 943]
+
+
+def test_strata_of_figure_3_4_are_no_stratum():
+    """Two blocks are in the last row, two in the third column."""
+    users, items = equal_intervals(943, 4), equal_intervals(1682, 4)
+    items[1:-1] -= 1  # counted from 1, where users are counted from 0
+    found = strata_of(movielens(), users, items)
+    grid = np.zeros((4, 4), dtype=int)
+    for k, row in np.ndindex(4, 4):
+        chosen = (found.subsets == k) & (found.blocks == row)
+        grid[row, (k - row) % 4] = chosen.sum()
+    for count, block in {
+        6624: (0, 1),
+        3492: (1, 2),
+        2449: (3, 2),
+        13585: (3, 0),
+    }.items():
+        assert np.argwhere(grid == count).tolist() == [[*block]]
+    # 2449 stands where the small block of the third row completes the stratum.
+    assert grid[2, 3] == 478
+
+
+def test_schedules():
+    rng = np.random.RandomState(0)
+    rows = np.array([deterministic(t, 5, rng) for t in (2, 3, 4)]) + 1
+    # Counted from 1 in the thesis, which prints 1 for the very last.
+    assert rows.tolist() == [[3, 4, 5, 1, 2, 3], [4, 5, 1, 2, 3, 4], [5, 1, 2, 3, 4, 5]]
+    orders = [stochastic(t, 5, rng) for t in range(4)]
+    assert all(order[0] == order[-1] for order in orders)
+    assert all(sorted(order[:-1]) == list(range(5)) for order in orders)
+    assert len(set(map(tuple, orders))) > 1
+
+
+# Optima ------------------------------------------------------------------------------
 
 METHODS = [
-    LBFGS(n_steps=300),
     *(HAMSI(n_steps=300, n_subsets=3, partition=name) for name in sorted(PARTITIONS)),
     HAMSI(n_steps=300, n_subsets=3, schedule="stochastic"),
     HAMSI(n_steps=100, n_subsets=1),
 ]
-# As in Kuru (2019) and its code.
-THESIS = HAMSI(
-    n_steps=120,
-    n_subsets=2,
-    first_step=500.0,
-    start_scale=1.0,
-    least_divisor=0.0,
-    capped=True,
-    waits=True,
-)
 
 
-def path(method, ratings, task, seed=0, n_jobs=1):
-    with Threads(n_jobs) as threads:
-        rng = np.random.RandomState(seed)
-        solver = planned(type(method), task, **asdict(method))
-        yield from solver.iterates(ratings, task, rng, threads)
-
-
-def last(method, ratings, task, seed=0, n_jobs=1):
-    for factors in path(method, ratings, task, seed, n_jobs):
-        result = factors
-    return result
+def last(method, ratings, task, seed=0):
+    solver = planned(type(method), task, **asdict(method))
+    return fits(solver, ratings, task, seed=seed)[-1]
 
 
 @cache
 def small():
     # So penalised that all minima have the same value.
-    ratings = ratings_of(60, 40, 0.4)
-    return ratings, task_of(ratings, n_components=2, alpha=0.3)
+    ratings = some_ratings(60, 40, 900)
+    return ratings, task_of(ratings, k=2, alpha=0.5)
 
 
 @cache
 def optimum():
     ratings, task = small()
-    best = [last(LBFGS(n_steps=500), ratings, task, seed) for seed in range(3)]
-    values = [objective_of(ratings, factors) for factors in best]
+    ends = [last(LBFGS(n_steps=500), ratings, task, seed) for seed in range(3)]
+    values = [objective(ratings, factors) for factors in ends]
     assert np.ptp(values) < 1e-9 * values[0]
     return min(values)
-
-
-def test_the_number_of_subsets_by_rule_and_as_given():
-    """Two, if the ratings can be divided; as given, if there are so many."""
-    task = small()[1]
-    assert planned(HAMSI, task).n_subsets == 2
-    assert planned(HAMSI, task, n_subsets=3).n_subsets == 3
-    assert planned(HAMSI, replace(task, pattern=None)).n_subsets == 2
-    one = task_of(ratings_of(3, 2, 1.0))
-    one = replace(one, pattern=replace(one.pattern, n_users=1))
-    assert planned(HAMSI, one).n_subsets == 1
-    with pytest.raises(ValueError, match="n_subsets"):
-        planned(HAMSI, one, n_subsets=2)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_the_same_optimum(method):
     ratings, task = small()
-    value = objective_of(ratings, last(method, ratings, task))
-    assert value < optimum() * (1 + 1e-6)
+    assert objective(ratings, last(method, ratings, task)) < optimum() * (1 + 1e-3)
 
 
 def test_minibatch_descent_comes_near_it():
     ratings, task = small()
     found = last(MinibatchGD(n_steps=300, n_subsets=3), ratings, task)
-    assert objective_of(ratings, found) < optimum() * 1.002
+    assert objective(ratings, found) < optimum() * 1.01
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        LBFGS(n_steps=100),
-        HAMSI(n_steps=100, n_subsets=2),
-        THESIS,
-        MinibatchGD(n_steps=150, n_subsets=2),
-    ],
-)
-def test_twenty_starts(method):
-    """No NaN and no divergence; N(0, 1), small and huge, centred or not."""
-    ratings = ratings_of(60, 40, 0.4, dtype=np.float32)
-    spread = float(np.std(ratings.values))
-    scales = (None, 1.0, 0.1, 30.0, 1e6)
-    for seed, scale in enumerate(itertools.islice(itertools.cycle(scales), 20)):
-        task = task_of(ratings, n_components=5, alpha=0.0, biases=seed % 2 == 0)
-        solver = replace(method, start_scale=scale)
-        values = []
-        for place, factors in enumerate(path(solver, ratings, task, seed)):
-            assert np.isfinite(factors.flat).all()
-            if place % 20 == 0:
-                values.append(objective_of(ratings, factors))
-        rmse = np.sqrt(2 * values[-1])
-        # Without noise left over: 0.15 to 0.25 of about 1.65.
-        if scale is None or scale <= 1.0:
-            assert rmse < 0.4 * spread, (seed, scale, rmse)
-        assert values[-1] < values[0]
+def running(method):
+    return Run(method, *small(), np.random.RandomState(0), THREADS)
 
 
-def test_a_cycle_that_grows_is_undone():
-    ratings, task = small()
-    wild = HAMSI(first_step=1e4, n_steps=30, n_subsets=2)
-    with Threads(1) as threads:
-        run = Run(wild, ratings, task, np.random.RandomState(0), threads)
-        values = [objective_of(ratings, run.factors)]
-        for cycle in range(30):
-            run.advance(cycle)
-            values.append(objective_of(ratings, run.factors))
-        assert run.n_undone > 0
-        assert max(values) < 1.2 * values[0]
-        assert values[-1] < 0.7 * values[0]
-        # Without the safeguard it is another matter.
-        run = Run(
-            replace(wild, safeguarded=False),
-            ratings,
-            task,
-            np.random.RandomState(0),
-            threads,
-        )
-        run.advance(0)
-        assert objective_of(ratings, run.factors) > 100 * values[0]
-
-
-@pytest.mark.parametrize("method", [METHODS[0], METHODS[1], METHODS[3]], ids=repr)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_change_no_bit(method, dtype):
-    ratings = ratings_of(60, 40, 0.4, dtype=dtype)
-    task = task_of(ratings, alpha=0.02)
-    method = replace(method, n_steps=10)
-    one, three = (last(method, ratings, task, n_jobs=n_jobs) for n_jobs in (1, 3))
-    assert np.array_equal(one.flat, three.flat)
-    assert one.flat.dtype == dtype
-
-
-@pytest.mark.parametrize("method", [METHODS[0], METHODS[1]], ids=repr)
-def test_units_of_ratings_are_of_no_matter(method):
-    ratings, task = small()
-    task = replace(task, alpha=0.0, biases=False)
-    one = last(replace(method, n_steps=10), ratings, task)
-    other = replace(ratings, values=ratings.values * 64)
-    two = last(replace(method, n_steps=10), other, task)
-    k = task.n_components
-    product = one.users[:, :k] @ one.items[:, :k].T
-    assert np.allclose(two.users[:, :k] @ two.items[:, :k].T, 64 * product, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "method", [LBFGS(n_steps=5), HAMSI(n_steps=5, n_subsets=2)], ids=repr
-)
-def test_hardly_any_ratings(method):
-    ratings = ratings_of(6, 5, 1.0)
-    pattern = replace(
-        ratings.pattern, users=np.array([2], np.int32), items=np.array([3], np.int32)
-    )
-    one = replace(ratings, pattern=pattern, values=np.array([4.0]))
-    for biases in (True, False):
-        task = replace(task_of(one, alpha=0.0, biases=biases), pattern=None)
-        found = last(method, one, task)
-        assert np.isfinite(found.flat).all()
-        assert objective_of(one, found) < 5
-
-
-def test_pairs_without_the_last_step(monkeypatch):
+def test_pairs_without_the_last_step():
     """Erratum: s and y are differences between the same two points."""
-    ratings, task = small()
-    with Threads(1) as threads:
-        run = Run(HAMSI(n_subsets=2), ratings, task, np.random.RandomState(0), threads)
-        run.advance(0)
-        at_end = run.factors.copy()
-        first = run._first_point.copy()
-        run._finish()
-        step, change = run._first_point, run._first_gradient
-        assert np.allclose(step, at_end.flat - first)
-        moved = run.factors.flat - first  # the s that is printed
-        gradients = []
-        for point in (first, at_end.flat):
-            gradient = np.empty_like(point)
-            objective = run._subsets[0]
-            objective.value_and_gradient(point, gradient, threads)
-            gradients.append(gradient)
-        assert np.allclose(change, gradients[1] - gradients[0], atol=1e-15)
-        assert np.linalg.norm(moved - step) > 0.1 * np.linalg.norm(step)
+    run = running(HAMSI(n_subsets=2))
+    run.advance(0)
+    first, at_end = run._first_point.copy(), run.factors.flat.copy()
+    run._finish()
+    step, slopes = run._first_point, []
+    assert np.allclose(step, at_end - first)
+    for point in (first, at_end):
+        slopes.append(np.empty_like(point))
+        run._subsets[0].value_and_gradient(point, slopes[-1], THREADS)
+    assert np.allclose(run._first_gradient, slopes[1] - slopes[0], atol=1e-15)
+    printed = run.factors.flat - first  # the s with the step
+    assert np.linalg.norm(printed - step) > 0.1 * np.linalg.norm(step)

@@ -1,4 +1,4 @@
-"""How far one record moves permutation-based descent: attained, never exceeded."""
+"""How far one record moves permutation-based descent: bounds that are attained."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from skdp._fit import Progress
 from skdp.losses import HuberHingeLoss
-from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import (
     AVERAGES,
     SCHEDULES,
     BoltOn,
     Updates,
+    _largest_change,
     exact_sensitivity,
     farthest_iterate,
     rounding_of,
 )
+from skdp.papers._bolt_on_recursion import what_is_left
 from skdp.solvers._registry import choose_solver
 from skdp.tables._memory import MemorySource
 from tests import door
-from tests.gradients import query_sensitivity
 from tests.papers.permutation import (
-    BUDGET,
-    LOSS,
-    OBJECTIVE,
     SMALL,
     Linear,
     Plan,
     clipped,
     descend,
-    farthest_pair,
     lone_records,
     resolved,
 )
-from tests.problems import ADJACENCIES, LOSSES
+from tests.papers.problem import (
+    BUDGET,
+    by_adjacency,
+    objective_of,
+    table,
+)
+from tests.problems import LOSSES
 from tests.spies import NoNoise
-
-every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
-
 
 # The sensitivity is attained ---------------------------------------------------------
 
@@ -55,26 +55,19 @@ CONFIGURATIONS = [
 ]
 
 
-def worst_orders(solver, objective, place=0):
-    """Orders that bring one record to the most sensitive update of every pass."""
+def worst_orders(solver, objective):
+    """Orders that bring the first record to the most sensitive update of each pass."""
     steps, shares = solver._steps(objective), solver._shares(objective)
-    left, later = np.zeros(steps.size), 0.0
-    beta, alpha = objective.alpha, objective.alpha  # of a linear loss
-    for t in reversed(range(steps.size)):
-        later += shares.ravel()[t]
-        left[t] = later
-        step = steps.ravel()[t]
-        later *= max(abs(1 - step * alpha), abs(1 - step * beta))
-    met = steps * left.reshape(steps.shape)
+    # Of a linear loss: its only curvature is the regulariser's.
+    left = what_is_left(steps.ravel(), shares.ravel(), objective.alpha, objective.alpha)
     orders = []
-    for row in met:
-        order = [i for i in range(objective.n_samples) if i != place]
-        order.insert(int(row.argmax()) * solver.batch_size, place)
-        orders.append(np.array(order))
+    for row in steps * left.reshape(steps.shape):
+        order = np.arange(1, objective.n_samples)
+        orders.append(np.insert(order, int(row.argmax()) * solver.batch_size, 0))
     return orders
 
 
-@every_adjacency
+@by_adjacency
 @pytest.mark.parametrize("loss", [Linear(), HuberHingeLoss(h=0.1)], ids=type)
 def test_sensitivity_is_attained(loss, adjacency):
     """Within 1 %, by one record alone, for every schedule, average and batch size."""
@@ -89,102 +82,14 @@ def test_sensitivity_is_attained(loss, adjacency):
         assert 0.99 * bound < found <= bound, params
 
 
-@pytest.mark.parametrize("loss", [Linear(), HuberHingeLoss(h=0.1)], ids=type)
-def test_intercept_counts(loss):
-    """Its column belongs to the record: a twin that counts R is exceeded."""
-    objective = replace(
-        SMALL, loss=loss, adjacency="zero_out", fit_intercept=True, alpha=0.1
-    )
-    solver = resolved(objective, n_passes=2, batch_size=2, step_size=0.05)
-    bound = solver.sensitivity(objective)
-    pairs = lone_records(objective)
-    found = pairs.distances(loss, Plan.of(solver, objective)).max()
-    assert 0.99 * bound < found <= bound
-    without = replace(objective, fit_intercept=False)
-    assert found > 1.4 * solver.sensitivity(without)
+# Bounds of the paper that are exceeded -----------------------------------------------
 
 
-def test_logistic_records_come_near():
-    """A long drive by the other records brings 0.85 of the bound."""
-    objective = replace(SMALL, n_samples=400)
-    solver = resolved(objective, n_passes=1, batch_size=1, step_size=2.0)
-    found = farthest_pair(objective, Plan.of(solver, objective), generations=0)
-    bound = solver.sensitivity(objective)
-    assert 0.8 * bound < found <= bound
-
-
-# ... and never exceeded --------------------------------------------------------------
-
-
-SWEEP_LOSSES = {"logistic": LOSS, "huber": HuberHingeLoss(h=0.1)} | {
-    name: LOSSES[name] for name in ("softmax", "squared", "huber_hinge_rest")
-}
-
-
-def random_case(rng, loss):
-    """Any configuration that the solver accepts, on a small problem."""
-    n = int(rng.integers(3, 12))
-    objective = LinearObjective(
-        loss=loss,
-        n_samples=n,
-        n_features=int(rng.integers(1, 4)),
-        data_norm=float(rng.choice([0.1, 1.0, 12.0])),
-        adjacency=str(rng.choice(ADJACENCIES)),
-        fit_intercept=bool(rng.integers(2)),
-    )
-    unit = loss.smoothness * objective.row_norm**2
-    objective = replace(
-        objective, alpha=float(rng.choice([0.0, 0.01, 0.3, 3.0])) * unit
-    )
-    schedules = [s for s in SCHEDULES if s != "strongly_convex" or objective.alpha]
-    schedule = str(rng.choice(schedules))
-    falls = schedule in ("decreasing", "sqrt")
-    solver = resolved(
-        objective,
-        n_passes=int(rng.integers(1, 4)),
-        batch_size=int(rng.integers(1, n + 1)),
-        schedule=schedule,
-        offset=float(rng.choice([0.0, 2.5])) if falls else 0.0,
-        step_size=float(rng.choice([0.1, 0.7, 1.0, 1.99])) / objective.smoothness,
-        average=str(rng.choice(list(AVERAGES))),
-        radius=float(rng.choice([0.3, 2.0, math.inf])) / objective.data_norm,
-        reshuffle=bool(rng.integers(2)),
-    )
-    return solver, objective
-
-
-@pytest.mark.parametrize("loss", SWEEP_LOSSES.values(), ids=SWEEP_LOSSES)
-def test_no_neighbours_are_farther_apart_than_stated(loss):
-    ratios = []
-    rng = np.random.default_rng(5)
-    for seed in range(24):
-        solver, objective = random_case(rng, loss)
-        orders = [rng.permutation(objective.n_samples) for _ in range(solver.n_passes)]
-        if not solver.reshuffle:
-            orders = [orders[0]] * solver.n_passes
-        plan = Plan.of(solver, objective)
-        found = farthest_pair(objective, plan, orders=orders, seed=seed)
-        bound = solver.sensitivity(objective)
-        assert found <= bound, (solver, objective)
-        ratios.append(found / bound)
-    assert max(ratios) > 0.9  # the search comes near
-
-
-# Broken twins that the search rejects ------------------------------------------------
-
-
-def strongly_convex(n, b, passes, alpha, average="none", loss=None, n_features=2):
+def strongly_convex(n, b, passes, alpha, average="none", loss=None):
     loss = loss or HuberHingeLoss(h=0.1)
-    objective = replace(
-        SMALL, loss=loss, n_samples=n, alpha=alpha, n_features=n_features
-    )
-    solver = resolved(
-        objective,
-        n_passes=passes,
-        batch_size=b,
-        schedule="strongly_convex",
-        average=average,
-    )
+    objective = replace(SMALL, loss=loss, n_samples=n, alpha=alpha)
+    given = {"n_passes": passes, "batch_size": b, "average": average}
+    solver = resolved(objective, schedule="strongly_convex", **given)
     found = lone_records(objective).distances(loss, Plan.of(solver, objective)).max()
     return float(found), solver.sensitivity(objective)
 
@@ -219,19 +124,11 @@ def test_broken_twin_average_with_the_last_iterate_s_sensitivity_is_exceeded():
     last = strongly_convex(400, 1, 1, 0.5, loss=Linear())[1]
     assert 0.99 * bound < found <= bound
     assert found > 4 * last
-    # For convex losses and equal steps averaging helps instead.
-    objective = replace(SMALL, loss=Linear(), n_samples=6)
-    params = {"n_passes": 4, "batch_size": 1, "step_size": 0.01}
-    averaged, plain = (
-        resolved(objective, average=a, **params).sensitivity(objective)
-        for a in ("uniform", "none")
-    )
-    assert averaged == pytest.approx(plain * 5 / 8, rel=1e-6)
 
 
-def greedy_distance(loss, steps, alpha, rng, warm=3, candidates=1500):
+def greedy_distance(loss, steps, alpha, warm=3, candidates=1500):
     """One pass, one record a batch: rows are chosen one at a time to tear apart."""
-    w = v = np.zeros(4)
+    rng, w, v = np.random.default_rng(0), np.zeros(4), np.zeros(4)
     for t, step in enumerate(steps):
         Z = rng.normal(size=(candidates, 4))
         Z /= np.linalg.norm(Z, axis=1)[:, None]
@@ -260,9 +157,8 @@ def test_broken_twin_uncapped_steps_are_exceeded():
     t = np.arange(1.0, n + 1)
     capped = resolved(objective, batch_size=1, n_passes=1, schedule="strongly_convex")
     bound = capped.sensitivity(objective)
-    rng = np.random.default_rng(0)
-    assert greedy_distance(loss, capped._steps(objective)[0], alpha, rng) <= bound
-    found = greedy_distance(loss, 1 / (alpha * t), alpha, rng)
+    assert greedy_distance(loss, capped._steps(objective)[0], alpha) <= bound
+    found = greedy_distance(loss, 1 / (alpha * t), alpha)
     assert found > 2 * (2 / (alpha * n))  # Lemma 8's bound, which needs the cap
     params = {"schedule": "strongly_convex", "step_size": 1 / alpha}
     with pytest.raises(ValueError, match=r"'step_size' of at most 2 / L"):
@@ -272,7 +168,7 @@ def test_broken_twin_uncapped_steps_are_exceeded():
 def test_steps_beyond_two_over_the_smoothness_are_refused_since_they_tear_apart():
     loss = HuberHingeLoss(h=0.1)
     objective = replace(SMALL, loss=loss, n_samples=60, n_features=4)
-    found = greedy_distance(loss, np.full(60, 1.2), 0.0, np.random.default_rng(0))
+    found = greedy_distance(loss, np.full(60, 1.2), 0.0)
     assert found > 2 * 2 * 1.2  # three times 2 / L
     message = door.refusal(BoltOn, objective, BUDGET, step_size=1.2)
     assert "Use step_size=None. See https:" in message
@@ -293,114 +189,63 @@ def test_broken_twin_logarithm_for_the_harmonic_sum_is_exceeded():
     assert found == pytest.approx(exact)
 
 
-def test_a_new_order_for_every_pass_may_meet_the_worst_update_of_each():
-    steps = np.array([[1.0, 2.0, 3.0], [3.0, 1.0, 1.0]])
-    updates = Updates(steps, np.array([[0.0] * 3, [0.0, 0.0, 1.0]]), 2)
-    facts = {"smoothness": 0.0, "strength": 0.0}
-    assert exact_sensitivity(updates, 2.0, **facts) == 4.0
-    assert exact_sensitivity(updates, 2.0, reshuffle=True, **facts) == 6.0
-    # Attained, so that the bound for one order would be a broken twin.
-    objective = replace(SMALL, loss=Linear(), n_samples=6, n_features=1)
-    orders = [np.array([1, 2, 3, 4, 0, 5]), np.arange(6)]
-    plan = Plan(steps, updates.shares, 2)
-    pairs = lone_records(objective)
-    assert pairs.distances(Linear(), plan, orders).max() == pytest.approx(6.0)
-
-
 # Flow time, G and rounding -----------------------------------------------------------
-
-
-def test_flow_time_is_all_that_matters_for_convex_losses():
-    """Passes and batch size enter through the sum of the steps only."""
-    objective = replace(SMALL, n_samples=1200)
-    runs = [(10, 50, 0.02), (10, 1, 0.0004), (240, 1200, 0.02)]
-    found = [
-        resolved(objective, n_passes=k, batch_size=b, step_size=step).sensitivity(
-            objective
-        )
-        for k, b, step in runs
-    ]
-    flow = 10 * 24 * 0.02
-    change = query_sensitivity(objective, weights_norm=1.01 * flow)
-    assert found == pytest.approx([change * flow / 1200] * 3, rel=1e-6)
-
-
-def test_weights_that_cannot_be_large_need_less_noise():
-    """Under replace_one two logistic gradients differ less at small weights."""
-    long, short, ball = (
-        resolved(SMALL, n_passes=2, batch_size=1, step_size=step, radius=radius)
-        for step, radius in ((7.9, math.inf), (1e-3, math.inf), (7.9, 1e-3))
-    )
-    changes = [
-        query_sensitivity(
-            SMALL,
-            weights_norm=farthest_iterate(
-                Updates(s._steps(SMALL), s._shares(SMALL), 1, s.radius), SMALL
-            ),
-        )
-        for s in (long, short, ball)
-    ]
-    assert changes[0] > 1.9
-    assert changes[1] == pytest.approx(1.0, abs=0.01)
-    assert changes[2] == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.parametrize("loss", [Linear(), *LOSSES.values()], ids=repr)
 def test_every_iterate_is_within_its_public_bound(loss):
     rng = np.random.default_rng(0)
-    for alpha in (0.0, 0.5):
-        objective = replace(SMALL, loss=loss, n_samples=9, alpha=alpha)
+    for alpha, fit_intercept in itertools.product((0.0, 0.5), (False, True)):
+        facts = {"alpha": alpha, "fit_intercept": fit_intercept}
+        objective = replace(SMALL, loss=loss, n_samples=9, **facts)
         solver = resolved(objective, n_passes=3, batch_size=3, step_size=0.7)
         plan = Plan.of(solver, objective)
         bound = farthest_iterate(Updates(plan.steps, plan.shares, 3), objective)
-        X = clipped(
-            3 * rng.choice([-1.0, 1.0], (50, 1, 2)).repeat(9, axis=1), objective
-        )
-        y = np.full((50, 9), 1.0)
-        reached = np.linalg.norm(descend(X, y, loss, plan), axis=(1, 2)).max()
+        signs = rng.choice([-1.0, 1.0], (50, 1, 2)).repeat(9, axis=1)
+        found = descend(clipped(3 * signs, objective), np.ones((50, 9)), loss, plan)
+        reached = np.linalg.norm(found, axis=(1, 2)).max()
         assert reached <= bound
         if isinstance(loss, Linear):  # attained
             assert reached > 0.9 * bound
 
 
-def test_rounding_is_charged_and_covers_a_run_in_higher_precision():
+@pytest.mark.parametrize("farthest", [0.01, 1.0, 5.0, 40.0])
+def test_gradients_differ_most_at_the_weights_that_are_reached(farthest):
+    """Two rows that lean against the weights, to either side, by the best angle."""
+    tilt = np.linspace(0, np.pi / 2, 2000)
+    apart = 2 * np.sin(tilt) * expit(farthest * np.cos(tilt))
+    bound = _largest_change(SMALL, farthest)
+    assert 0.9 * bound < apart.max() <= bound
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_rounding_is_charged_and_covers_a_run_in_higher_precision(average):
     """The kernel against the same run with long doubles, at the worst of sizes."""
-    objective = replace(OBJECTIVE, n_samples=60, alpha=0.01)
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 5)), rng.integers(0, 2, 60).astype(float)
-    for average in AVERAGES:
-        solver = resolved(
-            objective, n_passes=30, batch_size=1, step_size=1.0, average=average
-        )
-        source = MemorySource(X, y)
-        found = solver.descent(objective, Progress()).batches(source, NoNoise())
-        rows = clipped(X, objective).astype(np.longdouble)
-        rows /= np.maximum(
-            1, np.linalg.norm(rows[:, :5].astype(np.longdouble), axis=1)[:, None]
-        )
-        rows[:, 5] = 1
-        weights, mean = np.zeros(6, np.longdouble), np.zeros(6, np.longdouble)
-        for steps, shares in zip(
-            solver._steps(objective), solver._shares(objective), strict=True
-        ):
-            for i, (step, share) in enumerate(zip(steps, shares, strict=True)):
-                slope = 1 / (1 + np.exp(-(rows[i] @ weights))) - y[i]
-                weights = weights - step * (slope * rows[i] + 0.01 * weights)
-                mean += share * weights
-        error = float(np.linalg.norm(found[:, 0] - mean))
-        updates = Updates(solver._steps(objective), solver._shares(objective), 1)
-        farthest = farthest_iterate(updates, objective)
-        facts = {"smoothness": objective.smoothness, "strength": 0.01}
-        bound = rounding_of(updates, objective, farthest)
-        charged = exact_sensitivity(updates, 1.0, rounding=bound, **facts)
-        charged -= exact_sensitivity(updates, 1.0, **facts)
-        assert 0 < error < charged / 2
-        assert charged < 1e-9
+    objective, (X, y) = objective_of(60, 5, alpha=0.01), table(60, 5)
+    params = {"n_passes": 30, "batch_size": 1, "step_size": 1.0, "average": average}
+    solver = resolved(objective, **params)
+    source = MemorySource(3 * X, y)
+    found = solver.descent(objective, Progress()).batches(source, NoNoise())
+    rows = np.hstack([3 * X, np.ones((60, 1))]).astype(np.longdouble)
+    rows[:, :5] /= np.linalg.norm(rows[:, :5], axis=1)[:, None]
+    updates = solver.updates(objective)
+    weights, mean = np.zeros(6, np.longdouble), np.zeros(6, np.longdouble)
+    for t, i in enumerate([*range(60)] * 30):
+        slope = 1 / (1 + np.exp(-(rows[i] @ weights))) - y[i]
+        step = updates.steps.ravel()[t]
+        weights = weights - step * (slope * rows[i] + 0.01 * weights)
+        mean += updates.shares.ravel()[t] * weights
+    error = float(np.linalg.norm(found[:, 0] - mean))
+    farthest = farthest_iterate(updates, objective)
+    facts = {"smoothness": objective.smoothness, "strength": 0.01}
+    bound = rounding_of(updates, objective, farthest)
+    charged = exact_sensitivity(updates, 1.0, rounding=bound, **facts)
+    charged -= exact_sensitivity(updates, 1.0, **facts)
+    assert 0 < error < charged / 2 < 1e-9
 
 
 def test_plain_and_compiled_recursion_agree():
     from skdp.papers._bolt_on_kernel import compiled_what_is_left
-    from skdp.papers._bolt_on_recursion import what_is_left
 
     steps = np.random.default_rng(0).uniform(0.1, 2.0, 500)
     arguments = (steps, np.full(500, 1 / 500), 1.0, 0.1)

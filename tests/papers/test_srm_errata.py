@@ -49,33 +49,22 @@ def test_seven_is_three_and_a_half():
     n, batch, steps, epsilon, beta = 32_561, 100, 1302, 0.2, 0.5
     alpha = order_of(epsilon, beta)
     deviation = math.sqrt(14 * steps * alpha / (beta * n**2 * epsilon))  # G = 1
-    rng = np.random.default_rng(0)
-    largest = 0.0
-    for _ in range(200):
-        batch_of = rng.normal(size=(batch, 3))
-        batch_of /= np.linalg.norm(batch_of, axis=1)[:, None]
-        other = batch_of.copy()
-        other[0] = -batch_of[0]
-        largest = max(largest, np.linalg.norm((batch_of - other).mean(axis=0)))
-    found = (deviation / largest) ** 2
-    assert found == pytest.approx(
-        normalised(n, batch, steps, epsilon, beta, 3.5), rel=1e-9
-    )
+    batch_of = np.eye(batch)
+    other = batch_of * np.where(np.arange(batch) == 0, -1, 1)[:, None]
+    moved = np.linalg.norm((batch_of - other).mean(axis=0))
+    found = (deviation / moved) ** 2
+    right = normalised(n, batch, steps, epsilon, beta, 3.5)
+    assert found == pytest.approx(right, rel=1e-9)
     assert found < 0.51 * normalised(n, batch, steps, epsilon, beta, 7)
 
 
 # Records, batch, passes over the data, epsilon, and whether the theorem speaks of it.
 SETTINGS = [
-    (32_561, 50, 4, 0.2, False),
     (32_561, 100, 4, 0.2, False),
-    (32_561, 200, 4, 0.2, False),
     (32_561, 100, 5, 0.5, False),
     (49_990, 100, 4, 0.2, False),
     (60_000, 512, 20, 1.2, False),
     (60_000, 512, 20, 3.0, True),
-    (60_000, 512, 20, 7.0, True),
-    (50_000, 128, 100, 2.0, True),
-    (50_000, 128, 100, 4.0, True),
     (50_000, 128, 100, 8.0, True),
 ]
 

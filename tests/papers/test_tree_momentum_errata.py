@@ -38,40 +38,17 @@ def prefix(t):
 
 
 def test_a_prefix_is_made_of_nodes_as_many_as_its_bits():
-    for t in range(1, 130):
+    """At t the node of the last bit of t is born, and no other."""
+    born = dict(enumerate([0] * 129))
+    for first, last in nodes(128):
+        born[last] += first if is_of_prefix(first, last) else 0
+    for t in range(1, 129):
         parts = sorted(prefix(t))
         assert len(parts) == t.bit_count()
         covered = [step for first, last in parts for step in range(first, last + 1)]
         assert covered == list(range(1, t + 1))
         assert all(is_of_prefix(*part) for part in parts)
-
-
-def test_one_node_is_born_at_every_step():
-    """What a stream draws: at t the node of the last bit of t, and no other."""
-    born = {t: [] for t in range(1, 129)}
-    for first, last in nodes(128):
-        if is_of_prefix(first, last):
-            born[last].append((first, last))
-    assert all(len(found) == 1 for found in born.values())
-    assert all(t - (t & -t) + 1 == found[0][0] for t, found in born.items())
-
-
-@pytest.mark.parametrize("beta", [0.5, 0.9, 1.0])
-def test_the_recursion_of_the_tree_is_its_definition(beta):
-    """Momentum with noise of every node once, kept by levels or summed by nodes."""
-    rng = np.random.default_rng(0)
-    noise = {node: rng.normal() for node in nodes(100) if is_of_prefix(*node)}
-    kept, momentum, gradients = {}, 0.0, rng.normal(size=101)
-    for t in range(1, 101):
-        level = (t & -t).bit_length() - 1
-        kept = {j: beta * own for j, own in kept.items() if j > level}
-        kept[level] = noise[t - 2**level + 1, t]
-        momentum = beta * momentum + (1 - beta) * gradients[t]
-        streamed = momentum + sum(kept.values())
-        defined = sum(
-            beta ** (t - last) * noise[first, last] for first, last in prefix(t)
-        ) + sum((1 - beta) * beta ** (t - s) * gradients[s] for s in range(1, t + 1))
-        assert streamed == pytest.approx(defined, abs=1e-13)
+        assert born[t] == t - (t & -t) + 1
 
 
 def worst_node(n, n_epochs, *, fresh):
