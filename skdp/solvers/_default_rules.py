@@ -355,9 +355,9 @@ _PURE_MOMENTS, _PURE_SQUARES = 2.0, 0.6
 _ALIKE = 600.0
 # A model reaches half of the gain without privacy at a ratio this many times the ratio
 # below which the constant is taken: 140 with one output. Settled on the six tables of
-# the default (`python -m benchmarks forecast`): with 100 or 200 the mean error of a score
-# is .120 or .130, with 140 .116. A second constant, an exponent, lowers it to .114; the
-# number of columns does not.
+# the default (`python -m benchmarks forecast`): with 100 or 200 the mean error of a
+# score is .120 or .130, with 140 .116. A second constant, an exponent, lowers it to
+# .114; the number of columns does not.
 _HALF = 2.8
 
 
