@@ -53,14 +53,6 @@ def test_the_line_is_the_running_total(ledger, over):
     shown.figure_.canvas.draw()
 
 
-def test_fits_have_their_labels(ledger):
-    _, axes = pyplot.subplots()
-    shown = ledger.plot(ax=axes)
-    assert shown.ax_ is axes
-    labels = [tick.get_text() for tick in axes.get_xticklabels()]
-    assert labels == ["first", "second", "third"]
-
-
 @pytest.mark.parametrize("over", ["fit", "time"])
 def test_empty_and_infinite_books_are_drawn(tmp_path, over):
     books = make_ledger(tmp_path, allow_nonprivate=True)
