@@ -90,7 +90,7 @@ CASES = {
 }
 
 
-def frequencies(mechanism, case, shrink, runs=3000):
+def frequencies(mechanism, case, shrink, runs=6000):
     scores, sensitivity, epsilon = case
     source = NoiseSource(1)
     draw = getattr(source, mechanism)

@@ -12,13 +12,11 @@ import pytest
 
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy.release._answers import exact_answer
-from skdp.sums._exact import WholeSum, added
+from skdp.sums._exact import added
 from skdp.sums._features import FeatureScore
 from skdp.sums._gradient import ClippedGradient
 from skdp.sums._moments import MomentSums, MomentWeights
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Facts, Source
 
 N, D = 20_000, 4
 RNG = np.random.default_rng(0)
@@ -71,58 +69,3 @@ def test_broken_twin_of_answers_loses_bits():
     expected = query.total(query.open(whole), None)
     assert np.allclose(found, expected)
     assert found.tobytes() != expected.tobytes()
-
-
-def test_sums_of_any_size():
-    big = 2**61
-    total, other = WholeSum((3,)), WholeSum((3,), 40)
-    other.add(np.array([big, -big, 3]), 2**21)
-    for _ in range(101):
-        total.include(other)
-    assert total.value().tolist() == [101 * big, -101 * big, 303]
-    assert other.value().tolist() == [big, -big, 3]
-
-
-class There(Source):
-    """A source whose records are elsewhere, in two parts."""
-
-    facts = Facts(n_samples=N, n_features=D, largest_block=N)
-
-    def __init__(self):
-        self.asked = 0
-
-    @property
-    def remote(self):
-        return self
-
-    def blocks(self):
-        pytest.fail("read")
-
-    def sums(self, query, source, rows):
-        self.asked += 1
-        return added(sums_of(query, X, [0, 5000, N]))
-
-
-def test_answers_are_added_up_where_records_are():
-    query, there = ASKED["moments"][0], There()
-    found = exact_answer(query, there, lambda query: pytest.fail("read"), None)
-    assert there.asked == 1
-    assert found.tobytes() == query.total(source_of(X), None).tobytes()
-    # What is no whole sum needs rows.
-    unbounded = ClippedGradient(
-        LinearObjective(
-            loss=LogisticLoss(),
-            n_samples=N,
-            n_features=D,
-            data_norm=np.inf,
-            adjacency="replace_one",
-        )
-    ).at(WEIGHTS)
-    total = exact_answer(unbounded, there, lambda query: query.open(source_of(X)), None)
-    assert there.asked == 1
-    assert total.shape == (D + 1, 1)
-
-
-def test_nothing_looks_like_a_source():
-    assert source_of(X).nothing().X.shape == (0, D)
-    assert There().nothing().y.shape == (0,)
