@@ -126,7 +126,7 @@ def differences(
     may_refuse: bool = False,
     counts_passes: bool = True,
 ) -> tuple[list[str], Outcome]:
-    """What tells two neighbours apart by more than what is charged; and the first run."""
+    """What tells neighbours apart by more than what is charged; and the first run."""
     first = ran(one, Repeated(seed))
     second = ran(other, Repeated(seed, heard=first.replay, absent=absent))
     runs = (first, second)

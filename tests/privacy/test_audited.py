@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import Pipeline
 
-from skdp import BudgetLedger, DPLogisticRegression, DPStandardScaler
+from skdp import BudgetLedger, DPLogisticRegression
 from skdp.audit import audit_estimator, audit_one_run, membership_inference
 from skdp.audit._exact import Replay
 from skdp.audit._neighbours import Neighbours
@@ -49,16 +48,6 @@ def test_a_copy_of_the_context_outlives_no_audit():
     # With noise of a replay both would be the same.
     models = [kept.run(logistic().fit, X, Y) for _ in range(2)]
     assert not np.array_equal(models[0].coef_, models[1].coef_)
-
-
-def test_audits_may_lie_within_audits():
-    first, second = Replay(0), Replay(1)
-
-    def work():
-        return auditor_now(), audited(second, auditor_now), auditor_now()
-
-    assert audited(first, work) == (first, second, first)
-    assert auditor_now() is None
 
 
 def test_an_error_ends_an_audit():
@@ -146,15 +135,6 @@ def test_a_stream_is_of_the_audit_that_it_was_begun_in():
 
 
 # Caches and books ---------------------------------------------------------------------
-
-
-def test_a_cache_keeps_nothing_of_an_audit(tmp_path):
-    scaler = DPStandardScaler(1.0, delta=1e-5, bounds=(-1, 1))
-    model = Pipeline([("scale", scaler), ("predict", logistic())], memory=str(tmp_path))
-    audit_estimator(model, X, Y, access="transcript")
-    audit_one_run(model, X, Y, n_canaries=5, epsilon=2.0, delta=2e-5, random_state=0)
-    assert not any(tmp_path.rglob("*.pkl"))
-    assert model.memory == str(tmp_path)
 
 
 def test_ledgers_in_a_grid_are_found_before_they_are_spent(tmp_path):

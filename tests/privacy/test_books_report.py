@@ -187,14 +187,6 @@ def test_only_the_key_makes_what_the_key_checks(used):
     assert not is_taken(again | {"signature": named}, KEY)
 
 
-def test_same_books_give_the_same_report_under_any_name(used, tmp_path):
-    other = tmp_path / "copy.db"
-    shutil.copy(used.path, other)
-    assert report_on(str(other)) == report_on(used.path)
-    spend(used, GaussianEvent(50.0), "fourth")
-    assert report_on(str(other)) != report_on(used.path)
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"report": {}}', '"report"', "1"])
 def test_what_is_no_report_is_refused(text):
     with pytest.raises(ValueError, match="A report must be the JSON text"):
@@ -225,13 +217,6 @@ def test_a_short_key_is_refused(used, tmp_path, capsys):
     key.write_bytes(b"short")
     assert main(["report", used.path, "--key", str(key)]) == 1
     assert "at least 16 bytes. Got 5." in capsys.readouterr().err
-
-
-def test_a_ledger_may_be_called_report(tmp_path, monkeypatch, capsys):
-    ledger = BudgetLedger(tmp_path / "report", epsilon=1.0, delta=1e-6)
-    monkeypatch.chdir(tmp_path)
-    assert main(["report"]) == 0
-    assert f"ledger     {ledger.path}" in capsys.readouterr().out
 
 
 # The picture ---------------------------------------------------------------------

@@ -184,23 +184,6 @@ def test_broken_twin_that_reads_first_is_found(name):
     assert not is_refused(*HOSTILE[name], ReadsFirst)
 
 
-def count_chosen(kind):
-    """How many choices two that were declared give, after one is given back."""
-    answers = Asked(Plan((Line(2, law=Choices()),)), kind).answers
-    chosen = 0
-    for k in (-5, 1, 1, 1, 1):
-        try:
-            chosen += len(answers.choose(Sums(), k, 0))
-        except (*REFUSALS, SourceError):
-            continue
-    return chosen
-
-
-def test_choices_cannot_be_given_back():
-    assert count_chosen(LocalAnswers) == 2
-    assert count_chosen(Unguarded) > 2  # the broken twin
-
-
 def test_a_part_is_had_once():
     answers = Asked(Plan((Part(Plan((Line(),))),))).answers
     part = answers.part(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import dp_accounting as library
@@ -186,35 +185,6 @@ def test_repetitions_of_repetitions_are_counted():
 # ---------------------------------------------------------------------------- OpenDP
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        PoissonGaussianEvent(1.5, 0.01, 9, "replace_one"),
-        ComposedEvent((GaussianEvent(4.0, 3), LaplaceEvent(20.0))),
-    ],
-    ids=repr,
-)
-def test_epsilon_and_delta_go_there_and_come_back(event):
-    told = to_opendp(event, adjacency="replace_one", delta=DELTA)
-    epsilon = epsilon_of(event, DELTA)
-    assert json.loads(json.dumps(told)) == {
-        "input_metric": "HammingDistance",
-        "d_in": 1,
-        "output_measure": "Approximate(MaxDivergence)",
-        "d_out": [epsilon, DELTA],
-    }
-    assert from_opendp(told) == (EpsilonDeltaEvent(epsilon, DELTA), "replace_one")
-
-
-def test_pure_and_infinite_costs():
-    told = to_opendp(PureEvent(0.25, 2), adjacency="replace_one", delta=0.0)
-    assert (told["output_measure"], told["d_out"]) == ("MaxDivergence", 0.5)
-    assert from_opendp(told) == (PureEvent(0.5), "replace_one")
-    told = to_opendp(NonPrivateEvent(), adjacency="replace_one", delta=DELTA)
-    assert told["d_out"] == ["inf", DELTA]
-    assert not takes(told)
-
-
 def renyi_of_randomized_response(epsilon, order):
     """Of the two answers to a bit, the hardest pure mechanism."""
     kept = 1 / (1 + math.exp(-epsilon))
@@ -245,20 +215,6 @@ def test_rho_covers_renyi_divergences_and_a_quarter_of_mu_squared_does_not(epsil
         assert epsilon > 0.1 or not covers(rho / 2, epsilon, renyi)
     rho = to_opendp(GaussianEvent(1 / epsilon, 2), adjacency="replace_one")["d_out"]
     assert epsilon**2 <= rho <= epsilon**2 * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        PoissonGaussianEvent(1.5, 0.01, 9, "replace_one"),
-        EpsilonDeltaEvent(0.5, 1e-7),
-        NonPrivateEvent(),
-    ],
-    ids=repr,
-)
-def test_what_has_no_rho_is_refused(event):
-    with pytest.raises(ValueError, match=r"to have a rho.*Name a delta"):
-        to_opendp(event, adjacency="replace_one")
 
 
 TOLD = {
@@ -300,12 +256,3 @@ def test_other_costs_are_refused(change):
     assert takes(TOLD)
     assert not takes(TOLD | change)
     assert not takes("MaxDivergence")
-
-
-def test_symmetric_distance_is_not_zero_out(monkeypatch):
-    for adjacency in ("zero_out", "user", None):
-        with pytest.raises(ValueError, match="SymmetricDistance adds and removes rows"):
-            to_opendp(GaussianEvent(5.0), adjacency=adjacency, delta=DELTA)
-    # The twin takes it for replace_one.
-    monkeypatch.setattr(_interop, "_METRICS_READ", ("SymmetricDistance",))
-    assert takes(TOLD | FORGED["symmetric"])

@@ -10,7 +10,6 @@ from scipy.stats import norm
 
 from skdp.privacy import (
     Budget,
-    BudgetLedger,
     ComposedEvent,
     EpsilonDeltaEvent,
     GaussianEvent,
@@ -23,7 +22,6 @@ from skdp.privacy import (
 )
 from skdp.privacy.accounting import _random_stopping
 from skdp.privacy.accounting._calibrate import fits
-from skdp.privacy.accounting._codec import event_from_json, event_to_json
 from skdp.privacy.accounting._gaussian import gaussian_delta
 from skdp.privacy.accounting._random_stopping import (
     TrialCount,
@@ -125,24 +123,6 @@ def test_lines_stay_above_the_curve_and_near_it(name, mu, monkeypatch):
     assert least_gap(law, mu, _random_stopping._lines(law, mu)) < -1e-4
 
 
-def forget_envelopes():
-    _random_stopping._gaussian_envelope.cache_clear()
-    selection_epsilon.cache_clear()
-
-
-def test_twin_without_the_near_bound_needs_far_more_noise(monkeypatch):
-    budget = Budget(0.01, 1e-6)
-    found = calibrate(selection, budget)
-    monkeypatch.setattr(
-        _random_stopping, "_largest_fall", lambda trials, cells, mu: math.inf
-    )
-    forget_envelopes()
-    assert calibrate(selection, budget) > 1.4 * found
-    with pytest.raises(ValueError, match="below what its accounting resolves"):
-        calibrate(selection, Budget(0.001, 1e-6))
-    forget_envelopes()
-
-
 def randomized_response(epsilon, rng, cells=12):
     """Neighbouring laws with ratios between exp(-epsilon) and exp(epsilon)."""
     low = math.exp(-epsilon)
@@ -180,17 +160,6 @@ def test_pure_bound_holds_and_is_nearly_attained(name, epsilon):
         best_p, best_q = exact_release(law, p), exact_release(law, q)
         largest = max(largest, math.log(best_p[1] / best_q[1]))
     assert 0.9 * bound <= largest <= bound * (1 + 1e-3) + 1e-6
-
-
-def test_law_has_its_mean_and_its_cut_off():
-    for shape in (-0.5, 0.0, 1.0, 4.0):
-        law = TrialCount("negative_binomial", 7.0, 10_000, shape)
-        assert law.expected == pytest.approx(7.0, rel=1e-3)
-        assert law.weights[0] == 0
-    geometric = TrialCount("negative_binomial", 4.0, 3).probabilities
-    assert geometric == pytest.approx([0, 16 / 37, 12 / 37, 9 / 37])
-    poisson = TrialCount("poisson", 2.0, 50).probabilities
-    assert poisson[:3] == pytest.approx(np.exp(-2) * np.array([1, 2, 2]))
 
 
 def selection(multiplier, law=LAWS["geometric"]):
@@ -237,36 +206,3 @@ def test_disjoint_sets_cost_what_the_dearest_costs():
     assert epsilon_of(unknown, 1e-6) == math.inf
     with pytest.raises(TypeError, match="at least one"):
         ParallelEvent(())
-
-
-def test_events_survive_the_books():
-    pure = SelectionEvent(PureEvent(0.5), "negative_binomial", 12, 73, 0)
-    for event in (selection(4.0), pure, ParallelEvent((pure, GaussianEvent(2.0)))):
-        assert event_from_json(event_to_json(event)) == event
-    for text in (
-        '{"event": "selection", "trial": {"event": "pure", "epsilon": 1, "count": 1}}',
-        '{"event": "parallel", "parts": []}',
-        event_to_json(selection(4.0)).replace("gaussian", "non_private"),
-    ):
-        with pytest.raises(ValueError, match=r"must|has"):
-            event_from_json(text)
-    with pytest.raises(TypeError, match="'trial'"):
-        SelectionEvent(EpsilonDeltaEvent(1.0, 0.1), "poisson", 3.0, 9)
-
-
-def test_ledger_charges_a_selection_as_a_release_and_composition_in_squares(tmp_path):
-    reserve = {"reserve_epsilon": 1.0, "reserve_delta": 1e-6}
-    ledger = BudgetLedger(tmp_path / "a.db", epsilon=3.0, delta=1e-5, **reserve)
-    facts = {"adjacency": "replace_one", "budget": Budget(1.0, 1e-6)}
-    multiplier = calibrate(selection, Budget(1.0, 1e-6))
-    tuned = ComposedEvent(
-        (ParallelEvent((GaussianEvent(20.0),)), GaussianEvent(5.0, count=1))
-    )
-    ledger.commit(tuned, label="composition", **facts)
-    ledger.commit(selection(multiplier), label="search", **facts)  # after squares, too
-    frame = ledger.to_frame()
-    assert frame["charged_mu"][0] ** 2 == pytest.approx(1 / 400 + 1 / 25)
-    assert 0.99 <= frame["charged_epsilon"][1] <= 1.0
-    assert frame["charged_delta"].tolist() == [0, 1e-6]
-    with pytest.raises(RuntimeError, match="would have had room"):
-        ledger.commit(selection(multiplier), label="search", **facts)

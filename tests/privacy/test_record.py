@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import pickle
 
 import numpy as np
 import pytest
 
 from skdp import DPGridSearchCV, DPLogisticRegression
-from skdp.exceptions import LargeDeltaWarning
 from skdp.privacy import GaussianEvent, NonPrivateEvent, epsilon_of
 from skdp.privacy.accounting._codec import event_from_dict
 from skdp.privacy.accounting._risk import pair_advantage
@@ -103,35 +101,12 @@ def test_html_contains_the_statement_and_escapes(record):
     assert "differentially private" in record._repr_html_()
 
 
-def test_record_and_estimator_survive_pickling():
-    model = fitted()
-    copy = pickle.loads(pickle.dumps(model))
-    assert copy.privacy_ == model.privacy_
-    assert repr(copy.privacy_) == repr(model.privacy_)
-    assert np.array_equal(copy.coef_, model.coef_)
-    assert np.array_equal(copy.predict(X), model.predict(X))
-    assert copy.get_params() == model.get_params()
-
-
 def test_record_names_the_ledger_and_its_label(tmp_path):
     ledger = make_ledger(tmp_path, dataset="ward 7")
     record = fitted(ledger=ledger).privacy_
     assert (record.ledger, record.dataset) == (ledger.path, "ward 7")
     assert f"{ledger.path} ward 7" in repr(record)
     assert "ledger" not in repr(fitted().privacy_)
-
-
-def test_large_delta_is_told_in_the_record():
-    with pytest.warns(LargeDeltaWarning):
-        record = fitted(delta=0.1).privacy_
-    assert "delta is at least 1 / n_samples" in repr(record)
-
-
-def test_labels_taken_from_y_are_assumed_public(record):
-    assert (
-        "set of labels (taken from y)" in fitted(classes=None).privacy_.assumed_public
-    )
-    assert "set of labels (declared)" in record.assumed_public
 
 
 def test_the_risk_of_a_pair_is_at_least_its_delta():
