@@ -137,6 +137,9 @@ def test_no_secret_is_that_of_another_fit_pair_or_use(keys):
             if i:
                 assert secrets[0] == theirs[i]
                 found.append(theirs[i])
+                # Of the same pair for another use.
+                first = names[0], fresh[0].public
+                found.append(wire_key(key, fresh[i], *first, roster))
             mine = wire_key(key, fresh[i], lasting.public, hub.public, roster)
             hubs = wire_key(lasting, hub, key.public, fresh[i].public, roster)
             assert mine == hubs

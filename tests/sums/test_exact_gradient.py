@@ -13,7 +13,6 @@ from scipy.sparse import csr_array
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy.release._plan import Layout
 from skdp.sums import _exact, _grid_rows
 from skdp.sums import _gradient_sum as module
 from skdp.sums._exact import on_grid, units_of
@@ -21,8 +20,6 @@ from skdp.sums._floating import GradientSum
 from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import grid_rows
 from skdp.sums._record_sums import PredictionSum
-from skdp.tables._centred import CentredSource, Centring, StateRows
-from skdp.tables._coded import CodeBasis, CodeSource
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import CentredDense
 from tests.gradients import exact_sum
@@ -273,69 +270,6 @@ def test_sums_of_parts_add_up_and_samples_are_sums_of_their_rows(loss):
 
 
 # --------------------------------------------------------- rows that are made of parts
-
-
-def state_source(order, size, cells=60):
-    rng = np.random.default_rng(8)
-    sizes, n = (5, 9, 2), cells
-    starts = np.cumsum([0, *sizes[:-1]])
-    states = np.zeros((n, sum(sizes)))
-    for start, m in zip(starts, sizes, strict=True):
-        knot, share = start + rng.integers(0, m - 1, n), rng.uniform(size=n)
-        states[np.arange(n), knot] = 1 - share
-        states[np.arange(n), knot + 1] = share
-    basis = csr_array(rng.normal(size=(sum(sizes), 7)) / 5)
-    y, present = rng.integers(0, 2, n).astype(float), rng.random(n) < 0.8
-    source = source_of(csr_array(states[order]), y[order], present[order], size)
-    centring = Centring(rng.normal(size=7) / 9, rng.uniform(0.5, 2, 7), 0.3)
-    return CentredSource(source, lambda X: StateRows(X, basis, sizes), centring)
-
-
-def code_source(order, size):
-    rng = np.random.default_rng(9)
-    sizes = (3, 40, 2)
-    basis = CodeBasis(tuple(rng.normal(size=(k, 3)) for k in sizes))
-    codes = np.stack([rng.integers(k, size=60) for k in sizes], 1).astype(np.uint8)
-    y, present = rng.integers(0, 2, 60).astype(float), rng.random(60) < 0.8
-    source = source_of(codes[order], y[order], present[order], size)
-    return CodeSource(source, basis)
-
-
-MADE = {"states": state_source, "codes": code_source}
-
-
-@pytest.mark.parametrize("made", MADE)
-def test_the_same_bits_of_made_rows(made):
-    answers = set()
-    for order in (np.arange(60), np.random.default_rng(1).permutation(60)):
-        for size in (1, 7, 60):
-            source = MADE[made](order, size)
-            shape = source.n_features + 1, 1
-            objective = objective_of(
-                n_samples=60, n_features=source.n_features, data_norm=1.0
-            )
-            W = np.random.default_rng(2).normal(size=shape)
-            query = ClippedGradient(objective).at(W)
-            answers.add(query.total(query.open(source), None).tobytes())
-    assert len(answers) == 1
-
-
-@pytest.mark.parametrize("made", MADE)
-def test_sums_of_made_rows_err_by_less_than_is_charged(made):
-    """Of each record alone, beside the floating sum of the same row."""
-    whole = MADE[made](np.arange(60), 60)
-    objective = objective_of(n_samples=1, n_features=whole.n_features, data_norm=1.0)
-    for size in (0.1, 3.0, 100.0):
-        W = np.random.default_rng(3).normal(size=(whole.n_features + 1, 1))
-        query = ClippedGradient(objective).at(size * W)
-        layout = Layout(1, 1, whole.facts.amplification, whole.facts.cells)
-        charged = query.slack(layout) / 2
-        charged += ClippedGradient(objective).grid_error()
-        for i in range(60):
-            source = MADE[made](np.array([i]), 1)
-            exact = query.total(query.open(source), None)
-            floating = GradientSum(source, objective)(query.weights)
-            assert np.linalg.norm(exact - floating) <= 2 * charged < 1e-3
 
 
 def centred_table():
