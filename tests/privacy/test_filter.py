@@ -243,17 +243,6 @@ class DeltaIsFree(FilterState):
         return replace(state, spent=replace(state.spent, delta=0.0))
 
 
-class Whole(FilterState):
-    """Broken twin: squares may use up the whole cap, beside what is set aside."""
-
-    @property
-    def _limits_of_squares(self):
-        limit = super()._limits_of_squares
-        return replace(
-            limit, mu_squared=gaussian_mu(self.cap.epsilon, self.cap.delta) ** 2
-        )
-
-
 class Forgetful(FilterState):
     """Broken twin: what came before the first square is not set aside."""
 
@@ -263,18 +252,6 @@ class Forgetful(FilterState):
             spent = replace(charge, mu_squared=state.spent.mu_squared)
             return replace(state, spent=spent, reserve=self.reserve)
         return state
-
-
-class Trader(FilterState):
-    """Broken twin: what is not needed of one set-aside is traded for another."""
-
-    @property
-    def _limits_of_squares(self):
-        limit = super()._limits_of_squares
-        mu = gaussian_mu(
-            self.cap.epsilon - self.spent.epsilon, self.cap.delta - self.spent.delta
-        )
-        return replace(limit, mu_squared=mu**2)
 
 
 POOL = [SAMPLED, OBJECTIVE, SEARCH]
@@ -355,7 +332,7 @@ def test_no_adversary_gets_more_than_the_cap(cap, reserve):
     assert np.mean(lengths) > 3
 
 
-@pytest.mark.parametrize("twin", [NoSquares, DeltaIsFree, Whole, Forgetful, Trader])
+@pytest.mark.parametrize("twin", [NoSquares, DeltaIsFree, Forgetful])
 def test_adversary_finds_the_broken_twins(twin):
     rng = np.random.default_rng(3)
     assert not all(

@@ -11,7 +11,6 @@ from dp_accounting.pld import PLDAccountant
 
 from skdp.privacy import (
     BoundedRangeEvent,
-    Budget,
     ComposedEvent,
     EpsilonDeltaEvent,
     GaussianEvent,
@@ -29,7 +28,6 @@ from skdp.privacy import (
     to_opendp,
 )
 from skdp.privacy.accounting import _interop
-from tests.problems import make_ledger
 
 DELTA = 1e-6
 RELATIONS = {"zero_out": Relation.REPLACE_SPECIAL, "replace_one": Relation.REPLACE_ONE}
@@ -108,25 +106,6 @@ def test_only_two_relations_are_taken():
     sampled = PoissonGaussianEvent(1.5, 0.01, 9, "replace_one")
     with pytest.raises(ValueError, match="Got samples for 'replace_one'"):
         to_dp_event(sampled, adjacency="zero_out")
-
-
-@every_relation
-def test_a_ledger_goes_there_and_into_another_one(tmp_path, adjacency):
-    ledger = make_ledger(tmp_path, adjacency=adjacency)
-    committed = [GaussianEvent(20.0, 3), PoissonGaussianEvent(5.0, 0.1, 2, adjacency)]
-    asked = {"adjacency": adjacency, "budget": Budget(1.0, DELTA), "label": "test"}
-    for event in committed:
-        ledger.commit(event, **asked)
-    theirs, relation = to_dp_event(ledger.to_event(), adjacency=ledger.adjacency)
-    spent = ledger.spent().epsilon
-    assert 0.6 * spent < epsilon_there(theirs, relation) < 1.01 * spent
-    event, _ = from_dp_event(theirs, relation=relation)
-    (tmp_path / "other").mkdir()
-    other = make_ledger(tmp_path / "other", adjacency=adjacency)
-    for part in event.parts:
-        other.commit(part, **asked)
-    assert other.to_event() == ledger.to_event()
-    assert other.remaining() == ledger.remaining()
 
 
 @pytest.mark.parametrize(

@@ -411,12 +411,6 @@ def capped(folder, n_fits):
     return make_ledger(folder, epsilon=gaussian_epsilon(mu, 1e-6))
 
 
-def test_parallel_search_keeps_one_set_of_books(ledger):
-    found = search(ledger, n_jobs=2).fit(X, Y)
-    assert [spend.epsilon for spend in ledger.spends()] == [1.0] * 5
-    assert found.best_estimator_.ledger == ledger
-
-
 def test_refused_folds_are_named_in_the_warning_and_a_refit_is_not_lost(tmp_path):
     ledger = capped(tmp_path, 3)
     with (
