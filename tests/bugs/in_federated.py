@@ -114,7 +114,9 @@ BUGS: list[Bug] = [
         f"{FEDERATED}/_remote.py",
         "        if ledger != self._ledger:\n",
         "        if ledger is not None and ledger != self._ledger:\n",
-        (f"{TEST}approval.py::test_a_step_that_would_be_booked_nowhere_is_refused",),
+        (
+            f"{TEST}planned_models.py::test_a_step_that_would_be_booked_nowhere_is_refused",
+        ),
     ),
     Bug(
         "questions do not depend on what was told before",
@@ -123,7 +125,7 @@ BUGS: list[Bug] = [
         "        asked = digest_of(self._heard + statement)\n",
         "        asked = digest_of(statement)\n",
         (
-            f"{TEST}approval.py::"
+            f"{TEST}planned_models.py::"
             "test_owners_that_were_told_different_totals_are_asked_different_questions",
         ),
     ),
@@ -133,7 +135,7 @@ BUGS: list[Bug] = [
         f"{FEDERATED}/_plan.py",
         "    if not {*_OWN, _NO_MEMORY}.isdisjoint(params):\n",
         '    if not {"ledger", _NO_MEMORY}.isdisjoint(params):\n',
-        (f"{TEST}approval.py::test_a_step_that_brings_its_own_books_is_refused",),
+        (f"{TEST}planned_models.py::test_a_step_that_brings_its_own_books_is_refused",),
     ),
     Bug(
         "names of parties may hide what is approved",
@@ -149,7 +151,7 @@ BUGS: list[Bug] = [
         f"{FEDERATED}/_plan.py",
         "tls.verify_mode != ssl.CERT_REQUIRED:\n",
         "tls.verify_mode > ssl.CERT_REQUIRED:\n",
-        (f"{TEST}parties.py::test_connections_are_as_planned_or_there_is_no_fit",),
+        (f"{TEST}tls.py::test_connections_are_as_planned_or_there_is_no_fit",),
     ),
     Bug(
         "messages prove nothing once there is a roster",
