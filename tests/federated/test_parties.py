@@ -214,11 +214,16 @@ def test_a_party_that_answers_another_question_ends_the_fit(three, monkeypatch):
         is_odd = self._number == 1 and self._round == 3
         return added(self, b"t" * 32 if is_odd else statement, share)
 
+    summed, unmasked = [], _remote.unmasked
+    monkeypatch.setattr(
+        _remote, "unmasked", lambda found: summed.append(found) or unmasked(found)
+    )
     monkeypatch.setattr(_wire.OwnerConnection, "added", other)
     hub, parties = fitted(three, patience=2.0)
     for one in (hub, *parties):
         with pytest.raises(SourceError):
             one.outcome()
+    assert len(summed) == 3  # and not those of the fourth round
 
 
 GARBAGE = {
