@@ -43,10 +43,6 @@ PLANNED = {
     ),
     "scaled": (SCALED, 2),
     "network": (DPMLPClassifier(1.0, hidden_layer_sizes=(3,), **GD, **LABELS), 1),
-    "search": (
-        DPGridSearchCV(DPLogisticRegression(**LABELS), {"C": [0.01, 1.0]}, epsilon=1.0),
-        1,
-    ),
     "search of steps": (
         DPGridSearchCV(
             make_pipeline(

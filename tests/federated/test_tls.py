@@ -116,15 +116,17 @@ def test_processes_are_told_their_certificates(own, paths, tmp_path):
     own.keys[0].save(tmp_path / "0.key")
     own.ledger(0)
     tls = of_party(paths)
-    rest = [Running(lambda i=i: own.serve(i, tls=tls)) for i in (1, 2)]
+    rest = [Running(lambda i=i: own.serve(i, tls=tls, patience=100)) for i in (1, 2)]
     hub = process(
         *("coordinate", tmp_path / "plan.json", "--key", tmp_path / "hub.key"),
         *("--certificate", paths[0], "--certificate-key", paths[1]),
+        *("--patience", 100),
     )
     one = process(
         *("serve", "--data", own.data(0), "--ledger", tmp_path / "0.db"),
         *("--key", tmp_path / "0.key", "--approve", tmp_path / "plan.json"),
         *("--authorities", paths[0], "--record", tmp_path / "0.json"),
+        *("--patience", 100),
     )
     told = [each.communicate(timeout=120) for each in (hub, one)]
     assert [hub.returncode, one.returncode] == [0, 0], told
