@@ -527,17 +527,6 @@ OF_LEDGER = [
         (f"{TEST}filter.py::test_parts_of_an_event_add_up",),
     ),
     Bug(
-        "a charge is not checked below the share of epsilon",
-        "ledger",
-        f"{LEDGER}/_filter.py",
-        "    least = np.append(np.minimum(above, below), ends) * (1 - 1e-14)\n",
-        "    least = np.append(above, ends) * (1 - 1e-14)\n",
-        (
-            f"{TEST}charge.py::test_charge_of_an_exchange_is_valid_for_opposite_records",
-            f"{TEST}charge.py::test_charge_of_a_sampled_event_is_valid_and_less_is_not",
-        ),
-    ),
-    Bug(
         "bounds are read at the wrong end of a cell",
         "rounding",
         f"{LEDGER}/_filter.py",
