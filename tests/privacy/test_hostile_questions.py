@@ -12,11 +12,16 @@ import numpy as np
 import pytest
 
 from skdp._fit import Progress, release
-from skdp.exceptions import PlanUsedUpError, SourceError, UnboundedQueryError
+from skdp.exceptions import (
+    PlanUsedUpError,
+    SourceError,
+    UnboundedQueryError,
+    UnplannedEventError,
+)
 from skdp.losses import LogisticLoss
 from skdp.losses._objective import LinearObjective
 from skdp.privacy import Budget
-from skdp.privacy.accounting._events import GaussianEvent
+from skdp.privacy.accounting._events import GaussianEvent, PureEvent
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.noise._laws import Choices, Gaussian, Laplace, PureChoices, Spherical
 from skdp.privacy.noise._noise import NoiseSource
@@ -256,6 +261,25 @@ def test_a_line_has_noise_whatever_is_declared(field, size):
 def test_samples_are_charged_by_laws_they_are_for(law, sample):
     with pytest.raises(TypeError, match="whose cost is known"):
         Line(law=law, sample=sample)
+
+
+STRENGTHS = {
+    "mu": (GaussianEvent(2.0), [GaussianEvent(4.0), GaussianEvent(4.0, 3)]),
+    "epsilon": (PureEvent(1.0), [PureEvent(0.25), PureEvent(0.25, 3)]),
+}
+
+
+@pytest.mark.parametrize("kind", STRENGTHS)
+def test_steps_of_a_trial_cost_together_what_it_may(kind):
+    strength, steps = STRENGTHS[kind]
+    trial = Allowance("replace_one", "record", strength)
+    facts = {"adjacency": "replace_one", "budget": Budget(1.0, 1e-6), "label": "step"}
+    for step in steps:  # all of it
+        trial.commit(step, **facts)
+    for more in (replace(steps[0], count=1), GaussianEvent(1e3), PureEvent(0.01)):
+        with pytest.raises(UnplannedEventError, match="Nothing was read"):
+            trial.commit(more, **facts)
+    assert trial.noted == steps
 
 
 def test_a_finite_epsilon_needs_a_plan():
