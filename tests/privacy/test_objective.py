@@ -45,7 +45,8 @@ LOSSES = {
     "outputs exchanged": ObjectiveLoss(0.5, 0.02, 1, 2, None, 5),
     "strong outputs": ObjectiveLoss(3.0, 0.2, 1, 2, None, 3),
 }
-EPSILONS = [0.0, 0.05, 0.3, 1.0, 10.0]
+# Epsilons, and the mu of what is beside the release.
+ASKED = [(0.0, 0.0), (0.0, 0.1), (0.05, 0.1), (0.3, 0.0), (1.0, 0.1), (10.0, 0.0)]
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 
@@ -166,8 +167,7 @@ def test_tangents_bound_every_tail(mu, ratio, half_corners):
 
 
 @every_loss
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("mu", [0.0, 0.1])
+@pytest.mark.parametrize(("epsilon", "mu"), ASKED)
 def test_delta_is_one_sided_and_tight(loss, epsilon, mu):
     exact, found = true_delta(loss, epsilon, mu), loss.delta(epsilon, mu)
     assert found >= exact * (1 - 1e-7) - 1e-55
@@ -302,7 +302,7 @@ def is_above_the_truth(kind, loss):
     twin = kind(*astuple(loss))
     return all(
         twin.delta(epsilon, mu) >= true_delta(loss, epsilon, mu) * (1 - 1e-6)
-        for epsilon in EPSILONS[:-1]
+        for epsilon in (0.0, 0.05, 0.3, 1.0)
         for mu in (0.0, 0.1)
     )
 

@@ -135,8 +135,10 @@ def randomized_response(epsilon, rng, cells=12):
     return p, q
 
 
-@pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0])
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [(name, (0.01, 0.5, 2.0)[i % 3]) for i, name in enumerate(LAWS)],
+)
 def test_pure_bound_holds_and_is_nearly_attained(name, epsilon):
     law, rng = LAWS[name], np.random.default_rng(1)
     bound, largest = pure_selection_epsilon(law, epsilon), 0.0
