@@ -265,3 +265,12 @@ def test_what_is_no_party_is_refused(change, error):
 def test_readers_of_the_model_are_outside_of_the_honest(n_honest):
     with pytest.raises((TypeError, ValueError), match="n_honest"):
         federation(n_honest=n_honest)
+
+
+def test_arrays_are_parties_too():
+    frame = numbers()
+    tables = [(X.to_numpy(), y.to_numpy()) for X, y in divided(frame, (300, 301))]
+    named = model(random_state=0).fit(federation())
+    assert model(random_state=0).fit(Federation.simulated(tables)).coef_.tobytes() == (
+        named.coef_.tobytes()
+    )

@@ -172,3 +172,15 @@ def test_keys_are_stored_for_their_owner_alone(tmp_path, keys):
     with pytest.raises(FileExistsError):
         keys[1].save(tmp_path / "key")
     assert keys[0]._private.private_bytes_raw().hex() not in repr(keys[0])
+
+
+def test_a_round_is_answered_once_and_for_one_question(keys):
+    owner = fit_of(keys)[0]
+    owner.message(1, ASKED, shares()[0])
+    with pytest.raises(SourceError, match="other weights"):
+        owner.message(1, b"t" * 32, shares()[0])
+    with pytest.raises(SourceError, match="order"):
+        owner.message(3, ASKED, shares()[0])
+    owner.message(2, ASKED, shares()[0])
+    with pytest.raises(SourceError, match="order"):
+        owner.message(1, ASKED, shares()[0])

@@ -17,6 +17,7 @@ from skdp import (
 )
 from skdp.exceptions import BudgetExceeded, Refused, SourceError
 from skdp.federated import FederationPlan, Key, PlanParty, _remote, _wire, coordinate
+from skdp.federated.__main__ import main
 from skdp.federated._wire import Frame, Kind
 from tests.federated.owned import model
 from tests.federated.parties import PATIENCE, Running, changed, setting
@@ -74,6 +75,18 @@ def test_a_plan_comes_back_from_its_file_and_no_changed_one_does(three, tmp_path
     path.write_text("{}")
     with pytest.raises(ValueError, match="must be a plan"):
         FederationPlan.load(path)
+
+
+def test_what_a_plan_asks_is_shown(three, tmp_path, capsys):
+    three.plan.save(tmp_path / "plan.json")
+    assert main(["show", str(tmp_path / "plan.json")]) == 0
+    told = capsys.readouterr().out
+    for word in ("u (300), v (1), w (599)", "2 of them trusted", "8 rounds"):
+        assert word in told
+    assert "books epsilon 1 and delta 1e-06 under replace_one" in told
+    assert main(["show", str(tmp_path / "none.json")]) == 1
+    assert main(["keygen", str(tmp_path / "a.key")]) == 0
+    assert Key.load(tmp_path / "a.key").public.hex() in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

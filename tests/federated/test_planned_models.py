@@ -21,7 +21,7 @@ from skdp import (
 )
 from skdp.exceptions import Refused
 from skdp.federated import FederationPlan, coordinate
-from skdp.federated._plan import model_of, params_of
+from skdp.federated._plan import HOMES, model_of, params_of
 from skdp.federated._remote import PartyOwners
 from skdp.model_selection import _methods
 from skdp.privacy.release._door import is_rehearsing
@@ -196,3 +196,28 @@ def test_owners_that_were_told_different_totals_are_asked_different_questions(
     assert asked[0] == asked[1]
     assert asked[0][0] == asked[2][0]
     assert asked[0][1] != asked[2][1]
+
+
+def test_parameters_come_back_as_they_were(tmp_path):
+    given = DPLogisticRegression(
+        2.0, columns={"a": (0, 1), "b": ["u", "v"]}, classes=["no", "yes"]
+    )
+    again = model_of("DPLogisticRegression", params_of(given), None)
+    assert again.classes == ["no", "yes"]
+    assert again.columns is not None
+    scaler = params_of(DPStandardScaler(bounds=(-1, 1)))
+    assert model_of("DPStandardScaler", scaler, None).bounds == (-1, 1)
+
+
+def test_mappings_by_labels_come_back():
+    grid = {"C": [0.1, 1.0], "classes": [{0: 1.0, 1: (2.0,)}]}
+    given = DPGridSearchCV(LINEAR, grid, epsilon=1.0)
+    again = model_of("DPGridSearchCV", params_of(given), None)
+    assert again.param_grid == grid
+
+
+def test_a_step_that_is_not_listed_is_refused():
+    stored = hidden().replace("DPStandardScaler", "DPMatrixFactorization")
+    with pytest.raises(Refused, match="must be of one of"):
+        model_of("Pipeline", stored, None)
+    assert "DPMatrixFactorization" not in HOMES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import dp_accounting as library
@@ -235,3 +236,32 @@ def test_other_costs_are_refused(change):
     assert takes(TOLD)
     assert not takes(TOLD | change)
     assert not takes("MaxDivergence")
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PoissonGaussianEvent(1.5, 0.01, 9, "replace_one"),
+        ComposedEvent((GaussianEvent(4.0, 3), LaplaceEvent(20.0))),
+    ],
+    ids=repr,
+)
+def test_epsilon_and_delta_go_there_and_come_back(event):
+    told = to_opendp(event, adjacency="replace_one", delta=DELTA)
+    epsilon = epsilon_of(event, DELTA)
+    assert json.loads(json.dumps(told)) == {
+        "input_metric": "HammingDistance",
+        "d_in": 1,
+        "output_measure": "Approximate(MaxDivergence)",
+        "d_out": [epsilon, DELTA],
+    }
+    assert from_opendp(told) == (EpsilonDeltaEvent(epsilon, DELTA), "replace_one")
+
+
+def test_pure_and_infinite_costs():
+    told = to_opendp(PureEvent(0.25, 2), adjacency="replace_one", delta=0.0)
+    assert (told["output_measure"], told["d_out"]) == ("MaxDivergence", 0.5)
+    assert from_opendp(told) == (PureEvent(0.5), "replace_one")
+    told = to_opendp(NonPrivateEvent(), adjacency="replace_one", delta=DELTA)
+    assert told["d_out"] == ["inf", DELTA]
+    assert not takes(told)

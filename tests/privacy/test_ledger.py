@@ -439,6 +439,7 @@ def test_frame_has_a_row_per_fit_and_running_totals(used):
     assert frame["epsilon_alone"].tolist() == alone
     assert frame["epsilon_total"].is_monotonic_increasing
     assert frame["epsilon_total"].iloc[-1] == used.spent().epsilon
+    assert used.to_event() == ComposedEvent(tuple(s.event for s in used.spends()))
 
 
 def test_empty_books_are_shown(ledger, capsys):

@@ -69,6 +69,7 @@ SQL = {
     "second books": ("INSERT INTO books SELECT * FROM books",),
     "no books": ("DELETE FROM books",),
     "no table of spends": ("DROP TABLE spends",),
+    "no table of books": ("DROP TABLE books",),
     "another column": ("ALTER TABLE spends ADD COLUMN refund REAL",),
     "newer schema": ("PRAGMA user_version=3",),
     "older schema": ("PRAGMA user_version=1",),
