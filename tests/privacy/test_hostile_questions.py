@@ -25,7 +25,7 @@ from skdp.privacy.accounting._events import GaussianEvent, PureEvent
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.noise._laws import Choices, Gaussian, Laplace, PureChoices, Spherical
 from skdp.privacy.noise._noise import NoiseSource
-from skdp.privacy.release._answers import Grant, LocalAnswers, RehearsedAnswers
+from skdp.privacy.release._answers import Grant, LocalAnswers
 from skdp.privacy.release._door import Door
 from skdp.privacy.release._plan import Batch, Bound, Buckets, Line, Part, Plan, Poisson
 from skdp.solvers._objective_perturbation import ObjectivePerturbation
@@ -286,17 +286,6 @@ def test_a_finite_epsilon_needs_a_plan():
     door = Door(Budget(1.0, 1e-6), adjacency="zero_out", ledger=None, random_state=None)
     with pytest.raises(ValueError, match="must have a plan"):
         door.commit(None, MemorySource(np.ones((N, 3)), np.zeros(N)), label="none")
-
-
-@pytest.mark.parametrize(
-    "name", ["hidden", "fine", "choices", "noise", "choices given back"]
-)
-def test_rehearsals_refuse_alike(name):
-    plan, act = HOSTILE[name]
-    grant = Grant(plan.event(1.0, "replace_one"), 1.0, "replace_one")
-    source = MemorySource(np.ones((N, 3)), np.zeros(N))
-    with pytest.raises(REFUSALS):
-        act(RehearsedAnswers(plan, source, grant))
 
 
 def objective_under(adjacency):

@@ -33,7 +33,6 @@ from skdp.privacy.noise._rounding import (
     SystemEntropy,
     _exponentials,
     _round_exactly,
-    _small_uniforms,
     gamma,
     rounded_draws,
 )
@@ -228,25 +227,6 @@ def test_exact_rounding_agrees_with_high_precision(name, ratio):
         assert is_rounded(name, k, 0, words, ratio)
 
 
-def digits_at_boundaries(name):
-    """Leads on a boundary, with next digits far below and far above it."""
-    for ratio in RATIOS:
-        for lead in boundary_leads(name, ratio):
-            for word in (0, 2**64 - 1):
-                yield ratio, lead, [word] * 8
-
-
-@every_law
-def test_digits_beyond_the_first_63_decide_at_a_boundary(name):
-    law, decided = LAWS[name], set()
-    for ratio, lead, words in digits_at_boundaries(name):
-        k = _round_exactly(law, lead, ratio, Tape(words))
-        assert is_rounded(name, k, lead, words, ratio)
-        decided.add((ratio, lead, k))
-    cells = {(ratio, lead) for ratio, lead, _ in decided}
-    assert len(decided) == 2 * len(cells)  # the later digits moved every result
-
-
 @every_law
 @pytest.mark.parametrize("ratio", [0.2, 1e7])
 def test_fast_path_agrees_with_the_exact_path(name, ratio, monkeypatch):
@@ -385,14 +365,6 @@ def test_releases_are_the_query_on_a_grid_plus_noise(name, sensitivity):
 
 def some_noise(source):
     return source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0)
-
-
-def test_two_sources_and_two_calls_differ():
-    first, second = NoiseSource(), NoiseSource()
-    draws = [some_noise(source) for source in (first, first, second, second)]
-    assert len({draw.tobytes() for draw in draws}) == 4
-    assert first.is_private
-    assert isinstance(first._entropy, SystemEntropy)
 
 
 def test_words_of_the_operating_system_repeat_nothing():
@@ -579,21 +551,6 @@ SPHERICAL_TWINS = [
 @pytest.mark.parametrize(("twin", "size"), SPHERICAL_TWINS)
 def test_broken_twins_of_spherical_noise_are_caught(twin, size):
     assert spherical_p_value(twin, size) < 1e-7
-
-
-@pytest.mark.parametrize(
-    ("zeros", "last"), [(1, 1), (2, 5), (3, 2**61 - 1), (15, 3 * 2**60)]
-)
-def test_small_uniforms_keep_their_digits_however_small_they_are(zeros, last):
-    """Words of zeros lower the exponent; then at least 61 digits follow."""
-    tail = 0xFEDCBA9876543211
-    tape = Tape([0, *[0] * (zeros - 1), last, tail], last=tail)
-    found = Fraction(float(_small_uniforms(1, tape)[0]))
-    digits = (last << 64) | tail
-    exact = Fraction(digits, 2 ** (64 * (zeros + 2) + 1))
-    assert abs(found / exact - 1) < Fraction(1, 2**51)
-    # Broken twin: half a unit of the first word in place of the digits.
-    assert abs(Fraction(1, 2**66) / exact - 1) > Fraction(1, 2)
 
 
 def mp_exponential(word, is_upper):

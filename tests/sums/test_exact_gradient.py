@@ -101,22 +101,6 @@ def test_no_row_is_longer_than_the_norm_and_each_is_that_of_itself(d, norm):
     assert np.isfinite(grid).all()
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("wild", [np.nan, np.inf, -np.inf])
-def test_rows_that_are_not_finite_end_and_leave_other_rows_as_they_are(wild, kind):
-    """Validated rows are finite; what a null row holds is unknown."""
-    X = hostile_rows(7, 1.0)[:20].astype(kind)
-    beside = X.copy()
-    beside[3, 2], beside[5] = wild, wild
-    others = np.delete(np.arange(20), [3, 5])
-    for store in (np.asarray, np.asfortranarray, csr_array):
-        with np.errstate(all="ignore"):
-            grid = grid_rows(store(beside), 1.0)
-        grid = grid.toarray() if store is csr_array else grid
-        assert np.array_equal(grid[others], grid_rows(X, 1.0)[others])
-        assert longest(grid) <= 4**22
-
-
 def test_broken_twin_without_the_rule_for_long_rows_is_found(monkeypatch):
     """Rounded to the nearest integer and no more: longer than the norm by rounding."""
     X = hostile_rows(600, 1.0)[:10]

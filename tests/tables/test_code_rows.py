@@ -88,17 +88,6 @@ def test_broken_twin_without_room_for_rounding_is_found(monkeypatch):
     assert longest > 1
 
 
-def test_no_row_is_longer_than_the_longest_that_could_be():
-    rng = np.random.default_rng(2)
-    for basis in hostile_bases(rng):
-        X = dense(basis, codes_of(rng, 500))
-        found = np.linalg.norm(X, axis=1).max()
-        assert found <= basis.norm <= basis.terms
-        best = [np.linalg.norm(part, axis=1).argmax() for part in basis.parts]
-        longest = np.linalg.norm(dense(basis, np.array([best])))
-        assert longest == pytest.approx(basis.norm, rel=1e-10)
-
-
 def test_a_record_is_computed_by_itself():
     rng = np.random.default_rng(3)
     basis, codes = basis_of(rng), codes_of(rng, 100)
