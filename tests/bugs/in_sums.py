@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from tests.bugs.bug import Bug
 
-ADDER = "skdp/sums/_adder.py"
-TEST_ADDER = "tests/sums/test_adder.py"
+SUMS = "skdp/sums"
+ADDER = f"{SUMS}/_adder.py"
+TEST = "tests/sums/test_"
+TEST_ADDER = f"{TEST}adder.py"
+RECORDS = f"{TEST_ADDER}::test_a_record_moves_a_sum_by_no_more_than_its_bound"
+USERS = f"{TEST_ADDER}::test_a_user_moves_a_sum_by_no_more_than_is_charged"
 
-BUGS: list[Bug] = [
+OF_THE_ADDER = [
     Bug(
         "null rows count in sums of users",
         "users",
@@ -24,4 +28,322 @@ BUGS: list[Bug] = [
         "        rows = float(min(layout.rows_of_unit, 1))\n",
         (f"{TEST_ADDER}::test_rounding_moves_a_user_by_no_more_than_half_the_slack",),
     ),
+    Bug(
+        "counts of a user are rounded to the nearest",
+        "users",
+        ADDER,
+        "            weights = [np.floor(factor)] * len(form.places)\n",
+        "            weights = [np.rint(factor)] * len(form.places)\n",
+        (f"{TEST_ADDER}::test_counts_of_a_user_add_up_to_at_most_one",),
+    ),
+    Bug(
+        "rows of a user multiply by their weight and not by its root",
+        "users",
+        ADDER,
+        "    return np.floor(np.sqrt(weights) / ROOT_UNIT)\n",
+        "    return np.floor(weights**0.25 / ROOT_UNIT)\n",
+        (USERS,),
+    ),
+    Bug(
+        "arithmetic is charged for one of two neighbours",
+        "rounding",
+        ADDER,
+        "        return rounded + 2 * self.arithmetic + totals\n",
+        "        return rounded + self.arithmetic / 2 + totals\n",
+        (f"{TEST_ADDER}::test_arithmetic_moves_a_record_by_no_more_than_is_charged",),
+    ),
+    Bug(
+        "runs of products are longer than exact sums are",
+        "rounding",
+        ADDER,
+        "_DENSE_PRODUCTS, _SPARSE_PRODUCTS = 1 << 11, 1 << 16\n",
+        "_DENSE_PRODUCTS, _SPARSE_PRODUCTS = 1 << 16, 1 << 16\n",
+        (f"{TEST}exact_sums.py::test_products_of_many_rows_add_up_exactly",),
+    ),
+    Bug(
+        "units are finer than the largest sum allows",
+        "rounding",
+        f"{SUMS}/_exact.py",
+        "    return 2.0 ** -min(_FINEST, 52 - bits)\n",
+        "    return 2.0 ** -min(_FINEST, 56 - bits)\n",
+        (f"{TEST}exact_sums.py::test_the_largest_sums_are_exact",),
+    ),
+    Bug(
+        "a sample has the null rows of its table",
+        "users",
+        f"{SUMS}/_gradient_sum.py",
+        "            there = present_rows(block)\n",
+        "            there = replace(block, present=None)\n",
+        (
+            f"{TEST}exact_gradient.py::"
+            "test_sums_of_parts_add_up_and_samples_are_sums_of_their_rows",
+        ),
+    ),
 ]
+
+OF_COUNTS = [
+    Bug(
+        "an exchange of codes moves no more than a missing record",
+        "sensitivity",
+        f"{SUMS}/_counts.py",
+        "            zero_out=math.sqrt(n_columns) * ABOVE,\n"
+        "            replace_one=math.sqrt(2 * n_columns) * ABOVE,\n",
+        "            zero_out=math.sqrt(n_columns) * ABOVE,\n"
+        "            replace_one=math.sqrt(n_columns) * ABOVE,\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "one of two thresholds is charged",
+        "sensitivity",
+        f"{SUMS}/_counts.py",
+        "            replace_one=math.sqrt(2 * n_features) * ABOVE,\n",
+        "            replace_one=math.sqrt(n_features) * ABOVE,\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "squares weigh more than an exchange allows",
+        "sensitivity",
+        f"{SUMS}/_counts.py",
+        "SQUARES = Pairs(_squares, math.sqrt(2))\n",
+        "SQUARES = Pairs(_squares, math.sqrt(3))\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "squares are not centred",
+        "sensitivity",
+        f"{SUMS}/_counts.py",
+        "    return values, values * values - 0.5\n",
+        "    return values, values * values\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "targets are no part of their own",
+        "sensitivity",
+        f"{SUMS}/_counts.py",
+        "        return self.most_parts + (self._n_knots > 0)\n",
+        "        return max(self.most_parts, self._n_knots > 0)\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "targets beyond the knots are not clipped",
+        "clip",
+        f"{SUMS}/_counts.py",
+        "        inside = np.clip(targets, places[0], places[-1])\n",
+        "        inside = targets\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "parts of a table are charged as the largest of them",
+        "sensitivity",
+        f"{SUMS}/_counts.py",
+        "        return math.hypot(\n            *(\n",
+        "        return max(\n            *(\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "missing cells keep the place of a value in moments",
+        "encoder",
+        f"{SUMS}/_counts.py",
+        "        values[is_missing] = squares[is_missing] = 0.0\n",
+        "        values[is_missing], squares[is_missing] = 0.0, 1.0\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "numbers of records are not clipped",
+        "clip",
+        f"{SUMS}/_record_sums.py",
+        "        return np.clip(np.nan_to_num(self.numbers(block)), low, high)\n",
+        "        return np.nan_to_num(self.numbers(block))\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "probabilities of two labels are as near as one is to none",
+        "sensitivity",
+        f"{SUMS}/_record_sums.py",
+        "        return Bound(zero_out=ABOVE, replace_one=math.sqrt(2) * ABOVE)\n",
+        "        return Bound(zero_out=ABOVE, replace_one=ABOVE)\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "the squared norm beside a row is free",
+        "sensitivity",
+        f"{SUMS}/_record_sums.py",
+        "        one = math.hypot(1.0, self.weight) * ABOVE\n",
+        "        one = ABOVE\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "a record moves the score of one model alone",
+        "sensitivity",
+        f"{SUMS}/_record_sums.py",
+        "        several = float(len(self.models) ** (1 / self.norm))\n",
+        "        several = 1.0\n",
+        (f"{TEST}scores.py::test_bounds_are_attained_and_never_exceeded",),
+    ),
+    Bug(
+        "moments of opposite targets are forgotten",
+        "sensitivity",
+        f"{SUMS}/_moments.py",
+        "        return math.sqrt(max(same, opposite) + self.squares**2)\n",
+        "        return math.sqrt(same)\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "an exchange of Newton sums has one gradient",
+        "sensitivity",
+        f"{SUMS}/_moments.py",
+        "        apart = of_gradient * 4 * p + of_matrices * p**2\n"
+        "        between = min(of_gradient / (2 * of_matrices), p)\n"
+        "        both = of_gradient * 2 * (p + between) + of_matrices * 2 "
+        "* (p**2 - between**2)\n",
+        "        apart = of_gradient * 2 * p + of_matrices * p**2\n"
+        "        both = of_gradient * 2 * p\n",
+        (RECORDS,),
+    ),
+]
+
+OF_GRADIENTS = [
+    Bug(
+        "the intercept's entry is free",
+        "sensitivity",
+        f"{SUMS}/_gradient.py",
+        "            norm *= math.sqrt(1 + self.intercept_weight**2)\n",
+        "            norm *= max(1.0, self.intercept_weight)\n",
+        (f"{TEST}gradient_settings.py::test_no_neighbours_exceed_what_is_charged",),
+    ),
+    Bug(
+        "the intercept's weight in predictions is not divided by its share",
+        "sensitivity",
+        f"{SUMS}/_gradient.py",
+        "            weights = weights / self.weight\n",
+        "            weights = weights + 0.0\n",
+        (f"{TEST}gradient_settings.py::test_the_weights_count_as_the_query_sees_them",),
+    ),
+    Bug(
+        "two clipped users are as near as one and none",
+        "sensitivity",
+        f"{SUMS}/_gradient.py",
+        "            return Bound(zero_out_user=most, replace_user=2 * most)\n",
+        "            return Bound(zero_out_user=most, replace_user=most)\n",
+        (
+            f"{TEST}gradient_settings.py::"
+            "test_no_users_exceed_what_is_charged_for_a_clip_of_users",
+        ),
+    ),
+    Bug(
+        "the grid of residuals is free",
+        "rounding",
+        f"{SUMS}/_gradient.py",
+        "plain_error(self.objective.loss, self.residual_clip) + self.half_unit\n",
+        "plain_error(self.objective.loss, self.residual_clip)\n",
+        (f"{TEST}gradient_settings.py::test_the_weights_count_as_the_query_sees_them",),
+    ),
+    Bug(
+        "residuals are not clipped",
+        "clip",
+        f"{SUMS}/_gradient_sum.py",
+        "        residual = clipped(residual, clip_of(loss, block.y, clip))\n",
+        "        residual = clipped(residual, math.inf)\n",
+        (f"{TEST}gradient_settings.py::test_no_neighbours_exceed_what_is_charged",),
+    ),
+    Bug(
+        "a user's clip leaves the intercept out",
+        "users",
+        f"{SUMS}/_gradient_sum.py",
+        "            squares += (self._constant * own) ** 2\n",
+        "            squares += own**2\n",
+        (
+            f"{TEST}gradient_settings.py::"
+            "test_no_users_exceed_what_is_charged_for_a_clip_of_users",
+        ),
+    ),
+    Bug(
+        "far rows are not shortened",
+        "clip",
+        f"{SUMS}/_grid_rows.py",
+        "            _shorten(grid, SHORTENED / np.sqrt(np.maximum(squares, 1.0)))\n",
+        "",
+        (
+            f"{TEST}exact_gradient.py::"
+            "test_no_row_is_longer_than_the_norm_and_each_is_that_of_itself",
+        ),
+    ),
+    Bug(
+        "features of a score are bounded by the row",
+        "sensitivity",
+        f"{SUMS}/_features.py",
+        "self.family.bound(radius, self.part, self.family.entry_bound)\n",
+        "self.family.bound(radius, self.part, self.family.entry_bound / 2)\n",
+        (f"{TEST}gradient_settings.py::test_no_neighbours_exceed_what_is_charged",),
+    ),
+    Bug(
+        "two records in one leaf have residuals of one sign",
+        "sensitivity",
+        f"{SUMS}/_leaves.py",
+        "            return 2 * residual\n",
+        "            return residual\n",
+        (
+            f"{TEST}leaf_sums.py::"
+            "test_no_pair_passes_the_bound_and_the_search_attains_it",
+        ),
+    ),
+    Bug(
+        "leaves are charged the second weight of labels",
+        "sensitivity",
+        f"{SUMS}/_leaves.py",
+        "        one = heaviest(self.loss)[0] * math.hypot(*self._most)\n",
+        "        one = heaviest(self.loss)[1] * math.hypot(*self._most)\n",
+        (
+            f"{TEST}leaf_sums.py::"
+            "test_no_pair_passes_the_bound_and_the_search_attains_it",
+        ),
+    ),
+    Bug(
+        "vectors of residuals in leaves are not clipped",
+        "clip",
+        f"{SUMS}/_leaves_kernel.py",
+        "        factor = clip / math.sqrt(square) if square > clip * clip else 1.0\n",
+        "        factor = 1.0\n",
+        (
+            f"{TEST}leaf_sums.py::"
+            "test_no_pair_passes_the_bound_and_the_search_attains_it",
+        ),
+    ),
+    Bug(
+        "gains by several shares are charged as the largest",
+        "sensitivity",
+        f"{SUMS}/_leaves.py",
+        "        return self.clip * math.hypot(*self.shares) * ABOVE\n",
+        "        return self.clip * max(self.shares) * ABOVE\n",
+        (RECORDS,),
+    ),
+    Bug(
+        "a reader of leaves trusts values that were overwritten",
+        "model",
+        f"{SUMS}/_leaves.py",
+        "        return np.array_equal(self._values[:done], values[:done])\n",
+        "        return len(self._values[:done]) <= len(values)\n",
+        (f"{TEST}leaf_sums.py::test_released_values_that_are_overwritten_are_noticed",),
+    ),
+    Bug(
+        "norms of a network's gradients leave the first biases out",
+        "clip",
+        f"{SUMS}/_network.py",
+        "        squares = squares_of(rows.entries) * of_unit + 1.0\n",
+        "        squares = squares_of(rows.entries) * of_unit\n",
+        (f"{TEST}network_gradient.py::test_no_neighbours_exceed_what_is_charged",),
+    ),
+    Bug(
+        "a network's gradients are rounded to the nearest",
+        "rounding",
+        f"{SUMS}/_network.py",
+        "    return cut(units, factors * 2.0**bits)\n",
+        "    return np.rint(units * (factors * 2.0**bits)[:, None])\n",
+        (
+            f"{TEST}network_gradient.py::"
+            "test_clipped_gradients_are_no_longer_than_the_clip_but_for_what_is_charged",
+        ),
+    ),
+]
+
+BUGS: list[Bug] = [*OF_THE_ADDER, *OF_COUNTS, *OF_GRADIENTS]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
-import json
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -40,20 +37,6 @@ def test_declarations_survive_whatever_stores_them(declared):
     assert copy.deepcopy(declared) == declared
     assert hash(copy.copy(declared)) == hash(declared)
     assert repr(type(declared).from_json(declared.to_json())) == repr(declared)
-
-
-@pytest.mark.parametrize("declared", ONES, ids=repr)
-def test_broken_twin_that_forgets_a_field_is_not_equal(declared):
-    values = declared.to_dict()
-    values["missing"] = not values["missing"]
-    assert columns.Declaration.from_json(json.dumps(values)) != declared
-
-
-def test_declarations_are_frozen_and_differ_by_class():
-    with pytest.raises(AttributeError):
-        ONES[0].low = 0
-    assert len(set(ONES)) == len(ONES)
-    assert Boolean() != Range(0, 1)
 
 
 def test_equal_whatever_the_numbers_came_in():
@@ -99,12 +82,8 @@ def test_shorthand():
         ({0: (0, 1)}, "sequence by position"),
         ({"a": [1, 2]}, "Range\\(low, high\\) or Categories"),
         ({"a": [1, 2, 3]}, "Categories"),
-        ([1, 2], "declaration of column 0"),
-        ({"a": "b"}, "column 'a'"),
         ({"a": ["x", 1]}, "column 'a'"),
-        ({"a": (True, False)}, "column 'a'"),
         ({"a": (2, 1)}, "low < high"),
-        ({"a": ()}, "column 'a'"),
         ({"a": ...}, "column 'a'"),
         (Boolean(), "must be a Range"),
         ("age", "columns"),
@@ -163,11 +142,6 @@ def test_data_given_by_mistake_are_not_quoted(given):
     quotes_no_data(lambda: as_declared(given))
 
 
-@pytest.mark.parametrize("given", [AMOUNTS, WHOLE["sex"], WHOLE.to_numpy()])
-def test_data_given_as_categories_are_not_quoted(given):
-    quotes_no_data(lambda: Categories(given))
-
-
 def test_broken_twin_that_quotes_data_is_found(monkeypatch):
     monkeypatch.setattr("skdp.tables._columns.briefly", repr)
     with pytest.raises(AssertionError):
@@ -179,29 +153,21 @@ def test_broken_twin_that_quotes_data_is_found(monkeypatch):
     [
         lambda: Range(1, 1),
         lambda: Range(0, float("inf")),
-        lambda: Range(float("nan"), 1),
-        lambda: Range("0", 1),
         lambda: Range(..., ...),
-        lambda: Range(True, 2),
         lambda: Range(0, 5e-324),
         lambda: Range(0, 1, log=1),
         lambda: Range(-1, 1, log=True),
         lambda: Range(1e300, np.nextafter(1e300, 2e300), log=True),
         lambda: Categories([]),
-        lambda: Categories("abc"),
         lambda: Categories([...]),
         lambda: Categories(["a", "a"]),
         lambda: Categories([1, "1"]),
-        lambda: Categories([True, False]),
         lambda: Categories([0.5, 1.5]),
-        lambda: Categories(["a", None]),
         lambda: Boolean(missing=1),
         lambda: Dates("2020-01-01", "2020-01-01"),
         lambda: Dates("2020-01-01", "tomorrow"),
         lambda: Dates("2020-01-01", "2021-01-01T00:00+01:00"),
-        lambda: Dates(2020, 2021),
         lambda: Dates("2020-01-01", "2021-01-01", parts=["year"]),
-        lambda: Dates("2020-01-01", "2021-01-01", parts="month"),
         lambda: Dates("2020-01-01", "2021-01-01", parts=["hour", "hour"]),
         lambda: Dates(..., ...),
     ],
@@ -279,12 +245,3 @@ def test_template_of_polars():
         "Dates(..., ...)",
         "Boolean()",
     ]
-
-
-def test_declaring_needs_no_pandas():
-    code = (
-        "import sys, skdp.columns\n"
-        "heavy = {'pandas', 'numpy', 'sklearn', 'polars'} & set(sys.modules)\n"
-        "assert not heavy, heavy"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

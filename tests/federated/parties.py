@@ -86,7 +86,7 @@ class Running(threading.Thread):
             self.error = error
 
     def outcome(self) -> Any:
-        self.join(60)
+        self.join(120)
         assert not self.is_alive()
         if self.error is not None:
             raise self.error

@@ -5,8 +5,6 @@ Each statistical test raises a false alarm with probability 1e-9.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy.stats import chi2
@@ -66,20 +64,6 @@ def test_masks_cancel_in_the_sum_of_all(keys):
         assert np.array_equal(unmasked(said(owners, number, own=own)), sum(own))
 
 
-def test_sums_of_either_sign_up_to_the_bound_do_not_overflow(keys):
-    most = 2**51 + 2**53
-    for sign in (-1, 1):
-        own = [np.full(SIZE, sign * most)] * M
-        assert np.array_equal(unmasked(said(fit_of(keys), own=own)), sum(own))
-    assert 512 * most < 2**63
-
-
-def test_without_one_owner_the_sum_tells_nothing(keys):
-    messages = said(fit_of(keys, plan=b"x"), own=[np.zeros(4096, dtype=int)] * M)
-    for some in itertools.combinations(messages, M - 1):
-        assert is_uniform(b"".join(np.asarray(unmasked(list(some))).astype("<i8")))
-
-
 def is_uniform(content):
     """Chi-square of bytes, at the stated rate."""
     counts = np.bincount(np.frombuffer(content, dtype=np.uint8), minlength=256)
@@ -99,11 +83,6 @@ def test_a_transcript_is_uniform_whatever_is_in_it(keys):
     # And no two rounds or owners have a mask in common.
     words = np.frombuffer(b"".join(transcripts), dtype="<u8")
     assert len(np.unique(words)) == len(words)
-
-
-def test_broken_twin_without_masks_is_not_uniform():
-    share = np.random.default_rng(0).integers(-(2**50), 2**50, 40_000)
-    assert not is_uniform(share.astype("<i8").tobytes())
 
 
 def reused(owners):
@@ -132,27 +111,6 @@ def test_a_retry_is_the_same_bytes_even_with_other_noise(keys):
     assert owner.message(1, ASKED, shares(2)[0]) == first
 
 
-def test_broken_twin_that_draws_noise_anew_on_a_retry_shows_its_difference(keys):
-    owners = fit_of(keys)
-    one, other = shares(1)[0], shares(2)[0]
-    first = owners[0].message(1, ASKED, one)
-    again = reused(owners)[0].message(1, ASKED, other)
-    assert first != again
-    assert shows(first, again, one, other)
-
-
-def test_a_round_is_answered_once_and_for_one_question(keys):
-    owner = fit_of(keys)[0]
-    owner.message(1, ASKED, shares()[0])
-    with pytest.raises(SourceError, match="other weights"):
-        owner.message(1, b"t" * 32, shares()[0])
-    with pytest.raises(SourceError, match="order"):
-        owner.message(3, ASKED, shares()[0])
-    owner.message(2, ASKED, shares()[0])
-    with pytest.raises(SourceError, match="order"):
-        owner.message(1, ASKED, shares()[0])
-
-
 def cancels(owners, statements):
     messages = [
         one.message(1, statement, share)
@@ -164,14 +122,6 @@ def cancels(owners, statements):
 def test_owners_who_answer_different_questions_get_noise(keys):
     assert cancels(fit_of(keys), [ASKED] * M)
     assert not cancels(fit_of(keys), [ASKED] * (M - 1) + [b"t" * 32])
-
-
-def test_swapped_keys_and_a_changed_set_of_parties_get_noise(keys):
-    names = tuple(key.public for key in keys)
-    swapped = (names[1], names[0], *names[2:])
-    assert not cancels(fit_of(keys, swapped), [ASKED] * M)
-    mixed = fit_of(keys)[:-1] + fit_of(keys)[-1:]
-    assert not cancels(mixed, [ASKED] * M)
 
 
 def test_no_secret_is_that_of_another_fit_pair_or_use(keys):
@@ -187,6 +137,9 @@ def test_no_secret_is_that_of_another_fit_pair_or_use(keys):
             if i:
                 assert secrets[0] == theirs[i]
                 found.append(theirs[i])
+                # Of the same pair for another use.
+                first = names[0], fresh[0].public
+                found.append(wire_key(key, fresh[i], *first, roster))
             mine = wire_key(key, fresh[i], lasting.public, hub.public, roster)
             hubs = wire_key(lasting, hub, key.public, fresh[i].public, roster)
             assert mine == hubs
@@ -219,3 +172,15 @@ def test_keys_are_stored_for_their_owner_alone(tmp_path, keys):
     with pytest.raises(FileExistsError):
         keys[1].save(tmp_path / "key")
     assert keys[0]._private.private_bytes_raw().hex() not in repr(keys[0])
+
+
+def test_a_round_is_answered_once_and_for_one_question(keys):
+    owner = fit_of(keys)[0]
+    owner.message(1, ASKED, shares()[0])
+    with pytest.raises(SourceError, match="other weights"):
+        owner.message(1, b"t" * 32, shares()[0])
+    with pytest.raises(SourceError, match="order"):
+        owner.message(3, ASKED, shares()[0])
+    owner.message(2, ASKED, shares()[0])
+    with pytest.raises(SourceError, match="order"):
+        owner.message(1, ASKED, shares()[0])

@@ -15,22 +15,17 @@ from skdp import (
     BudgetLedger,
     DPGradientBoostingClassifier,
     DPGridSearchCV,
-    DPLinearRegression,
     DPLogisticRegression,
     DPMLPClassifier,
     DPStandardScaler,
-    RowNormClipper,
-    TableEncoder,
 )
-from skdp.exceptions import Refused, SourceError
+from skdp.exceptions import Refused
 from skdp.federated import FederationPlan, coordinate
-from skdp.federated._federation import LocalOwners
 from skdp.federated._plan import HOMES, model_of, params_of
 from skdp.federated._remote import PartyOwners
 from skdp.model_selection import _methods
-from skdp.neural_network import Convolution
 from skdp.privacy.release._door import is_rehearsing
-from tests.federated.parties import Running, changed, process, setting
+from tests.federated.parties import Running, changed, setting
 from tests.io.places import COLUMNS, FEATURES, numbers
 
 pytest.importorskip("cryptography")
@@ -47,29 +42,7 @@ PLANNED = {
         1,
     ),
     "scaled": (SCALED, 2),
-    "free steps": (make_pipeline(BoundedScaler((-2, 2)), RowNormClipper(), LINEAR), 1),
     "network": (DPMLPClassifier(1.0, hidden_layer_sizes=(3,), **GD, **LABELS), 1),
-    "images": (
-        DPMLPClassifier(
-            1.0,
-            image_shape=(1, 3),
-            convolutions=[Convolution(2, 3, padding=1)],
-            **GD,
-            **LABELS,
-        ),
-        1,
-    ),
-    "encoded": (
-        DPLogisticRegression(
-            1.0, columns=TableEncoder(COLUMNS, numeric="bins"), **GD, **LABELS
-        ),
-        1,
-    ),
-    # Whatever is chosen, of as many rounds or of others.
-    "search": (
-        DPGridSearchCV(DPLogisticRegression(**LABELS), {"C": [0.01, 1.0]}, epsilon=1.0),
-        1,
-    ),
     "search of steps": (
         DPGridSearchCV(
             make_pipeline(
@@ -83,19 +56,6 @@ PLANNED = {
         ),
         1,
     ),
-    "search of private steps": (
-        DPGridSearchCV(
-            make_pipeline(
-                DPStandardScaler(bounds=(-2, 2)),
-                DPLogisticRegression(solver="noisy_gd", **LABELS),
-            ),
-            {"dplogisticregression__solver_params": [{"n_steps": 3}]},
-            epsilon=1.0,
-            method="composition",
-        ),
-        1,
-    ),
-    "moments": (DPLinearRegression(1.0, solver="adassp", target_bounds=(0, 1)), 1),
 }
 
 
@@ -116,19 +76,14 @@ def predicted(model):
 def test_all_have_one_model_and_book_every_step(name, tmp_path):
     given, n_events = PLANNED[name]
     own = setting(tmp_path, clone(given))
+    own.plan.save(tmp_path / "plan.json")
+    again = FederationPlan.load(tmp_path / "plan.json")
+    assert again == own.plan
+    assert repr(again.model()) == repr(own.plan.model())
     models = fitted(own)
     assert len({predicted(one).tobytes() for one in models}) == 1
     assert [len(own.ledger(i).spends()) for i in range(3)] == [n_events] * 3
     assert own.plan.books().count("Each party books epsilon 1 ") == n_events
-
-
-@pytest.mark.parametrize("name", PLANNED)
-def test_plans_come_back_from_their_files(name, tmp_path):
-    own, place = setting(tmp_path, clone(PLANNED[name][0])), tmp_path / "plan.json"
-    own.plan.save(place)
-    again = FederationPlan.load(place)
-    assert again == own.plan
-    assert repr(again.model()) == repr(own.plan.model())
 
 
 def test_a_ledger_without_room_for_all_steps_books_none(tmp_path):
@@ -137,28 +92,6 @@ def test_a_ledger_without_room_for_all_steps_books_none(tmp_path):
     with pytest.raises(BudgetExceeded, match="room for all steps"):
         own.serve(1, patience=1.0)
     assert own.ledger(1).spends() == []
-
-
-def test_a_pipeline_among_processes_writes_a_record_for_each_step(tmp_path):
-    own, plan = setting(tmp_path, SCALED), tmp_path / "plan.json"
-    own.plan.save(plan)
-    runs = [Running(lambda i=i: own.serve(i)) for i in (1, 2)]
-    hub = Running(lambda: coordinate(own.plan, own.hub, patience=20.0))
-    own.ledger(0)
-    own.keys[0].save(tmp_path / "0.key")
-    one = process(
-        *("serve", "--data", own.data(0), "--ledger", tmp_path / "0.db"),
-        *("--key", tmp_path / "0.key", "--approve", plan),
-        *("--record", tmp_path / "0.json"),
-    )
-    told = one.communicate(timeout=120)
-    assert one.returncode == 0, told
-    [run.outcome() for run in (hub, *runs)]
-    records = json.loads((tmp_path / "0.json").read_text())
-    assert [record["estimator"] for record in records] == [
-        "DPStandardScaler",
-        "DPLogisticRegression",
-    ]
 
 
 def last_chosen(released, scores, facts):
@@ -178,28 +111,6 @@ def test_a_search_may_choose_any_candidate_of_its_plan(tmp_path, monkeypatch):
     models = fitted(own)
     assert [one.best_params_[name] for one in models] == [{"n_steps": 6}] * 4
     assert len({predicted(one).tobytes() for one in models}) == 1
-
-
-def test_broken_twin_with_the_rounds_of_one_candidate_alone_ends_the_fit(
-    tmp_path, monkeypatch
-):
-    given = clone(PLANNED["search of steps"][0])
-    monkeypatch.setattr(LocalOwners, "one_of", lambda self, fits: None)
-    own = setting(tmp_path, given)
-    assert own.plan.others == ()
-    monkeypatch.setattr(_methods, "best_of", last_chosen)
-    runs = [Running(lambda i=i: own.serve(i, patience=2.0)) for i in range(3)]
-    hub = Running(lambda: coordinate(own.plan, own.hub, patience=2.0))
-    for one in (hub, *runs):
-        with pytest.raises(SourceError):
-            one.outcome()
-
-
-def test_mappings_by_labels_come_back():
-    grid = {"C": [0.1, 1.0], "classes": [{0: 1.0, 1: (2.0,)}]}
-    given = DPGridSearchCV(LINEAR, grid, epsilon=1.0)
-    again = model_of("DPGridSearchCV", params_of(given), None)
-    assert again.param_grid == grid
 
 
 class Stranger(DPLogisticRegression):
@@ -258,13 +169,6 @@ def test_a_step_that_would_be_booked_nowhere_is_refused(tmp_path, monkeypatch):
     assert own.ledger(0).spends() == []
 
 
-def test_a_step_that_is_not_listed_is_refused():
-    stored = hidden().replace("DPStandardScaler", "DPMatrixFactorization")
-    with pytest.raises(Refused, match="must be of one of"):
-        model_of("Pipeline", stored, None)
-    assert "DPMatrixFactorization" not in HOMES
-
-
 class Told:
     """A line on which a coordinator tells totals of its own."""
 
@@ -292,3 +196,28 @@ def test_owners_that_were_told_different_totals_are_asked_different_questions(
     assert asked[0] == asked[1]
     assert asked[0][0] == asked[2][0]
     assert asked[0][1] != asked[2][1]
+
+
+def test_parameters_come_back_as_they_were(tmp_path):
+    given = DPLogisticRegression(
+        2.0, columns={"a": (0, 1), "b": ["u", "v"]}, classes=["no", "yes"]
+    )
+    again = model_of("DPLogisticRegression", params_of(given), None)
+    assert again.classes == ["no", "yes"]
+    assert again.columns is not None
+    scaler = params_of(DPStandardScaler(bounds=(-1, 1)))
+    assert model_of("DPStandardScaler", scaler, None).bounds == (-1, 1)
+
+
+def test_mappings_by_labels_come_back():
+    grid = {"C": [0.1, 1.0], "classes": [{0: 1.0, 1: (2.0,)}]}
+    given = DPGridSearchCV(LINEAR, grid, epsilon=1.0)
+    again = model_of("DPGridSearchCV", params_of(given), None)
+    assert again.param_grid == grid
+
+
+def test_a_step_that_is_not_listed_is_refused():
+    stored = hidden().replace("DPStandardScaler", "DPMatrixFactorization")
+    with pytest.raises(Refused, match="must be of one of"):
+        model_of("Pipeline", stored, None)
+    assert "DPMatrixFactorization" not in HOMES

@@ -16,15 +16,7 @@ from tests.fuzz.tables import PLACES, Pair, draw_shape
 
 @dataclass(frozen=True)
 class Case:
-    """One pair of neighbours and one task.
-
-    Parameters
-    ----------
-    family : str
-        A name in `FAMILIES`.
-    seed : int
-        Of everything that is drawn, noise included.
-    """
+    """One pair of neighbours and one task."""
 
     family: str
     seed: int
@@ -68,17 +60,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a case.
-
-    Parameters
-    ----------
-    case : Case
-    table : str
-        In words.
-    found : list of str
-        What tells the neighbours apart; empty if nothing does.
-    first : Outcome
-    """
+    """What came of a case."""
 
     case: Case
     table: str

@@ -52,15 +52,7 @@ FEW_TREES = {"n_estimators": 2, "max_depth": 2}
 
 @dataclass(frozen=True)
 class Drawn:
-    """A table's shape, and what else a task is drawn with.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    shape : Shape
-    usual : pa.Table
-        Public rows of the same shape.
-    """
+    """A table's shape, and what else a task is drawn with."""
 
     rng: Any
     shape: Shape
@@ -365,21 +357,7 @@ def _rows(X: Any, places: np.ndarray) -> Any:
 
 @dataclass(frozen=True)
 class Family:
-    """Tasks of one kind.
-
-    Parameters
-    ----------
-    draw : callable
-        Makes a task of what was drawn.
-    columns : tuple of bool
-        Whether columns are declared, by the values that this may have.
-    units : tuple of str
-    adjacencies : tuple of str
-    forms : tuple of str
-        Of undeclared numbers in memory, besides those of every family.
-    has_null_records : bool
-        Whether a record without a target, or one that a replay leaves out, is null.
-    """
+    """Tasks of one kind."""
 
     draw: Callable[[Drawn], Task]
     columns: tuple[bool, ...] = (True, True, False)

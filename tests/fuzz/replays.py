@@ -126,23 +126,7 @@ def differences(
     may_refuse: bool = False,
     counts_passes: bool = True,
 ) -> tuple[list[str], Outcome]:
-    """What tells two neighbours apart by more than what is charged; and the first run.
-
-    Parameters
-    ----------
-    one, other : callable
-        The same task on both tables.
-    seed : int
-        Of the noise of the first run.
-    absent : int or None, default=None
-        The record that is null in the second run.
-    may_refuse : bool, default=False
-        Whether a table may be refused for its values before anything is spent, as
-        tables in memory may.
-    counts_passes : bool, default=True
-        Whether the number of passes over a source is public. Of users it is not: a
-        user with more than 1,024 rows costs one more (``docs/known_weaknesses.md``).
-    """
+    """What tells neighbours apart by more than what is charged; and the first run."""
     first = ran(one, Repeated(seed))
     second = ran(other, Repeated(seed, heard=first.replay, absent=absent))
     runs = (first, second)

@@ -31,16 +31,7 @@ TARGET_BOUNDS = (0.0, 5.0)
 
 @dataclass(frozen=True)
 class Kind:
-    """Columns of one Arrow type.
-
-    Parameters
-    ----------
-    type : pa.DataType
-    usual : tuple
-        Values that every declaration allows. Dates are counts of their unit.
-    hostile : tuple
-    declared : tuple of Declaration
-    """
+    """Columns of one Arrow type."""
 
     type: pa.DataType
     usual: tuple[Any, ...]
@@ -141,24 +132,7 @@ def array_of(values: list[Any], dtype: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True)
 class Shape:
-    """What is public of a drawn table.
-
-    Parameters
-    ----------
-    place : {"memory", "Parquet", "DuckDB"}
-    form : str
-        Of a table in memory.
-    unit : {"record", "user"}
-    adjacency : {"replace_one", "zero_out"}
-    is_class : bool
-        Whether targets are labels.
-    kinds : dict of str
-        Names in `KINDS` by column.
-    columns : dict of Declaration or None
-    n : int
-        Records, or users.
-    batch_size : int
-    """
+    """What is public of a drawn table."""
 
     place: str
     form: str
@@ -181,15 +155,7 @@ class Shape:
 
 @dataclass
 class Data:
-    """One side of a pair as estimators take it.
-
-    Parameters
-    ----------
-    shape : Shape
-    table : pa.Table
-    absent : int or None
-        The record in memory that is null.
-    """
+    """One side of a pair as estimators take it."""
 
     shape: Shape
     table: pa.Table
@@ -204,13 +170,7 @@ class Data:
         return self.shape.place != "memory"
 
     def placed(self, path: Any) -> None:
-        """Put the table where it shall lie.
-
-        Parameters
-        ----------
-        path : Path
-            Of a file that may be written.
-        """
+        """Put the table where it shall lie."""
         if not self.is_source:
             self._put_in_memory()
             return
@@ -297,13 +257,7 @@ def _floats(column: pa.ChunkedArray) -> np.ndarray:
 
 
 class Pair:
-    """Two neighbouring tables, drawn.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    shape : Shape
-    """
+    """Two neighbouring tables, drawn."""
 
     def __init__(self, rng: Any, shape: Shape) -> None:
         self._rng, self.shape = rng, shape
@@ -421,18 +375,7 @@ def _is_missing(value: Any) -> bool:
 def draw_shape(
     rng: Any, *, has_columns: bool, place: str, unit: str, more: tuple[str, ...]
 ) -> Shape:
-    """What is public of a table, at random.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    has_columns : bool
-        Whether columns are declared; if not, all are numbers or truth values.
-    place : {"memory", "Parquet", "DuckDB"}
-    unit : {"record", "user"}
-    more : tuple of str
-        Further forms of undeclared numbers in memory.
-    """
+    """What is public of a table, at random."""
     names = [name for name in KINDS if name != "list"] if has_columns else NUMERIC
     form = str(rng.choice(_FORMS if has_columns else (*_FORMS_OF_NUMBERS, *more)))
     if place == "memory" and form in ("pandas", "objects"):

@@ -78,13 +78,7 @@ MENDS: dict[str, Callable[[], list[Patch]]] = {
 
 @contextmanager
 def without(name: str) -> Iterator[None]:
-    """A mend is taken back.
-
-    Parameters
-    ----------
-    name : str
-        In `MENDS`.
-    """
+    """A mend is taken back."""
     with ExitStack() as stack:
         for owner, attribute, value in MENDS[name]():
             stack.enter_context(mock.patch.object(owner, attribute, value))

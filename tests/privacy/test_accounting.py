@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
 from scipy.special import ndtr, ndtri
 
-import skdp
 from skdp.privacy import (
+    BoundedRangeEvent,
     Budget,
     ComposedEvent,
+    EpsilonDeltaEvent,
     GaussianEvent,
+    LaplaceEvent,
     NonPrivateEvent,
     PureEvent,
     calibrate,
     epsilon_of,
 )
 from skdp.privacy.accounting._calibrate import fits
+from skdp.privacy.accounting._events import Single
 from skdp.privacy.accounting._gaussian import (
     gaussian_delta,
     gaussian_deltas,
@@ -34,9 +33,9 @@ from skdp.privacy.accounting._gaussian import (
     pure_mu,
 )
 
-EPSILONS = np.geomspace(1e-3, 1e6, 19)
-DELTAS = [*np.geomspace(1e-12, 0.1, 12), 0.5]
-MUS = np.geomspace(1e-4, 50, 24)
+EPSILONS = [1e-6, *np.geomspace(1e-3, 1e6, 10), 1e8]
+DELTAS = [1e-50, *np.geomspace(1e-12, 0.1, 6), 0.5]
+MUS = [1e-16, 2.5524e-9, 9.9e-6, 1.01e-5, *np.geomspace(1e-4, 50, 12)]
 # Calibration may use this much more noise than needed.
 ALLOWED = 1.002
 
@@ -86,27 +85,11 @@ def test_broken_twins_of_mu_are_caught(factor):
 
 @pytest.mark.parametrize("mu", MUS)
 def test_delta_agrees_with_high_precision(mu):
-    for epsilon in [0.0, *EPSILONS]:
+    above = 2e-9 if mu > 1e-5 else 1e-3
+    for epsilon in [0.0, *EPSILONS, *(mu * x for x in (0.5, 5.0, 20.0))]:
         exact = true_delta(mu, epsilon)
         found = gaussian_delta(mu, epsilon)
-        assert exact - 1e-300 <= found <= exact * (1 + 2e-9) + 1e-300
-
-
-@pytest.mark.parametrize(
-    ("mu", "epsilon", "delta"),
-    [(0.0, 1.0, 0.0), (1.0, np.inf, 0.0), (np.inf, 1.0, 1.0)],
-)
-def test_delta_at_the_ends(mu, epsilon, delta):
-    assert gaussian_delta(mu, epsilon) == delta
-
-
-@pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 1.0, 1e4, 1e8])
-@pytest.mark.parametrize("delta", [1e-50, 1e-20, 1e-6, 0.5])
-def test_extremes_of_the_allowed_range_stay_one_sided(epsilon, delta):
-    mu = gaussian_mu(epsilon, delta)
-    assert true_delta(mu, epsilon) <= delta
-    assert true_delta(mu * 1.002, epsilon) > delta
-    assert gaussian_epsilon(1e120, delta) == math.inf
+        assert exact - 1e-300 <= found <= exact * (1 + above) + 1e-300
 
 
 def test_mu_and_epsilon_at_the_ends():
@@ -123,49 +106,37 @@ def test_mu_and_epsilon_at_the_ends():
     assert gaussian_epsilon(1e-5, np.nextafter(tiny, 0.0)) < 1e-12
 
 
-def test_anchors():
-    assert round(gaussian_mu(1.0, 1e-6), 4) == 0.2367
-    assert round(epsilon_of(GaussianEvent(5.0, 100), 1e-5), 4) == 9.9973
+# Of every kind, events of two releases and of one.
+COUNTED = {
+    "gaussian": lambda n: GaussianEvent(5.0, n),
+    "pure": lambda n: PureEvent(0.5, n),
+    "range": lambda n: BoundedRangeEvent(0.5, n),
+    "laplace": lambda n: LaplaceEvent(2.0, n),
+    "box": lambda n: EpsilonDeltaEvent(0.5, 1e-7, n),
+}
+COSTS = ("mu_squared", "pure_epsilon", "box_delta", "gdp_mu_squared")
 
 
-def test_unequal_noise_composes_exactly():
-    multipliers = np.random.default_rng(0).uniform(0.5, 50, 200)
-    whole = ComposedEvent(tuple(GaussianEvent(z) for z in multipliers))
-    exact = math.fsum(1 / z**2 for z in multipliers)
-    assert math.isclose(whole.mu_squared, exact, rel_tol=1e-14)
-    mu = math.sqrt(whole.mu_squared)
-    assert epsilon_of(whole, 1e-6) == gaussian_epsilon(mu, 1e-6)
+def costs_of(event):
+    return np.array([getattr(event, name) for name in COSTS])
 
 
-def test_composition_does_not_depend_on_how_it_is_written():
-    flat = GaussianEvent(4.0, 6)
-    nested = ComposedEvent(
-        (GaussianEvent(4.0, 2), ComposedEvent((GaussianEvent(4.0, 4),)))
-    )
-    assert nested.mu_squared == flat.mu_squared
-    assert epsilon_of(nested, 1e-6) == epsilon_of(flat, 1e-6)
+@pytest.mark.parametrize("kind", COUNTED)
+def test_costs_of_parts_add_up(kind):
+    """Of counts, of equal parts, and beside another part, however they are nested."""
+    one, three = COUNTED[kind](1), COUNTED[kind](3)
+    assert costs_of(three) == pytest.approx(3 * costs_of(one))
+    assert costs_of(ComposedEvent((one,) * 3)) == pytest.approx(costs_of(three))
+    for other in (GaussianEvent(4.0), PureEvent(0.25), EpsilonDeltaEvent(0.1, 1e-8)):
+        nested = ComposedEvent((other, ComposedEvent((three,))))
+        assert costs_of(nested) == pytest.approx(costs_of(three) + costs_of(other))
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-9])
-def test_few_pure_events_add_up(delta):
-    event = ComposedEvent((PureEvent(0.25, 2), PureEvent(0.5)))
-    assert epsilon_of(event, delta) == 1.0
+def test_an_event_states_a_cost():
+    with pytest.raises(TypeError, match="must define a cost"):
 
-
-def test_many_pure_events_cost_less_than_their_sum_when_delta_allows():
-    event = PureEvent(0.1, 500)
-    assert epsilon_of(event, 0.0) == 50.0
-    total = epsilon_of(event, 1e-6)
-    assert total < 20.0
-    mu = math.sqrt(500) * pure_mu(0.1)
-    assert is_private(mu, total, 1e-6)
-
-
-def test_mixture_is_charged_for_both_parts():
-    gaussian, pure = GaussianEvent(5.0), PureEvent(0.5)
-    both = epsilon_of(ComposedEvent((gaussian, pure)), 1e-6)
-    assert max(epsilon_of(gaussian, 1e-6), 0.5) < both
-    assert both <= epsilon_of(gaussian, 1e-6) + 0.5
+        class Forgetful(Single):
+            pass
 
 
 @pytest.mark.parametrize("parts", [(), (GaussianEvent(5.0),), (PureEvent(1.0),)])
@@ -189,7 +160,9 @@ def test_pure_mu_dominates_and_is_the_smallest(epsilon):
     assert not gaussian_lies_below_pure(0.99 * pure_mu(epsilon), epsilon)
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 30.0, 600.0, 699.9, 700.1, 5000.0])
+@pytest.mark.parametrize(
+    "epsilon", [1e-20, 1e-6, 0.999, 1.001, 30.0, 699.9, 700.1, 5000.0]
+)
 def test_pure_mu_is_rounded_up_at_any_size(epsilon):
     with mpmath.workdps(60):
         kink = 1 / (1 + mpmath.exp(epsilon))
@@ -199,12 +172,12 @@ def test_pure_mu_is_rounded_up_at_any_size(epsilon):
 
 BUDGETS = [
     Budget(epsilon, delta)
-    for epsilon in (0.01, 0.3, 1.0, 4.0, 20.0, 300.0, 1e4)
-    for delta in (1e-12, 1e-6, 1e-3)
+    for epsilon in (0.01, 1.0, 20.0, 1e4)
+    for delta in (1e-12, 1e-3)
 ]
 
 
-@pytest.mark.parametrize("count", [1, 7, 100, 10_000])
+@pytest.mark.parametrize("count", [1, 7, 10_000])
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_calibration_is_one_sided(budget, count):
     multiplier = calibrate(lambda z: GaussianEvent(z, count), budget)
@@ -212,15 +185,6 @@ def test_calibration_is_one_sided(budget, count):
     assert is_one_sided_and_tight(mu, budget.epsilon, budget.delta)
     recomputed = epsilon_of(GaussianEvent(multiplier, count), budget.delta)
     assert 0.99 * budget.epsilon <= recomputed <= budget.epsilon
-
-
-@pytest.mark.parametrize("budget", BUDGETS)
-def test_calibration_of_unequal_noise_is_one_sided(budget):
-    def declare(z):
-        return ComposedEvent((GaussianEvent(z, 3), GaussianEvent(2.5 * z, 10)))
-
-    mu = math.sqrt(declare(calibrate(declare, budget)).mu_squared)
-    assert is_one_sided_and_tight(mu, budget.epsilon, budget.delta)
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -270,28 +234,7 @@ def test_fits_and_epsilon_are_the_same_bounds(name, budget):
     assert least_multiplier(declare, budget, sums_only) > 1.5 * least
 
 
-@pytest.mark.parametrize("multiplier", [0.3, 3.0, 40.0, 1e3])
-def test_fits_agrees_with_epsilon_on_either_side(multiplier):
-    for declare in PURE_AND_MORE.values():
-        event = declare(multiplier)
-        epsilon = epsilon_of(event, 1e-6)
-        assert fits(event, Budget(epsilon * (1 + 2e-6), 1e-6))
-        assert not fits(event, Budget(epsilon * (1 - 2e-6), 1e-6))
-
-
-def test_calibration_of_pure_events_needs_no_delta():
-    multiplier = calibrate(lambda z: PureEvent(1 / z, 5), Budget(2.0, 0.0))
-    assert 2.5 <= multiplier <= 2.5 * ALLOWED
-
-
-@pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("count", [1, 1000])
-def test_calibration_refuses_gaussian_noise_without_a_delta(epsilon, count):
-    with pytest.raises(ValueError, match=r"No noise multiplier fits.*delta=0"):
-        calibrate(lambda z: GaussianEvent(z, count), Budget(epsilon, 0.0))
-
-
-@pytest.mark.parametrize("mu", [1e-9, 1e-7, 9e-6, 1.1e-5, 1e-3, 0.7, 3.0, 20.0])
+@pytest.mark.parametrize("mu", [1e-9, 1e-7, 9e-6, 1.1e-5, 0.7, 20.0])
 def test_logarithms_of_small_deltas_are_as_exact_as_they_say(mu):
     """`dominating_mu` compares with them, so rounding up would be the wrong side."""
     places = np.array([-mu / 2, 0.0, 0.3 * mu, 0.5, 3.0, 40.0, 150.0])
@@ -308,82 +251,29 @@ def test_logarithms_of_small_deltas_are_as_exact_as_they_say(mu):
         assert abs(math.log(gaussian_deltas(mu, epsilons[:1])[0]) - exact[0]) > 1e-8
 
 
-def test_calibration_refuses_what_no_noise_can_mend():
-    def declare(z):
-        return ComposedEvent((GaussianEvent(z), PureEvent(2.0)))
-
+@pytest.mark.parametrize(
+    ("declare", "budget"),
+    [
+        (GaussianEvent, Budget(1.0, 0.0)),
+        (
+            lambda z: ComposedEvent((GaussianEvent(z), PureEvent(2.0))),
+            Budget(1.0, 1e-9),
+        ),
+    ],
+)
+def test_calibration_refuses_what_no_noise_can_mend(declare, budget):
     with pytest.raises(ValueError, match="No noise multiplier fits"):
-        calibrate(declare, Budget(1.0, 1e-12))
-
-
-@pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-5])
-@pytest.mark.parametrize("epsilon", [10.0, 20.0, 100.0])
-def test_broken_twin_classical_formula_gives_too_little_noise(epsilon, delta):
-    classical = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
-    exact = calibrate(GaussianEvent, Budget(epsilon, delta))
-    assert not is_private(1 / classical, epsilon, delta)
-    assert is_private(1 / exact, epsilon, delta)
-    assert classical < exact
-
-
-def test_broken_twin_sum_of_epsilons_is_far_above():
-    budget = Budget(1.0, 1e-6)
-    multiplier = calibrate(GaussianEvent, budget)
-    together = epsilon_of(GaussianEvent(multiplier, 100), budget.delta)
-    assert together < 0.2 * 100 * budget.epsilon
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, "1", None, True])
-def test_budget_refuses_values_out_of_range(value):
-    with pytest.raises((TypeError, ValueError), match="epsilon"):
-        Budget(value, 1e-6)
-    with pytest.raises((TypeError, ValueError), match="delta"):
-        Budget(1.0, value if value != 0.0 else 1.0)
+        calibrate(declare, budget)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "1", None, True])
-def test_events_refuse_values_out_of_range(value):
-    with pytest.raises((TypeError, ValueError), match="noise_multiplier"):
-        GaussianEvent(value)
-    with pytest.raises((TypeError, ValueError), match="epsilon"):
-        PureEvent(value)
-
-
-@pytest.mark.parametrize("count", [0, -1, 1.5, 2.0, "1", None, True])
-@pytest.mark.parametrize("kind", [GaussianEvent, PureEvent])
-def test_events_refuse_counts_out_of_range(kind, count):
-    with pytest.raises((TypeError, ValueError), match="count"):
-        kind(1.0, count)
-
-
-def test_fast_path_imports_nothing_heavy():
-    program = """
-import sys
-from skdp.privacy import Budget, GaussianEvent, calibrate, epsilon_of
-z = calibrate(lambda z: GaussianEvent(z, 100), Budget(1.0, 1e-6))
-assert epsilon_of(GaussianEvent(z, 100), 1e-6) <= 1.0
-heavy = {"dp_accounting", "torch", "numba", "sklearn", "pandas"} & set(sys.modules)
-assert not heavy, heavy
-"""
-    root = str(Path(skdp.__file__).parents[1])
-    subprocess.run(
-        [sys.executable, "-c", program],
-        check=True,
-        env=os.environ | {"PYTHONPATH": root},
-        timeout=60,
-    )
-
-
-@pytest.mark.parametrize("mu", [1e-16, 2.5524e-9, 1e-7, 9.9e-6, 1.01e-5])
-@pytest.mark.parametrize("ratio", [0.0, 0.5, 5.0, 20.0, 35.0])
-def test_small_mu_is_one_sided(mu, ratio):
-    exact = true_delta(mu, ratio * mu)
-    assert exact <= gaussian_delta(mu, ratio * mu) <= exact * 1.001
-
-
-@pytest.mark.parametrize("epsilon", [1e-20, 1e-12, 1e-3, 0.999, 1.001])
-def test_small_pure_epsilon_is_dominated(epsilon):
-    with mpmath.workdps(60):
-        kink = 1 / (1 + mpmath.exp(epsilon))
-        exact = -2 * mpmath.sqrt(2) * mpmath.erfinv(2 * kink - 1)
-    assert exact <= pure_mu(epsilon) <= exact * (1 + 1e-6)
+def test_values_out_of_range_are_refused(value):
+    made = {
+        "noise_multiplier": GaussianEvent,
+        "epsilon": PureEvent,
+        "count": lambda count: PureEvent(1.0, count),
+        "delta": lambda delta: Budget(1.0, 1.0 if delta == 0 else delta),
+    }
+    for name, make in made.items():
+        with pytest.raises((TypeError, ValueError), match=name):
+            make(value)

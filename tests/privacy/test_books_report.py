@@ -6,44 +6,26 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from skdp._show import Display
 from skdp.privacy import (
-    Budget,
     BudgetLedger,
-    ComposedEvent,
     GaussianEvent,
     NonPrivateEvent,
-    PureEvent,
     epsilon_of,
 )
 from skdp.privacy.__main__ import main
-from skdp.privacy.accounting._codec import EVENTS
 from skdp.privacy.ledger import _report, _store
 from skdp.privacy.ledger._report import check_report, report_on
-from tests.privacy.test_ledger import ROOT, leave_half_written
+from tests.privacy.books import leave_half_written, spend
 from tests.problems import make_ledger
 
 STORED = Path(__file__).parents[1] / "stored"
 KEY = b"0123456789abcdef"
-
-
-def spend(ledger, event, label):
-    budget = Budget(1.0, 1e-6)
-    ledger.commit(event, adjacency=ledger.adjacency, budget=budget, label=label)
-
-
-@pytest.fixture
-def used(tmp_path):
-    ledger = make_ledger(tmp_path, dataset="ward 7")
-    spend(ledger, GaussianEvent(20.0, 3), "first")
-    spend(ledger, PureEvent(0.25), "second")
-    spend(ledger, ComposedEvent((GaussianEvent(9.0), PureEvent(0.1))), "third")
-    return ledger
 
 
 def test_report_says_what_the_ledger_holds(used, capsys):
@@ -53,8 +35,8 @@ def test_report_says_what_the_ledger_holds(used, capsys):
     left = used.remaining()
     for words in (
         used.path,
-        "ward 7, unit record",
-        "replace_one: one record is replaced by any other",
+        "unit record",
+        "replace_one: one record exchanged for any other",
         "cap        epsilon 10, delta 1e-06",
         "set aside  epsilon 0, delta 5e-07",
         "releases   3",
@@ -81,14 +63,6 @@ def test_report_in_json_can_be_charged_again(used, capsys):
     assert told["head"] == used._books.read().head
 
 
-def test_report_on_empty_books(tmp_path, capsys):
-    ledger = make_ledger(tmp_path, epsilon=2.0)
-    assert main(["report", ledger.path]) == 0
-    text = capsys.readouterr().out
-    assert "The 0 releases together cost epsilon 0 " in text
-    assert "with any noise may cost epsilon 2, delta 1e-06" in text
-
-
 def test_report_on_what_is_not_private(tmp_path, capsys):
     ledger = make_ledger(tmp_path, allow_nonprivate=True)
     spend(ledger, NonPrivateEvent(), "seeded")
@@ -97,11 +71,6 @@ def test_report_on_what_is_not_private(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "it is not private" in text
     assert text.count("no finite epsilon") == 2
-
-
-def test_every_event_has_words():
-    kinds = [kind for key, kind in EVENTS.items() if key != "composed"]
-    assert {kind.__name__ for kind in kinds} == set(_report._KINDS)
 
 
 def test_report_on_a_stored_ledger(tmp_path):
@@ -159,16 +128,6 @@ def test_books_that_are_read_only_take_no_spend(used):
         books._connection().execute("UPDATE books SET head = ''")
 
 
-def test_write_protected_file_in_a_write_protected_folder_is_read(used, capsys):
-    folder = os.path.dirname(used.path)
-    os.chmod(used.path, 0o400)
-    os.chmod(folder, 0o500)
-    try:
-        assert main(["report", used.path]) == 0
-    finally:
-        os.chmod(folder, 0o700)
-
-
 def test_what_a_killed_writer_left_is_left_alone(used, capsys):
     leave_half_written(used)
     before = seen_of(used.path)
@@ -179,27 +138,6 @@ def test_what_a_killed_writer_left_is_left_alone(used, capsys):
     assert seen_of(used.path) == before
     assert len(BudgetLedger.open(used.path).spends()) == 3
     assert main(["report", used.path]) == 0
-
-
-def test_forged_ledger_gives_no_report(used, capsys):
-    connection = sqlite3.connect(used.path)
-    connection.execute("UPDATE spends SET label = 'other' WHERE id = 1")
-    connection.commit()
-    connection.close()
-    assert main(["report", used.path]) == 1
-    told = capsys.readouterr()
-    assert (told.out, "damaged" in told.err) == ("", True)
-
-
-@pytest.mark.parametrize("content", [None, b"", b"not a ledger\n" * 20])
-def test_what_is_no_ledger_gives_no_report(tmp_path, capsys, content):
-    path = tmp_path / "foreign.db"
-    if content is not None:
-        path.write_bytes(content)
-    assert main(["report", str(path)]) == 1
-    told = capsys.readouterr()
-    assert (told.out, str(path) in told.err) == ("", True)
-    assert path.exists() == (content is not None)
 
 
 # The signature -------------------------------------------------------------------
@@ -249,14 +187,6 @@ def test_only_the_key_makes_what_the_key_checks(used):
     assert not is_taken(again | {"signature": named}, KEY)
 
 
-def test_same_books_give_the_same_report_under_any_name(used, tmp_path):
-    other = tmp_path / "copy.db"
-    shutil.copy(used.path, other)
-    assert report_on(str(other)) == report_on(used.path)
-    spend(used, GaussianEvent(50.0), "fourth")
-    assert report_on(str(other)) != report_on(used.path)
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"report": {}}', '"report"', "1"])
 def test_what_is_no_report_is_refused(text):
     with pytest.raises(ValueError, match="A report must be the JSON text"):
@@ -289,20 +219,36 @@ def test_a_short_key_is_refused(used, tmp_path, capsys):
     assert "at least 16 bytes. Got 5." in capsys.readouterr().err
 
 
-def test_a_ledger_may_be_called_report(tmp_path, monkeypatch, capsys):
-    ledger = BudgetLedger(tmp_path / "report", epsilon=1.0, delta=1e-6)
-    monkeypatch.chdir(tmp_path)
-    assert main(["report"]) == 0
-    assert f"ledger     {ledger.path}" in capsys.readouterr().out
+# The picture ---------------------------------------------------------------------
 
 
-def test_command_runs_as_a_module(used):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "skdp.privacy", "report", used.path],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": ROOT},
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "releases   3" in done.stdout
+@pytest.mark.parametrize("over", ["fit", "time"])
+def test_the_line_is_the_running_total(used, over):
+    pytest.importorskip("matplotlib")
+    before = used.to_frame()
+    shown = used.plot(over=over)
+    assert isinstance(shown, Display)
+    np.testing.assert_array_equal(shown.line_.get_ydata(), before["epsilon_total"])
+    assert shown.line_.get_ydata()[-1] == used.spent().epsilon
+    cap = {tuple(line.get_ydata()) for line in shown.ax_.lines}
+    assert (10.0, 10.0) in cap
+    for words in ("replace_one", "one record", "delta 1e-06"):
+        assert words in shown.ax_.get_title()
+    assert len(used.spends()) == 3
+    shown.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("over", ["fit", "time"])
+def test_empty_and_infinite_books_are_drawn(tmp_path, over):
+    pytest.importorskip("matplotlib")
+    books = make_ledger(tmp_path, allow_nonprivate=True)
+    books.plot(over=over).figure_.canvas.draw()
+    spend(books, NonPrivateEvent(), "exact")
+    shown = books.plot(over=over)
+    shown.figure_.canvas.draw()
+    assert np.isinf(shown.line_.get_ydata()[-1])
+
+
+def test_the_time_of_a_picture_is_of_fits_or_of_clocks(used):
+    with pytest.raises(ValueError, match="'over'"):
+        used.plot(over="year")

@@ -26,9 +26,7 @@ from skdp.privacy.ledger._filter import (
     Charge,
     FilterState,
     is_valid,
-    largest_of,
     least_charge,
-    sum_of,
 )
 
 WHOLE = Charge(1.5, 5e-7, 0.2)
@@ -51,10 +49,11 @@ def bound(charge, epsilon):
 
 def test_delta_rounded_down_is_below_and_near():
     rng = np.random.default_rng(0)
+    places = [*rng.uniform(-45, 38, 600), *rng.uniform(-1, 0, 100)]
+    sizes = [*10 ** rng.uniform(-7, 1.6, 600), *10 ** rng.uniform(-9, -6, 100)]
     with mpmath.workdps(50):
-        for _ in range(1500):
-            mu = 10 ** rng.uniform(-7, 1.6)
-            epsilon = mu * (rng.uniform(-45, 38) + mu / 2)
+        for mu, place in zip(sizes, places, strict=True):
+            epsilon = mu * (place + mu / 2)
             found = float(gaussian_deltas_below(mu, np.array([epsilon]))[0])
             exact = exact_delta(mu, epsilon)
             assert found <= exact
@@ -194,21 +193,6 @@ def test_charges_of_black_boxes_are_valid_and_less_is_not(epsilon, delta):
         assert violations(TWINS["delta"](ways[0]), orders, points) > 0
 
 
-def test_epsilons_below_the_share_are_looked_at():
-    """Beyond the share of epsilon nothing is left to be seen of this release."""
-    grid = np.linspace(0, 5, 5001)
-    charge = Charge(0.1, 0.0, 1e-8)
-    for excess, is_allowed in ((-0.002, True), (0.002, False)):
-        bounds = -np.expm1(np.minimum(grid - 0.1 - excess, 0.0))
-        bounds[grid >= 0.1] = 0.0
-        stick = both_sides(*2 * [lambda e, b=bounds: float(np.interp(e, grid, b))])
-        assert is_valid(charge, grid, bounds) == is_allowed
-        assert (violations(charge, [stick], EPSILONS) == 0) == is_allowed
-        # The twin looks from the share on only.
-        late = grid[100:]
-        assert is_valid(charge, late, bounds[100:])
-
-
 def test_least_charge_is_a_multiple_of_the_whole_and_valid():
     def profile(at):
         return np.array([float(extremal(0.2, 1e-9)(e)) for e in at])
@@ -240,14 +224,6 @@ def test_twin_that_reads_the_grid_the_other_way_undercharges(monkeypatch):
         return profile(np.append(at[1:], at[-1])) if len(at) > 1 else profile(at)
 
     assert violations(least_charge(shifted, whole), orders, points) > 0
-
-
-def test_sums_and_maxima():
-    parts = [Charge(0.1, 1e-7, 0.2), Charge(0.2, 0.0, 0.1)]
-    total, most = sum_of(parts), largest_of(parts)
-    assert (total.epsilon, total.delta) == pytest.approx((0.3, 1e-7))
-    assert most == Charge(0.2, 1e-7, 0.2)
-    assert sum_of([*parts, Charge(is_void=True)]).is_void
 
 
 # The optimal adaptive adversary -----------------------------------------------------
@@ -300,16 +276,6 @@ def expected(values, step):
     reached = np.arange(first, first + len(values) + len(kernel) - 1)
     seen = values[np.clip(reached, 0, len(values) - 1)]
     return fftconvolve(seen, kernel[::-1], mode="valid") + weights[shown].sum()
-
-
-def test_the_mean_after_a_step_is_that_of_interpolation():
-    values = np.sin(LOSSES) ** 2
-    for step in (gaussian_step(0.7), leaky(0.1, pure_step(30.0)), pure_step(0.3)):
-        means = [
-            weight * (1 if math.isinf(x) else np.interp(LOSSES + x, LOSSES, values))
-            for weight, x in step
-        ]
-        assert np.allclose(expected(values, step), sum(means), rtol=0, atol=1e-13)
 
 
 def best_of_all(epsilon, actions, budget):
@@ -411,25 +377,6 @@ def test_optimal_adversary_stays_below_the_cap(epsilon, delta, set_aside, shown)
     found = best_of_all(epsilon, menu(unit), UNITS)
     # Nearly all of it can be had; interpolation on the grid of losses rounds up.
     assert 0.5 * delta < found <= 1.002 * delta
-
-
-def test_finer_grids_bring_the_adversary_below_the_cap(monkeypatch):
-    unit = unit_charge(1.0, 1e-3, 0.2, 0.5)
-    mu, found = math.sqrt(unit.mu_squared), []
-    for points, n_nodes in ((1626, 41), (6501, 161), (26001, 401)):
-        monkeypatch.setitem(globals(), "LOSSES", np.linspace(-12.0, 14.0, points))
-        step = gaussian_step(math.sqrt(3) * mu, n_nodes)
-        shifted = [(w, x + 2 * unit.epsilon) for w, x in step]
-        actions = [
-            ((0, 0, 3), step),
-            ((0, 0, 3), pure_step(unit_pure(math.sqrt(3) * mu))),
-            ((1, 0, 0), pure_step(unit.epsilon)),
-            ((0, 1, 3), leaky(unit.delta, step)),
-            ((2, 2, 3), leaky(2 * unit.delta, shifted)),
-        ]
-        found.append(best_of_all(1.0, actions, UNITS))
-    assert abs(found[2] - found[1]) < abs(found[1] - found[0])
-    assert 0.99e-3 < found[2] <= 1e-3
 
 
 # What the adversary finds if the filter allows a little more.

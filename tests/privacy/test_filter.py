@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from skdp.privacy import (
-    BoundedRangeEvent,
     Budget,
     ComposedEvent,
     EpsilonDeltaEvent,
@@ -25,9 +24,8 @@ from skdp.privacy import (
     calibrate,
     epsilon_of,
 )
-from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
+from skdp.privacy.accounting._gaussian import gaussian_mu, pure_mu
 from skdp.privacy.ledger._filter import Charge, FilterState
-from tests.wide import covering
 
 CAP = Budget(3.0, 1e-6)
 SAMPLED = PoissonGaussianEvent(2.0, 0.01, 500, "replace_one")
@@ -106,16 +104,6 @@ def test_after_the_first_square_a_pure_release_is_set_aside_or_squared():
     assert state.charge_of(box) == Charge(0.0, 1e-7, pure_mu(0.21) ** 2)
 
 
-def test_a_mixed_event_takes_the_cheaper_way_for_its_pure_parts():
-    many = ComposedEvent((GaussianEvent(22.661, 10), BoundedRangeEvent(0.0624, 30)))
-    one = ComposedEvent((GaussianEvent(22.661, 10), BoundedRangeEvent(1.0)))
-    assert state_after([many]).spent == Charge(mu_squared=many.gdp_mu_squared)
-    assert state_after([one]).spent.epsilon == 1.0
-    later = state_after([GaussianEvent(30.0)], reserve=Charge(1.5, 5e-7))
-    assert later.charge_of(one).epsilon == 1.0
-    assert later.charge_of(many).epsilon == 0.0
-
-
 def test_a_sampled_event_takes_equal_shares_of_what_is_set_aside():
     state = state_after([])
     charge, whole = state.charge_of(SAMPLED), state.whole
@@ -125,22 +113,6 @@ def test_a_sampled_event_takes_equal_shares_of_what_is_set_aside():
     # It costs hardly more than the Gaussian mechanism of the same epsilon.
     fit = gaussian(epsilon_of(SAMPLED, 1e-6))
     assert how_many(SAMPLED, state) >= 0.9 * how_many(fit, state)
-
-
-def test_nothing_set_aside_leaves_a_sampled_event_its_epsilon_alone():
-    state = state_after([], reserve=Charge())
-    assert state.charge_of(SAMPLED, 1e-7) == Charge(epsilon_of(SAMPLED, 1e-7), 1e-7)
-    assert not is_accepted(state.charged(GaussianEvent(9.0)), SAMPLED, 1e-7)
-
-
-def test_objective_perturbation_has_more_room_with_some_epsilon_set_aside():
-    state = state_after([])
-    assert state.charge_of(OBJECTIVE).epsilon == 0
-    few = how_many(OBJECTIVE, state)
-    state = state_after([], reserve=Charge(1.5, 5e-7))
-    charge = state.charge_of(OBJECTIVE)
-    assert math.isclose(charge.epsilon / 1.5, charge.delta / 5e-7)
-    assert how_many(OBJECTIVE, state) >= 3 * few
 
 
 def test_a_search_is_charged_its_epsilon_at_the_delta_of_its_fit():
@@ -163,30 +135,12 @@ def test_disjoint_sets_are_charged_the_largest_of_each_kind():
 
 def test_parts_of_an_event_add_up():
     state = state_after([GaussianEvent(9.0)], reserve=Charge(1.5, 5e-7))
-    parts = [SAMPLED, OBJECTIVE, GaussianEvent(7.0), PureEvent(0.1), SEARCH]
-    whole = state.charge_of(ComposedEvent(tuple(parts)), 1e-8)
+    parts = [SAMPLED, OBJECTIVE, GaussianEvent(7.0), SEARCH, SEARCH]
+    # Searches share the delta.
+    whole = state.charge_of(ComposedEvent(tuple(parts)), 2e-8)
     alone = [state.charge_of(part, 1e-8) for part in parts]
     for name in ("epsilon", "delta", "mu_squared"):
         assert math.isclose(getattr(whole, name), sum(getattr(x, name) for x in alone))
-
-
-@pytest.mark.parametrize("before", [[], [PureEvent(0.5)]])
-def test_pure_cap_refuses_gaussian_noise_and_names_delta(before):
-    state = state_after(before, Budget(1.0, 0.0))
-    assert state.charged(GaussianEvent(1e6)).exhausted() == "delta"
-    assert state.charged(SAMPLED).exhausted() == "delta"
-    assert state.charged(PureEvent(0.5)).exhausted() is None
-    assert state.charged(PureEvent(1.1)).exhausted() == "epsilon"
-
-
-@pytest.mark.parametrize(
-    "event", [gaussian(3.0), gaussian(2.99, count=50), PureEvent(3.0), SAMPLED]
-)
-def test_one_fit_may_use_the_whole_cap(event):
-    cap = Budget(max(epsilon_of(event, 1e-6), 1e-6) * (1 + 1e-6), 1e-6)
-    state = state_after([event], cap, delta=1e-6)
-    assert state.exhausted() is None
-    assert not is_accepted(state, gaussian(0.1))
 
 
 @pytest.mark.parametrize("after", [[], [gaussian(1.0)], [PureEvent(0.1)]])
@@ -222,21 +176,11 @@ def test_what_is_told_to_be_left_is_accepted_and_hardly_more(events, reserve):
     assert not is_accepted(state, PureEvent(1.01 * pure))
 
 
-def test_gaussian_ledgers_lose_what_is_told():
-    for epsilon, delta, most in ((3.0, 1e-6, 0.03), (0.1, 1e-9, 0.08), (8, 1e-3, 0.08)):
-        cap = Budget(epsilon, delta)
-        mu = math.sqrt(state_after([], cap).whole.mu_squared)
-        assert 1 - most < mu / gaussian_mu(epsilon, delta) < 1
-        kept = state_after([], cap, Charge()).whole.mu_squared
-        assert kept == gaussian_mu(epsilon, delta) ** 2
-
-
 # Order ---------------------------------------------------------------------------
 
 SHARED = [
     gaussian(0.5),
     PureEvent(0.3),
-    SAMPLED,
     OBJECTIVE,
     EpsilonDeltaEvent(0.1, 1e-8),
     SEARCH,
@@ -299,17 +243,6 @@ class DeltaIsFree(FilterState):
         return replace(state, spent=replace(state.spent, delta=0.0))
 
 
-class Whole(FilterState):
-    """Broken twin: squares may use up the whole cap, beside what is set aside."""
-
-    @property
-    def _limits_of_squares(self):
-        limit = super()._limits_of_squares
-        return replace(
-            limit, mu_squared=gaussian_mu(self.cap.epsilon, self.cap.delta) ** 2
-        )
-
-
 class Forgetful(FilterState):
     """Broken twin: what came before the first square is not set aside."""
 
@@ -319,18 +252,6 @@ class Forgetful(FilterState):
             spent = replace(charge, mu_squared=state.spent.mu_squared)
             return replace(state, spent=spent, reserve=self.reserve)
         return state
-
-
-class Trader(FilterState):
-    """Broken twin: what is not needed of one set-aside is traded for another."""
-
-    @property
-    def _limits_of_squares(self):
-        limit = super()._limits_of_squares
-        mu = gaussian_mu(
-            self.cap.epsilon - self.spent.epsilon, self.cap.delta - self.spent.delta
-        )
-        return replace(limit, mu_squared=mu**2)
 
 
 POOL = [SAMPLED, OBJECTIVE, SEARCH]
@@ -399,39 +320,19 @@ CAPS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("cap", "reserve", "n_adversaries"),
-    covering(
-        [(*limits, n) for n in (200, 1000) for limits in CAPS],
-        key=lambda cell: (cell[:2],),
-    ),
-)
-def test_no_adversary_gets_more_than_the_cap(cap, reserve, n_adversaries):
+@pytest.mark.parametrize(("cap", "reserve"), CAPS)
+def test_no_adversary_gets_more_than_the_cap(cap, reserve):
     rng = np.random.default_rng(3)
     lengths = []
     # Charges of these take a while to find, and are taken by every hundredth.
-    for i in range(n_adversaries):
+    for i in range(101):
         taken = attack(FilterState, cap, reserve, rng, () if i % 100 else POOL)
         assert is_within(cap, reserve, taken)
         lengths.append(len(taken))
     assert np.mean(lengths) > 3
 
 
-def test_no_adversary_gets_more_than_a_pure_cap():
-    rng, cap = np.random.default_rng(4), Budget(0.3, 0.0)
-    for _ in range(400):
-        state, total = FilterState(cap, Charge()), 0.0
-        for _ in range(20):
-            event = PureEvent(float(rng.uniform(0.001, 0.2)))
-            if rng.random() < 0.3:
-                event = GaussianEvent(float(rng.uniform(1, 1e6)))
-            if is_accepted(state, event):
-                assert isinstance(event, PureEvent)
-                state, total = state.charged(event), total + event.epsilon
-        assert total <= 0.3 * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("twin", [NoSquares, DeltaIsFree, Whole, Forgetful, Trader])
+@pytest.mark.parametrize("twin", [NoSquares, DeltaIsFree, Forgetful])
 def test_adversary_finds_the_broken_twins(twin):
     rng = np.random.default_rng(3)
     assert not all(
@@ -439,10 +340,3 @@ def test_adversary_finds_the_broken_twins(twin):
         for _ in range(40)
         for cap, reserve in CAPS
     )
-
-
-def test_spent_is_the_composition_of_what_was_charged():
-    state = state_after([*SHARED, gaussian(0.3)], reserve=Charge(1.2, 5e-7), delta=1e-8)
-    mu, left = math.sqrt(state.spent.mu_squared), 1e-6 - state.spent.delta
-    spent = state.spent.epsilon + gaussian_epsilon(mu, left)
-    assert state.spent_epsilon() == spent <= 3.0

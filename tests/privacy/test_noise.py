@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import subprocess
 import sys
 from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import ndtr, ndtri
 
 import skdp
 from skdp.privacy.noise import _noise, _rounding
 from skdp.privacy.noise._noise import (
-    _QUERY_LIMIT,
     _RELEASE_LIMIT,
     _VARIANCE_ERROR,
     NoiseSource,
@@ -37,7 +33,6 @@ from skdp.privacy.noise._rounding import (
     SystemEntropy,
     _exponentials,
     _round_exactly,
-    _small_uniforms,
     gamma,
     rounded_draws,
 )
@@ -95,9 +90,7 @@ def fit_p_value(source, name, multiplier, size, shrink=1.0):
 
 
 @every_law
-@pytest.mark.parametrize(
-    ("multiplier", "size"), [(0.05, 200), (1.0, 10), (5.0, N_DRAWS), (4000.0, 2000)]
-)
+@pytest.mark.parametrize(("multiplier", "size"), [(0.05, 200), (4000.0, N_DRAWS)])
 def test_noise_has_the_declared_law_and_twins_are_caught(name, multiplier, size):
     def p_value(shrink):
         return fit_p_value(NoiseSource(12345), name, multiplier, size, shrink)
@@ -105,30 +98,6 @@ def test_noise_has_the_declared_law_and_twins_are_caught(name, multiplier, size)
     assert p_value(1.0) > 1e-6
     assert p_value(0.7) < 1e-9
     assert p_value(1.3) < 1e-9
-
-
-# Unseeded, so each of these two tests fails by chance once in 10**9 runs.
-@every_law
-def test_noise_of_the_operating_system_has_the_declared_law(name):
-    assert fit_p_value(NoiseSource(), name, 2.0, 2000) > 1e-9
-
-
-@every_law
-def test_twins_of_the_laws_are_not_mistaken_for_each_other(name):
-    other = "laplace" if name == "gaussian" else "gaussian"
-    draws = release(NoiseSource(1), other, np.zeros(N_DRAWS), 1.0)
-    draws /= np.std(draws)
-    law = stats.norm() if name == "gaussian" else stats.laplace(scale=math.sqrt(0.5))
-    assert stats.kstest(draws, law.cdf).pvalue < 1e-9
-
-
-@every_law
-def test_draws_are_symmetric_about_zero(name):
-    draws = release(NoiseSource(7), name, np.zeros(N_DRAWS), 3.0)
-    above, below = draws[draws > 0], -draws[draws < 0]
-    assert stats.binomtest(len(above), len(above) + len(below)).pvalue > 1e-6
-    assert stats.ks_2samp(above, below).pvalue > 1e-6
-    assert stats.ks_2samp(above, 1.1 * below).pvalue < 1e-6  # the test has power
 
 
 @every_law
@@ -179,32 +148,15 @@ def test_a_draw_beyond_the_clamp_shows_no_query(monkeypatch):
     assert read.tolist() == [0.0, 3.0]
 
 
-def test_the_release_follows_from_the_sum_alone():
-    def clamped(query, draw, limit):
-        draw = max(-limit, min(limit, draw))
-        return max(-_RELEASE_LIMIT, min(_RELEASE_LIMIT, query + draw))
-
-    ends = [sign * 2**52 * m + d for sign in (-1, 1) for m in (1, 2, 4) for d in (0, 1)]
-    queries = (-(2**51), -5, 0, 7, 2**51)
-    differ = 0
-    for query in queries:
-        for draw in (*ends, 3, -(2**51)):
-            true = max(-_RELEASE_LIMIT, min(_RELEASE_LIMIT, query + draw))
-            assert clamped(query, draw, _noise._DRAW_LIMIT) == true
-            differ += clamped(query, draw, _RELEASE_LIMIT) != true
-    assert differ > 0
-
-
 _rng = np.random.default_rng(20)
 POINTS = [
     Fraction(0),
     Fraction(1, 2**200),
-    Fraction(1, 10**9),
-    *(Fraction(k, 10) for k in range(1, 121)),
+    *(Fraction(k, 10) for k in range(1, 121, 3)),
     *(Fraction(x) for x in _rng.uniform(0, 12, 40)),
     *(Fraction(int(k) * 2 + 1, 2 * 40961) for k in _rng.integers(0, 300_000, 40)),
     Fraction(20),
-    Fraction(101, 3),
+    Fraction(10**6),
 ]
 
 
@@ -217,19 +169,16 @@ def encloses(name, survival, t, bits):
 
 
 @every_law
-@pytest.mark.parametrize("bits", [63, 127, 191, 575])
-def test_integer_enclosures_hold_the_survival_function(name, bits):
+@pytest.mark.parametrize("bits", [63, 575])
+def test_integer_enclosures_hold_the_survival_function_and_no_other(name, bits):
     survival = LAWS[name].survival
     assert all(encloses(name, survival, t, bits) for t in POINTS)
 
-
-@every_law
-def test_broken_twin_of_the_enclosures_is_caught(name):
-    def shifted(t, bits):  # a relative error of 2**-60 in t
-        return LAWS[name].survival(t * (1 + Fraction(1, 2**60)), bits)
+    def shifted(t, bits):  # the twin has a relative error of 2**-60 in t
+        return survival(t * (1 + Fraction(1, 2**60)), bits)
 
     points = [t for t in POINTS if Fraction(1, 10) <= t <= 6]
-    assert not any(encloses(name, shifted, t, 127) for t in points)
+    assert bits < 127 or not any(encloses(name, shifted, t, bits) for t in points)
 
 
 def mp_exceeds(name, t, digits, bits):
@@ -248,7 +197,7 @@ def is_rounded(name, k, lead, words, ratio):
     return above and not mp_exceeds(name, (k + half) / ratio, digits, bits)
 
 
-RATIOS = [0.05, 0.3, 1.0, 20_486.25, 1e6 + 0.1, 3e9]
+RATIOS = [0.3, 20_486.25, 3e9]
 LEADS = [
     *(0, 1, 2, 3, 2**20, _TAIL_DIGITS - 1, _TAIL_DIGITS, _TAIL_DIGITS + 1),
     *(2**53 + 1, 2**62 - 1, 2**62, 2**63 - 2**10, 2**63 - 2, 2**63 - 1),
@@ -272,46 +221,14 @@ def test_exact_rounding_agrees_with_high_precision(name, ratio):
     for lead in [*LEADS, *boundary_leads(name, ratio)]:
         k = _round_exactly(LAWS[name], lead, ratio, Tape(words))
         assert is_rounded(name, k, lead, words, ratio)
-
-
-@every_law
-def test_exact_rounding_in_the_far_tail(name):
+    # The far tail, whose first 63 digits are 0.
     for words in ([0, 0, 5, 7, 9], [0, 0, 0, 2**63, 1], [2**41, 3, 3, 3, 3]):
-        k = _round_exactly(LAWS[name], 0, 100.5, Tape(words))
-        assert is_rounded(name, k, 0, words, 100.5)
-
-
-def digits_at_boundaries(name):
-    """Leads on a boundary, with next digits far below and far above it."""
-    for ratio in RATIOS:
-        for lead in boundary_leads(name, ratio):
-            for word in (0, 2**64 - 1):
-                yield ratio, lead, [word] * 8
+        k = _round_exactly(LAWS[name], 0, ratio, Tape(words))
+        assert is_rounded(name, k, 0, words, ratio)
 
 
 @every_law
-def test_digits_beyond_the_first_63_decide_at_a_boundary(name):
-    law, decided = LAWS[name], set()
-    for ratio, lead, words in digits_at_boundaries(name):
-        k = _round_exactly(law, lead, ratio, Tape(words))
-        assert is_rounded(name, k, lead, words, ratio)
-        decided.add((ratio, lead, k))
-    cells = {(ratio, lead) for ratio, lead, _ in decided}
-    assert len(decided) == 2 * len(cells)  # the later digits moved every result
-
-
-@every_law
-def test_broken_twin_that_rounds_in_double_precision_is_caught(name):
-    wrong = 0
-    for ratio, lead, words in digits_at_boundaries(name):
-        p = np.array([(lead + 0.5) * 2.0**-63])
-        k = round(ratio * float(LAWS[name].quantile(p)[0]))
-        wrong += not is_rounded(name, k, lead, words, ratio)
-    assert wrong >= 10
-
-
-@every_law
-@pytest.mark.parametrize("ratio", [0.2, 100.0, 20_486.25, 1e7])
+@pytest.mark.parametrize("ratio", [0.2, 1e7])
 def test_fast_path_agrees_with_the_exact_path(name, ratio, monkeypatch):
     # Both paths see the same P: its digits after the first 63 repeat one word, so
     # it does not matter how many of them a path asks for.
@@ -380,35 +297,21 @@ def quantile_error(name, p):
 
 
 QUANTILE_POINTS = {
-    "random": _rng.uniform(0, 1, 1500),
-    "small": 2.0 ** _rng.uniform(-160, 0, 1000),
-    "near one": 1 - 2.0 ** _rng.uniform(-53, 0, 500),
+    "random": _rng.uniform(0, 1, 300),
+    "small": 2.0 ** _rng.uniform(-160, 0, 300),
+    "near one": 1 - 2.0 ** _rng.uniform(-53, 0, 200),
     "extreme": np.r_[2.0**-63, 2.0**-21, 2.0**-1022, 1e-300, 0.5, 1 - 2.0**-53, 1.0],
 }
 
 
 @every_law
-@pytest.mark.parametrize("points", QUANTILE_POINTS)
-def test_quantile_error_is_far_below_the_assumed_bound(name, points):
-    assert max(quantile_error(name, p) for p in QUANTILE_POINTS[points]) < 2.0**-49
+def test_quantile_error_is_far_below_the_assumed_bound(name):
+    points = np.concatenate(list(QUANTILE_POINTS.values()))
+    assert max(quantile_error(name, p) for p in points) < 2.0**-49
     assert _QUANTILE_ERROR >= 2.0**-42
 
 
 # The grid ------------------------------------------------------------------------
-
-
-@every_law
-@pytest.mark.parametrize("sensitivity", [1e-200, 1e-3, 1.0, 7.3, 1e150])
-@pytest.mark.parametrize("size", [1, 3, 1000])
-def test_released_values_are_multiples_of_a_power_of_two(name, sensitivity, size):
-    query = sensitivity * np.random.default_rng(6).normal(size=size)
-    released = release(NoiseSource(6), name, query, 2.0, sensitivity)
-    grid = scale_of(name, 2.0, size, sensitivity).grid
-    assert math.frexp(grid)[0] == 0.5
-    assert grid * (math.sqrt(size) if name == "gaussian" else size) <= (
-        2.0**-12 * sensitivity
-    )
-    assert np.array_equal(np.rint(released / grid) * grid, released)
 
 
 @every_law
@@ -421,42 +324,40 @@ def test_grid_is_charged_to_the_sensitivity(name, size):
     assert scale.sigma <= 3.0 * 1.001
 
 
-@every_law
-def test_shape_is_kept_and_the_query_is_not_changed(name):
-    query = np.arange(24.0).reshape(4, 6)[:, ::2]
-    before = query.copy()
-    released = release(NoiseSource(0), name, query, 1.0)
-    assert released.shape == query.shape
-    assert np.array_equal(query, before)
+def released_by(name, seed, query, sensitivity=1.0):
+    """A release by one of three laws, its grid and its limit, in steps of the grid."""
+    source = NoiseSource(seed)
+    if name == "spherical":
+        found = source.spherical(query, sensitivity=sensitivity, epsilon=0.5)
+        scale = spherical_scale(sensitivity=sensitivity, epsilon=0.5, size=query.size)
+        return found, scale.grid, 2.0**46
+    found = release(source, name, query, 2.0, sensitivity)
+    return found, scale_of(name, 2.0, query.size, sensitivity).grid, 2.0**52
 
 
-@every_law
-def test_noise_does_not_depend_on_the_query(name):
-    grid = scale_of(name, 1.0, 50).grid
-    query = np.rint(np.random.default_rng(9).normal(size=50) / grid) * grid
-    noise = release(NoiseSource(9), name, np.zeros(50), 1.0)
-    assert np.array_equal(release(NoiseSource(9), name, query, 1.0), query + noise)
-
-
-@every_law
-@pytest.mark.parametrize("value", [1e300, -1e300, math.inf, -math.inf, 1e16, 1e17])
-def test_huge_queries_are_clamped_not_refused(name, value):
-    grid = scale_of(name, 1.0, 4).grid
-    released = release(NoiseSource(2), name, np.full(4, value), 1.0)
-    limit = math.copysign(_QUERY_LIMIT * grid, value)
-    assert np.isfinite(released).all()
-    assert np.abs(released).max() <= _RELEASE_LIMIT * grid
-    at_limit = release(NoiseSource(2), name, np.full(4, limit), 1.0)
-    assert np.array_equal(released, at_limit)
-
-
-@every_law
-@pytest.mark.parametrize("multiplier", [1e-6, 1e3, 1e6, 1e9, 1e12])
-def test_any_sensible_amount_of_noise_is_drawn(name, multiplier):
-    released = release(NoiseSource(2), name, np.ones(20), multiplier)
-    grid = scale_of(name, multiplier, 20).grid
-    assert np.isfinite(released).all()
-    assert np.abs(released).max() <= _RELEASE_LIMIT * grid
+@pytest.mark.parametrize("name", [*LAWS, "spherical"])
+@pytest.mark.parametrize("sensitivity", [1e-200, 7.3, 1e150])
+def test_releases_are_the_query_on_a_grid_plus_noise(name, sensitivity):
+    """The grid is a power of two, and the noise is that of any other query."""
+    for shape in ((1,), (4, 3), (1000,)):
+        query = sensitivity * np.random.default_rng(6).normal(size=shape)
+        before = query.copy()
+        released, grid, limit = released_by(name, 6, query, sensitivity)
+        noise, _, _ = released_by(name, 6, 0 * query, sensitivity)
+        assert math.frexp(grid)[0] == 0.5
+        norm = query.size if name == "laplace" else math.sqrt(query.size)
+        assert grid * norm <= 2.0**-12 * sensitivity
+        assert np.array_equal(np.rint(released / grid) * grid, released)
+        assert np.array_equal(released - noise, np.rint(query / grid) * grid)
+        assert np.array_equal(query, before)
+    # No query is refused: it is clamped, and what is no number counts as 0.
+    for value in (1e300, -math.inf, math.nan, sensitivity * 1e17):
+        with np.errstate(all="ignore"):  # as where records are read
+            released, grid, limit = released_by(name, 2, np.full(4, value), sensitivity)
+        at = np.clip(np.nan_to_num(value), -limit / 2 * grid, limit / 2 * grid)
+        same, _, _ = released_by(name, 2, np.full(4, at), sensitivity)
+        assert np.array_equal(released, same)
+        assert np.abs(released).max() <= limit * grid
 
 
 # Entropy is never shared ---------------------------------------------------------
@@ -466,12 +367,9 @@ def some_noise(source):
     return source.gaussian(np.zeros(8), sensitivity=1.0, noise_multiplier=1.0)
 
 
-def test_two_sources_and_two_calls_differ():
-    first, second = NoiseSource(), NoiseSource()
-    draws = [some_noise(source) for source in (first, first, second, second)]
-    assert len({draw.tobytes() for draw in draws}) == 4
-    assert first.is_private
-    assert isinstance(first._entropy, SystemEntropy)
+def test_words_of_the_operating_system_repeat_nothing():
+    words = np.concatenate([SystemEntropy().words(n) for n in (1, 7, 4096, 4096)])
+    assert len(np.unique(words)) == len(words)
 
 
 def test_seed_is_reproducible_and_not_private():
@@ -482,23 +380,6 @@ def test_seed_is_reproducible_and_not_private():
     assert np.array_equal(draws, [some_noise(second), some_noise(second)])
     assert not np.array_equal(draws[0], draws[1])
     assert not np.array_equal(draws[0], some_noise(other))
-
-
-def test_clones_of_an_estimator_draw_different_noise():
-    from sklearn.base import clone
-
-    from skdp import DPLogisticRegression
-
-    X, y = np.eye(6, 2), np.arange(6) % 2
-    model = DPLogisticRegression(
-        classes=[0, 1], solver="noisy_gd", solver_params={"n_steps": 2}
-    )
-    first, second = clone(model).fit(X, y), clone(model).fit(X, y)
-    assert not np.array_equal(first.coef_, second.coef_)
-    # Broken twin: with a seed, clones share their noise, which the check sees.
-    model.set_params(random_state=0)
-    first, second = clone(model).fit(X, y), clone(model).fit(X, y)
-    assert np.array_equal(first.coef_, second.coef_)
 
 
 FORKING = r"""
@@ -542,115 +423,6 @@ def test_forks_never_share_noise():
     twin = draws_of_a_family(0)
     assert len(twin) == 4
     assert len(set(twin)) == 1
-
-
-# The precision attack ------------------------------------------------------------
-#
-# Mironov (2012), "On significance of the least significant bits for differential
-# privacy": noise computed as value + scale * Q(u) from a 53-bit uniform u reaches only
-# some doubles, and which ones depends on the value.
-
-
-def naive_quantile(name, u):
-    return -math.log(u) if name == "laplace" else -float(ndtri(0.5 * u))
-
-
-def naive_release(name, value, scale, rng):
-    """Broken twin: what textbooks do."""
-    u = float(rng.integers(1, 2**53)) * 2.0**-53
-    sign = 1.0 if rng.integers(2) else -1.0
-    return value + sign * (scale * naive_quantile(name, u))
-
-
-def naive_reaches(name, output, value, scale):
-    """Whether some 53-bit uniform leads from `value` to `output`."""
-    x = abs(output - value) / scale
-    u = math.exp(-x) if name == "laplace" else 2 * float(ndtr(-x))
-    sign = math.copysign(1.0, output - value)
-    middle = round(u * 2**53)
-    return any(
-        value + sign * (scale * naive_quantile(name, k * 2.0**-53)) == output
-        for k in range(max(1, middle - 40), min(2**53, middle + 40) + 1)
-    )
-
-
-def advantage(outputs, is_reached):
-    """P(the attack says 0 | value 0) - P(it says 0 | value 1).
-
-    The attack says 0 if the output cannot come from the value 1.
-    """
-    says_zero = {
-        value: np.mean([not is_reached(output, 1.0) for output in outputs[value]])
-        for value in (0.0, 1.0)
-    }
-    return says_zero[0.0] - says_zero[1.0]
-
-
-@every_law
-def test_precision_attack_breaks_the_naive_twin(name):
-    rng = np.random.default_rng(0)
-    scale = 10.0  # epsilon = 0.1 for the Laplace law
-    outputs = {
-        value: [naive_release(name, value, scale, rng) for _ in range(300)]
-        for value in (0.0, 1.0)
-    }
-    gained = advantage(outputs, lambda y, value: naive_reaches(name, y, value, scale))
-    # (0.1, 0)-DP allows no attack an advantage above 0.05.
-    assert gained > 0.5
-
-
-def steps_to(output, value, scale):
-    """The rounded draw that leads from `value` to `output`."""
-    return int(np.rint(output / scale.grid)) - int(np.rint(value / scale.grid))
-
-
-def digits_that_give(name, k, ratio, n_words=2):
-    """Some P that `_round_exactly` maps to k, or None; the analogue of the attack."""
-    bits = 63 + 64 * n_words
-    half, ratio = Fraction(1, 2), Fraction(ratio)
-    survival, low, high = LAWS[name].survival, 0, 1 << bits
-    low = survival((k + half) / ratio, bits)[1]
-    if k > 0:
-        high = survival((k - half) / ratio, bits)[0]
-    if high - low < 2:
-        return None
-    middle = (low + high) // 2
-    words = [(middle >> (64 * i)) % 2**64 for i in reversed(range(n_words))]
-    return middle >> (64 * n_words), words
-
-
-def grid_reaches(name, output, value, scale):
-    k, ratio = abs(steps_to(output, value, scale)), scale.sigma / scale.grid
-    digits = digits_that_give(name, k, ratio)
-    if digits is None:
-        return False
-    lead, words = digits
-    return _round_exactly(LAWS[name], lead, ratio, Tape(words)) == k
-
-
-@every_law
-@pytest.mark.parametrize("multiplier", [0.2, 10.0])
-def test_precision_attack_gains_nothing_on_the_release(name, multiplier):
-    scale, source = scale_of(name, multiplier, 1), NoiseSource(0)
-    outputs = {
-        value: [
-            float(release(source, name, np.array([value]), multiplier)[0])
-            for _ in range(60)
-        ]
-        for value in (0.0, 1.0)
-    }
-    for output in outputs[0.0] + outputs[1.0]:
-        assert grid_reaches(name, output, 0.0, scale)
-        assert grid_reaches(name, output, 1.0, scale)
-    assert advantage(outputs, lambda y, f: grid_reaches(name, y, f, scale)) == 0.0
-
-
-@every_law
-def test_every_grid_point_within_reach_is_an_outcome(name):
-    for k in [*range(40), 1000, 10_000, 100_000]:
-        digits = digits_that_give(name, k, 20_486.25)
-        assert digits is not None
-        assert _round_exactly(LAWS[name], digits[0], 20_486.25, Tape(digits[1])) == k
 
 
 # Pure epsilon, outcome by outcome ------------------------------------------------
@@ -702,120 +474,38 @@ def test_laplace_outcomes_obey_pure_epsilon_exactly(epsilon):
     assert largest_ratio(uncharged, steps) > exp_below(epsilon)
 
 
-def test_rounding_moves_queries_apart_by_at_most_one_step():
-    """The charge of one step is enough, and sometimes needed."""
-    scale = laplace_scale(sensitivity=0.3, epsilon=1.0, size=1)
-    starts = np.random.default_rng(1).uniform(-5, 5, 5000)
-    apart = np.rint((starts + 0.3) / scale.grid) - np.rint(starts / scale.grid)
-    assert apart.max() == math.floor(0.3 / scale.grid) + 1
-
-
-def test_probabilities_of_all_outcomes_add_up():
-    ratio = 5.3
-    total = [laplace_probability(k, ratio) for k in range(-600, 601)]
-    low, high = sum(p[0] for p in total), sum(p[1] for p in total)
-    assert low <= 1 << BITS
-    assert high >= (1 << BITS) * (1 - Fraction(1, 10**40))
-    lows = [p[0] for p in total[600:]]
-    assert all(first >= second for first, second in pairwise(lows))
-
-
-def test_the_fingerprint_of_a_seed_is_stable():
-    """Seeded runs are for teaching: the same book must show the same numbers."""
-    draws = NoiseSource(2024).gaussian(
-        np.zeros(1000), sensitivity=1.0, noise_multiplier=1.0
-    )
-    digest = hashlib.sha256(draws.astype("<f8").tobytes()).hexdigest()
-    assert digest[:16] == "68b340cae0e5ede8"
-
-
-@pytest.mark.parametrize("multiplier", [1e-6, 1e-3, 1e9, 1e12])
-def test_absurd_noise_is_drawn_in_time_and_at_its_scale(multiplier):
-    released = NoiseSource(5).gaussian(
-        np.zeros(400), sensitivity=1.0, noise_multiplier=multiplier
-    )
-    assert np.isfinite(released).all()
-    scale = gaussian_scale(sensitivity=1.0, noise_multiplier=multiplier, size=400)
-    assert scale.sigma >= multiplier
-    if multiplier > 1:
-        assert np.std(released) == pytest.approx(scale.sigma, rel=0.2)
-
-
-@pytest.mark.parametrize("law", [StandardGaussian(), StandardLaplace()])
-def test_far_tails_are_enclosed_at_once(law):
-    assert law.survival(Fraction(10**6), 63) == (0, 1)
-
-
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 1e-320])
 def test_a_scale_that_is_none_is_refused_before_any_draw(scale):
     with pytest.raises(ValueError, match="positive, finite scale"):
         NoiseSource().gaussian(np.zeros(2), sensitivity=scale, noise_multiplier=1.0)
-    with pytest.raises(ValueError, match="positive, finite scale"):
-        NoiseSource().laplace(np.zeros(2), sensitivity=scale, epsilon=1.0)
-
-
-def test_a_query_that_is_no_number_is_released_as_noise():
-    released = NoiseSource(0).gaussian(
-        np.full(1000, math.nan), sensitivity=1.0, noise_multiplier=2.0
-    )
-    assert np.std(released) == pytest.approx(2.0, rel=0.2)
-
-
-def test_half_precision_arguments_are_widened():
-    scale = gaussian_scale(
-        sensitivity=np.float16(6e4), noise_multiplier=np.float16(6e4), size=9
-    )
-    assert math.isfinite(scale.sigma)
-    assert type(scale.sigma) is float
+    for draw in (NoiseSource().laplace, NoiseSource().spherical):
+        with pytest.raises(ValueError, match="positive, finite scale"):
+            draw(np.zeros(2), sensitivity=scale, epsilon=1.0)
 
 
 # Spherical noise ------------------------------------------------------------------
 
 
-class Spherical:
-    """Draws of the mechanism, and of planted bugs that look like it."""
+def spherical_rows(source, size, count):
+    zeros = np.zeros(size)
+    return np.array(
+        [source.spherical(zeros, sensitivity=1.0, epsilon=0.5) for _ in range(count)]
+    )
 
-    @staticmethod
-    def right(source, size, count):
-        zeros = np.zeros(size)
-        rows = [
-            source.spherical(zeros, sensitivity=1.0, epsilon=0.5) for _ in range(count)
-        ]
-        return np.array(rows)
 
-    @staticmethod
-    def of_radius(shape):
-        """A uniform direction with a norm from another Gamma law."""
+def twin_of(shape, of_laplace=False, in_ball=False):
+    """Draws that look like the mechanism: another direction, or law of the norm."""
 
-        def draw(source, size, count):
-            rng = np.random.default_rng(1)
-            direction = rng.normal(size=(count, size))
-            direction /= np.linalg.norm(direction, axis=1)[:, None]
-            radius = rng.gamma(shape(size), size=(count, 1))
-            return direction * radius * scale_of_norm(size)
-
-        return draw
-
-    @staticmethod
-    def laplace(source, size, count):
-        """Independent Laplace variables of the same scale."""
-        rng = np.random.default_rng(2)
-        return rng.laplace(scale=scale_of_norm(size), size=(count, size))
-
-    @staticmethod
-    def laplace_of_the_norm(source, size, count):
-        """Directions of independent Laplace variables, norms of the right law."""
-        rng = np.random.default_rng(3)
-        rows = rng.laplace(size=(count, size))
+    def draw(source, size, count):
+        rng = np.random.default_rng(1)
+        rows = rng.laplace(size=(count, size)) if of_laplace else None
+        rows = rng.normal(size=(count, size)) if rows is None else rows
         rows /= np.linalg.norm(rows, axis=1)[:, None]
-        return rows * rng.gamma(size, size=(count, 1)) * scale_of_norm(size)
+        radius = rng.gamma(shape(size), size=(count, 1))
+        radius *= rng.uniform(size=(count, 1)) ** (1 / size) if in_ball else 1
+        return rows * radius * scale_of_norm(size)
 
-    @staticmethod
-    def ball(source, size, count):
-        """Directions uniform in the ball: the norm is a little too small."""
-        rows = Spherical.of_radius(lambda p: p)(source, size, count)
-        shrink = np.random.default_rng(4).uniform(size=(count, 1)) ** (1 / size)
-        return rows * shrink
+    return draw
 
 
 def scale_of_norm(size):
@@ -845,64 +535,22 @@ def spherical_p_value(draw, size, seed=21):
     return min(values)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 50])
+@pytest.mark.parametrize("size", [1, 3, 50])
 def test_spherical_noise_has_its_law_in_norm_and_direction(size):
-    assert spherical_p_value(Spherical.right, size) > 1e-5
+    assert spherical_p_value(spherical_rows, size) > 1e-5
 
 
 SPHERICAL_TWINS = [
-    *((Spherical.of_radius(lambda p: p - 1), size) for size in (2, 3, 50)),
-    *((Spherical.of_radius(lambda p: p + 1), size) for size in (1, 2, 3)),
-    *((Spherical.laplace, size) for size in (2, 3, 50)),
-    *((Spherical.laplace_of_the_norm, size) for size in (2, 3)),
-    *((Spherical.ball, size) for size in (1, 2, 3)),
+    (twin_of(lambda p: p - 1), 50),
+    (twin_of(lambda p: p + 1), 1),
+    (twin_of(lambda p: p, of_laplace=True), 3),
+    (twin_of(lambda p: p, in_ball=True), 3),
 ]
 
 
 @pytest.mark.parametrize(("twin", "size"), SPHERICAL_TWINS)
 def test_broken_twins_of_spherical_noise_are_caught(twin, size):
     assert spherical_p_value(twin, size) < 1e-7
-
-
-@pytest.mark.parametrize("twice_shape", [2, 3, 4, 51])
-def test_gamma_variables_have_their_law(twice_shape):
-    entropy = SeededEntropy(31)
-    draws = [gamma(twice_shape, entropy) for _ in range(4000)]
-    assert stats.kstest(draws, stats.gamma(twice_shape / 2).cdf).pvalue > 1e-5
-    wrong = stats.gamma(max(0.5, twice_shape / 2 - 1))
-    assert stats.kstest(draws, wrong.cdf).pvalue < 1e-9
-
-
-def test_exponentials_have_their_law_at_both_ends():
-    draws = _exponentials(20_000, SeededEntropy(32))
-    assert stats.kstest(draws, stats.expon.cdf).pvalue > 1e-5
-    assert stats.kstest(draws, stats.expon(scale=1.05).cdf).pvalue < 1e-5
-
-
-def test_small_uniforms_are_uniform_below_one_half():
-    draws = _small_uniforms(20_000, SeededEntropy(33))
-    assert stats.kstest(2 * draws, stats.uniform.cdf).pvalue > 1e-5
-    assert stats.kstest(2 * draws, stats.beta(1.1, 1).cdf).pvalue < 1e-5
-
-
-@pytest.mark.parametrize("zeros", [1, 2, 3, 15])
-@pytest.mark.parametrize("last", [1, 5, 2**61 - 1, 3 * 2**60])
-def test_small_uniforms_keep_their_digits_however_small_they_are(zeros, last):
-    """Words of zeros lower the exponent; then at least 61 digits follow."""
-    tail = 0xFEDCBA9876543211
-    tape = Tape([0, *[0] * (zeros - 1), last, tail], last=tail)
-    found = Fraction(float(_small_uniforms(1, tape)[0]))
-    digits = (last << 64) | tail
-    exact = Fraction(digits, 2 ** (64 * (zeros + 2) + 1))
-    assert abs(found / exact - 1) < Fraction(1, 2**51)
-    # Broken twin: half a unit of the first word in place of the digits.
-    assert abs(Fraction(1, 2**66) / exact - 1) > Fraction(1, 2)
-
-
-def test_entropy_of_zeros_gives_no_exact_zero():
-    assert _small_uniforms(1, Tape([0, 0, 0, 1], last=0))[0] > 0
-    small = _exponentials(1, Tape([0, 0, 1, 2, 0], last=0))  # then the lower end
-    assert 0 < small[0] < 2.0**-120
 
 
 def mp_exponential(word, is_upper):
@@ -929,8 +577,9 @@ def test_error_of_the_random_variance_is_far_below_the_assumed_bound():
     assert _VARIANCE_ERROR >= 2.0**-47
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.0, 50.0])
-@pytest.mark.parametrize("size", [1, 5, 333, 20_000])
+@pytest.mark.parametrize(
+    ("epsilon", "size"), [(1e-3, 1), (0.3, 333), (1.0, 20_000), (50.0, 5)]
+)
 def test_spherical_scale_is_one_sided_and_tight(epsilon, size):
     for sensitivity in (1e-150, 0.7, 1e150):
         scale = spherical_scale(sensitivity=sensitivity, epsilon=epsilon, size=size)
@@ -944,47 +593,3 @@ def test_spherical_scale_is_one_sided_and_tight(epsilon, size):
         assert charged / scale.sigma + needed <= epsilon
         # Broken twin: nothing is set aside.
         assert charged / (charged / epsilon) + needed > epsilon
-
-
-@pytest.mark.parametrize("size", [1, 3, 200])
-def test_spherical_releases_are_on_the_grid(size):
-    query = np.random.default_rng(6).normal(size=(size, 1))
-    released = NoiseSource(6).spherical(query, sensitivity=1.0, epsilon=2.0)
-    grid = spherical_scale(sensitivity=1.0, epsilon=2.0, size=size).grid
-    assert released.shape == query.shape
-    assert np.array_equal(np.rint(released / grid) * grid, released)
-    noise = NoiseSource(6).spherical(0 * query, sensitivity=1.0, epsilon=2.0)
-    assert np.array_equal(released - noise, np.rint(query / grid) * grid)
-
-
-@pytest.mark.parametrize("value", [math.nan, 1e300, -1e300, math.inf, -math.inf])
-def test_spherical_refuses_no_query(value):
-    grid = spherical_scale(sensitivity=1.0, epsilon=1.0, size=4).grid
-    released = NoiseSource(2).spherical(np.full(4, value), sensitivity=1.0, epsilon=1.0)
-    at = 0.0 if math.isnan(value) else math.copysign(2.0**45 * grid, value)
-    same = NoiseSource(2).spherical(np.full(4, at), sensitivity=1.0, epsilon=1.0)
-    assert np.array_equal(released, same)
-    assert np.abs(released).max() <= 2.0**46 * grid
-
-
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 1e-320])
-def test_spherical_refuses_a_scale_that_is_none(scale):
-    with pytest.raises(ValueError, match="positive, finite scale"):
-        NoiseSource().spherical(np.zeros(2), sensitivity=scale, epsilon=1.0)
-
-
-def spherical_loss(rows, shift):
-    """Largest privacy loss of densities exp(-norm / scale) seen in the rows."""
-    scale = scale_of_norm(rows.shape[1])
-    near = np.linalg.norm(rows, axis=1)
-    return np.max(np.abs(np.linalg.norm(rows - shift, axis=1) - near)) / scale
-
-
-def test_spherical_noise_is_pure_for_the_norm_and_laplace_is_not():
-    rows = Spherical.right(NoiseSource(3), 2, 2000)
-    diagonal = np.array([1.0, 1.0]) / math.sqrt(2)
-    for shift in (np.array([1.0, 0.0]), diagonal):
-        assert 0.4 < spherical_loss(rows, shift) <= 0.5
-    # Broken twin: i.i.d. Laplace of the same scale, along the diagonal.
-    twin = np.abs(rows).sum(axis=1) - np.abs(rows - diagonal).sum(axis=1)
-    assert np.max(np.abs(twin)) / scale_of_norm(2) > 0.7

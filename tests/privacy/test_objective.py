@@ -24,7 +24,6 @@ from skdp.privacy.accounting._calibrate import fits
 from skdp.privacy.accounting._gaussian import gaussian_delta, gaussian_deltas
 from skdp.privacy.accounting._objective_perturbation import (
     ObjectiveLoss,
-    _output_counts,
     dominating_mu,
 )
 
@@ -46,10 +45,9 @@ LOSSES = {
     "outputs exchanged": ObjectiveLoss(0.5, 0.02, 1, 2, None, 5),
     "strong outputs": ObjectiveLoss(3.0, 0.2, 1, 2, None, 3),
 }
-EPSILONS = [0.0, 0.01, 0.05, 0.3, 1.0, 3.0, 10.0]
+# Epsilons, and the mu of what is beside the release.
+ASKED = [(0.0, 0.0), (0.0, 0.1), (0.05, 0.1), (0.3, 0.0), (1.0, 0.1), (10.0, 0.0)]
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-JOINT = {name: loss for name, loss in LOSSES.items() if loss.outputs == 1}
-every_joint_loss = pytest.mark.parametrize("loss", JOINT.values(), ids=JOINT)
 
 
 def curved(loss, normal, share, other=1.0):
@@ -162,51 +160,18 @@ KAPPAS = [0.05, 1.0, 4.0, 20.0, 100.0]  # in units of mu
 
 @pytest.mark.parametrize("half_corners", [0, 2], ids=["one record", "exchange"])
 @pytest.mark.parametrize("ratio", KAPPAS)
-@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 5.0])
+@pytest.mark.parametrize("mu", [1e-3, 5.0])
 def test_tangents_bound_every_tail(mu, ratio, half_corners):
     loss = ObjectiveLoss(mu, SHIFT, 1, half_corners, ratio * mu)
     assert excess_of_tails(loss) <= 0
 
 
-@every_joint_loss
-def test_survival_bounds_the_frequencies(loss):
-    rng, n = np.random.default_rng(0), 200_000
-    t = np.array([0.0, 0.02, 0.1, 0.2, 0.4, 0.8, 1.5])
-    # As often as not the corners are equal, or independent: both must be covered.
-    for share in (0.0, 1.0):
-        common = rng.standard_normal(n)
-        z = np.zeros(n)
-        for count, mu in ((loss.corners, loss.mu), (loss.half_corners, loss.mu / 2)):
-            for _ in range(count):
-                own = rng.standard_normal(n)
-                normal = share * common + math.sqrt(1 - share**2) * own
-                z = np.maximum(z, mu * normal + mu**2 / 2)
-        above = np.mean(z + loss.shift > t[:, None], axis=1)
-        found = replace(loss, curvature=None).survival(t)
-        assert np.all(above <= found + 4 * np.sqrt(above / n) + 1e-4)
-    if loss.curvature is not None:
-        alone = replace(loss, shift=50.0).survival(t)
-        assert np.all(loss.survival(t) <= alone)
-        for share in (0.1, 0.5, 0.9, 1.0):
-            some = curved(loss, rng.standard_normal(20_000), share, 0.5)
-            above = np.mean(some > t[:, None], axis=1)
-            assert np.all(above <= alone + 4 * np.sqrt(above / 20_000))
-
-
 @every_loss
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("mu", [0.0, 1e-3, 0.1, 1.0])
+@pytest.mark.parametrize(("epsilon", "mu"), ASKED)
 def test_delta_is_one_sided_and_tight(loss, epsilon, mu):
     exact, found = true_delta(loss, epsilon, mu), loss.delta(epsilon, mu)
     assert found >= exact * (1 - 1e-7) - 1e-55
     assert found <= exact * 1.03 + 1e-40
-
-
-@pytest.mark.parametrize("mu", [0.0, 1e-4])
-def test_curvature_costs_nothing_beyond_its_threshold(mu):
-    loss = LOSSES["curvature"]
-    for epsilon in (0.45, 0.7, 1.5):
-        assert loss.delta(epsilon, mu) <= gaussian_delta(loss.mu, epsilon) * 1.001
 
 
 def largest_sums(mu, outputs, is_exchange, end, cells=4000):
@@ -234,24 +199,9 @@ def excess_of_sums(kind, mu, outputs, half_corners):
 
 
 @pytest.mark.parametrize("half_corners", [0, 2], ids=["one record", "exchange"])
-@pytest.mark.parametrize("outputs", [2, 3, 5, 10])
-@pytest.mark.parametrize("mu", [0.01, 1.0, 4.0])
+@pytest.mark.parametrize(("outputs", "mu"), [(2, 4.0), (3, 0.01), (10, 1.0)])
 def test_sums_over_outputs_stay_below_their_bound(mu, outputs, half_corners):
     assert 0.2 < excess_of_sums(ObjectiveLoss, mu, outputs, half_corners) <= 1
-
-
-@pytest.mark.parametrize("half_corners", [0, 2])
-@pytest.mark.parametrize("outputs", [100, 500])
-def test_many_outputs_are_bounded_by_fewer_terms(outputs, half_corners):
-    counts = _output_counts(outputs, half_corners > 0)
-    assert len(counts) <= 128
-    shares = np.array([share for _, share in counts])
-    assert np.all(np.diff(shares) < 0)
-    assert shares[0] == 1
-    # (1 + 1/2)^outputs, or (1 + 2 + 1/2)^outputs, without the choice of zeros alone.
-    total = math.fsum(n for n, _ in counts)
-    base = 3.5 if half_corners else 1.5
-    assert math.log(total) == pytest.approx(outputs * math.log(base), rel=1e-9)
 
 
 CALIBRATED = {
@@ -268,9 +218,7 @@ CALIBRATED = {
 
 
 @pytest.mark.parametrize("kind", CALIBRATED.values(), ids=CALIBRATED)
-@pytest.mark.parametrize(
-    "budget", [Budget(0.3, 1e-9), Budget(1.0, 1e-6), Budget(8.0, 1e-5)]
-)
+@pytest.mark.parametrize("budget", [Budget(0.3, 1e-9), Budget(8.0, 1e-5)])
 def test_calibration_is_one_sided(kind, budget):
     def declare(z):
         return ComposedEvent((ObjectiveEvent(z, **kind), GaussianEvent(50 * z)))
@@ -288,16 +236,11 @@ def test_calibration_is_one_sided(kind, budget):
 def test_pure_parts_are_added():
     objective = ComposedEvent((ObjectiveEvent(4.5, 0.02), GaussianEvent(100.0)))
     whole = ComposedEvent((objective, PureEvent(0.25)))
-    assert epsilon_of(whole, 1e-6) <= epsilon_of(objective, 1e-6) + 0.25
+    added = epsilon_of(whole, 1e-6) - epsilon_of(objective, 1e-6)
+    assert added == pytest.approx(0.25)
     assert epsilon_of(objective, 0.0) == math.inf
     with pytest.raises(ValueError, match="No noise multiplier fits"):
         calibrate(lambda z: ObjectiveEvent(z, 0.5), Budget(0.3, 1e-6))
-
-
-def test_no_mu_is_looked_for_without_end():
-    """A shift far above the curvature: every step up was taken for not enough."""
-    event = ObjectiveEvent(480.0, 11.6, 1, 2, 0.0033)
-    assert dominating_mu(event.loss) == math.inf
 
 
 @every_loss
@@ -313,20 +256,7 @@ def test_dominating_mu_dominates_and_hardly_more(loss):
     assert np.any(needed > less)
 
 
-def test_ends_of_the_dominating_mu():
-    assert dominating_mu(ObjectiveLoss(1.0, 50.0, 1, 0, None)) == math.inf
-    tiny = dominating_mu(ObjectiveLoss(1e-9, 0.0, 1, 0, None))
-    assert 1e-9 <= tiny <= 1.01e-9
-
-
 # Broken twins --------------------------------------------------------------------
-
-
-class NoHalfCorners(ObjectiveLoss):
-    """Broken twin: the corners of half the size are forgotten."""
-
-    def survival(self, t):
-        return ObjectiveLoss(*astuple(replace(self, half_corners=0))).survival(t)
 
 
 class CurvedTooEarly(ObjectiveLoss):
@@ -335,20 +265,6 @@ class CurvedTooEarly(ObjectiveLoss):
     @property
     def _late_from(self):
         return 0.0
-
-
-class NothingAtOne(ObjectiveLoss):
-    """Broken twin: what a tangent costs at r = 1 is left out."""
-
-    def _tangents(self, t):
-        return ((s0, 0.0 * s1) for s0, s1 in super()._tangents(t))
-
-
-class WrongCorner(ObjectiveLoss):
-    """Broken twin: the tangent at r0 = 1, and its cost at 1 for r = 0 as well."""
-
-    def _tangents(self, t):
-        yield np.zeros_like(t), np.zeros_like(t)
 
 
 class OneGaussian(ObjectiveLoss):
@@ -375,13 +291,6 @@ def test_broken_twins_of_several_outputs_are_caught(twin, half_corners):
     assert excess_of_sums(twin, 0.5, 10, half_corners) > 1.03
 
 
-@pytest.mark.parametrize("half_corners", [0, 2], ids=["one record", "exchange"])
-@pytest.mark.parametrize("twin", [NothingAtOne, WrongCorner])
-def test_broken_tangents_are_caught(twin, half_corners):
-    loss = twin(0.1, SHIFT, 1, half_corners, 2.0)
-    assert excess_of_tails(loss) > 3
-
-
 class NoZeroCorner(ObjectiveLoss):
     """Broken twin: the maximum is without its zero."""
 
@@ -393,7 +302,7 @@ def is_above_the_truth(kind, loss):
     twin = kind(*astuple(loss))
     return all(
         twin.delta(epsilon, mu) >= true_delta(loss, epsilon, mu) * (1 - 1e-6)
-        for epsilon in EPSILONS[:-1]
+        for epsilon in (0.0, 0.05, 0.3, 1.0)
         for mu in (0.0, 0.1)
     )
 
@@ -406,14 +315,6 @@ def test_broken_twins_are_caught(twin, name):
     loss = LOSSES[name]
     assert is_above_the_truth(ObjectiveLoss, loss)
     assert not is_above_the_truth(twin, loss)
-
-
-def test_broken_twin_without_half_corners_is_caught():
-    loss = LOSSES["half corners"]
-    twin = NoHalfCorners(*astuple(loss))
-    assert not math.isclose(
-        float(twin.survival(np.asarray(0.3))), exact_survival(loss, 0.3), rel_tol=0.06
-    )
 
 
 @pytest.mark.parametrize(

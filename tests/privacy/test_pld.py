@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import math
-import os
-import subprocess
-import sys
-import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.special import erfcx, ndtr
+from scipy.special import ndtr
 from scipy.stats import binom
 
-import skdp
 from skdp.privacy import (
     BoundedRangeEvent,
     Budget,
@@ -30,7 +23,6 @@ from skdp.privacy import (
     epsilon_of,
 )
 from skdp.privacy.accounting import _pld as pld
-from skdp.privacy.accounting._calibrate import fits
 from skdp.privacy.accounting._gaussian import gaussian_delta, gaussian_epsilon, pure_mu
 from skdp.privacy.accounting._objective_perturbation import ObjectiveLoss
 
@@ -46,7 +38,7 @@ def randomised_response_delta(epsilon, count, at):
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5])
-@pytest.mark.parametrize(("multiplier", "count"), [(5.0, 1), (5.0, 100), (80.0, 10**5)])
+@pytest.mark.parametrize(("multiplier", "count"), [(5.0, 1), (80.0, 10**4)])
 def test_gaussian_composition_agrees_with_its_closed_form(multiplier, count, delta):
     exact = gaussian_epsilon(math.sqrt(count) / multiplier, delta)
     found = pld.pld_epsilon([GaussianEvent(multiplier, count)], delta)
@@ -125,22 +117,6 @@ def test_no_selection_exceeds_the_profile_and_a_smaller_range_is_caught(epsilon)
     assert largest_excess(epsilon, 0.8 * epsilon) > 1e-3 * epsilon
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-def test_the_profile_is_attained(epsilon):
-    for at in (0.0, 0.5 * epsilon):
-        # The first of two falls by 1, the second rises by 1, from the worst place.
-        gaps = np.linspace(-10, 10, 4001) / epsilon
-        found = max(
-            excess(
-                selection(np.array([gap, 0.0]), epsilon),
-                selection(np.array([gap - 1, 1.0]), epsilon),
-                at,
-            )
-            for gap in gaps
-        )
-        assert found == pytest.approx(range_profile(epsilon, at), rel=1e-4)
-
-
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0])
 def test_one_selection_costs_what_its_profile_says(epsilon):
     for share in (0.05, 0.5, 0.95):
@@ -149,36 +125,6 @@ def test_one_selection_costs_what_its_profile_says(epsilon):
             continue
         found = pld.pld_epsilon([BoundedRangeEvent(epsilon)], delta)
         assert share * epsilon * (1 - 1e-9) <= found <= (share + 0.011) * epsilon
-
-
-def composed_delta(epsilon, count, at, shift):
-    """Exact delta of `count` two-point releases with losses `shift` and less."""
-    p = (math.exp(epsilon) - math.exp(shift)) / math.expm1(epsilon)
-    k = np.arange(count + 1)
-    loss = k * shift + (count - k) * (shift - epsilon)
-    gained = np.maximum(0, -np.expm1(np.minimum(at - loss, 0)))
-    return float(np.sum(binom.pmf(k, count, p) * gained))
-
-
-@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 30), (0.5, 10), (2.0, 3)])
-def test_many_selections_cost_no_less_than_the_worst_fixed_ones(epsilon, count):
-    delta = 1e-5
-    found = epsilon_of(BoundedRangeEvent(epsilon, count), delta)
-    for shift in np.linspace(0.05, 0.95, 19) * epsilon:
-        assert composed_delta(epsilon, count, found, shift) <= delta
-    # Half the range would claim too little.
-    claimed = epsilon_of(BoundedRangeEvent(epsilon / 2, count), delta)
-    assert composed_delta(epsilon, count, claimed, epsilon / 2) > delta
-    assert found < epsilon_of(PureEvent(epsilon, count), delta)
-
-
-@pytest.mark.parametrize("epsilon", [0.2, 0.2313, 0.25])
-def test_selections_add_up_like_logistic_losses_on_any_grid(epsilon):
-    """Of variance epsilon^2 / 3 each, whether or not the grid divides epsilon."""
-    whole = pld._compose((BoundedRangeEvent(epsilon, 30),), 0.01)
-    found = whole.get_epsilon_for_delta(0.01)
-    limit = gaussian_epsilon(epsilon * math.sqrt(30 / 3), 0.01)
-    assert found == pytest.approx(limit, rel=0.02)
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.03, 1.0, 7.0, 60.0])
@@ -192,28 +138,6 @@ def test_a_selection_is_dominated_by_the_gaussian_of_its_mu(epsilon):
     if epsilon < 10:  # beyond, both deltas are 1 at 0
         less = [gaussian_delta(0.99 * mu, at) for at in points]
         assert any(a > b for a, b in zip(profile, less, strict=True))
-
-
-def test_the_hazard_rate_inequality_behind_that_mu():
-    x = np.linspace(0, 60, 60_001)
-    hazard, opposite = (
-        math.sqrt(2 / math.pi) / erfcx(side * x / math.sqrt(2)) for side in (1, -1)
-    )
-    assert np.all(hazard - opposite >= x)
-
-
-def test_selections_are_pure_at_delta_zero():
-    assert epsilon_of(BoundedRangeEvent(0.25, 6), 0.0) == 1.5
-    assert epsilon_of(BoundedRangeEvent(0.25), 1e-300**0.1) <= 0.25
-
-
-def test_of_many_selections_the_better_bound_is_taken():
-    """Renyi divergences win for many selections, distributions for few."""
-    few = (GaussianEvent(6.2), BoundedRangeEvent(0.55 / 6.2, 10))
-    many = (GaussianEvent(8.2), BoundedRangeEvent(0.12 / 8.2, 200))
-    for events, delta in ((few, 1e-6), (many, 1e-10)):
-        bound = pld._renyi_bound(events)(delta)
-        assert pld.pld_epsilon(events, delta) <= bound
 
 
 # Poisson sampling ----------------------------------------------------------------
@@ -234,8 +158,7 @@ def sampled_delta(multiplier, rate, epsilon, order):
     return float(ndtr(edge / multiplier) - math.exp(epsilon) * mixed)
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
-@pytest.mark.parametrize("multiplier", [0.7, 2.0])
+@pytest.mark.parametrize(("multiplier", "rate"), [(0.7, 0.01), (2.0, 0.3), (0.7, 0.9)])
 def test_one_sampled_release_is_exact_in_the_worse_order(multiplier, rate):
     found = pld.pld_epsilon([PoissonGaussianEvent(multiplier, rate)], 1e-4)
 
@@ -246,56 +169,8 @@ def test_one_sampled_release_is_exact_in_the_worse_order(multiplier, rate):
     assert worst(found) <= 1e-4 < worst(0.99 * found)
 
 
-@pytest.mark.parametrize(
-    ("multiplier", "rate", "count", "delta", "epsilon"),
-    [(1.0, 0.01, 1000, 1e-5, 1.8282), (1.0, 0.01, 10**5, 1e-5, 25.573)],
-)
-def test_reference_values_under_zero_out(multiplier, rate, count, delta, epsilon):
-    found = epsilon_of(PoissonGaussianEvent(multiplier, rate, count), delta)
-    assert epsilon * 0.9998 <= found <= epsilon * ALLOWED
-
-
-def published():
-    """Rows of the table of reference values, as texts."""
-    page = Path(skdp.__file__).parents[1] / "docs" / "proofs" / "accounting.md"
-    _, table = page.read_text(encoding="utf8").split("Reference values", 1)
-    rows = [row.strip("| ").split(" | ") for row in table.split("\n")[4:9]]
-    return [[cell.replace(" ", "") for cell in row] for row in rows]
-
-
-def digits_agree(text, number):
-    """Whether the text is the number, rounded to the digits it has."""
-    return f"{number:.{len(text.partition('.')[2])}f}" == text
-
-
-def test_published_reference_values_are_those_of_the_code():
-    compared = 0
-    for multiplier, steps, *claims in published():
-        for adjacency, claim in zip(("zero_out", "replace_one"), claims, strict=True):
-            if claim == "–":
-                continue
-            event = PoissonGaussianEvent(float(multiplier), 0.01, int(steps), adjacency)
-            assert digits_agree(claim, epsilon_of(event, 1e-5)), (claim, event)
-            compared += 1
-    assert compared == 6
-    assert not digits_agree("1.8282", 1.82854)  # what once stood there
-
-
-@pytest.mark.parametrize(("count", "multiplier"), [(1000, 1.4146), (10**5, 11.825)])
-def test_reference_noise_under_zero_out(count, multiplier):
-    def declare(z):
-        return PoissonGaussianEvent(z, 0.01, count)
-
-    budget = Budget(1.0, 1e-5)
-    found = calibrate(declare, budget)
-    assert multiplier <= found <= multiplier * ALLOWED
-    assert fits(declare(found), budget)
-
-
 # By two steps, to the null record and from it.
-@pytest.mark.parametrize(
-    ("multiplier", "count", "epsilon"), [(1.0, 1000, 3.518), (23.61, 10**5, 1.0)]
-)
+@pytest.mark.parametrize(("multiplier", "count", "epsilon"), [(1.0, 1000, 3.518)])
 def test_reference_values_under_replace_one(multiplier, count, epsilon):
     event = PoissonGaussianEvent(multiplier, 0.01, count, "replace_one")
     found = epsilon_of(event, 1e-5)
@@ -354,17 +229,6 @@ def test_broken_twins_of_the_two_steps_are_below(monkeypatch, twin):
     assert exchanged_delta(multiplier, rate, found) > 1.02 * delta
 
 
-@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
-def test_profile_agrees_with_the_epsilon_at_every_delta(adjacency):
-    event = PoissonGaussianEvent(1.2, 0.02, 300, adjacency)
-    profile = pld.pld_profile([event], 1e-9)
-    for delta in (1e-2, 1e-5, 1e-8):
-        epsilon = epsilon_of(event, delta)
-        below, at = profile(np.array([0.99 * epsilon, 1.001 * epsilon]))
-        assert at <= delta < below
-    assert pld.pld_profile([event], 1e-14) is None
-
-
 def test_hockey_sticks_of_a_grid_are_those_of_the_library():
     event = PoissonGaussianEvent(1.2, 0.02, 300, "replace_one")
     whole = pld._compose((event,), 1e-7)
@@ -376,13 +240,6 @@ def test_hockey_sticks_of_a_grid_are_those_of_the_library():
         assert (ours <= theirs * 1.001 + 1e-9).all()
 
 
-def test_full_sampling_is_the_gaussian_mechanism():
-    sampled = epsilon_of(PoissonGaussianEvent(5.0, 1.0, 100), 1e-5)
-    assert math.isclose(
-        sampled, epsilon_of(GaussianEvent(5.0, 100), 1e-5), rel_tol=2e-3
-    )
-
-
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
 def test_small_deltas_fall_back_to_a_looser_bound(adjacency):
     event = PoissonGaussianEvent(1.5, 0.01, 1000, adjacency)
@@ -391,16 +248,6 @@ def test_small_deltas_fall_back_to_a_looser_bound(adjacency):
     assert math.isfinite(found[-1])
     mixed = ComposedEvent((event, PureEvent(0.5)))
     assert epsilon_of(mixed, 1e-40) == math.inf
-
-
-def test_cost_beyond_all_sense_is_infinite():
-    for event in (
-        PoissonGaussianEvent(1e-5, 0.5),
-        PoissonGaussianEvent(0.1, 0.5, 10**6),
-    ):
-        assert epsilon_of(event, 1e-5) == math.inf
-    assert epsilon_of(EpsilonDeltaEvent(1e90, 1e-9), 1e-5) == 1e90
-    assert epsilon_of(EpsilonDeltaEvent(1e-100, 1e-9), 1e-5) <= 1e-100
 
 
 # Mixtures ------------------------------------------------------------------------
@@ -415,13 +262,6 @@ PARTS = {
 }
 
 
-def test_mixture_costs_less_than_basic_composition_and_more_than_any_part():
-    whole = epsilon_of(ComposedEvent(tuple(PARTS.values())), 6e-5)
-    alone = {name: epsilon_of(part, 1e-5) for name, part in PARTS.items()}
-    assert whole <= sum(alone.values())
-    assert whole >= max(epsilon_of(part, 6e-5) for part in PARTS.values())
-
-
 @pytest.mark.parametrize("name", PARTS)
 def test_every_part_counts(name):
     rest = tuple(part for other, part in PARTS.items() if other != name)
@@ -429,38 +269,14 @@ def test_every_part_counts(name):
     assert epsilon_of(ComposedEvent(rest), 1e-5) < whole
 
 
-def test_gaussian_with_one_pure_part_is_close_to_exact():
-    # E over the two outcomes of randomised response of the Gaussian's profile.
-    mu, pure = 0.5, 0.4
-    found = pld.pld_epsilon([GaussianEvent(1 / mu), PureEvent(pure)], 1e-4)
-
-    def profile(e):
-        x = e / mu - mu / 2
-        return ndtr(-x) - math.exp(e) * ndtr(-x - mu)
-
-    def exact(e):
-        yes = 1 / (1 + math.exp(-pure))
-        return yes * profile(e - pure) + (1 - yes) * profile(e + pure)
-
-    assert exact(found) <= 1e-4 < exact(found / 1.004)
-
-
-def test_objective_beside_a_gaussian_agrees_with_its_quadrature():
-    for kind in ({}, {"corners": 5, "half_corners": 10}, {"curvature": 0.2}):
-        objective = ObjectiveEvent(4.0, 0.05, **kind)
-        both = ComposedEvent((objective, GaussianEvent(6.0)))
-        direct = epsilon_of(both, 1e-5)
-        composed = pld.pld_epsilon(both.leaves, 1e-5)
-        assert math.isclose(direct, composed, rel_tol=0.01)
-        mu = math.hypot(math.sqrt(objective.mu_squared), 1 / 6.0)
-        assert min(direct, composed) <= gaussian_epsilon(mu, 1e-5) * 1.001
-
-
 def test_sampled_part_under_replace_one_becomes_a_black_box():
     sampled = PoissonGaussianEvent(2.0, 0.01, 500, "replace_one")
     whole = epsilon_of(ComposedEvent((sampled, GaussianEvent(20.0))), 1e-5)
     box = epsilon_of(sampled, 0.5e-5)
     assert box < whole <= box + epsilon_of(GaussianEvent(20.0), 0.5e-5)
+    # The box has a delta, which the rest cannot use.
+    pure = ComposedEvent((PureEvent(box), GaussianEvent(20.0)))
+    assert epsilon_of(pure, 1e-5) < whole
     other = PoissonGaussianEvent(2.0, 0.01, 500, "zero_out")
     with pytest.raises(ValueError, match="one adjacency"):
         epsilon_of(ComposedEvent((sampled, other)), 1e-5)
@@ -482,33 +298,7 @@ def test_calibration_of_mixtures_is_one_sided(declare):
     assert epsilon_of(declare(multiplier / ALLOWED), budget.delta) > budget.epsilon
 
 
-def test_calibration_refuses_fixed_parts_above_the_budget():
-    with pytest.raises(ValueError, match="No noise multiplier fits"):
-        calibrate(
-            lambda z: ComposedEvent((EpsilonDeltaEvent(2.0, 1e-9), LaplaceEvent(z))),
-            Budget(1.0, 1e-5),
-        )
-
-
 # Traps and broken twins ----------------------------------------------------------
-
-
-def test_trap_multiplier_means_sigma_over_sensitivity_whatever_the_relation():
-    from dp_accounting import GaussianDpEvent, NeighboringRelation
-    from dp_accounting.pld import PLDAccountant
-
-    named = PLDAccountant(NeighboringRelation.REPLACE_ONE)
-    named.compose(GaussianDpEvent(4.0))
-    exact = gaussian_epsilon(1 / 4.0, 1e-5)
-    assert named.get_epsilon(1e-5) > 1.5 * exact
-    assert pld.pld_epsilon([GaussianEvent(4.0)], 1e-5) <= exact * ALLOWED
-
-
-def test_trap_coarse_grid_is_above_and_worse(monkeypatch):
-    event = PoissonGaussianEvent(11.83, 0.01, 10**5)
-    fine = epsilon_of(event, 1e-5)
-    monkeypatch.setattr(pld, "_interval", lambda events: 1e-3)
-    assert pld.pld_epsilon([event], 1e-5) > 1.05 * fine
 
 
 def test_broken_twin_that_rounds_losses_down_is_below(monkeypatch):
@@ -521,46 +311,6 @@ def test_broken_twin_that_rounds_losses_down_is_below(monkeypatch):
         ObjectiveLoss, "survival", lambda self, t: above(self, t + 0.05)
     )
     assert pld.pld_epsilon([event, event], 1e-5) < fine
-
-
-def test_broken_twin_of_one_order_only_is_below():
-    multiplier, rate = 2.0, 0.9
-    found = pld.pld_epsilon([PoissonGaussianEvent(multiplier, rate)], 0.05)
-    remove = sampled_delta(multiplier, rate, found, "remove")
-    add = sampled_delta(multiplier, rate, found, "add")
-    assert max(remove, add) <= 0.05
-    assert min(remove, add) < 0.9 * max(remove, add)
-
-
-def test_closed_forms_import_no_accountant():
-    program = """
-import sys
-import skdp
-from skdp.privacy import *
-event = ComposedEvent((ObjectiveEvent(5.0, 0.02), GaussianEvent(100.0)))
-assert epsilon_of(event, 1e-6) < 1
-assert epsilon_of(ComposedEvent((GaussianEvent(9.0), PureEvent(0.1))), 1e-6) < 1
-calibrate(lambda z: GaussianEvent(z, 100), Budget(1.0, 1e-6))
-event.gdp_mu_squared
-assert "dp_accounting" not in sys.modules
-epsilon_of(LaplaceEvent(5.0, 3), 1e-6)
-assert "dp_accounting" in sys.modules
-"""
-    root = str(Path(skdp.__file__).parents[1])
-    subprocess.run(
-        [sys.executable, "-c", program],
-        check=True,
-        env=os.environ | {"PYTHONPATH": root},
-        timeout=60,
-    )
-
-
-def test_stored_names_are_never_imported():
-    folder = Path(skdp.__file__).parent / "privacy"
-    sources = {path.name: path.read_text() for path in folder.rglob("*.py")}
-    assert not any("from_named_tuple" in source for source in sources.values())
-    users = [name for name, source in sources.items() if "dp_accounting" in source]
-    assert sorted(users) == ["_interop.py", "_pld.py"]
 
 
 def least_delta(q, z, steps, epsilon):
@@ -605,42 +355,3 @@ def test_calibration_keeps_a_tiny_budget(adjacency):
     z = calibrate(lambda z: PoissonGaussianEvent(z, 0.01, 10**4, adjacency), budget)
     own = z if adjacency == "zero_out" else z / 2
     assert least_delta(0.01, own, 10**4, budget.epsilon) <= budget.delta
-
-
-def words_of_the_library(caplog):
-    """What a fit by `noisy_sgd` with its defaults lets `dp-accounting` say."""
-    caplog.clear()
-    # Too small a delta for transforms, and orders that do not converge.
-    events = (PoissonGaussianEvent(3.0, 0.3, 1000),)
-    found = pld._renyi_bound(events)(1e-12)
-    return found, [record.name for record in caplog.records]
-
-
-def test_the_library_says_nothing_of_orders_it_leaves_out(caplog, monkeypatch):
-    logger = logging.getLogger("absl")
-    before = list(logger.filters)
-    found, words = words_of_the_library(caplog)
-    assert words == []
-    assert logger.filters == before
-    monkeypatch.setattr(pld._NoWarningsFrom, "filter", lambda self, record: True)
-    again, words = words_of_the_library(caplog)
-    assert (again, set(words)) == (found, {"absl"})
-
-
-def test_other_words_and_other_threads_are_heard(caplog):
-    logger = logging.getLogger("absl")
-    with pld._quiet_library():
-        logger.warning("ours")
-        logger.error("grave")
-        other = threading.Thread(target=logger.warning, args=("theirs",))
-        other.start()
-        other.join()
-    assert [record.getMessage() for record in caplog.records] == ["grave", "theirs"]
-
-
-def test_group_privacy_just_above_the_rounding_is_not_infinite():
-    events = [PoissonGaussianEvent(1.0, 1e-3, 10**5, "replace_one")]
-    lost = pld._rounding(tuple(events))
-    below, above = (pld.pld_epsilon(events, x * lost) for x in (7.9, 8.1))
-    assert math.isfinite(above)
-    assert above <= below * (1 + 1e-3)

@@ -10,7 +10,6 @@ from scipy.stats import norm
 
 from skdp.privacy import (
     Budget,
-    BudgetLedger,
     ComposedEvent,
     EpsilonDeltaEvent,
     GaussianEvent,
@@ -23,7 +22,6 @@ from skdp.privacy import (
 )
 from skdp.privacy.accounting import _random_stopping
 from skdp.privacy.accounting._calibrate import fits
-from skdp.privacy.accounting._codec import event_from_json, event_to_json
 from skdp.privacy.accounting._gaussian import gaussian_delta
 from skdp.privacy.accounting._random_stopping import (
     TrialCount,
@@ -70,11 +68,11 @@ def gaussian_pair(mu, rng, cells=60):
 
 
 @pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize("mu", [0.05, 0.3, 1.5])
+@pytest.mark.parametrize("mu", [1e-4, 0.3, 1.5])
 def test_bound_holds_for_exact_mechanisms_and_uncharged_selection_does_not(name, mu):
     law, rng = LAWS[name], np.random.default_rng(0)
     uncharged_fails = 0
-    for _ in range(20):
+    for _ in range(12):
         p, q = gaussian_pair(mu, rng)
         best_p, best_q = exact_release(law, p), exact_release(law, q)
         for epsilon in mu * np.array([0.0, 0.3, 1.0, 2.0, 4.0]):
@@ -86,32 +84,6 @@ def test_bound_holds_for_exact_mechanisms_and_uncharged_selection_does_not(name,
             uncharged_fails += worst > gaussian_delta(mu, epsilon) + 1e-14
     # The planted bug: the fit is charged, the selection is not.
     assert (uncharged_fails > 0) == (name != "one")
-
-
-def test_one_trial_costs_one_trial():
-    law = LAWS["one"]
-    for mu in (0.1, 1.0):
-        for epsilon in (0.0, 0.5, 2.0):
-            exact = gaussian_delta(mu, epsilon)
-            assert exact <= selection_delta(law, mu, epsilon) <= exact * 1.02 + 1e-14
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_bound_contains_the_one_of_koskela_redberg_and_wang(name):
-    law, mu = LAWS[name], 0.2
-    u = norm.cdf(np.linspace(-9, 9, 20001))
-    moved = norm.cdf(np.linspace(-9, 9, 20001) + mu)
-    p = law.probabilities
-
-    def w(u):
-        return np.polyval((np.arange(1, len(p)) * p[1:])[::-1], 1 - u)
-
-    ratio = float(np.max(w(u) / w(moved)))
-    for epsilon in (0.2, 0.5, 1.0):
-        shifted = epsilon - math.log(ratio)
-        theirs = law.expected * gaussian_delta(mu, max(shifted, 0.0))
-        if shifted >= 0:
-            assert selection_delta(law, mu, epsilon) <= theirs * 1.02
 
 
 def release_density(law, below, order=0):
@@ -135,7 +107,7 @@ def least_gap(law, mu, lines):
 
 
 @pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize("mu", [1e-6, 1e-4, 0.01, 0.2, 2.0])
+@pytest.mark.parametrize("mu", [1e-6, 0.01, 2.0])
 def test_lines_stay_above_the_curve_and_near_it(name, mu, monkeypatch):
     law = LAWS[name]
     gap = least_gap(law, mu, _random_stopping._lines(law, mu))
@@ -151,67 +123,6 @@ def test_lines_stay_above_the_curve_and_near_it(name, mu, monkeypatch):
     assert least_gap(law, mu, _random_stopping._lines(law, mu)) < -1e-4
 
 
-@pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize("mu", [1e-5, 1e-3])
-def test_bound_holds_for_tiny_mechanisms(name, mu):
-    """As for larger ones, by the best outcome's probability at epsilon 0 and beyond."""
-    law, rng = LAWS[name], np.random.default_rng(0)
-    uncharged_fails = 0
-    for _ in range(10):
-        p, q = gaussian_pair(mu, rng)
-        best_p, best_q = exact_release(law, p), exact_release(law, q)
-        for epsilon in mu * np.array([0.0, 0.3, 1.0, 2.0]):
-            bound = selection_delta(law, mu, epsilon)
-            worst = max(
-                divergence(best_p, best_q, epsilon), divergence(best_q, best_p, epsilon)
-            )
-            assert worst <= bound + 1e-14
-            uncharged_fails += worst > gaussian_delta(mu, epsilon) + 1e-14
-    assert (uncharged_fails > 0) == (name != "one")
-
-
-# mu of a trial at delta 1e-6, found with 640 000 cells.
-MANY_CELLS = [
-    (12.0, 0.001, 0.000224636),
-    (12.0, 0.01, 0.00196795),
-    (12.0, 0.1, 0.0177105),
-    (12.0, 1.0, 0.160391),
-    (100.0, 0.01, 0.00147105),
-]
-
-
-@pytest.mark.parametrize(("mean", "epsilon", "mu"), MANY_CELLS)
-def test_noise_is_near_its_limit_at_every_epsilon(mean, epsilon, mu):
-    law = TrialCount("negative_binomial", mean, round(6 * mean) + 1)
-    found = 1 / calibrate(lambda z: selection(z, law), Budget(epsilon, 1e-6))
-    assert 0.994 * mu <= found <= 1.0001 * mu
-
-
-def forget_envelopes():
-    _random_stopping._gaussian_envelope.cache_clear()
-    selection_epsilon.cache_clear()
-
-
-def test_a_second_calibration_is_remembered():
-    calibrate(selection, Budget(1.25, 1e-6))
-    missed = selection_epsilon.cache_info().misses
-    calibrate(selection, Budget(1.25, 1e-6))
-    assert selection_epsilon.cache_info().misses == missed
-
-
-def test_twin_without_the_near_bound_needs_far_more_noise(monkeypatch):
-    budget = Budget(0.01, 1e-6)
-    found = calibrate(selection, budget)
-    monkeypatch.setattr(
-        _random_stopping, "_largest_fall", lambda trials, cells, mu: math.inf
-    )
-    forget_envelopes()
-    assert calibrate(selection, budget) > 1.4 * found
-    with pytest.raises(ValueError, match="is too small for accounting"):
-        calibrate(selection, Budget(0.001, 1e-6))
-    forget_envelopes()
-
-
 def randomized_response(epsilon, rng, cells=12):
     """Neighbouring laws with ratios between exp(-epsilon) and exp(epsilon)."""
     low = math.exp(-epsilon)
@@ -224,13 +135,14 @@ def randomized_response(epsilon, rng, cells=12):
     return p, q
 
 
-@pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0])
-@pytest.mark.parametrize("pairs", [8, pytest.param(25, marks=pytest.mark.slow)])
-def test_pure_bound_holds_and_is_nearly_attained(name, epsilon, pairs):
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [(name, (0.01, 0.5, 2.0)[i % 3]) for i, name in enumerate(LAWS)],
+)
+def test_pure_bound_holds_and_is_nearly_attained(name, epsilon):
     law, rng = LAWS[name], np.random.default_rng(1)
     bound, largest = pure_selection_epsilon(law, epsilon), 0.0
-    for _ in range(pairs):
+    for _ in range(8):
         p, q = randomized_response(epsilon, rng)
         own = np.max(np.abs(np.log(p / q)))
         best_p, best_q = exact_release(law, p), exact_release(law, q)
@@ -252,41 +164,6 @@ def test_pure_bound_holds_and_is_nearly_attained(name, epsilon, pairs):
     assert 0.9 * bound <= largest <= bound * (1 + 1e-3) + 1e-6
 
 
-@pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0, 3.0])
-def test_pure_bound_is_within_the_published_one(shape):
-    law = TrialCount("negative_binomial", 10.0, 1000, shape)
-    for epsilon in (0.01, 0.3, 3.0):
-        bound = pure_selection_epsilon(law, epsilon)
-        assert epsilon <= bound <= (2 + shape) * epsilon * (1 + 2e-3)
-
-
-def test_law_has_its_mean_and_its_cut_off():
-    for shape in (-0.5, 0.0, 1.0, 4.0):
-        law = TrialCount("negative_binomial", 7.0, 10_000, shape)
-        assert law.expected == pytest.approx(7.0, rel=1e-3)
-        assert law.weights[0] == 0
-    geometric = TrialCount("negative_binomial", 4.0, 3).probabilities
-    assert geometric == pytest.approx([0, 16 / 37, 12 / 37, 9 / 37])
-    poisson = TrialCount("poisson", 2.0, 50).probabilities
-    assert poisson[:3] == pytest.approx(np.exp(-2) * np.array([1, 2, 2]))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"family": "uniform"}, "'family'"),
-        ({"mean": 1.0}, "'mean'"),
-        ({"mean": math.inf}, "'mean'"),
-        ({"most": 0}, "'most'"),
-        ({"shape": -1.0}, "'shape'"),
-    ],
-)
-def test_law_refuses(changes, message):
-    values = {"family": "negative_binomial", "mean": 3.0, "most": 9, "shape": 1.0}
-    with pytest.raises(ValueError, match=message):
-        TrialCount(**(values | changes))
-
-
 def selection(multiplier, law=LAWS["geometric"]):
     trial = GaussianEvent(multiplier)
     return SelectionEvent(trial, law.family, law.mean, law.most, law.shape)
@@ -306,12 +183,18 @@ def test_selection_adds_to_other_events_by_shares_of_delta():
     expected = selection_epsilon(LAWS["geometric"], 0.1, 5e-7)
     expected += epsilon_of(GaussianEvent(5.0), 5e-7)
     assert epsilon_of(event, 1e-6) == pytest.approx(expected)
+    # Of a pure trial the best of many costs more, at any delta.
+    pure = SelectionEvent(PureEvent(0.5), "negative_binomial", 12.0, 73)
+    assert 0.55 < pure.pure_epsilon == pure.epsilon(1e-6) == epsilon_of(pure, 0.0)
 
 
 def test_disjoint_sets_cost_what_the_dearest_costs():
     parts = GaussianEvent(3.0), PureEvent(0.2), GaussianEvent(4.0, count=4)
     event = ParallelEvent(parts)
-    assert epsilon_of(event, 1e-6) == max(epsilon_of(part, 1e-6) for part in parts)
+    dearest = max(epsilon_of(part, 1e-6) for part in parts)
+    assert epsilon_of(event, 1e-6) == dearest
+    assert fits(event, Budget(dearest * 1.001, 1e-6))
+    assert not fits(event, Budget(dearest * 0.999, 1e-6))
     both = ComposedEvent((event, GaussianEvent(3.0)))
     mu = math.sqrt(max(4 / 16, 1 / 9) + 1 / 9)
     assert epsilon_of(both, 1e-6) <= epsilon_of(GaussianEvent(1 / mu), 1e-6) * 1.001
@@ -325,36 +208,3 @@ def test_disjoint_sets_cost_what_the_dearest_costs():
     assert epsilon_of(unknown, 1e-6) == math.inf
     with pytest.raises(TypeError, match="at least one"):
         ParallelEvent(())
-
-
-def test_events_survive_the_books():
-    pure = SelectionEvent(PureEvent(0.5), "negative_binomial", 12, 73, 0)
-    for event in (selection(4.0), pure, ParallelEvent((pure, GaussianEvent(2.0)))):
-        assert event_from_json(event_to_json(event)) == event
-    for text in (
-        '{"event": "selection", "trial": {"event": "pure", "epsilon": 1, "count": 1}}',
-        '{"event": "parallel", "parts": []}',
-        event_to_json(selection(4.0)).replace("gaussian", "non_private"),
-    ):
-        with pytest.raises(ValueError, match=r"must|has"):
-            event_from_json(text)
-    with pytest.raises(TypeError, match="'trial'"):
-        SelectionEvent(EpsilonDeltaEvent(1.0, 0.1), "poisson", 3.0, 9)
-
-
-def test_ledger_charges_a_selection_as_a_release_and_composition_in_squares(tmp_path):
-    reserve = {"reserve_epsilon": 1.0, "reserve_delta": 1e-6}
-    ledger = BudgetLedger(tmp_path / "a.db", epsilon=3.0, delta=1e-5, **reserve)
-    facts = {"adjacency": "replace_one", "budget": Budget(1.0, 1e-6)}
-    multiplier = calibrate(selection, Budget(1.0, 1e-6))
-    tuned = ComposedEvent(
-        (ParallelEvent((GaussianEvent(20.0),)), GaussianEvent(5.0, count=1))
-    )
-    ledger.commit(tuned, label="composition", **facts)
-    ledger.commit(selection(multiplier), label="search", **facts)  # after squares, too
-    frame = ledger.to_frame()
-    assert frame["charged_mu"][0] ** 2 == pytest.approx(1 / 400 + 1 / 25)
-    assert 0.99 <= frame["charged_epsilon"][1] <= 1.0
-    assert frame["charged_delta"].tolist() == [0, 1e-6]
-    with pytest.raises(RuntimeError, match="would have had room"):
-        ledger.commit(selection(multiplier), label="search", **facts)

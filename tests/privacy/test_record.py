@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import pickle
 
 import numpy as np
 import pytest
 
 from skdp import DPGridSearchCV, DPLogisticRegression
-from skdp.exceptions import LargeDeltaWarning
 from skdp.privacy import GaussianEvent, NonPrivateEvent, epsilon_of
 from skdp.privacy.accounting._codec import event_from_dict
+from skdp.privacy.accounting._risk import pair_advantage
 from tests.problems import make_ledger
 
 X = np.random.default_rng(0).normal(size=(40, 3))
@@ -69,17 +68,6 @@ def test_json_is_strict_and_writes_infinity_as_text(record):
     assert json.loads(record.to_json())["solver_params"]["residual_clip"] == "inf"
 
 
-def test_json_is_the_same_for_the_same_record(record):
-    copy = dataclasses.replace(record, solver_params=dict(record.solver_params))
-    assert copy.to_json() == record.to_json()
-
-
-@pytest.mark.parametrize("kind", [np.int64, np.int32])
-def test_json_takes_parameters_from_a_numpy_grid(kind):
-    one = fitted(solver_params={"n_steps": kind(4)}).privacy_
-    assert json.loads(one.to_json())["solver_params"]["n_steps"] == 4
-
-
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_statement_names_the_guarantee(adjacency):
     statement = fitted(adjacency=adjacency).privacy_.statement()
@@ -99,12 +87,6 @@ def test_statement_of_a_fit_that_is_not_private_says_so(name):
     assert one.event == NonPrivateEvent()
 
 
-def test_repr_contains_statement_and_noise(record):
-    assert repr(record).startswith(record.statement())
-    for words in ("assumed public", "multiplier", "number of records", "noisy_gd"):
-        assert words in repr(record)
-
-
 def test_html_contains_the_statement_and_escapes(record):
     poison = "<script>alert('x') & \"y\"</script>"
     fields = ("estimator", "reason", "unit", "why_solver", "ledger", "dataset")
@@ -119,28 +101,6 @@ def test_html_contains_the_statement_and_escapes(record):
     assert "differentially private" in record._repr_html_()
 
 
-def test_html_shows_at_a_glance_what_is_not_private(record):
-    assert "NOT a private release" in not_private()["seeded"]._repr_html_()
-    color = record._repr_html_().split("solid ")[1][:7]
-    assert color not in not_private()["seeded"]._repr_html_()
-
-
-def test_record_is_frozen(record):
-    for field in dataclasses.fields(record):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(record, field.name, None)
-
-
-def test_record_and_estimator_survive_pickling():
-    model = fitted()
-    copy = pickle.loads(pickle.dumps(model))
-    assert copy.privacy_ == model.privacy_
-    assert repr(copy.privacy_) == repr(model.privacy_)
-    assert np.array_equal(copy.coef_, model.coef_)
-    assert np.array_equal(copy.predict(X), model.predict(X))
-    assert copy.get_params() == model.get_params()
-
-
 def test_record_names_the_ledger_and_its_label(tmp_path):
     ledger = make_ledger(tmp_path, dataset="ward 7")
     record = fitted(ledger=ledger).privacy_
@@ -149,26 +109,8 @@ def test_record_names_the_ledger_and_its_label(tmp_path):
     assert "ledger" not in repr(fitted().privacy_)
 
 
-def test_large_delta_is_told_in_the_record():
-    with pytest.warns(LargeDeltaWarning):
-        record = fitted(delta=0.1).privacy_
-    assert "delta is at least 1 / n_samples" in repr(record)
-
-
-def test_labels_taken_from_y_are_assumed_public(record):
-    assert (
-        "set of labels (taken from y)" in fitted(classes=None).privacy_.assumed_public
-    )
-    assert "set of labels (declared)" in record.assumed_public
-
-
-def test_divided_noise_is_told_as_a_range():
-    X, y = np.eye(40, 3), np.arange(40) % 2
-    record = DPLogisticRegression(solver="nesterov", classes=[0, 1]).fit(X, y).privacy_
-    multipliers = [part.noise_multiplier for part in record.event.leaves]
-    assert len(multipliers) > 1
-    text = f"multipliers {min(multipliers):.4g} to {max(multipliers):.4g}, sigma"
-    assert text in repr(record)
+def test_the_risk_of_a_pair_is_at_least_its_delta():
+    assert pair_advantage(0.5, 0.25) >= 0.25 + 0.7 * pair_advantage(0.5, 0.0)
 
 
 GRID = {"C": [0.1, 1.0]}
@@ -184,8 +126,3 @@ def test_a_searchs_record_is_for_people(method):
             assert wrong not in text
         assert "of the release as a whole" in text
         assert "gaussian, noise_multiplier=" in text
-
-
-def test_the_print_says_why_other_prints_show_another_epsilon(record):
-    for text in (repr(record), record._repr_html_()):
-        assert "1, 1e-06 (as requested; the event may cost slightly less" in text

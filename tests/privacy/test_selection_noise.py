@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from skdp.privacy.noise._noise import NoiseSource, laplace_scale, selection_gaps
-from skdp.privacy.noise._rounding import SeededEntropy, SystemEntropy
+from skdp.privacy.noise._rounding import SeededEntropy
 from skdp.privacy.noise._selection import (
     _LEVEL_WEIGHTS,
     DEEPEST,
@@ -67,19 +67,6 @@ def _none_before(others):
     return mpmath.fsum(c / (k + 1) for k, c in enumerate(polynomial))
 
 
-def test_the_law_of_permute_and_flip_agrees_with_all_orders():
-    gaps = [Fraction(0), Fraction(1, 3), Fraction(2), Fraction(1, 3)]
-    accept = [mpmath.exp(-mpmath.mpf(g.numerator) / g.denominator) for g in gaps]
-    expected = [mpmath.mpf(0)] * 4
-    for order in itertools.permutations(range(4)):
-        left = mpmath.mpf(1) / 24
-        for i in order:
-            expected[i] += left * accept[i]
-            left *= 1 - accept[i]
-    found = law_of("permute_and_flip", gaps)
-    assert all(abs(a - b) < 1e-14 for a, b in zip(found, expected, strict=True))
-
-
 def chi_square(counts, probabilities):
     """P-value of observed counts; categories of expectation below 10 are joined."""
     probabilities = np.array([float(p) for p in probabilities])
@@ -98,7 +85,6 @@ def chi_square(counts, probabilities):
 
 CASES = {
     "ties": ([3.0, 3.0, 1.0, 2.0], 1.0, 2.0),
-    "losses": ([-0.2, -0.9, -0.5, -0.45, -0.21], 0.3, 3.0),
     "far": ([1e6, 0.0, -math.inf, 1e6 - 1], 1.0, 0.5),
 }
 
@@ -120,7 +106,8 @@ def test_picks_follow_the_exact_law_and_twins_are_caught(mechanism, case):
     law = law_of(mechanism, gaps)
     counts = frequencies(mechanism, CASES[case], 1.0)
     assert chi_square(counts, law) > ALARM
-    assert chi_square(frequencies(mechanism, CASES[case], 0.5), law) < ALARM
+    half = frequencies(mechanism, CASES[case], 0.5, runs=4000)
+    assert chi_square(half, law) < ALARM
     other = law_of(*(name for name in MECHANISMS if name != mechanism), gaps)
     assert chi_square(counts, other) < ALARM
 
@@ -169,7 +156,7 @@ def random_pairs(count, sensitivity, seed=0):
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(1.0, 1.0), (0.037, 3.0)])
 def test_the_exact_ratio_stays_within_epsilon(mechanism, sensitivity, epsilon):
     asked = {"sensitivity": sensitivity, "epsilon": epsilon}
-    for pair in random_pairs(150, sensitivity):
+    for pair in random_pairs(60, sensitivity):
         assert exact_loss(mechanism, *pair, **asked) <= epsilon
 
 
@@ -184,15 +171,6 @@ def without_charge(scores, *, sensitivity, epsilon):
     on_grid = np.rint(scores / grid)
     unit = Fraction(grid) * Fraction(epsilon) / (2 * Fraction(sensitivity))
     return [int(on_grid.max() - score) * unit for score in on_grid]
-
-
-def without_clamp(scores, *, sensitivity, epsilon):
-    """Broken twin: scores are not clamped before they become integers."""
-    scale = laplace_scale(sensitivity=sensitivity, epsilon=epsilon, size=1)
-    with np.errstate(all="ignore"):
-        on_grid = [int(i) for i in np.rint(scores / scale.grid).astype(np.int64)]
-    unit = Fraction(scale.grid) / (2 * Fraction(scale.sigma))
-    return [(max(on_grid) - score) * unit for score in on_grid]
 
 
 @every_mechanism
@@ -217,16 +195,6 @@ def test_a_grid_that_is_not_charged_is_caught(mechanism):
 
 
 @every_mechanism
-def test_scores_that_are_not_clamped_are_caught(mechanism):
-    asked = {"sensitivity": 1.0, "epsilon": 1.0}
-    grid = laplace_scale(size=1, **asked).grid
-    first, second = np.array([[2.0**63 - 1024, 0.0], [2.0**63, 0.0]]) * grid
-    assert abs(first - second).max() <= 1.0
-    assert exact_loss(mechanism, first, second, **asked) <= 1
-    assert exact_loss(mechanism, first, second, without_clamp, **asked) > 1
-
-
-@every_mechanism
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0, 1e6])
 def test_no_score_is_refused(mechanism, epsilon):
     source = NoiseSource(3)
@@ -241,82 +209,21 @@ def test_no_score_is_refused(mechanism, epsilon):
     assert gaps[1] == 0
 
 
-@every_mechanism
-def test_a_scale_that_is_none_is_refused(mechanism):
-    for asked in ({"sensitivity": 0.0}, {"sensitivity": math.inf}):
-        with pytest.raises(ValueError, match="positive, finite scale"):
-            getattr(NoiseSource(0), mechanism)(np.zeros(2), epsilon=1.0, **asked)
-
-
-def test_permute_and_flip_is_never_worse_in_expectation():
-    asked = {"sensitivity": 1.0, "epsilon": 2.0}
-    shortfalls = []
-    for scores, _ in random_pairs(60, 1.0, seed=4):
-        gaps = selection_gaps(scores, **asked)
-        found = {
-            name: mpmath.fsum(
-                p * g.numerator / g.denominator
-                for p, g in zip(law_of(name, gaps), gaps, strict=True)
-            )
-            for name in MECHANISMS
-        }
-        assert found["permute_and_flip"] <= found["exponential_mechanism"]
-        shortfalls.append(found)
-    total = {n: sum(float(f[n]) for f in shortfalls) for n in MECHANISMS}
-    assert total["permute_and_flip"] < 0.9 * total["exponential_mechanism"]
-
-
 # Uniform draws -------------------------------------------------------------------
 
 
-def test_every_order_is_equally_likely():
-    source = NoiseSource(5)
-    place = {order: i for i, order in enumerate(itertools.permutations(range(4)))}
-    found = [place[tuple(source.permutation(4))] for _ in range(6000)]
-    counts = np.bincount(found, minlength=24)
-    assert chi_square(counts, [1 / 24] * 24) > ALARM
-    sampled = [place[tuple(np.argsort(source.integers(4, 4)))] for _ in range(6000)]
-    twin = np.bincount(sampled, minlength=24)  # ties are not drawn again
-    assert chi_square(twin, [1 / 24] * 24) < ALARM
-
-
 def test_equal_words_are_drawn_again():
+    assert list(subset(3, 1, Tape([7, 7, 9, 3, 8, 2]))) == [2]
     words = [7, 7, 1, 9, 3, 5]
     assert permutation(3, Tape(words)).tolist() == [1, 2, 0]
     assert permutation(0, Tape([])).tolist() == []
     assert permutation(1, Tape([4])).dtype == np.int64
 
 
-def test_integers_are_unbiased_and_the_modulus_alone_is_caught():
-    n, size = 3 * 2**61, 6000
-    words = NoiseSource(6)._entropy.words(3 * size)
-    honest = integers(n, size, Tape(words))
-    twin = words[:size] % np.uint64(n)
-    thirds = [1 / 3] * 3
-    assert chi_square(np.bincount(honest // 2**61, minlength=3), thirds) > ALARM
-    twin = np.bincount((twin // np.uint64(2**61)).astype(int), minlength=3)
-    assert chi_square(twin, thirds) < ALARM
-
-
 def test_words_above_the_last_multiple_are_drawn_again():
     assert integers(3, 2, Tape([2**64 - 1, 4, 2**64 - 1, 5])).tolist() == [2, 1]
     assert integers(1, 2, Tape([2**64 - 1, 4])).tolist() == [0, 0]
     assert integers(2**63, 1, Tape([2**64 - 1])).tolist() == [2**63 - 1]
-
-
-def test_small_integers_are_uniform():
-    counts = np.bincount(NoiseSource(8).integers(7, 7000), minlength=7)
-    assert chi_square(counts, [1 / 7] * 7) > ALARM
-
-
-def test_weighted_index_follows_its_integer_weights():
-    weights = (5000, 0, 2000, 2990, 10)
-    source = NoiseSource(9)
-    counts = np.bincount([source.weighted_index(weights) for _ in range(8000)])
-    assert counts[1] == 0
-    assert chi_square(counts, np.array(weights) / sum(weights)) > ALARM
-    twin = np.array([0.45, 0.0, 0.25, 0.299, 1e-3])
-    assert chi_square(counts, twin) < ALARM
 
 
 def test_weighted_index_ends_where_its_weights_end():
@@ -336,19 +243,6 @@ def test_weights_of_any_size_are_drawn_from_as_they_are():
         assert weighted_index(weights, Tape(words)) == index
 
 
-@pytest.mark.parametrize("bad", [[], [0], [2, -1]])
-def test_weights_that_are_none_are_refused(bad):
-    with pytest.raises(ValueError, match="weights"):
-        weighted_index(bad, Tape([]))
-
-
-def test_draws_of_the_operating_system_differ():
-    source = NoiseSource()
-    assert source.permutation(50).tolist() != source.permutation(50).tolist()
-    assert sorted(source.permutation(50)) == list(range(50))
-    assert SystemEntropy.is_private
-
-
 @pytest.mark.parametrize(("n", "size"), [(5, 1), (5, 2), (4, 3)])
 def test_every_subset_of_a_size_is_equally_likely(n, size):
     seeded = NoiseSource(5)
@@ -359,12 +253,6 @@ def test_every_subset_of_a_size_is_equally_likely(n, size):
     assert chi_square(counts, [1 / len(sets)] * len(sets)) > ALARM
     biased = [draws.count(sets[0]) * 2, *counts[1:]]
     assert chi_square(biased, [1 / len(sets)] * len(sets)) < ALARM
-
-
-def test_a_full_subset_is_everything_and_equal_words_are_drawn_again():
-    assert list(NoiseSource(1).subset(4, 4)) == [0, 1, 2, 3]
-    tape = Tape([7, 7, 9, 3, 8, 2])
-    assert list(subset(3, 1, tape)) == [2]
 
 
 def test_poisson_samples_have_independent_entries_of_the_stated_rate():
@@ -404,7 +292,7 @@ def order_law(scores, k, epsilon):
     return law
 
 
-def picks_follow(law, shrink, runs=6000):
+def picks_follow(law, shrink, runs=3000):
     source, scores = NoiseSource(2), np.array([1.0, 0.0, 2.0, 2.0])
     asked = {"sensitivity": 1.0, "epsilon": 2.0 / shrink}
     found = [tuple(source.top_k(scores, 2, **asked).tolist()) for _ in range(runs)]
@@ -416,16 +304,6 @@ def test_top_k_follows_the_exact_law_and_half_the_noise_is_caught():
     law = order_law([1.0, 0.0, 2.0, 2.0], 2, 2.0)
     assert picks_follow(law, 1.0)
     assert not picks_follow(law, 0.5)
-
-
-def test_top_k_is_the_largest_of_gumbel_sums():
-    """The law stated in the docstring, by another way of drawing it."""
-    rng, scores = np.random.default_rng(3), np.array([1.0, 0.0, 2.0, 2.0])
-    noisy = scores + rng.gumbel(scale=1.0, size=(20_000, 4))
-    first = np.argsort(-noisy, axis=1)[:, :2]
-    law = order_law(scores, 2, 2.0)
-    counts = [np.sum(np.all(first == picks, axis=1)) for picks in law]
-    assert chi_square(counts, list(law.values())) > ALARM
 
 
 def test_top_k_takes_every_candidate_once_however_far_below():
@@ -456,14 +334,6 @@ def test_every_candidate_is_in_its_level():
                     assert int(levels.gap(number)) == level
             taken.append(levels.draw(SeededEntropy(len(taken)), lambda _: True))
         assert sorted(taken) == list(range(len(gaps)))
-
-
-def test_an_outstanding_pick_does_not_level_the_others():
-    """The second is 300 scales below the first and 200 above all others."""
-    scores = np.zeros(1000)
-    scores[[7, 90]] = 500.0, 200.0
-    picks = NoiseSource(1).top_k(scores, 2, sensitivity=0.5, epsilon=1.0)
-    assert picks.tolist() == [7, 90]
 
 
 def test_weights_of_the_levels_are_exponentials():

@@ -124,6 +124,9 @@ EXAMPLES = {
     "moments": Example(
         MomentSums(MomentWeights(0.5, 1.0, 0.3), N, D, 1.0), _BALL, _TARGETS
     ),
+    "moments of heavy targets": Example(
+        MomentSums(MomentWeights(1.0, 2.0), N, D, 1.0), _BALL, _TARGETS
+    ),
     "sparse moments": Example(
         MomentSums(MomentWeights(0.5, 1.0, 0.3), N, D, 0.4), _SPARSE, _TARGETS
     ),

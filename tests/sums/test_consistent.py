@@ -12,7 +12,6 @@ from skdp.sums._histogram import (
     ReleasedHistogram,
     consistent,
     place_of_rank,
-    rank_deviation,
     total_of,
 )
 
@@ -32,11 +31,6 @@ def test_nearest_counts_of_the_sum(seed):
     assert found == pytest.approx(best.x, abs=1e-3)
 
 
-def test_what_is_consistent_stays():
-    counts = np.array([[3.0, 0.0], [4.0, 5.0]])
-    assert consistent(counts, 12.0) == pytest.approx(counts)
-
-
 @pytest.mark.parametrize("counts", [[-5.0, -9.0], [0.0, 0.0], [1e9, -1e9]])
 def test_hostile_counts(counts):
     found = consistent(np.array(counts), 10.0)
@@ -49,13 +43,6 @@ def test_places_of_ranks():
     ranks = [-1, 0, 1, 4, 5, 8, 99]
     found = [place_of_rank(counts, rank) for rank in ranks]
     assert found == [1.0, 1.0, 1.25, 2.0, 3.25, 4.0, 4.0]
-
-
-def test_deviation_of_ranks_by_simulation():
-    noise = np.random.default_rng(0).normal(0, 3, size=(100_000, 10))
-    noise -= noise.mean(axis=1, keepdims=True)  # brought to a known sum
-    ranks = noise.cumsum(axis=1)[:, 3]
-    assert rank_deviation(3.0, 4.0, 10) == pytest.approx(ranks.std(), rel=0.02)
 
 
 def test_far_fewer_records_than_there_should_be_are_believed():

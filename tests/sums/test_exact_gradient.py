@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,18 +13,14 @@ from scipy.sparse import csr_array
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._classification import WeightedLoss
 from skdp.losses._objective import LinearObjective
-from skdp.privacy.release._plan import Layout
-from skdp.sums import _exact, _gradient, _grid_rows
+from skdp.sums import _exact, _grid_rows
 from skdp.sums import _gradient_sum as module
-from skdp.sums._exact import WholeSum, norm_exponent, on_grid, units_of
+from skdp.sums._exact import on_grid, units_of
 from skdp.sums._floating import GradientSum
 from skdp.sums._gradient import ClippedGradient
 from skdp.sums._grid_rows import grid_rows
-from skdp.sums._record_sums import ErrorSum, NoiseRatio, PredictionSum
-from skdp.tables._centred import CentredSource, Centring, StateRows
-from skdp.tables._coded import CodeBasis, CodeSource
+from skdp.sums._record_sums import PredictionSum
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Block
 from skdp.tables._views import CentredDense
 from tests.gradients import exact_sum
 
@@ -38,7 +34,6 @@ LOSSES = [
     WeightedLoss(SoftmaxLoss(3), (1.0, 1.0, 0.3)),
 ]
 by_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
-by_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 N, D = 500, 5
 
 
@@ -87,8 +82,8 @@ def hostile_rows(d, norm, seed=0):
     return X
 
 
-@pytest.mark.parametrize("norm", [1e-300, 1e-9, 0.3, 1.0, 12.0, 1e150])
-@pytest.mark.parametrize("d", [1, 2, 7, 600])
+@pytest.mark.parametrize("norm", [1e-300, 0.3, 1e150])
+@pytest.mark.parametrize("d", [1, 7, 600])
 def test_no_row_is_longer_than_the_norm_and_each_is_that_of_itself(d, norm):
     X = hostile_rows(d, norm)
     with np.errstate(all="ignore"):
@@ -106,28 +101,6 @@ def test_no_row_is_longer_than_the_norm_and_each_is_that_of_itself(d, norm):
     assert np.isfinite(grid).all()
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("wild", [np.nan, np.inf, -np.inf])
-def test_rows_that_are_not_finite_end_and_leave_other_rows_as_they_are(wild, kind):
-    """Validated rows are finite; what a null row holds is unknown."""
-    X = hostile_rows(7, 1.0)[:20].astype(kind)
-    beside = X.copy()
-    beside[3, 2], beside[5] = wild, wild
-    others = np.delete(np.arange(20), [3, 5])
-    for store in (np.asarray, np.asfortranarray, csr_array):
-        with np.errstate(all="ignore"):
-            grid = grid_rows(store(beside), 1.0)
-        grid = grid.toarray() if store is csr_array else grid
-        assert np.array_equal(grid[others], grid_rows(X, 1.0)[others])
-        assert longest(grid) <= 4**22
-
-
-def test_rows_are_clipped_rows_but_for_half_a_unit():
-    X = hostile_rows(7, 1.0)[:20]
-    clipped = X / np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
-    assert np.abs(grid_rows(X, 1.0) * 2.0**-22 - clipped).max() < 2 * 2.0**-22
-
-
 def test_broken_twin_without_the_rule_for_long_rows_is_found(monkeypatch):
     """Rounded to the nearest integer and no more: longer than the norm by rounding."""
     X = hostile_rows(600, 1.0)[:10]
@@ -136,12 +109,6 @@ def test_broken_twin_without_the_rule_for_long_rows_is_found(monkeypatch):
     monkeypatch.setattr(_grid_rows, "LONGEST", 2.0**23)
     monkeypatch.setattr(_grid_rows, "scale_of", lambda norm: 2.0**22 / norm)
     assert longest(grid_rows(X, 1.0)) > 4**22
-
-
-def test_broken_twin_without_room_for_rounding_is_found(monkeypatch):
-    monkeypatch.setattr(_grid_rows, "SHORTENED", 2.0**22 * (1 + 2.0**-22))
-    rows = (grid_rows(10.0 * np.eye(3) + k, 1.0) for k in range(9))
-    assert max(longest(row) for row in rows) > 4**22
 
 
 def test_entries_stay_within_their_bound():
@@ -171,43 +138,7 @@ def test_raw_predictions_are_exact_in_any_order(size):
         assert np.array_equal(found, exact * unit)
 
 
-def test_broken_twin_with_weights_as_they_are_is_found():
-    rng = np.random.default_rng(2)
-    W, grid = rng.normal(size=(200, 1)), grid_rows(rng.normal(size=(50, 200)), 1.0)
-    order = rng.permutation(200)
-    assert not np.array_equal(grid[:, order] @ W[order], grid @ W)
-
-
-def test_weights_move_by_half_a_unit_at_most():
-    W = np.random.default_rng(3).normal(size=(30, 3))
-    unit = 2.0 ** (norm_exponent(W) - 30)
-    assert 0 < np.abs(on_grid(W) - W).max() <= unit / 2
-    assert not on_grid(np.zeros((3, 1))).any()
-
-
 # ----------------------------------------------------------------------------- totals
-
-
-def test_totals_are_exact_beyond_one_word():
-    """As for 2^31 records, all of them at the bound."""
-    total = WholeSum((2,), 40)
-    part = np.array([2**62, -(2**62)]) - np.array([5, -7])
-    for _ in range(2**9):
-        total.add(part, 2**22)
-    wanted = [float(2**9 * int(each)) for each in part]
-    assert total.value().tolist() == wanted
-
-
-def test_totals_do_not_depend_on_the_parts():
-    rng = np.random.default_rng(4)
-    parts = rng.integers(-(2**50), 2**50, 1000)
-    found = set()
-    for size in (1, 7, 1000):
-        total = WholeSum((), 40)
-        for start in range(0, 1000, size):
-            total.add(parts[start : start + size].sum(), 2**21)
-        found.add(float(total.value()))
-    assert found == {float(sum(parts.tolist()))}
 
 
 def test_blocks_are_as_long_as_double_precision_allows():
@@ -303,21 +234,6 @@ def test_broken_twin_of_floating_sums_is_found(n):
 
 
 @by_loss
-def test_compiled_and_interpreted_sums_are_the_same(loss, monkeypatch):
-    X, y, present = table(loss)
-    query = ClippedGradient(objective_of(loss), 0.4).at(
-        np.ones((D + 1, loss.n_outputs))
-    )
-    with np.errstate(all="ignore"):
-        plain = query.total(query.open(source_of(X, y, present)), None)
-        monkeypatch.setattr(module, "_WORTH_COMPILING", 0)
-        reader = query.open(source_of(X, y, present))
-        compiled = query.total(reader, None)
-    assert reader._is_compiled == (loss.n_outputs == 1)
-    assert np.array_equal(compiled, plain)
-
-
-@by_loss
 def test_sums_of_parts_add_up_and_samples_are_sums_of_their_rows(loss):
     X, y, present = table(loss)
     objective = objective_of(loss)
@@ -337,131 +253,7 @@ def test_sums_of_parts_add_up_and_samples_are_sums_of_their_rows(loss):
         assert np.allclose(halves, total(np.arange(N)), rtol=0, atol=1e-12)
 
 
-@by_loss
-def test_they_are_the_floating_sums_but_for_their_grids(loss):
-    X, y, present = table(loss)
-    objective = objective_of(loss)
-    W = on_grid(np.random.default_rng(6).normal(size=objective.shape))
-    with np.errstate(all="ignore"):
-        exact = exact_sum(source_of(X, y, present), objective)(W)
-        floating = GradientSum(source_of(X, y, present), objective)(W)
-    k, worst = loss.n_outputs, loss.zero_out_bound(math.inf)
-    grids = math.sqrt(k) * 2.0**-19 * worst + 2.0**-21 * math.sqrt(D) * worst
-    grids += loss.smoothness * 2.0**-21 * np.linalg.norm(W)
-    assert np.linalg.norm(exact - floating) <= N * objective.row_norm * grids
-
-
 # --------------------------------------------------------- rows that are made of parts
-
-
-def state_source(order, size, cells=60):
-    rng = np.random.default_rng(8)
-    sizes, n = (5, 9, 2), cells
-    starts = np.cumsum([0, *sizes[:-1]])
-    states = np.zeros((n, sum(sizes)))
-    for start, m in zip(starts, sizes, strict=True):
-        knot, share = start + rng.integers(0, m - 1, n), rng.uniform(size=n)
-        states[np.arange(n), knot] = 1 - share
-        states[np.arange(n), knot + 1] = share
-    basis = csr_array(rng.normal(size=(sum(sizes), 7)) / 5)
-    y, present = rng.integers(0, 2, n).astype(float), rng.random(n) < 0.8
-    source = source_of(csr_array(states[order]), y[order], present[order], size)
-    centring = Centring(rng.normal(size=7) / 9, rng.uniform(0.5, 2, 7), 0.3)
-    return CentredSource(source, lambda X: StateRows(X, basis, sizes), centring)
-
-
-def code_source(order, size):
-    rng = np.random.default_rng(9)
-    sizes = (3, 40, 2)
-    basis = CodeBasis(tuple(rng.normal(size=(k, 3)) for k in sizes))
-    codes = np.stack([rng.integers(k, size=60) for k in sizes], 1).astype(np.uint8)
-    y, present = rng.integers(0, 2, 60).astype(float), rng.random(60) < 0.8
-    source = source_of(codes[order], y[order], present[order], size)
-    return CodeSource(source, basis)
-
-
-def dense_source(order, size):
-    rng = np.random.default_rng(10)
-    X = rng.normal(size=(60, 4)) / 3
-    source = source_of(X[order], np.zeros(60), None, size)
-    return CentredSource(source, np.asarray, Centring(X[0], np.ones(4), 0.5))
-
-
-MADE = {"states": state_source, "codes": code_source}
-
-
-@pytest.mark.parametrize("made", MADE)
-def test_the_same_bits_of_made_rows(made):
-    answers = set()
-    for order in (np.arange(60), np.random.default_rng(1).permutation(60)):
-        for size in (1, 7, 60):
-            source = MADE[made](order, size)
-            shape = source.n_features + 1, 1
-            objective = objective_of(
-                n_samples=60, n_features=source.n_features, data_norm=1.0
-            )
-            W = np.random.default_rng(2).normal(size=shape)
-            query = ClippedGradient(objective).at(W)
-            answers.add(query.total(query.open(source), None).tobytes())
-    assert len(answers) == 1
-
-
-@pytest.mark.parametrize("made", MADE)
-def test_sums_of_made_rows_err_by_less_than_is_charged(made):
-    """Of each record alone, beside the floating sum of the same row."""
-    whole = MADE[made](np.arange(60), 60)
-    objective = objective_of(n_samples=1, n_features=whole.n_features, data_norm=1.0)
-    for size in (0.1, 3.0, 100.0):
-        W = np.random.default_rng(3).normal(size=(whole.n_features + 1, 1))
-        query = ClippedGradient(objective).at(size * W)
-        layout = Layout(1, 1, whole.facts.amplification, whole.facts.cells)
-        charged = query.slack(layout) / 2
-        charged += ClippedGradient(objective).grid_error()
-        for i in range(60):
-            source = MADE[made](np.array([i]), 1)
-            exact = query.total(query.open(source), None)
-            floating = GradientSum(source, objective)(query.weights)
-            assert np.linalg.norm(exact - floating) <= 2 * charged < 1e-3
-
-
-def raw_errors(made):
-    """Of raw predictions, over what is charged for them."""
-    source = MADE[made](np.arange(60), 60)
-    block = next(source.blocks())
-    d, worst = source.n_features, 0.0
-    for seed in range(20):
-        W = on_grid(np.random.default_rng(seed).normal(size=(d, 1)))
-        found = _grid_rows.gridded(block.X, 1.0).raw(W)
-        exact = exact_products(block.X, W.astype(np.longdouble))
-        charged = (d + 64) * 2.0**-39 * source.facts.amplification * np.linalg.norm(W)
-        worst = max(worst, float(np.abs(found - exact).max()) / charged)
-    return worst
-
-
-def exact_products(rows, W):
-    if hasattr(rows, "codes"):
-        ends = np.cumsum([0] + [part.shape[1] for part in rows.basis.parts])
-        each = zip(rows.basis.parts, ends, rows.codes.T, strict=False)
-        return sum((p @ W[e : e + p.shape[1]])[own] for p, e, own in each)
-    X = rows.X.states.toarray().astype(np.longdouble) @ rows.X.basis.toarray()
-    return (X - rows.centre) @ W * rows.factor[:, None]
-
-
-@pytest.mark.parametrize("made", MADE)
-def test_raw_predictions_of_made_rows_err_by_less_than_is_charged(made, monkeypatch):
-    assert raw_errors(made) <= 1
-    # The broken twin: tables as coarse as weights are.
-    monkeypatch.setattr(_grid_rows, "_STATE_TABLE_BITS", 28)
-    monkeypatch.setattr(_grid_rows, "_CODE_TABLE_BITS", 28)
-    assert raw_errors(made) > 1
-
-
-def test_rows_centred_one_by_one_are_put_on_the_grid_of_their_norm():
-    source = dense_source(np.arange(60), 60)
-    rows = next(source.blocks()).X
-    grid = _grid_rows.gridded(rows, 1.0)
-    assert longest(grid.entries) <= 4**22
-    assert np.allclose(grid.entries * grid.unit, rows.made(), atol=2.0**-21)
 
 
 def centred_table():
@@ -470,25 +262,6 @@ def centred_table():
     source = source_of(np.where(np.abs(X) < 1e30, X, 1.0), y, present, 130)
     centre, W = np.full(D, 0.1), np.random.default_rng(6).normal(size=(D + 1, 1))
     return CentredDense(source, 0.8, centre, 0.3), W
-
-
-@pytest.mark.usefixtures("way")
-def test_rows_that_a_view_has_put_on_the_grid_have_the_same_sums():
-    plain, W = centred_table()
-    view = module.grid_view(plain)
-    coef = W[:D]
-    queries = [
-        ClippedGradient(objective_of(data_norm=1.0), clip).at(W)
-        for clip in (math.inf, 0.3)
-    ]
-    queries += [
-        ErrorSum(N, LogisticLoss(), coef, np.array([0.2]), 0.7),
-        NoiseRatio(N, coef, np.array([0.3]), 6.0),
-        PredictionSum(N, coef, 0.5),
-    ]
-    assert all(len(answers) == 1 for answers in bits(queries, [plain, view]))
-    with pytest.raises(ValueError, match="have norm 1"):
-        _grid_rows.gridded(next(view.blocks()).X, 0.8)
 
 
 def test_a_view_puts_rows_on_the_grid_once_and_another_one_anew():
@@ -511,93 +284,6 @@ def test_a_view_puts_rows_on_the_grid_once_and_another_one_anew():
 # -------------------------------------------------------------------------- sensitivity
 
 
-@dataclass
-class Search:
-    """Neighbours whose sums are as far apart as a record can move them."""
-
-    objective: LinearObjective
-    clip: float = math.inf
-    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(11))
-
-    def pair(self):
-        n, d = 3, self.objective.n_features
-        X = self.objective.data_norm * self.rng.normal(size=(n, d))
-        top = max(1, self.objective.loss.n_outputs - 1)
-        y = self.rng.integers(0, top + 1, n).astype(float)
-        other, targets = X.copy(), y.copy()
-        other[0] = self.rng.choice([-1, 1]) * X[0]
-        other[0] += 0.02 * self.rng.normal(size=d) * (self.rng.random() < 0.5)
-        targets[0] = self.rng.integers(0, top + 1)
-        if isinstance(self.objective.loss, SquaredLoss):
-            y[0], targets[0] = 50.0 * self.rng.choice([-1, 1], 2)
-        if self.objective.adjacency == "replace_one":
-            return MemorySource(X, y), MemorySource(other, targets)
-        present = np.arange(n) > 0
-        return MemorySource(X, y), MemorySource(X, y, present)
-
-    def farthest(self, rounds=250):
-        """Largest change of a query, over what it is charged."""
-        worst = 0.0
-        for _ in range(rounds):
-            shape = self.objective.shape
-            W = np.exp(self.rng.uniform(-3, 5)) * self.rng.normal(size=shape)
-            W *= self.rng.random() < 0.8
-            query = ClippedGradient(self.objective, self.clip).at(W)
-            pair = self.pair()
-            sums = [query.total(query.open(each), None) for each in pair]
-            charged = query.bound().under(self.objective.adjacency)
-            charged += query.slack(Layout(3))
-            worst = max(worst, float(np.linalg.norm(sums[0] - sums[1])) / charged)
-        return worst
-
-
-@by_loss
-@by_adjacency
-@pytest.mark.parametrize("clip", [math.inf, 0.3])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_no_neighbours_exceed_what_is_charged(loss, adjacency, clip, fit_intercept):
-    objective = objective_of(
-        loss,
-        n_samples=3,
-        n_features=2,
-        adjacency=adjacency,
-        fit_intercept=fit_intercept,
-    )
-    assert 0.75 < Search(objective, clip).farthest() <= 1
-
-
-@pytest.fixture
-def coarse(monkeypatch):
-    """So coarse that at W = 0 residuals of three classes are rounded away from 0."""
-    for room in (_gradient, module):
-        monkeypatch.setattr(room, "RESIDUAL_BITS", 4)
-    monkeypatch.setattr(_grid_rows._PlainGrid, "bits", 4)
-
-
-@pytest.mark.usefixtures("coarse")
-@by_adjacency
-def test_broken_twin_that_charges_for_clipped_residuals_alone_is_found(
-    adjacency, monkeypatch
-):
-    objective = objective_of(
-        LOSSES[1], n_samples=3, n_features=2, adjacency=adjacency, fit_intercept=False
-    )
-    assert Search(objective).farthest() <= 1
-    monkeypatch.setattr(ClippedGradient, "grid_error", lambda self: 0.0)
-    assert Search(objective).farthest() > 1.02
-
-
-def test_what_rounding_adds_does_not_grow_with_the_records_beside():
-    few, many = (
-        ClippedGradient(objective_of(n_samples=n)).at(np.ones((D + 1, 1)))
-        for n in (100, 1_000_000)
-    )
-    assert few.bound() == many.bound()
-    # The sums' own rounding to double precision is left.
-    assert many.slack(Layout(1000)) < 1e-8
-    assert many.slack(Layout(1000, moved_rows=1_000_000)) == many.slack(Layout(1000))
-
-
 def test_what_has_no_bound_is_refused_or_summed_in_floating_point():
     for objective in (
         objective_of(data_norm=math.inf),
@@ -611,24 +297,3 @@ def test_what_has_no_bound_is_refused_or_summed_in_floating_point():
 
 
 # ------------------------------------------------------------------------------ sources
-
-
-def test_rows_of_stable_sources_are_put_on_the_grid_once(monkeypatch):
-    found, of = [], _grid_rows.grid_rows
-    monkeypatch.setattr(
-        _grid_rows, "grid_rows", lambda X, norm: found.append(len(X)) or of(X, norm)
-    )
-
-    class Moving(MemorySource):
-        """May show other rows at the next reading."""
-
-        def blocks(self):
-            for block in super().blocks():
-                yield Block(block.X, block.y, block.present)
-
-    for kind, times in ((MemorySource, 1), (Moving, 3)):
-        reader = exact_sum(kind(np.eye(N, D), np.zeros(N)), objective_of())
-        for _ in range(3):
-            reader(np.zeros((D + 1, 1)))
-        assert found == [N] * times
-        found.clear()

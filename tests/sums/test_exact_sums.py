@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from skdp.sums._exact import WholeSum, below, nearest, total_rounding, unit_for
+from skdp.sums._exact import WholeSum, added, below, nearest, unit_for
+from skdp.sums._moments import MomentSums, MomentWeights
+from skdp.tables._memory import MemorySource
 
 SIZES = [1, 2, 3, 1000, 2**20, 10**9, 2**40]
 
@@ -32,10 +36,6 @@ def test_any_order_gives_the_same_sum(rounded):
     assert (below(values, 0.25) <= values).all()
 
 
-def test_missing_values_stay():
-    assert np.isnan(nearest(np.array([np.nan]), 0.5)).all()
-
-
 def test_two_words_hold_what_one_does_not():
     rng = np.random.default_rng(0)
     parts = rng.integers(-(2**61), 2**61, size=(1000, 3))
@@ -49,16 +49,6 @@ def test_two_words_hold_what_one_does_not():
     assert total.value().tolist() == [float(number) for number in exact]
     # Broken twin: one word.
     assert int(parts[:, 0].sum()) != sum(map(int, parts[:, 0]))
-
-
-def test_totals_become_floats_within_what_is_charged():
-    """Squares of numbers that 53 bits do not hold, beside their neighbours."""
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        total = int(rng.integers(2**61, 2**62))
-        other = total - int(rng.integers(2**20))
-        as_floats = abs(float(total) - float(other)) - (total - other)
-        assert as_floats <= total_rounding(1, float(total))
 
 
 FUNCTIONS = {
@@ -90,3 +80,20 @@ def test_a_records_softmax_depends_on_no_other():
     for stored in (raw, np.asfortranarray(raw)):
         assert np.array_equal(logsumexp(stored, axis=1), alone)
         assert np.array_equal(logsumexp(stored[3:], axis=1), alone[3:])
+
+
+def test_products_of_many_rows_add_up_exactly():
+    """Of one long block, and of parts of it: the same bits."""
+    n = 1 << 16
+    X = 1 - np.random.default_rng(0).random((n, 2)) / 9
+    query = MomentSums(MomentWeights(0.5, 1.0), n, 2, 2.0)
+
+    def summed(runs):
+        sums = []
+        for run in runs:
+            source = MemorySource(X[run], np.ones(len(X[run])))
+            source.facts = replace(source.facts, largest_block=n)
+            sums.append(query.whole_sums(query.open(source), None))
+        return query.from_whole(source, added(sums)).tobytes()
+
+    assert summed([slice(n)]) == summed([slice(i, i + 999) for i in range(0, n, 999)])

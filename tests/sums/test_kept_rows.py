@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import weakref
 from dataclasses import dataclass
 from itertools import islice
 
@@ -50,19 +49,6 @@ def test_a_pass_that_did_not_end_keeps_nothing():
     assert list(islice(kept.passed(lambda: BLOCKS), 1)) == BLOCKS[:1]
     assert list(kept.passed(lambda: BLOCKS)) == BLOCKS
     assert list(kept.passed(list)) == BLOCKS
-
-
-def test_blocks_are_let_go_once_there_are_too_many():
-    made = []
-
-    def read():
-        for n_bytes in (3, 4, 5, 3):
-            block = Rows(n_bytes)
-            made.append(weakref.ref(block))
-            yield block
-
-    n_alive = [sum(ref() is not None for ref in made) for _ in KeptRows(7).passed(read)]
-    assert n_alive == [1, 2, 1, 1]
 
 
 def states():

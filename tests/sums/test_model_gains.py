@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from numba.core.types import Dispatcher
 from scipy.special import log_softmax
 
 from skdp.ensemble._trees import draw_trees
 from skdp.losses._classification import WeightedLoss
 from skdp.privacy.release._plan import Layout
 from skdp.sums import _leaves_kernel as kernel
-from skdp.sums._leaves import LeafSums, LeafTerms, ModelGains
-from tests.ensemble.coded import MIXED, codes_of, source_of, targets_of
+from skdp.sums._leaves import ModelGains
+from tests.ensemble.coded import MIXED, codes_of, source_of
 from tests.ensemble.fits import loss_of
 
 LOSSES = [
@@ -81,27 +79,6 @@ def test_no_neighbour_is_farther_than_the_bound(loss, n_outputs, size, far):
         assert found <= bound.under(adjacency) + slack
 
 
-@every_loss
-def test_bounds_are_attained(loss, n_outputs):
-    """By records far on the right side and far on the wrong side."""
-    codes, y = records(loss, n_outputs)
-    query = grown(loss, n_outputs, len(y), 40.0)
-    bound = query.bound()
-    offset = np.zeros((len(y), n_outputs))
-    if loss == "squared":
-        # Before the trees far off, so that half of what they add may be right.
-        raw = trees_of(query, codes)
-        y = np.where(np.arange(len(y)) % 2, 1.0, -1.0)
-        offset = y[:, None] - 2 * raw * (np.arange(len(y)) % 2)[:, None]
-        offset -= query.start
-    if loss in ("poisson", "quantile"):
-        # So far below that the trees do not reach them.
-        offset -= 1000.0
-    found = farthest(each(query, codes, y, offset))
-    for adjacency, distance in found.items():
-        assert distance >= 0.99 * bound.under(adjacency)
-
-
 def trees_of(query, codes):
     """What all trees add to raw predictions."""
     reader = query.open(source_of(codes, np.zeros(len(codes))))
@@ -122,14 +99,6 @@ def test_broken_twin_without_a_clip_passes_the_bound(loss, n_outputs, monkeypatc
     query = grown(loss, n_outputs, len(y), 40.0)
     for adjacency, found in farthest(each(query, codes, y)).items():
         assert found > 2 * query.bound().under(adjacency)
-
-
-def test_broken_twin_that_clips_all_shares_alike_passes_the_bound():
-    codes, y = records("logistic", 1)
-    query = grown("logistic", 1, len(y), 40.0)
-    alike = replace(query, shares=(1.0, 1.0, 1.0))
-    found = farthest(each(alike, codes, y))
-    assert found["zero_out"] > 1.2 * query.bound().zero_out
 
 
 @every_loss
@@ -156,67 +125,6 @@ def test_gains_are_those_of_the_losses(loss, n_outputs):
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@every_loss
-def test_any_order_and_any_number_of_threads_give_the_same_bits(loss, n_outputs):
-    n = 3000
-    codes = codes_of(MIXED, n)
-    y = targets_of(loss, codes, n_outputs)
-    query, order = grown(loss, n_outputs, n), np.random.default_rng(0).permutation(n)
-    sums = gains_of(query, codes, y)
-    assert np.array_equal(sums, gains_of(query, codes[order], y[order]))
-    reader = query.open(source_of(codes, y))
-    for reader.n_threads in (2, 3):
-        assert np.array_equal(sums, query.total(reader, None))
-
-
-@every_loss
-def test_the_null_record_leaves_no_trace(loss, n_outputs):
-    codes, y = records(loss, n_outputs)
-    query = grown(loss, n_outputs, len(y))
-    present = np.arange(len(y)) != 7
-    sums = gains_of(query, codes, y, present)
-    others, targets = codes.copy(), y.copy()
-    others[7], targets[7] = 0, 0.0
-    assert np.array_equal(sums, gains_of(query, others, targets, present))
-    rows = np.flatnonzero(present)
-    assert np.array_equal(sums, gains_of(query, codes, y, rows=rows))
-    assert not np.array_equal(sums, gains_of(query, codes, y))
-
-
-@every_loss
-def test_its_reader_is_that_of_the_leaves(loss, n_outputs):
-    """Raw predictions are kept from the last tree on."""
-    codes, y = records(loss, n_outputs)
-    query = grown(loss, n_outputs, len(y))
-    terms = LeafTerms(query.loss, 0.5, 0.1)
-    values = query.values[:-1]
-    leaves = LeafSums(terms, query.trees, query.start, values, len(y))
-    assert leaves.family == query.family
-    reader = leaves.open(source_of(codes, y))
-    leaves.total(reader, None)
-    assert np.array_equal(query.total(reader, None), gains_of(query, codes, y))
-
-
-@pytest.mark.parametrize("n", [1, 10**4, 10**12])
-def test_units_hold_the_largest_sums(n):
-    query = replace(grown("logistic", 1, 2), clip=64.0, n_samples=n)
-    assert n * query.clip / query.unit <= 2**53
-    assert query.slack(Layout(1)) < 1e-3 * query.bound().zero_out
-
-
-@pytest.mark.parametrize("clip", [0.0, -1.0, 65.0, math.nan])
-def test_clips_that_sums_cannot_hold_are_refused(clip):
-    with pytest.raises(ValueError, match="up to 64"):
-        replace(grown("logistic", 1, 2), clip=clip)
-
-
-def test_all_pairs_were_looked_at():
-    codes, y = records("logistic", 1)
-    labels = set(itertools.product([0.0, 1.0]))
-    assert {(label,) for label in y} == labels
-    assert len(np.unique(codes, axis=0)) > 50
-
-
 @pytest.mark.parametrize(("loss", "n_outputs"), [("logistic", 1), ("softmax", 3)])
 def test_weights_of_labels_multiply_gains_before_they_are_clipped(loss, n_outputs):
     codes, y = records(loss, n_outputs)
@@ -229,13 +137,3 @@ def test_weights_of_labels_multiply_gains_before_they_are_clipped(loss, n_output
     narrow = replace(heavy, clip=CLIP)
     for adjacency, distance in farthest(each(narrow, codes, y)).items():
         assert distance <= narrow.bound().under(adjacency) + narrow.slack(Layout(1))
-
-
-@every_loss
-def test_no_function_is_an_argument_of_what_is_kept_compiled(loss, n_outputs):
-    """Its type differs in every process: the file of kept code would only grow."""
-    codes, y = records(loss, n_outputs)
-    each(grown(loss, n_outputs, len(y), 40.0), codes, y)
-    assert kernel.add_gains.signatures
-    arguments = [kind for found in kernel.add_gains.signatures for kind in found]
-    assert not any(isinstance(kind, Dispatcher) for kind in arguments)

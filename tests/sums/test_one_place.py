@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import skdp
@@ -22,12 +23,16 @@ OTHERS = {
 OF_KERNELS = {"papers/_bolt_on.py", "sums/_gradient_sum.py"}
 
 
-def readers(is_read, text_of=Path.read_text):
+SOURCES = {path: path.read_text() for path in ROOT.rglob("*.py")}
+
+
+def readers(is_read, sources=SOURCES):
     """Modules outside `MADE_IN` with a node of a kind."""
-    found = set()
-    for path in ROOT.rglob("*.py"):
-        if any(map(is_read, ast.walk(ast.parse(text_of(path))))):
-            found.add(path.relative_to(ROOT).as_posix())
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path, text in sources.items()
+        if any(map(is_read, ast.walk(ast.parse(text))))
+    }
     return {path for path in found if not path.startswith(MADE_IN)}
 
 
@@ -39,28 +44,21 @@ def reads_weights(node):
     return node.attr == "present" or (node.attr == "weight" and is_of_block)
 
 
-def uses(name):
-    return lambda node: (
-        (isinstance(node, ast.Name) and node.id == name)
-        or (isinstance(node, ast.alias) and node.name == name)
-    )
-
-
 def test_the_adder_alone_reads_the_weights_of_a_block():
-    assert readers(reads_weights) == {ADDER} | OTHERS
+    path = ROOT / "sums/_moments.py"
+    bug = SOURCES[path] + "\ndef bug(block):\n    return block.weight\n"
+    assert readers(reads_weights, {path: bug})
+    holders = {p: t for p, t in SOURCES.items() if "present" in t or "weight" in t}
+    assert readers(reads_weights, holders) == {ADDER} | OTHERS
 
 
-def test_the_adder_alone_asks_whether_rows_have_weights():
-    assert readers(uses("has_shares")) == {ADDER}
+def users(name):
+    """Modules where a name is used or imported, other than within another name."""
+    found = {p for p, text in SOURCES.items() if re.search(rf"\b{name}\b", text)}
+    found = {path.relative_to(ROOT).as_posix() for path in found}
+    return {path for path in found if not path.startswith(MADE_IN)}
 
 
 def test_compiled_loops_alone_get_the_weights_as_they_are():
-    assert readers(uses("kernel_weights")) == {ADDER} | OF_KERNELS
-
-
-def test_a_module_that_reads_weights_is_found():
-    def text_of(path):
-        also = "\ndef bug(block):\n    return block.weight\n"
-        return path.read_text() + also * (path.name == "_moments.py")
-
-    assert "sums/_moments.py" in readers(reads_weights, text_of)
+    assert users("has_shares") == {ADDER}
+    assert users("kernel_weights") == {ADDER} | OF_KERNELS

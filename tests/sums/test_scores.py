@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
-from skdp.exceptions import UnboundedQueryError
 from skdp.model_selection import resolve_scoring
 from skdp.model_selection._candidates import ScoredTable
 from skdp.privacy.noise._laws import Gaussian, Laplace
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._answers import Grant, LocalAnswers
-from skdp.privacy.release._plan import Layout, Line, Plan
+from skdp.privacy.release._plan import Line, Plan
 from skdp.sums._record_sums import Scores
 
 NORMS = (1, 2, math.inf)
@@ -94,13 +93,3 @@ def test_broken_twin_with_the_bound_of_each_one_for_noise_is_refused():
         assert answers.ask(scores_of(MODELS, law.norm)).value.shape == (3,)
         with pytest.raises(TypeError, match="Nothing was read"):
             answers.ask(scores_of(MODELS, math.inf))
-
-
-def test_sums_are_exact_and_users_have_no_bound():
-    query = scores_of(MODELS, 2)
-    assert query.shape == (3,)
-    assert query.slack(Layout(4)) == 0.0
-    assert list(exact(query, RECORDS, [0, 0, 1, 1])) == [2, 4, 2]
-    with pytest.raises(UnboundedQueryError):
-        query.bound().under("user")
-    assert query.scorer.name == "accuracy"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,9 +13,8 @@ from skdp.losses._objective import LinearObjective
 from skdp.privacy.release._plan import Layout
 from skdp.sums._gradient import ClippedGradient
 from skdp.tables import _coded as module
-from skdp.tables._coded import CodeBasis, CodeRows, CodeSource, added_up
+from skdp.tables._coded import CodeBasis, CodeRows, CodeSource
 from skdp.tables._memory import MemorySource
-from tests.gradients import gradient_bound
 
 SIZES = (3, 40, 2)
 
@@ -90,17 +88,6 @@ def test_broken_twin_without_room_for_rounding_is_found(monkeypatch):
     assert longest > 1
 
 
-def test_no_row_is_longer_than_the_longest_that_could_be():
-    rng = np.random.default_rng(2)
-    for basis in hostile_bases(rng):
-        X = dense(basis, codes_of(rng, 500))
-        found = np.linalg.norm(X, axis=1).max()
-        assert found <= basis.norm <= basis.terms
-        best = [np.linalg.norm(part, axis=1).argmax() for part in basis.parts]
-        longest = np.linalg.norm(dense(basis, np.array([best])))
-        assert longest == pytest.approx(basis.norm, rel=1e-10)
-
-
 def test_a_record_is_computed_by_itself():
     rng = np.random.default_rng(3)
     basis, codes = basis_of(rng), codes_of(rng, 100)
@@ -108,15 +95,6 @@ def test_a_record_is_computed_by_itself():
     among, alone = CodeRows(codes, basis), CodeRows(codes[7:8], basis)
     assert (among @ weights)[7].tobytes() == (alone @ weights)[0].tobytes()
     assert among.T.weights[7] == alone.T.weights[0]
-
-
-def test_added_up_is_a_look_up():
-    rng = np.random.default_rng(4)
-    codes, tables = codes_of(rng, 50), [rng.normal(size=(k, 2)) for k in SIZES]
-    starts = np.array([0, 3, 43, 45])
-    found = added_up(codes, starts, tuple(tables))
-    wanted = sum(table[own] for table, own in zip(tables, codes.T, strict=True))
-    assert np.allclose(found, wanted, rtol=0, atol=1e-14)
 
 
 # ------------------------------------------------------------------- gradients of rows
@@ -186,52 +164,6 @@ def moves(basis, codes, weights, adjacency, rng):
     return max(found)
 
 
-def test_broken_twin_that_takes_rows_in_products_for_short_is_found():
-    """A long row's residual is larger than that of a row of length 1."""
-    rng = np.random.default_rng(6)
-    basis = basis_of(rng, 3.0)
-    best = [np.linalg.norm(part, axis=1).argmax() for part in basis.parts]
-    codes = np.array([best] * 5, dtype=np.uint8)
-    weights = np.vstack([dense(basis, codes[:1]).T / basis.norm, [[0.0]]])
-    short = replace(objective_of(basis, 5), product_norm=None)
-    moved = moves(basis, codes, weights, "zero_out", rng)
-    assert moved > 1.05 * gradient_bound(short, math.inf, 1.0).zero_out
-
-
-def test_broken_twin_that_takes_the_diameter_of_rows_is_found():
-    """Opposite rows of one label, at a constant that is far from it."""
-    basis = CodeBasis((np.array([[1.0], [-1.0]]),))
-    objective = replace(objective_of(basis, 4, "replace_one"), offset=(3.0,))
-    sums = ClippedGradient(objective, intercept_weight=0.2)
-    query, found = sums.at(np.zeros((2, 1))), []
-    for code in (0, 1):
-        codes = np.array([[code], [0], [1], [0]], dtype=np.uint8)
-        source = CodeSource(MemorySource(codes, np.zeros(4)), basis)
-        found.append(query.total(query.open(source), None))
-    moved = float(np.linalg.norm(found[0] - found[1]))
-    assert 0.95 * query.bound().replace_one < moved <= query.bound().replace_one
-    rho = math.hypot(1, 0.2)
-    assert moved > 1.1 * rho * objective.loss.replace_one_bound(3.0)
-
-
-def test_broken_twin_without_weights_of_records_is_found(monkeypatch):
-    rng = np.random.default_rng(7)
-    basis = basis_of(rng, 3.0)
-    best = [np.linalg.norm(part, axis=1).argmax() for part in basis.parts]
-    codes = np.array([best] * 5, dtype=np.uint8)
-    weights = np.zeros((basis.n_features + 1, 1))
-    bound = gradient_bound(objective_of(basis, 5), math.inf, 0.0).zero_out
-    assert moves(basis, codes, weights, "zero_out", rng) <= bound * (1 + 1e-9)
-    honest = module.CodeRows.T.func
-
-    def unweighted(self):
-        found = honest(self)
-        return replace(found, weights=np.ones(len(self.codes)))
-
-    monkeypatch.setattr(module.CodeRows, "T", property(unweighted))
-    assert moves(basis, codes, weights, "zero_out", rng) > 2 * bound
-
-
 def test_rounding_is_within_what_is_charged():
     """The sum as computed and the sum in rational numbers, given the residuals."""
     rng = np.random.default_rng(8)
@@ -259,33 +191,3 @@ def test_rounding_is_within_what_is_charged():
             Layout(source.facts.largest_block, 1, source.facts.amplification)
         )
         assert 2 * error <= charged
-
-
-def test_a_source_shows_the_same_blocks():
-    rng = np.random.default_rng(9)
-    basis, codes = basis_of(rng), codes_of(rng, 20)
-    source = CodeSource(MemorySource(codes, np.zeros(20)), basis)
-    assert source.facts.is_stable
-    assert source.n_features == basis.n_features
-    first, second = ([b.X for b in source.blocks()] for _ in range(2))
-    assert first[0] is second[0]
-    assert source.facts.amplification >= basis.terms
-
-
-def test_any_number_of_threads_gives_the_same_bits(monkeypatch):
-    rng = np.random.default_rng(10)
-    basis, codes = basis_of(rng), codes_of(rng, 240_000)
-    weights, residuals = (
-        rng.normal(size=(basis.n_features, 1)),
-        rng.normal(size=240_000),
-    )
-    found = []
-    for n_threads in (1, 2, 3):
-        monkeypatch.setattr("skdp._row_threads.n_threads_for", lambda n, k=n_threads: k)
-        rows = CodeRows(codes, basis)
-        sums = rows.T @ residuals[:, None]
-        found.append(((rows @ weights).tobytes(), sums.tobytes()))
-    assert found[0] == found[1] == found[2]
-    factor = CodeRows(codes, basis).T.weights[:, None]
-    exact = dense(basis, codes).T @ (factor * residuals[:, None])
-    assert np.allclose(sums, exact, rtol=1e-9)

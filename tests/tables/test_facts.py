@@ -112,15 +112,6 @@ def test_a_view_hands_on_every_fact_that_it_does_not_change(kind):
     assert make(There()).facts == replace(TOLD, **changes)
 
 
-@every_view
-def test_twin_that_forgets_a_fact_is_found(kind):
-    make, changes = VIEWS[kind]
-    for field in fields(Facts):
-        if field.name not in changes:
-            forgotten = replace(make(There()).facts, **{field.name: field.default})
-            assert forgotten != replace(TOLD, **changes)
-
-
 @pytest.mark.parametrize(
     "kind", [kind for kind in VIEWS if kind not in (Bucket, ChunkSource, PresentOnly)]
 )

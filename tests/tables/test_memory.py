@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import tracemalloc
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, vstack
 
-from skdp.tables._memory import CachedSource, MemorySource, WithOffset, held, in_memory
+from skdp.tables._memory import (
+    MOST_ROWS_OF_A_USER,
+    MemorySource,
+    WithOffset,
+    equal_shares,
+    held,
+    in_memory,
+)
 from skdp.tables._source import Block, Facts, Source
 
 
@@ -27,14 +33,6 @@ def test_blocks_are_the_data_in_order(storage, n):
     assert np.array_equal(np.concatenate([block.y for block in blocks]), y)
     assert np.array_equal(np.concatenate([block.present for block in blocks]), present)
     assert max(len(block.y) for block in blocks) == source.facts.largest_block
-
-
-def test_nothing_is_copied():
-    X = np.zeros((1000, 50))
-    assert all(np.shares_memory(b.X, X) for b in MemorySource(X, X[:, 0]).blocks())
-    S = csr_array(np.eye(1000))
-    for block in MemorySource(S, np.zeros(1000)).blocks():
-        assert np.shares_memory(block.X.data, S.data)
 
 
 def test_layout_depends_on_public_facts_only():
@@ -111,12 +109,6 @@ def test_a_held_source_is_read_once_and_keeps_its_order():
     assert not np.array_equal(held(remote).X, codes)
 
 
-def test_what_is_in_memory_is_held_as_it_is():
-    source = MemorySource(*records())
-    assert in_memory(source) is source
-    assert held(WithOffset(source, None)).X is source._X
-
-
 @pytest.mark.parametrize("n", [7, 12])
 def test_records_that_do_not_come_are_null_and_others_too_many(n):
     codes, y = records()
@@ -127,28 +119,12 @@ def test_records_that_do_not_come_are_null_and_others_too_many(n):
     assert np.array_equal(present, np.arange(n) < 9)
 
 
-class Watched(CachedSource):
-    """Blocks that are made when they are asked for."""
-
-    def __init__(self, n_blocks, rows, columns):
-        self.facts = Facts(
-            n_samples=n_blocks * rows, n_features=columns, largest_block=rows
-        )
-        self._n_blocks = n_blocks
-
-    def blocks(self):
-        for i in range(self._n_blocks):
-            shape = (self.facts.largest_block, self.n_features)
-            yield Block(np.full(shape, i, dtype=np.uint8), np.zeros(shape[0]))
-
-
-def test_codes_are_there_once_while_they_are_read():
-    source = Watched(40, 20_000, 50)
-    size = source.n_samples * (source.n_features + 8 + 1)
-    tracemalloc.start()
-    block = held(CachedSource(source))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    # Codes, targets, who is present, and a few blocks of a fortieth each.
-    assert block.X.nbytes == source.n_samples * source.n_features
-    assert peak < 1.15 * size
+def test_shares_of_a_user_add_up_to_one_however_many_rows():
+    """Of users with rows all over the table, one of them with very many."""
+    rng = np.random.default_rng(0)
+    codes = rng.permutation(np.repeat(np.arange(4), [1, 7, MOST_ROWS_OF_A_USER, 5000]))
+    shares = equal_shares(codes, 5)
+    added = np.bincount(codes, shares, minlength=5)
+    assert np.allclose(added[:4], 1, rtol=0, atol=1e-12)
+    assert (added <= 1 + 1e-12).all()
+    assert np.sum(shares[codes == 3] > 0) == MOST_ROWS_OF_A_USER
