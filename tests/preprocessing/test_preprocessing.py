@@ -39,15 +39,9 @@ def test_three_ways_to_declare_bounds():
     "bounds",
     [
         None,
-        (1, 1),
         (3, 2),
-        (0, math.inf),
-        (math.nan, 1),
         (0, 1, 2),
-        "ab",
         5,
-        ([0, 0], [1, 1]),
-        {"x": (0, 1)},
         {"a": (0, 1), "b": 3, "c": (0, 1)},
         {"a": 0, "b": 5, "c": 7},
     ],
@@ -70,13 +64,6 @@ def test_other_is_taken_where_others_are_collected():
         DeclaredOneHotEncoder([["other", "b"]], handle_unknown="other").fit([["b"]])
 
 
-@pytest.mark.parametrize(
-    "step", [BoundedScaler((0, 1)), RowNormClipper(), DeclaredOneHotEncoder([1])]
-)
-def test_notebook_view_warns_of_nothing(step):
-    assert "html" in step._repr_html_() or "<" in step._repr_html_()
-
-
 def test_parameters_do_not_depend_on_values():
     for step in (
         BoundedScaler((-1, 1)),
@@ -97,8 +84,9 @@ def test_rows_are_transformed_one_by_one():
         assert np.array_equal(whole[3:4], step.transform(X[3:4]))
 
 
-@pytest.mark.parametrize("storage", [np.asarray, csr_array])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("storage", "dtype"), [(np.asarray, np.float32), (csr_array, np.float64)]
+)
 def test_clipped_rows(storage, dtype):
     X = (10.0 ** RNG.integers(-5, 5, (100, 1)) * RNG.normal(size=(100, 4))).astype(
         dtype
@@ -111,14 +99,10 @@ def test_clipped_rows(storage, dtype):
     before, after = (np.linalg.norm(A.astype(float), axis=1) for A in (X, out))
     assert np.allclose(after, np.minimum(before, 2.0), rtol=1e-6)
     assert np.array_equal(out[before <= 2.0], X[before <= 2.0])
-
-
-@pytest.mark.parametrize("storage", [np.asarray, csr_array])
-def test_clipper_survives_extreme_rows(storage):
-    X = np.array([[1e308, 1e308], [5e-324, 0.0], [1e200, -1e-200]])
-    out = RowNormClipper().fit_transform(storage(X))
-    out = out.toarray() if issparse(out) else out
-    assert np.allclose(np.linalg.norm(out, axis=1), [1, 0, 1])
+    far = np.array([[1e308, 1e308], [5e-324, 0.0], [1e200, -1e-200]])
+    far = RowNormClipper().fit_transform(storage(far))
+    far = far.toarray() if issparse(far) else far
+    assert np.allclose(np.linalg.norm(far, axis=1), [1, 0, 1])
 
 
 @pytest.mark.parametrize("norm", [0, -1, math.nan, math.inf, "1"])
@@ -142,7 +126,11 @@ def test_encoding_ignores_what_was_not_declared():
 def test_encoding_with_a_column_for_other_values():
     encoder = DeclaredOneHotEncoder(CATEGORIES, handle_unknown="other").fit(FRAME)
     out = encoder.transform(FRAME)
-    assert np.array_equal(out.sum(axis=1), [2, 2, 2, 2])
+    expected = [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 1, 0]]
+    assert np.array_equal(out, [*expected, [0, 0, 1, 0, 0, 1]])
+    sparse = encoder.set_params(sparse_output=True).fit_transform(FRAME)
+    assert issparse(sparse)
+    assert np.array_equal(sparse.toarray(), out)
     assert list(encoder.get_feature_names_out()) == [
         "sex_Female",
         "sex_Male",
@@ -151,17 +139,6 @@ def test_encoding_with_a_column_for_other_values():
         "work_b",
         "work_other",
     ]
-
-
-@pytest.mark.parametrize("handle_unknown", ["ignore", "other"])
-def test_sparse_and_dense_encodings_agree(handle_unknown):
-    dense = DeclaredOneHotEncoder(CATEGORIES, handle_unknown=handle_unknown)
-    sparse = DeclaredOneHotEncoder(
-        CATEGORIES, handle_unknown=handle_unknown, sparse_output=True
-    )
-    out = sparse.fit_transform(FRAME)
-    assert issparse(out)
-    assert np.array_equal(out.toarray(), dense.fit_transform(FRAME))
 
 
 def test_numbers_can_be_categories():
@@ -194,7 +171,7 @@ def test_columns_and_names_together():
     ]
 
 
-@pytest.mark.parametrize("other", ["x", 0.5, True, None, 2**53 + 1, ["a"], math.nan])
+@pytest.mark.parametrize("other", ["x", None, 2**53 + 1, ["a"]])
 def test_one_record_never_changes_how_another_is_encoded(other):
     """Found in review: a type common to the column was looked for."""
     encoder = DeclaredOneHotEncoder([[1, 2, 2**53]])
