@@ -113,7 +113,7 @@ def told(error):
 
 
 @pytest.mark.parametrize("kind", SPOILT)
-@pytest.mark.parametrize("when", [1, 2, 4])
+@pytest.mark.parametrize("when", [1, 4])
 def test_one_message_whatever_happened(kind, when, tmp_path):
     books = ledger(tmp_path)
     asked = model(ledger=books)
@@ -134,12 +134,6 @@ def test_of_boosting_too(kind, tmp_path):
         asked.fit(spied(kind, tmp_path, 1))
     assert caught.value.args == (READ_FAILED,)
     assert SECRET not in told(caught.value)
-
-
-def test_nothing_happens_to_honest_sources(tmp_path):
-    books = ledger(tmp_path)
-    model(ledger=books).fit(spied(Spied, tmp_path))
-    assert len(books.spends()) == 1
 
 
 def test_an_interrupt_says_what_stays_booked(tmp_path):
@@ -236,7 +230,7 @@ def test_one_thread_at_a_time(tmp_path):
 # ------------------------------------------------------------------- nothing is stored
 
 
-@pytest.mark.parametrize("place", ["files", *DATABASES])
+@pytest.mark.parametrize("place", ["files", "DuckDB", "PostgreSQL"])
 def test_fitted_models_carry_no_source(place, tmp_path):
     frame = numbers()
     facts = {"target": "y", "n_samples": N, "features": FEATURES, "columns": COLUMNS}

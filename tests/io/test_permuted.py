@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from skdp import DPLogisticRegression
 from skdp._fit import Progress
 from skdp.io import SqlSource
 from skdp.io._duckdb import DuckDB
@@ -22,11 +20,10 @@ from skdp.losses._objective import LinearObjective
 from skdp.papers._bolt_on import PermutedDescent, State, Updates, exact_sensitivity
 from skdp.tables._memory import MemorySource
 from skdp.tables._source import Block, Source
-from tests import door
 from tests.gradients import query_sensitivity
 from tests.io.places import FEATURES, numbers, with_holes
 from tests.papers.permutation import resolved
-from tests.spies import NoNoise, SpyNoise
+from tests.spies import NoNoise
 
 N = 211  # no multiple of a batch
 KEY = "".join(f"{word:08x}" for word in range(4))
@@ -121,8 +118,10 @@ def in_both(frame, objective, targets=None, facts=None, present=None, **params):
 # Same order, same weights --------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 60])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("loss", "batch_size"),
+    [("logistic", 1), ("hinge", 60), ("softmax", 7), ("squared", 7)],
+)
 def test_weights_are_those_of_memory(loss, batch_size):
     frame = numbers(N)
     targets = NumberTargets() if loss == "squared" else None
@@ -137,12 +136,7 @@ def test_weights_are_those_of_memory(loss, batch_size):
 
 @pytest.mark.parametrize(
     "params",
-    [
-        {"reshuffle": True},
-        {"average": "uniform", "radius": 0.2},
-        {"schedule": "strongly_convex"},
-        {"n_passes": 1, "schedule": "constant"},
-    ],
+    [{"reshuffle": True}, {"average": "uniform", "radius": 0.2}],
     ids=str,
 )
 def test_weights_are_those_of_memory_whatever_the_parameters(params):
@@ -166,8 +160,7 @@ def test_null_records_keep_their_places():
     assert np.abs(memory - closed).max() > 1e-6
 
 
-@pytest.mark.parametrize("store", [np.asarray, np.float32, csr_array])
-@pytest.mark.parametrize("size", [1, 13, 50])
+@pytest.mark.parametrize(("store", "size"), [(np.float32, 13), (csr_array, 50)])
 def test_blocks_of_any_size_are_gone_through_alike(store, size):
     """A batch that a block ends within goes on in the next one."""
     objective = objective_of()
@@ -185,46 +178,7 @@ def test_blocks_of_any_size_are_gone_through_alike(store, size):
     assert np.array_equal(whole.terminate(), parts.terminate())
 
 
-def test_a_declared_table_trains_too():
-    frame = numbers(N)
-    model = DPLogisticRegression(
-        1.0,
-        classes=[0, 1],
-        columns=dict.fromkeys(FEATURES, (-2, 2)),
-        solver="bolt_on",
-        solver_params={"n_passes": 2, "batch_size": 10},
-    )
-    assert model.fit(source_of(frame)).privacy_.solver == "bolt_on"
-
-
-def test_the_broken_twin_that_merges_states_is_found():
-    """Averages of states of parts that run side by side are other weights."""
-    frame, objective = numbers(N), objective_of()
-    memory, there = in_both(frame, objective, batch_size=1)
-    solver = resolved(
-        objective, n_passes=3, step_size=0.5, schedule="sqrt", batch_size=1
-    )
-    X, y = frame[FEATURES].to_numpy(), frame["y"].to_numpy().astype(float)
-    order, merged = order_of(frame), 0
-    for part in np.array_split(order, 2):
-        own = replace(objective, n_samples=len(part))
-        state = State(own, solver.updates(own))
-        for _ in range(3):
-            state.transition(Block(X, y), part)
-        merged = merged + state.terminate() / 2
-    assert np.abs(memory - there).max() <= 1e-12 * np.abs(memory).max()
-    assert np.abs(memory - merged).max() > 1e-3
-
-
 # One order -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("reshuffle", [False, True])
-def test_an_order_is_drawn_once_or_in_every_pass(reshuffle):
-    source, orders = source_of(numbers(N)), Orders(numbers(N))
-    params = {"batch_size": 10, "reshuffle": reshuffle}
-    source.during(lambda: weights(stream_of(source), objective_of(), orders, **params))
-    assert orders.drawn == (3 if reshuffle else 1)
 
 
 def test_all_passes_ask_the_same(monkeypatch):
@@ -304,15 +258,6 @@ def test_the_broken_twin_that_redraws_its_order_is_found():
     assert farthest_alone(Redrawn) > 1.5
 
 
-def test_noise_is_drawn_once():
-    source, noise = source_of(numbers(N)), SpyNoise()
-    objective = objective_of()
-    solver = resolved(objective, n_passes=3, batch_size=10)
-    stream = stream_of(source)
-    source.during(lambda: door.run(solver, stream, objective, 1.0, noise))
-    assert len(noise.draws) == 1
-
-
 # Ids -----------------------------------------------------------------------------
 
 IDS = {
@@ -328,14 +273,6 @@ def test_other_columns_are_no_ids(kind):
     connection = table_of(numbers(N), kind)
     with pytest.raises(ValueError, match="PRIMARY KEY, or UNIQUE and NOT NULL"):
         SqlSource(connection, "records", target="y", n_samples=N, record_id="key")
-
-
-@pytest.mark.parametrize("kind", ["BIGINT UNIQUE NOT NULL", "VARCHAR PRIMARY KEY"])
-def test_columns_that_are_ids(kind):
-    connection = table_of(numbers(N), kind)
-    source = SqlSource(connection, "records", target="y", n_samples=N, record_id="key")
-    assert "key" not in source.feature_names
-    assert source.is_permutable
 
 
 def test_ids_of_several_columns_and_of_queries_are_refused():
@@ -354,15 +291,6 @@ def test_ids_of_several_columns_and_of_queries_are_refused():
                 record_id="key",
                 one_record_per_row=True,
             )
-
-
-def test_a_table_of_the_same_name_elsewhere_decides_too():
-    connection = table_of(numbers(N))
-    connection.execute("CREATE SCHEMA other")
-    connection.execute("CREATE TABLE other.records (key INTEGER, a DOUBLE, y INTEGER)")
-    for table in ("records", "other.records"):
-        with pytest.raises(ValueError, match="'record_id' argument must name"):
-            SqlSource(connection, table, target="y", n_samples=N, record_id="key")
 
 
 @pytest.mark.parametrize("facts", [{"target": "key"}, {"features": ["a", "key"]}])

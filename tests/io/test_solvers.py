@@ -23,10 +23,6 @@ NEED_ROWS = {
     "output_perturbation",
     "two_stage",
 }
-PARAMS = {
-    "bolt_on": {"n_passes": 2, "batch_size": 10},
-    "knowledge_transfer": None,
-}
 
 
 def source_in(place, tmp_path, target):
@@ -107,14 +103,6 @@ def test_a_teacher_within_another_solver_reads_ids_too():
         solver_params=params,
     )
     assert model.fit(with_ids("y")).privacy_.solver == "knowledge_transfer"
-
-
-def test_the_hidden_path_needs_rows(tmp_path):
-    model = DPLogisticRegression(
-        1.0, C=1.0, classes=[0, 1], solver="noisy_gd", solver_params={"release": "last"}
-    )
-    with pytest.raises(Refused, match="release='path'"):
-        model.fit(source_in("files", tmp_path, "y"))
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0, 1e5])

@@ -128,14 +128,6 @@ def test_expressions_of_a_row(study):
     assert list(source.feature_names) == list(features)
 
 
-def test_a_target_may_be_an_expression(study):
-    source = SqlSource(
-        study, "records", target="a > 0", n_samples=N, features=["a"], order_by="key"
-    )
-    model = DPLogisticRegression(5.0, classes=[False, True]).fit(source)
-    assert model.score(source) > 0.9
-
-
 def test_rows_that_fail_where_are_null_records(study):
     source = SqlSource(study, "records", **FACTS, features=FEATURES, where="a > 0.1")
     rows, present, _ = read(source)
@@ -201,21 +193,6 @@ def test_the_users_connection_is_left_alone(study):
     study.execute("ROLLBACK")
     with pytest.raises(duckdb.CatalogException):
         study.execute("SELECT * FROM own")
-
-
-def test_other_types(study):
-    study.execute(
-        "CREATE TABLE typed AS SELECT CAST(a AS DECIMAL(9, 4)) AS d, "
-        "CAST(1 AS HUGEINT) AS h, CAST(key AS BIGINT) AS i, CAST(a AS FLOAT) AS f, "
-        "y, key FROM records"
-    )
-    source = SqlSource(study, "typed", **FACTS, features=["d", "h", "i", "f"])
-    assert source.dtypes == {"d": "double", "h": "double", "i": "int64", "f": "float"}
-    rows, present, _ = read(source)
-    assert present.all()
-    assert np.array_equal(rows[:, 2].astype(float), np.arange(N))
-    with pytest.raises(ValueError, match="order_by"):
-        SqlSource(study, "typed", **FACTS, order_by="no column")
 
 
 def test_a_condition_that_the_database_cannot_read_costs_nothing(study, tmp_path):

@@ -85,8 +85,7 @@ VERBOSE = Pipeline(
 )
 
 
-@pytest.mark.parametrize("estimator", [NoisySum(), VERBOSE], ids=["toy", "pipeline"])
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize(("estimator", "n_jobs"), [(NoisySum(), 2), (VERBOSE, None)])
 def test_nothing_tells_the_number_of_trials(
     estimator, n_jobs, force, capfd, caplog, recwarn
 ):
@@ -237,14 +236,14 @@ def test_parameters_out_of_range(params):
 
 
 def test_trials_are_drawn_by_the_stated_law(reads):
-    """Counts of 300 searches within six standard deviations of the mean (1e-8)."""
+    """Counts of 120 searches within six standard deviations of the mean (1e-8)."""
     params = {"mean_trials": 2.0, "max_trials": 50}
     search = search_for(grid={"answer": [0]}, method_params=params)
     X, y = rows_for()
     plan = plan_of(search, X, y)
     law = plan.chosen.method.trials
-    for seed in range(300):
+    for seed in range(120):
         noise = NoiseSource(seed)
         runner(plan, job_of(plan, X, y, noise), noise)()
     variance = law.probabilities @ np.arange(51) ** 2 - law.expected**2
-    assert abs(len(reads) - 300 * law.expected) < 6 * math.sqrt(300 * variance)
+    assert abs(len(reads) - 120 * law.expected) < 6 * math.sqrt(120 * variance)

@@ -14,7 +14,6 @@ from scipy.stats import uniform
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -25,14 +24,11 @@ from skdp import (
     DPLinearSVC,
     DPLogisticRegression,
     DPRandomizedSearchCV,
-    private_score,
 )
 from skdp.exceptions import (
     READ_FAILED,
-    BudgetExceeded,
     SeededNoiseWarning,
     SourceError,
-    UnaccountedStepError,
 )
 from skdp.model_selection import METHODS, _candidates
 from skdp.model_selection._candidates import SearchRecords, rehearse, sized
@@ -70,29 +66,13 @@ BAD = {
         {"estimator": PIPE, "param_grid": {"dplogisticregression__epsilon": [1, 2]}},
         "epsilon.*own",
     ),
-    "nested bounds": (
-        {"estimator": PIPE, "param_grid": {"boundedscaler__bounds": [(-1, 1)]}},
-        "bounds.*facts",
-    ),
-    "nested target bounds": (
-        {"param_grid": {"clf__target_bounds": [(0, 1)]}},
-        "target_bounds.*facts",
-    ),
     "data_norm": ({"param_grid": {"data_norm": [1.0, 2.0]}}, "data_norm"),
-    "classes": ({"param_grid": {"classes": [[0, 1]]}}, "classes"),
-    "random_state": ({"param_grid": {"random_state": [0]}}, "random_state"),
-    "ledger in the grid": ({"param_grid": {"ledger": [None]}}, "ledger"),
-    "adjacency in the grid": ({"param_grid": {"adjacency": ["zero_out"]}}, "adjacency"),
     "inner epsilon": ({"estimator": logistic(epsilon=2.0)}, "'epsilon'.*the search"),
-    "inner delta": ({"estimator": logistic(delta=1e-7)}, "'delta'.*the search"),
-    "inner seed": ({"estimator": logistic(random_state=0)}, "'random_state'.*search"),
     "inner adjacency": (
         {"estimator": logistic(adjacency="zero_out")},
         "'adjacency'.*the search",
     ),
-    "unknown parameter": ({"param_grid": {"depth": [1]}}, "depth"),
     "negative C": ({"param_grid": {"C": [1.0, -1.0]}}, "'C'"),
-    "unknown solver": ({"param_grid": {"solver": ["newton"]}}, "'solver'.*newton"),
     "unaccounted step": (
         {
             "estimator": make_pipeline(StandardScaler(), logistic()),
@@ -106,31 +86,14 @@ BAD = {
     ),
     "refit": ({"refit": False}, "'refit'.*True"),
     "infinite epsilon": ({"epsilon": math.inf, "ledger": None}, "'epsilon'.*inf"),
-    "infinite epsilon on the books": ({"epsilon": math.inf}, "epsilon=inf.*Remove"),
-    "epsilon": ({"epsilon": 0.0}, "'epsilon'"),
-    "delta": ({"delta": 1.0}, "'delta'"),
-    "adjacency": ({"adjacency": "add_remove"}, "'adjacency'"),
-    "seed": ({"random_state": np.random.RandomState(0)}, "'random_state'"),
     "method": ({"method": "halving"}, "'method'.*composition"),
     "params of auto": ({"method_params": {"tuning_share": 0.5}}, "'method_params'"),
     "unknown method param": (
         {"method": "composition", "method_params": {"sigma": 1.0}},
         "'method_params'.*tuning_share",
     ),
-    "share": (
-        {"method": "composition", "method_params": {"tuning_share": 1.5}},
-        "'tuning_share'",
-    ),
     "validation_fraction": ({"validation_fraction": 1.0}, "'validation_fraction'"),
     "scoring": ({"scoring": "roc_auc_ovr"}, "'scoring'.*neg_log_loss"),
-    "scoring of another task": ({"scoring": "r2"}, "scoring='r2'"),
-    "scorers": ({"scoring": ["accuracy", "r2"]}, "'scoring'"),
-    "callable scorer": ({"scoring": lambda m, X, y: 1.0}, "'scoring'"),
-    "score without the method": (
-        {"estimator": DPLinearSVC(classes=[0, 1]), "scoring": "neg_log_loss"},
-        "predict_proba",
-    ),
-    "empty grid": ({"param_grid": {"C": []}}, "C|candidate"),
     "no grid": ({"param_grid": []}, "candidate"),
     "poisson at delta 0": (
         {
@@ -156,16 +119,16 @@ def is_untouched(search, before, ledger):
     return vars(search) == before and ledger.spends() == []
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_refused_before_anything_is_spent(name, tmp_path):
-    changes, message = BAD[name]
+def test_refused_before_anything_is_spent(tmp_path):
     ledger = ledger_in(tmp_path)
     values = {"estimator": logistic(), "param_grid": GRID, "ledger": ledger}
-    search = DPGridSearchCV(**(values | changes))
-    before = dict(vars(search))
-    with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
-        search.fit(*rows_for())
-    assert is_untouched(search, before, ledger)
+    inner = {"estimator": logistic(ledger=ledger)}, "'ledger'.*Set it on the search"
+    for changes, message in [*BAD.values(), inner]:
+        search = DPGridSearchCV(**(values | changes))
+        before = dict(vars(search))
+        with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
+            search.fit(*rows_for())
+        assert is_untouched(search, before, ledger)
 
 
 def bad_data():
@@ -183,49 +146,16 @@ def bad_data():
 
 
 @pytest.mark.parametrize("case", list(bad_data()), ids=lambda case: case[0])
-@pytest.mark.parametrize("method", METHODS)
-def test_bad_data_are_refused_before_anything_is_spent(case, method, tmp_path):
+def test_bad_data_are_refused_before_anything_is_spent(case, tmp_path):
     _, X, y, message = case
     ledger = ledger_in(tmp_path)
-    search = DPGridSearchCV(logistic(), GRID, method=method, ledger=ledger)
+    search = DPGridSearchCV(logistic(), GRID, ledger=ledger)
     before = dict(vars(search))
     with pytest.raises((ValueError, TypeError), match=message) as caught:
         search.fit(X, y)
     assert is_untouched(search, before, ledger)
     # Neither a row nor a value is quoted.
     assert "7" not in str(caught.value)
-
-
-def test_inner_ledger_is_refused(tmp_path):
-    ledger = ledger_in(tmp_path)
-    with pytest.raises(ValueError, match=r"'ledger'.*Set it on the search"):
-        DPGridSearchCV(logistic(ledger=ledger), GRID).fit(*rows_for())
-    assert ledger.spends() == []
-
-
-def test_there_is_no_cv():
-    with pytest.raises(TypeError, match="cv"):
-        DPGridSearchCV(logistic(), GRID, cv=5)
-
-
-def test_books_of_another_adjacency_and_exhausted_books(tmp_path):
-    ledger = ledger_in(tmp_path, epsilon=0.5)
-    X, y = rows_for()
-    search = DPGridSearchCV(logistic(), GRID, ledger=ledger)
-    before = dict(vars(search))
-    with pytest.raises(BudgetExceeded, match="epsilon"):
-        search.fit(X, y)
-    assert is_untouched(search, before, ledger)
-    search.set_params(adjacency="zero_out")
-    with pytest.raises(ValueError, match="adjacency"):
-        search.fit(X, y)
-    assert ledger.spends() == []
-
-
-def test_unaccounted_step_has_its_own_error():
-    model = make_pipeline(StandardScaler(), logistic())
-    with pytest.raises(UnaccountedStepError):
-        DPGridSearchCV(model, {"dplogisticregression__C": [1.0]}).fit(*rows_for())
 
 
 # What a fitted search shows.
@@ -248,8 +178,9 @@ def public_attributes(fitted):
     return {n for n in vars(fitted) if n.endswith("_") and not n.startswith("_")}
 
 
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "delta"), [(name, 1e-6 * (i % 2)) for i, name in enumerate(METHODS)]
+)
 def test_attributes_are_the_documented_ones(method, delta):
     X, y = rows_for()
     model = NoisySum()
@@ -290,7 +221,7 @@ def test_best_estimator_says_that_it_is_a_part_of_the_search(tmp_path):
     assert search.privacy_.release == ""
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["composition", "random_stopping"])
 def test_seed_makes_a_search_reproducible_and_not_private(method, tmp_path):
     X, y = rows_for()
 
@@ -316,15 +247,7 @@ def test_seed_makes_a_search_reproducible_and_not_private(method, tmp_path):
     assert ledger.spends() == []
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_without_a_seed_results_differ(method):
-    X, y = rows_for()
-    search = DPGridSearchCV(NoisySum(), {"answer": [None]}, method=method)
-    totals = {search.fit(X, y).best_estimator_.total_ for _ in range(3)}
-    assert len(totals) == 3
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [2])
 def test_trials_have_noise_of_their_own(n_jobs):
     """Equal candidates in one search: models differ, in workers too."""
     from skdp.model_selection._candidates import Split
@@ -459,22 +382,9 @@ def test_objective_perturbation_is_lowered_until_its_mu_fits():
     assert 0.9 * need.strength.mu_squared <= spent <= need.strength.mu_squared
 
 
-def test_cross_validation_charges_one_event_for_each_fold(tmp_path):
-    ledger = ledger_in(tmp_path)
-    search = DPGridSearchCV(logistic(), GRID, epsilon=0.5, ledger=ledger)
-    assert cross_val_score(search, *rows_for(), cv=3).shape == (3,)
-    assert len(ledger.spends()) == 3
-
-
-def test_score_of_a_search_can_be_released():
-    X, y = rows_for()
-    search = DPGridSearchCV(logistic(), GRID).fit(X, y)
-    assert 0 <= private_score(search, X, y, epsilon=1.0).value <= 1
-    assert 0 <= search.score(X, y) <= 1
-
-
-@pytest.mark.parametrize("n_jobs", [None, 2])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "n_jobs"), [("composition", 2), ("random_stopping", None)]
+)
 def test_a_fit_that_fails_ends_the_search_in_one_way(method, n_jobs, capfd, tmp_path):
     """A search that went on without the model would tell of the record that failed."""
     X, y = rows_for(400)
@@ -530,30 +440,6 @@ def test_candidates_are_drawn_before_the_commit_and_without_the_data(monkeypatch
     for n_iter in (0, 1.5):
         with pytest.raises((ValueError, TypeError), match="'n_iter'"):
             DPRandomizedSearchCV(logistic(), GRID, n_iter=n_iter).fit(X, y)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "law", "delta", "n_steps"),
-    [
-        ((10, 70), "spherical", 1e-6, 1),
-        ((10, 70), "spherical", 0.0, 3),
-        ((10, 20), None, 0.0, 3),
-    ],
-)
-def test_a_search_over_batches_is_not_refused_for_its_rehearsal(
-    sizes, law, delta, n_steps
-):
-    """Rehearsed on 64 records, and at the default delta instead of the search's."""
-    X = np.random.default_rng(0).normal(size=(300, 3))
-    params = [{"n_steps": n_steps, "batch_size": size, "law": law} for size in sizes]
-    search = DPGridSearchCV(
-        DPLogisticRegression(solver="nesterov", classes=[0, 1]),
-        {"solver_params": params},
-        epsilon=1.0,
-        delta=delta,
-    )
-    search.fit(X, (X[:, 0] > 0).astype(int))
-    assert search.best_estimator_.coef_.shape == (1, 3)
 
 
 def test_candidates_that_every_part_would_refuse_are_refused_before_the_commit(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import dataclasses
 import math
 
@@ -20,7 +19,6 @@ from skdp import (
 )
 from skdp.model_selection import PrivacyUtilityDisplay, PrivateScore
 from skdp.privacy import ComposedEvent, epsilon_of
-from tests.problems import make_ledger
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 X = np.random.default_rng(0).normal(size=(400, 2))
@@ -59,12 +57,6 @@ def test_a_forecast_is_the_estimators_own_and_free(estimator, shape):
     np.testing.assert_array_equal(shown.line_.get_ydata(), own)
     assert "costs nothing" in shown.ax_.get_title()
     assert own[0] > own[-1]
-
-
-def test_a_forecast_books_nothing(tmp_path):
-    ledger = make_ledger(tmp_path)
-    PrivacyUtilityDisplay.from_estimator(DPLogisticRegression(ledger=ledger), (500, 3))
-    assert ledger.spends() == []
 
 
 def composed(records):
@@ -106,12 +98,6 @@ def test_what_cannot_be_added_up_is_refused(models):
         PrivacyUtilityDisplay.from_scores([exact], [0.5])
 
 
-def test_a_seeded_fit_is_refused_since_it_is_not_private(models):
-    seeded = DPLogisticRegression(classes=[0, 1], random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="Got one without privacy"):
-        PrivacyUtilityDisplay.from_scores([models[0], seeded], [0.5, 0.6])
-
-
 def test_bad_input(models):
     record = models[0].privacy_
     score = PrivateScore(0.5, 0.1, "accuracy", record)
@@ -133,16 +119,3 @@ def test_bad_input(models):
         PrivacyUtilityDisplay.from_estimator(
             DPLogisticRegression(), (10, 2), epsilons=[-1.0]
         )
-
-
-def test_without_matplotlib_an_error_says_what_to_read(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match="or read epsilons and values"):
-        PrivacyUtilityDisplay([1.0], [1.0]).plot()
