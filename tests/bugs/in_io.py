@@ -14,7 +14,7 @@ BUGS: list[Bug] = [
         "skdp/io/_reading.py",
         "        is_known = classes[codes] == values\n",
         "        is_known = np.isfinite(values)\n",
-        (IO,),
+        ("tests/io/test_rows.py::test_targets_that_cannot_be_read_make_null_records",),
     ),
     Bug(
         "an infinite target counts as the bound",
@@ -22,7 +22,7 @@ BUGS: list[Bug] = [
         "skdp/io/_reading.py",
         "        is_finite = np.isfinite(values)\n        values =",
         "        is_finite = ~np.isnan(values)\n        values =",
-        (IO,),
+        ("tests/io/test_rows.py::test_targets_that_cannot_be_read_make_null_records",),
     ),
     Bug(
         "a row with one finite number is a record",
@@ -30,7 +30,7 @@ BUGS: list[Bug] = [
         "skdp/io/_reading.py",
         "            is_present = is_finite.all(axis=1)\n",
         "            is_present = is_finite.any(axis=1)\n",
-        (IO,),
+        ("tests/io/test_rows.py::test_rows_without_numbers_are_null_records",),
     ),
     Bug(
         "one column in single precision decides for all",
@@ -38,7 +38,7 @@ BUGS: list[Bug] = [
         "skdp/io/_reading.py",
         "all(map(is_single, types))",
         "any(map(is_single, types))",
-        (IO,),
+        ("tests/io/test_rows.py::test_single_precision_stays_where_all_is_single",),
     ),
     Bug(
         "texts of other rows decide the code of a row",
@@ -46,7 +46,9 @@ BUGS: list[Bug] = [
         "skdp/io/_passes.py",
         "            return rows.astype(dict.fromkeys(texts, object))\n",
         "            return rows\n",
-        (IO,),
+        (
+            "tests/io/test_scores_of_users.py::test_texts_of_one_give_no_codes_to_those_of_others",
+        ),
     ),
     Bug(
         "a refused row counts as the first row that passes",
@@ -54,7 +56,7 @@ BUGS: list[Bug] = [
         "skdp/io/_external.py",
         "rows_in_places(rows, places)), is_present & is_fine",
         "rows_in_places(rows, places)), is_present",
-        (IO,),
+        ("tests/io/test_rows.py::test_a_row_that_a_step_refuses_is_a_null_record",),
     ),
     Bug(
         "every key gives the same order of a table",
@@ -62,7 +64,7 @@ BUGS: list[Bug] = [
         "skdp/io/_sql.py",
         "md5('{key}' || CAST({own} AS VARCHAR))",
         "md5(CAST({own} AS VARCHAR))",
-        (IO,),
+        ("tests/io/test_permuted.py::test_weights_are_those_of_memory",),
     ),
     Bug(
         "one row more than the most counts in files",
@@ -70,7 +72,7 @@ BUGS: list[Bug] = [
         "skdp/io/_external_users.py",
         "        return np.asarray(places < MOST_ROWS_OF_A_USER)\n",
         "        return np.asarray(places <= MOST_ROWS_OF_A_USER)\n",
-        (IO,),
+        ("tests/io/test_users.py::test_of_many_rows_the_first_count_in_files",),
     ),
     Bug(
         "all rows that are equal to the last one count",
@@ -78,7 +80,9 @@ BUGS: list[Bug] = [
         "skdp/io/_external_users.py",
         "        return self.seen[code] <= times\n",
         "        return True\n",
-        (IO,),
+        (
+            "tests/io/test_users.py::test_of_many_rows_the_same_count_in_any_order_of_a_database",
+        ),
     ),
     Bug(
         "rows that fail a condition have the digest of rows that meet it",
@@ -86,7 +90,9 @@ BUGS: list[Bug] = [
         "skdp/io/_external_users.py",
         "np.column_stack([self.is_present, *columns])",
         "np.column_stack(columns)",
-        (IO,),
+        (
+            "tests/io/test_users.py::test_of_many_rows_the_same_count_in_any_order_of_a_database",
+        ),
     ),
     Bug(
         "rows without an id are one user",
@@ -94,7 +100,9 @@ BUGS: list[Bug] = [
         "skdp/io/_external_users.py",
         "        self.counts = np.append(counts, 0).astype(np.int64)\n",
         "        self.counts = np.append(counts, 1).astype(np.int64)\n",
-        (IO,),
+        (
+            "tests/io/test_users.py::test_rows_without_an_id_are_nobodys_and_leave_no_trace",
+        ),
     ),
     Bug(
         "ids pass through doubles",
@@ -103,15 +111,17 @@ BUGS: list[Bug] = [
         "        return ids.to_numpy(zero_copy_only=False)\n    return np.array([*ids",
         "        return ids.to_numpy(zero_copy_only=False).astype(float)\n"
         "    return np.array([*ids",
-        (IO,),
+        ("tests/io/test_users.py::test_ids_are_told_apart_to_the_last_bit",),
     ),
     Bug(
         "the bucket of a user follows from its rank",
         "users",
         "skdp/io/_external_users.py",
-        "        return np.asarray(self._numbers % np.uint64(n_slots), dtype=np.int64)\n",
-        "        return np.arange(self.n_users, dtype=np.int64) % n_slots\n",
-        (IO,),
+        "np.asarray(self._numbers % np.uint64(n_slots), dtype=np.int64)\n",
+        "np.arange(self.n_users, dtype=np.int64) % n_slots\n",
+        (
+            "tests/io/test_searches_of_users.py::test_no_user_moves_another_to_another_part",
+        ),
     ),
     Bug(
         "rows without an id are in every part",
@@ -119,7 +129,7 @@ BUGS: list[Bug] = [
         "skdp/io/_session.py",
         "users.slots(self._n_slots)], False)",
         "users.slots(self._n_slots)], True)",
-        (IO,),
+        ("tests/io/test_searches_of_users.py::test_rows_of_nobody_are_in_no_part",),
     ),
     Bug(
         "a part of buckets has at most as many users as buckets",
@@ -128,7 +138,9 @@ BUGS: list[Bug] = [
         "        return self._n_declared / self.n_samples if self._slots is not None "
         "else 1.0\n",
         "        return 1.0\n",
-        (IO,),
+        (
+            "tests/io/test_searches_of_users.py::test_each_user_is_in_one_part_with_all_rows",
+        ),
     ),
     Bug(
         "a pass may have fewer rows than were counted",
@@ -136,7 +148,7 @@ BUGS: list[Bug] = [
         "skdp/io/_session.py",
         "            if done < self.n_rows:\n",
         "            if done < 0:\n",
-        (IO,),
+        ("tests/io/test_failures.py::test_one_message_whatever_happened",),
     ),
     Bug(
         "what changed during the last pass is not seen",
@@ -144,7 +156,7 @@ BUGS: list[Bug] = [
         "skdp/io/_external.py",
         "                session.snapshot.check()\n                return result\n",
         "                return result\n",
-        (IO,),
+        ("tests/io/test_failures.py::test_one_message_whatever_happened",),
     ),
     Bug(
         "a row is read to see its form before the commit",
@@ -152,7 +164,7 @@ BUGS: list[Bug] = [
         "skdp/io/_table.py",
         "        source = rows.with_targets(y)\n",
         "        source = rows.with_targets(y)\n        next(source.blocks(), None)\n",
-        (IO,),
+        ("tests/io/test_searches.py::test_nothing_is_read_before_it_is_on_the_books",),
     ),
     Bug(
         "an error of the first pass quotes its cause",
@@ -160,7 +172,7 @@ BUGS: list[Bug] = [
         "skdp/io/_session.py",
         "        if not self.has_read:\n            return problem\n",
         "        if self._n_passes < 2:\n            return problem\n",
-        (IO,),
+        ("tests/io/test_failures.py::test_one_message_whatever_happened",),
     ),
     Bug(
         "progress shows the number of rows of users",
@@ -168,7 +180,7 @@ BUGS: list[Bug] = [
         "skdp/io/_session.py",
         '            label = self._label if self.users is None else ""\n',
         "            label = self._label\n",
-        (IO,),
+        ("tests/io/test_users.py::test_what_is_printed_is_the_same_for_neighbours",),
     ),
     Bug(
         "a condition without a value makes a row a record",
@@ -176,7 +188,7 @@ BUGS: list[Bug] = [
         "skdp/io/_sql.py",
         'f"COALESCE({self._condition}, FALSE)"',
         'f"COALESCE({self._condition}, TRUE)"',
-        (IO,),
+        ("tests/io/test_sql.py::test_rows_that_fail_where_are_null_records",),
     ),
     Bug(
         "a record may make an expression fail",
@@ -184,7 +196,7 @@ BUGS: list[Bug] = [
         "skdp/io/_duckdb.py",
         '        return f"TRY({text})"\n',
         '        return f"({text})"\n',
-        (IO,),
+        ("tests/io/test_failures.py::test_rows_that_fail_to_convert_are_null_records",),
     ),
     Bug(
         "absent rows are scored as the row in their place",
@@ -192,7 +204,7 @@ BUGS: list[Bug] = [
         "skdp/io/_scores.py",
         "some, read.y[places], 1.0 * is_there)",
         "some, read.y[places])",
-        (IO,),
+        ("tests/io/test_searches.py::test_a_null_record_moves_no_other_records_score",),
     ),
     Bug(
         "predictions of unreadable rows are written",
@@ -200,7 +212,7 @@ BUGS: list[Bug] = [
         "skdp/io/_passes.py",
         "pa.array(found, mask=~is_present)",
         "pa.array(found)",
-        (IO,),
+        ("tests/io/test_combinations.py::test_predict_to_writes_keys_and_predictions",),
     ),
     Bug(
         "a number that is no category is cut to one",
@@ -208,7 +220,7 @@ BUGS: list[Bug] = [
         "skdp/io/_csv.py",
         "        return int(number) if number.is_integer() else None\n",
         "        return int(number)\n",
-        (IO,),
+        ("tests/io/test_csv.py::test_any_cell_may_be_missing",),
     ),
     Bug(
         "a part of a cluster may be added twice",
@@ -216,7 +228,7 @@ BUGS: list[Bug] = [
         "skdp/io/engines/_dask.py",
         "if not isinstance(answer, Answer) or answer.number in found:",
         "if not isinstance(answer, Answer):",
-        (ENGINES,),
+        ("tests/io/engines/test_dask.py::test_no_part_counts_twice_or_not_at_all",),
     ),
     Bug(
         "the last reader stops at the estimated end of a table",
@@ -224,7 +236,7 @@ BUGS: list[Bug] = [
         "skdp/io/engines/_postgres.py",
         "zip(starts, [*ends, None], strict=True)",
         "zip(starts, [*ends, int(n_pages)], strict=True)",
-        (ENGINES,),
+        ("tests/io/engines/test_postgres_readers.py::test_every_row_is_read_once",),
     ),
     Bug(
         "NOT BETWEEN is BETWEEN",
@@ -232,6 +244,8 @@ BUGS: list[Bug] = [
         "skdp/io/engines/_conditions.py",
         "            return f\"({negated}({' AND '.join(inside)}))\"\n",
         "            return f\"(({' AND '.join(inside)}))\"\n",
-        (ENGINES,),
+        (
+            "tests/io/engines/test_postgres.py::test_rows_that_fail_a_condition_are_null_records",
+        ),
     ),
 ]

@@ -222,7 +222,12 @@ def committed(monkeypatch):
 
 @pytest.mark.parametrize(
     ("method", "name"),
-    [("composition", "gaussian"), ("composition", "objective"), ("random_stopping", "gaussian"), ("disjoint_splits", "objective")],
+    [
+        ("composition", "gaussian"),
+        ("composition", "objective"),
+        ("random_stopping", "gaussian"),
+        ("disjoint_splits", "objective"),
+    ],
 )
 def test_fits_commit_no_more_than_the_search_states(name, method, committed):
     params = {"random_stopping": {"fixed_duration": True, "mean_trials": 2.0}}
@@ -245,6 +250,10 @@ def test_fits_commit_no_more_than_the_search_states(name, method, committed):
         spent = math.fsum(event.gdp_mu_squared for event in events)
         assert spent <= allowed * (1 + 1e-9)
         assert spent >= 0.98 * allowed  # and nothing is wasted
+    if method == "composition":  # whose fits are all of the same records
+        spent = math.fsum(one.gdp_mu_squared for events in fits for one in events)
+        charged = search.privacy_.event.gdp_mu_squared
+        assert 0.98 * charged <= spent <= charged * (1 + 1e-9)
 
 
 def ledger_in(folder, kind=BudgetLedger, **changes):

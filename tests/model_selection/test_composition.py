@@ -78,6 +78,9 @@ def test_best_noisy_score_wins_and_all_are_released():
         assert search.best_params_ == {"answer": 1}
         assert search.best_score_ == scores.max() > 0.9
         assert search.cv_results_["rank_test_score"][1] == 1
+    for seed in range(9):  # of few records, of which noise decides
+        search = search_for(epsilon=0.2, random_state=seed).fit(X[:60], y[:60])
+        assert search.best_score_ == search.cv_results_["mean_test_score"].max()
 
 
 def test_progress_may_be_shown_since_the_number_of_fits_is_public(capfd):

@@ -90,6 +90,17 @@ def test_trials_leave_no_trace_in_the_process(method):
         DPGridSearchCV(pipe, GRID_OF_PIPE, method=method).fit(*rows_for())
 
 
+def loud(X):
+    print("row", X[0])
+    return X
+
+
+def test_a_trial_prints_nothing(capfd):
+    pipe = make_pipeline(FunctionTransformer(loud), logistic())
+    assert DPGridSearchCV(pipe, GRID_OF_PIPE).fit(*rows_for()).has_model_
+    assert "row" not in capfd.readouterr().out
+
+
 def test_trials_share_no_cache_and_leave_none(tmp_path):
     steps = [("s", DPStandardScaler(bounds=(-10, 10))), ("c", logistic())]
     search = DPGridSearchCV(Pipeline(steps, memory=str(tmp_path)), {"c__C": [0.1]})

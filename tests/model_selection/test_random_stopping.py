@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from skdp import BoundedScaler, DPGridSearchCV, DPLogisticRegression
 from skdp.exceptions import PlanUsedUpError
 from skdp.model_selection import RandomStopping
+from skdp.model_selection._candidates import SearchJob
 from skdp.privacy import SelectionEvent
 from skdp.privacy.noise._noise import NoiseSource
 from tests.model_selection.runs import job_of, plan_of, runner
@@ -129,6 +130,19 @@ def test_number_of_fits_is_the_secret_one_unless_duration_is_fixed(force, reads)
         params = {"fixed_duration": True, "max_trials": 5}
         search_for(method_params=params).fit(*rows_for())
         assert len(reads) == 5
+
+
+def test_no_record_of_a_trial_is_fitted_and_scored(monkeypatch):
+    met, original = [], SearchJob.fit_and_score
+
+    def spy(self, prepared, splits, *, say):
+        met.extend([*split.train, *split.validation] for split in splits)
+        return original(self, prepared, splits, say=say)
+
+    monkeypatch.setattr(SearchJob, "fit_and_score", spy)
+    search_for().fit(*rows_for())
+    assert met
+    assert all(sorted(each) == list(range(40)) for each in met)
 
 
 def test_surplus_trials_of_a_fixed_duration_are_not_looked_at(force, monkeypatch):

@@ -34,9 +34,12 @@ from skdp import (
     DPGridSearchCV,
     DPLinearRegression,
     DPLogisticRegression,
+    DPStandardScaler,
     RowNormClipper,
+    TableEncoder,
     privacy_report,
 )
+from skdp.columns import Range
 from skdp.exceptions import (
     SeededNoiseWarning,
     StratifiedFoldsWarning,
@@ -286,6 +289,14 @@ def test_adjacencies_are_never_mixed():
         privacy_report(both, strict=True)
     same = privacy_report(named(SpyStep(adjacency="zero_out"), Normalizer()))
     assert (same.adjacency, same.epsilon) == ("zero_out", 1.0)
+
+
+def test_one_step_of_users_makes_all_steps_of_users():
+    """None of them may take anything from how many rows there are."""
+    encoder, scaler = TableEncoder(Range(0, 1)), DPStandardScaler(bounds=(0, 1))
+    steps = encoder, scaler, model(privacy_unit="user")
+    report = privacy_report(make_pipeline(*steps))
+    assert "with privacy_unit='user'" in report.steps[0].note
 
 
 def test_seeds_and_infinite_epsilon_are_not_private():

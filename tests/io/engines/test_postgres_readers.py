@@ -64,9 +64,9 @@ def study():
 # ------------------------------------------------------------ each row once, anywhere
 
 
-@pytest.mark.parametrize("n_readers", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize(
-    ("table", "n_rows"), [("parts", N), ("records", N + 100), ("low", 100)]
+    ("table", "n_rows", "n_readers"),
+    [("parts", N, 3), ("records", N + 100, 2), ("low", 100, 64)],
 )
 def test_every_row_is_read_once(table, n_rows, n_readers, study):
     facts = FACTS | {"n_samples": n_rows}
@@ -77,7 +77,7 @@ def test_every_row_is_read_once(table, n_rows, n_readers, study):
     assert others["key"].tolist() == alone["key"].tolist()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 10])
+@pytest.mark.parametrize("n", [2, 10])
 def test_shares_of_pages_leave_nothing_out(n, study):
     engine = PostgreSQL(study)
     with engine.transaction():
@@ -108,14 +108,6 @@ def test_broken_twin_of_shares_that_overlap_is_found(study, monkeypatch):
         model().fit(in_postgres(numbers(), n_readers=2))
 
 
-@pytest.mark.parametrize("n_readers", [2, 3])
-def test_fits_are_equal_bit_for_bit(n_readers):
-    asked = model(random_state=0)
-    one = asked.fit(in_postgres(numbers())).coef_.tobytes()
-    many = in_postgres(numbers(), n_readers=n_readers, batch_size=100)
-    assert asked.fit(many).coef_.tobytes() == one
-
-
 def test_readings_in_an_order_have_one_reader(study):
     source = SqlSource(
         study, "parts", **FACTS, n_readers=3, order_by="key", batch_size=50
@@ -126,7 +118,7 @@ def test_readings_in_an_order_have_one_reader(study):
     )
 
 
-@pytest.mark.parametrize("n_readers", [2, 0, 65, 1.5])
+@pytest.mark.parametrize("n_readers", [2, 65])
 def test_what_cannot_be_divided_is_refused(n_readers, study):
     given = FACTS | {"n_readers": n_readers, "one_record_per_row": True}
     for connection, table in ((study, "few"), (database(numbers()), "records")):
@@ -203,8 +195,7 @@ def test_twin_with_another_snapshot_is_refused(monkeypatch):
         model().fit(source)
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_dropped_reader(which, tmp_path):
+def test_a_dropped_reader(tmp_path):
     """One message, one spend, no number, and no thread left behind."""
     connection = postgres(numbers())
     books = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
@@ -212,7 +203,7 @@ def test_a_dropped_reader(which, tmp_path):
     class Dropped(Meddled):
         def happens(self):
             if self.n_batches == 3:
-                engine = self._engine._readers._engines[which]
+                engine = self._engine._readers._engines[1]
                 (pid, *_) = engine._state
                 run(connection, f"SELECT pg_terminate_backend({pid})")
 
