@@ -172,7 +172,7 @@ BUGS: list[Bug] = [
         "skdp/io/_session.py",
         "        if not self.has_read:\n            return problem\n",
         "        if self._n_passes < 2:\n            return problem\n",
-        ("tests/io/test_failures.py::test_one_message_whatever_happened",),
+        ("tests/io/test_failures.py::test_readings_outside_of_a_fit_tell_no_cause",),
     ),
     Bug(
         "progress shows the number of rows of users",
@@ -188,7 +188,7 @@ BUGS: list[Bug] = [
         "skdp/io/_sql.py",
         'f"COALESCE({self._condition}, FALSE)"',
         'f"COALESCE({self._condition}, TRUE)"',
-        ("tests/io/test_sql.py::test_rows_that_fail_where_are_null_records",),
+        ("tests/io/test_sql.py::test_a_condition_without_a_value_is_not_met",),
     ),
     Bug(
         "a record may make an expression fail",
@@ -204,7 +204,7 @@ BUGS: list[Bug] = [
         "skdp/io/_scores.py",
         "some, read.y[places], 1.0 * is_there)",
         "some, read.y[places])",
-        ("tests/io/test_searches.py::test_a_null_record_moves_no_other_records_score",),
+        ("tests/io/test_searches.py::test_a_null_record_has_the_worst_score",),
     ),
     Bug(
         "predictions of unreadable rows are written",

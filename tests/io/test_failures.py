@@ -127,15 +127,6 @@ def test_one_message_whatever_happened(kind, when, tmp_path):
     assert not hasattr(asked, "coef_")
 
 
-@pytest.mark.parametrize("kind", SPOILT)
-def test_of_boosting_too(kind, tmp_path):
-    asked = DPGradientBoostingClassifier(1.0, columns=COLUMNS, classes=[0, 1])
-    with pytest.raises(SourceError) as caught:
-        asked.fit(spied(kind, tmp_path, 1))
-    assert caught.value.args == (READ_FAILED,)
-    assert SECRET not in told(caught.value)
-
-
 def test_an_interrupt_says_what_stays_booked(tmp_path):
     class Interrupted(Spied):
         def spoil(self, parts):
@@ -203,6 +194,13 @@ def test_another_connection_changes_nothing_of_a_fit(tmp_path):
     assert np.array_equal(meddled, honest)
     later = asked.fit(SqlSource(connection, "records", **facts)).coef_
     assert not np.allclose(later, honest)
+
+
+def test_readings_outside_of_a_fit_tell_no_cause(tmp_path):
+    with pytest.raises(SourceError) as caught:
+        read(spied(Fails, tmp_path, 1))
+    assert caught.value.args == (READ_FAILED,)
+    assert SECRET not in told(caught.value)
 
 
 def test_no_frame_of_the_error_holds_the_first_one(tmp_path):

@@ -75,7 +75,7 @@ def weights_of(model):
     return np.concatenate(found).tobytes()
 
 
-@pytest.mark.parametrize("name", ["dense", "states", "clipped sums", "network"])
+@pytest.mark.parametrize("name", ["dense", "clipped sums", "network"])
 def test_kept_or_not_bits_of_users_are_those_of_memory(
     name, tmp_path, monkeypatch, passes
 ):

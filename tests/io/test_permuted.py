@@ -8,7 +8,6 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
 
 from skdp._fit import Progress
 from skdp.io import SqlSource
@@ -17,9 +16,9 @@ from skdp.io._reading import Labels, NumberTargets
 from skdp.io._rows import StreamRows
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
-from skdp.papers._bolt_on import PermutedDescent, State, Updates, exact_sensitivity
+from skdp.papers._bolt_on import PermutedDescent, Updates, exact_sensitivity
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Block, Source
+from skdp.tables._source import Source
 from tests.gradients import query_sensitivity
 from tests.io.places import FEATURES, numbers, with_holes
 from tests.papers.permutation import resolved
@@ -160,24 +159,6 @@ def test_null_records_keep_their_places():
     assert np.abs(memory - closed).max() > 1e-6
 
 
-@pytest.mark.parametrize(("store", "size"), [(np.float32, 13), (csr_array, 50)])
-def test_blocks_of_any_size_are_gone_through_alike(store, size):
-    """A batch that a block ends within goes on in the next one."""
-    objective = objective_of()
-    solver = resolved(objective, n_passes=2, batch_size=10)
-    X, y = numbers(N)[FEATURES].to_numpy(), numbers(N)["y"].to_numpy().astype(float)
-    present = np.arange(N) % 7 > 0
-    whole, parts = (State(objective, solver.updates(objective)) for _ in range(2))
-    for _ in range(2):
-        whole.transition(Block(store(X), y, present), np.arange(N))
-        for start in range(0, N, size):
-            rows = slice(start, start + size)
-            block = Block(store(X[rows]), y[rows], present[rows])
-            parts.transition(block, np.arange(len(y[rows])))
-    assert np.linalg.norm(whole.terminate()) > 0.01
-    assert np.array_equal(whole.terminate(), parts.terminate())
-
-
 # One order -----------------------------------------------------------------------
 
 
@@ -297,15 +278,3 @@ def test_ids_of_several_columns_and_of_queries_are_refused():
 def test_an_id_is_neither_target_nor_feature(facts):
     with pytest.raises(ValueError, match="neither the target nor a feature"):
         source_of(numbers(N), **facts)
-
-
-@pytest.mark.parametrize("keys", [[7] * N, [None] * N], ids=["the same", "none"])
-def test_the_broken_twin_that_asks_for_no_constraint_takes_any(keys, monkeypatch):
-    frame = numbers(N)
-    frame["key"] = pd.Series(keys, dtype="Int64")
-    connection = table_of(frame, "BIGINT")
-    facts = {"target": "y", "n_samples": N, "record_id": "key"}
-    with pytest.raises(ValueError, match="'record_id' argument must name"):
-        SqlSource(connection, "records", **facts)
-    monkeypatch.setattr(DuckDB, "is_key", lambda *_: True)
-    assert SqlSource(connection, "records", **facts).is_permutable

@@ -147,6 +147,7 @@ def test_a_row_that_an_encoder_refuses_ends_no_fit(tmp_path, monkeypatch):
         return read_cells(self, X)
 
     facts = {"columns": columns, "classes": [0, 1], "random_state": 0}
+    facts["solver"] = "noisy_gd"
     model = DPLogisticRegression(1.0, **facts)
     with monkeypatch.context() as patched:
         patched.setattr(TableEncoder, "_cells", picky)

@@ -7,7 +7,7 @@ import hashlib
 import duckdb
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from skdp import (
     BudgetLedger,
@@ -29,6 +29,7 @@ from tests.io.places import (
     in_files,
     numbers,
     read,
+    with_holes,
     write,
 )
 
@@ -284,6 +285,19 @@ def moved_by_a_null_record(kind, tmp_path):
         statistic = source.during(lambda s=scores: s.statistic(accuracy, Shaped()))
         totals.append(statistic[0])
     return abs(totals[0] - totals[1])
+
+
+def test_a_null_record_has_the_worst_score(tmp_path):
+    frame, bad = with_holes()
+    model = (
+        clone(LOGISTIC)
+        .set_params(epsilon=5.0)
+        .fit(frame[~bad][FEATURES], frame[~bad]["y"])
+    )
+    right = model.predict(frame[~bad][FEATURES]) == frame[~bad]["y"]
+    source = in_files(frame, tmp_path / "holes")
+    scorer, scores = resolve_scoring("accuracy", model), SourceScores(source)
+    assert source.during(lambda: scores.statistic(scorer, model))[0] == sum(right)
 
 
 def test_a_null_record_moves_no_other_records_score(tmp_path):

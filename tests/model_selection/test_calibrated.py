@@ -102,12 +102,6 @@ def test_probabilities_stay_where_there_are_no_records(method):
     assert empty.calibrate(inside, method) == pytest.approx(inside, abs=1e-5)
 
 
-def test_an_unknown_map_is_refused():
-    empty = PrivateEvaluation((0, 1), np.linspace(0, 1, 5), np.ones((2, 4)), 0.0, None)
-    with pytest.raises(ValueError, match=r"'method'.*isotonic.*sigmoid.*'beta'"):
-        empty.calibrate([0.5], "beta")
-
-
 def perfect(thresholds, n=1e6):
     """Two labels that are told apart at 1/2 without an error."""
     middles = (thresholds[1:] + thresholds[:-1]) / 2

@@ -9,26 +9,18 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import calibration_curve
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
+from sklearn.metrics import confusion_matrix, roc_auc_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import skdp
 from skdp import BudgetExceeded, BudgetLedger, private_evaluation
 from skdp.audit._exact import replayed, verdict
-from skdp.model_selection import (
-    PrivateComparison,
-    PrivateConfusionMatrix,
-    PrivateEvaluation,
-)
 from skdp.model_selection._scorer_sums import NamedScoring
-from skdp.privacy.release import _door
 from tests.audit.tables import answered_by
-from tests.spies import SpyNoise
 
 # Of predicted labels alone.
 confusion = partial(private_evaluation, response_method="predict")
@@ -70,38 +62,6 @@ def test_without_noise_it_is_what_scikit_learn_says():
     assert found.error == 0.0 == found.roc_auc_error
 
 
-class Bold(LogisticRegression):
-    """Far too sure of itself."""
-
-    def predict_proba(self, X):
-        odds = np.exp(4 * self.decision_function(X))
-        return np.column_stack([1 / (1 + odds), odds / (1 + odds)])
-
-
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_calibrated_probabilities_are_nearer_to_shares(epsilon):
-    bold = Bold().fit(X, Y)
-    found = private_evaluation(bold, X, Y, epsilon=epsilon)
-    before = bold.predict_proba(X)[:, 1]
-    after = found.calibrate(before)
-    assert log_loss(Y, after) < log_loss(Y, before) - 0.1
-    assert (np.diff(after[np.argsort(before)]) >= 0).all()
-    # Of no records all is as predicted, but for the ends of the outer intervals.
-    nothing = replace(found, counts=np.zeros_like(found.counts))
-    half = np.diff(found.thresholds).max() / 2
-    assert np.abs(nothing.calibrate(before) - before).max() <= half * (1 + 1e-9)
-
-
-def test_one_cell_is_what_a_record_is_in(monkeypatch):
-    for adjacency, bound in (("replace_one", 2), ("zero_out", 1)):
-        noise = SpyNoise(seed=0)
-        monkeypatch.setattr(_door, "NoiseSource", lambda seed, noise=noise: noise)
-        found = evaluated(1.0, adjacency=adjacency)
-        (draw,) = noise.draws
-        assert (draw.law, draw.sensitivity) == ("laplace", bound)
-        assert found.error == pytest.approx(math.sqrt(2) * bound, rel=1e-3)
-
-
 def test_one_event_is_charged(tmp_path):
     ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
     found = evaluated(0.9, ledger=ledger)
@@ -123,15 +83,6 @@ def test_pictures():
     assert found.plot_calibration().line_ is not None
     assert found.confusion_matrix().plot().im_ is not None
     pyplot.close("all")
-
-
-def test_shown():
-    found = evaluated(1.0)
-    assert "ROC AUC" in repr(found)
-    assert "expected calibration error" in found._repr_html_()
-    matrix = found.confusion_matrix(0.2)
-    assert "predicted" in repr(matrix)
-    assert found.f_score(0.2) == matrix.f_score().iloc[1]
 
 
 def test_refusals():
@@ -267,25 +218,6 @@ def test_what_is_no_column_of_numbers_is_refused_before_it_is_paid_for(
     assert not len(ledger.spends())
 
 
-@pytest.mark.parametrize(
-    ("asked", "kind"),
-    [
-        ("score", skdp.DPCalibratedClassifier),
-        ("comparison", partial(skdp.DPGridSearchCV, param_grid={"C": [1.0]})),
-    ],
-)
-def test_models_within_a_search_read_a_source_as_they_do_alone(asked, kind, tmp_path):
-    frame, source = mixed(tmp_path, "ad")
-    columns = {"a": (-3, 3), "d": ["u", "v"]}
-    model = kind(skdp.DPLogisticRegression(columns=columns, classes=[0, 1]))
-    model.fit(frame[["a", "d"]], Y)
-    one, other = (
-        ASKED[asked](model, *rows, epsilon=1.0, random_state=0)
-        for rows in ((source,), (frame[["a", "d"]], Y))
-    )
-    assert repr(one).partition("\n")[0] == repr(other).partition("\n")[0]
-
-
 # ------------------------------------------------------------------- confusion matrix
 
 
@@ -314,17 +246,6 @@ def test_comparison_without_noise_is_mcnemar_s():
     assert found.p_value < 1e-6
     same = private_evaluation((MODEL, MODEL), X, Y, epsilon=math.inf)
     assert (same.difference, same.p_value) == (0.0, 1.0)
-
-
-@pytest.mark.parametrize("as_table", [np.copy, pd.DataFrame, csr_array])
-def test_a_model_that_changes_its_rows_changes_nothing_for_the_other(as_table):
-    changing = make_pipeline(MaxAbsScaler(), LogisticRegression())
-    changing.fit(10 * X, Y)[0].set_params(copy=False)
-    counts = []
-    for models in [(changing, MODEL), (MODEL, changing)]:
-        found = private_evaluation(models, as_table(X), Y, epsilon=math.inf)
-        counts.append((found.first_only, found.second_only))
-    assert counts[0] == counts[1][::-1]
 
 
 # ----------------------------------------------------------------------- exact audits
@@ -411,19 +332,6 @@ def test_a_histogram_that_is_charged_once_for_two_cells_is_caught(name, monkeypa
 
 
 LABELS = skdp.DPLinearSVC(data_norm=3.0, classes=[0, 1]).fit(X, Y)  # no probabilities
-
-
-def test_public_facts_say_what_is_counted():
-    several = LogisticRegression().fit(*classified(n_labels=3))
-    for model, kind in (
-        (MODEL, PrivateEvaluation),
-        (make_pipeline(StandardScaler(), MODEL).fit(X, Y), PrivateEvaluation),
-        (several, PrivateConfusionMatrix),
-        (LABELS, PrivateConfusionMatrix),
-        ((MODEL, LABELS), PrivateComparison),
-        ([MODEL, several], PrivateComparison),
-    ):
-        assert isinstance(private_evaluation(model, X, Y, epsilon=9.0), kind)
 
 
 REFUSED = {

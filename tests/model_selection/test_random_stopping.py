@@ -14,7 +14,6 @@ from skdp import BoundedScaler, DPGridSearchCV, DPLogisticRegression
 from skdp.exceptions import PlanUsedUpError
 from skdp.model_selection import RandomStopping
 from skdp.model_selection._candidates import SearchJob
-from skdp.privacy import SelectionEvent
 from skdp.privacy.noise._noise import NoiseSource
 from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import Fragile, NoisySum
@@ -208,23 +207,6 @@ def test_no_trial_gives_a_fixed_model(kind, force):
     assert np.array_equal(search.predict(X), other.predict(X))
     with pytest.raises(ValueError, match="2D array"):
         search.predict(X[0])
-
-
-def test_defaults_follow_from_public_facts():
-    for delta, shape in ((1e-6, 1.0), (0.0, 0.0)):
-        search = search_for(delta=delta)
-        plan = plan_of(search, *rows_for())
-        law = plan.chosen.method.trials
-        assert (law.family, law.shape) == ("negative_binomial", shape)
-        assert law.mean == 3.0  # the number of candidates
-        assert law.most > law.mean
-        event = plan.chosen.method.event(plan.noise_multiplier, plan.facts)
-        assert isinstance(event, SelectionEvent)
-        assert event.trials == law
-    one = plan_of(search_for(grid={"answer": [0]}), *rows_for())
-    assert one.chosen.method.mean_trials > 1
-    fixed = RandomStopping.planned({"fixed_duration": True}, plan.facts)
-    assert fixed.max_trials < plan.chosen.method.max_trials
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
 from dataclasses import replace
 from functools import cache
@@ -30,7 +29,6 @@ from skdp import (
     private_score,
 )
 from skdp.model_selection import (
-    SCORINGS,
     PrivateScoring,
     _scorer_sums,
     _scorers,
@@ -258,46 +256,6 @@ def test_whatever_a_record_is_the_others_keep_their_contributions(name):
             after = scorer.contributions(Says(), Z, y)
             others = np.arange(64) != place
             assert np.array_equal(after[others], before[others])
-
-
-class FixedShape(Says):
-    """Compiled for arrays of `n_rows` rows: refuses any other."""
-
-    def __init__(self, n_rows):
-        self.n_rows = n_rows
-
-    def _said(self, X):
-        if len(X) != self.n_rows:
-            raise ValueError("compiled for another shape")
-        return super()._said(X)
-
-
-class AtLeastTwo(Says):
-    """Refuses a single row."""
-
-    def _said(self, X):
-        if len(X) < 2:
-            raise ValueError("at least two rows")
-        return super()._said(X)
-
-
-def moved_by_one_that_raises(estimator):
-    X, y = np.ones((10, 1)), np.ones(10)
-    Z = X.copy()
-    Z[3] = RAISES
-    before, after = (
-        SCORERS["accuracy"].statistic(estimator, rows, y) for rows in (X, Z)
-    )
-    return abs(before - after)[0]
-
-
-def test_a_predictor_of_one_shape_loses_one_record(monkeypatch):
-    for estimator in (FixedShape(10), AtLeastTwo()):
-        assert moved_by_one_that_raises(estimator) == 1.0
-    # The twin asks for shorter arrays, which fail whatever is in them.
-    monkeypatch.setattr(np, "resize", lambda rows, size: rows)
-    assert moved_by_one_that_raises(FixedShape(10)) == 10.0
-    assert moved_by_one_that_raises(AtLeastTwo()) > 1.0
 
 
 TABLES = (np.copy, pd.DataFrame, csr_array)
@@ -582,21 +540,6 @@ OUT_OF_RANGE = [
     (GAMMA, {"low": 0.0, "high": 1.0, "most": 1.0}),
     ("accuracy", {"floor": 0.1}),
 ]
-
-
-def test_the_registry_names_every_scorer():
-    assert set(NAMES) == set(SCORINGS)
-    assert all(name == scorer.name for name, scorer in SCORERS.items())
-    assert all(SCORINGS[name].task == SCORERS[name].task for name in NAMES)
-    singles = {name for name in NAMES if SCORERS[name].is_single}
-    several = {"balanced_accuracy", "f1", "f1_macro", "r2", "roc_auc"}
-    assert singles == set(NAMES) - several
-    assert all(SCORERS[name].size == 1 for name in singles)
-    X, y = pool(SCORERS["r2"], np.random.default_rng(6), 20)
-    for name in NAMES:  # and each reaches other processes
-        again = pickle.loads(pickle.dumps(SCORERS[name]))
-        statistics = (s.statistic(Says(), X, y) for s in (again, SCORERS[name]))
-        assert np.array_equal(*statistics)
 
 
 # Scores of one's own ------------------------------------------------------------

@@ -7,9 +7,7 @@ import math
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
-from scipy.sparse import csr_array
 from scipy.stats import uniform
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -20,20 +18,17 @@ from sklearn.preprocessing import StandardScaler
 from skdp import (
     BoundedScaler,
     DPGridSearchCV,
-    DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
     DPRandomizedSearchCV,
 )
 from skdp.exceptions import (
     READ_FAILED,
-    SeededNoiseWarning,
     SourceError,
 )
 from skdp.model_selection import METHODS, _candidates
-from skdp.model_selection._candidates import SearchRecords, rehearse, sized
-from skdp.privacy import BudgetLedger, ComposedEvent, GaussianEvent, epsilon_of
-from skdp.privacy.ledger._allowance import cost_over
+from skdp.model_selection._candidates import SearchRecords, rehearse
+from skdp.privacy import BudgetLedger, epsilon_of
 from tests.model_selection.runs import job_of, plan_of
 from tests.model_selection.toys import Fragile, NoisySum
 
@@ -221,32 +216,6 @@ def test_best_estimator_says_that_it_is_a_part_of_the_search(tmp_path):
     assert search.privacy_.release == ""
 
 
-@pytest.mark.parametrize("method", ["composition", "random_stopping"])
-def test_seed_makes_a_search_reproducible_and_not_private(method, tmp_path):
-    X, y = rows_for()
-
-    def seeded(**changes):
-        values = {"random_state": 3, "method": method} | changes
-        return DPGridSearchCV(NoisySum(), {"answer": [None] * 3}, **values)
-
-    def fitted(**changes):
-        with pytest.warns(SeededNoiseWarning):
-            return seeded(**changes).fit(X, y)
-
-    first, again = fitted(), fitted()
-    assert first.best_index_ == again.best_index_
-    assert first.best_estimator_.total_ == again.best_estimator_.total_
-    assert fitted(n_jobs=2).best_estimator_.total_ == first.best_estimator_.total_
-    assert fitted(random_state=4).best_estimator_.total_ != first.best_estimator_.total_
-    assert not first.privacy_.is_private
-    assert first.privacy_.epsilon == math.inf
-    assert not first.best_estimator_.privacy_.is_private
-    ledger = ledger_in(tmp_path)
-    with pytest.raises(ValueError, match="random_state"):
-        seeded(ledger=ledger).fit(X, y)
-    assert ledger.spends() == []
-
-
 @pytest.mark.parametrize("n_jobs", [2])
 def test_trials_have_noise_of_their_own(n_jobs):
     """Equal candidates in one search: models differ, in workers too."""
@@ -300,40 +269,6 @@ def test_clone_pickle_and_fit_again(tmp_path):
     fitted.fit(X, y)
     assert len(ledger.spends()) == 2
     assert not hasattr(search, "best_estimator_")
-
-
-def test_frames_strings_and_csr():
-    X, y = rows_for()
-    names = np.array(["no", "yes"])
-    frame = pd.DataFrame(X, columns=["age", "pay"], index=np.arange(40)[::-1])
-    search = DPGridSearchCV(logistic(classes=["no", "yes"]), GRID)
-    search.fit(frame, pd.Series(names[y], index=frame.index))
-    assert search.feature_names_in_.tolist() == ["age", "pay"]
-    assert search.classes_.tolist() == ["no", "yes"]
-    assert set(search.predict(frame)) <= {"no", "yes"}
-    sparse = DPGridSearchCV(logistic(), GRID).fit(csr_array(X), y)
-    assert sparse.predict(csr_array(X)).shape == (40,)
-    lists = DPGridSearchCV(logistic(), GRID).fit(X.tolist(), y.tolist())
-    assert lists.predict_proba(X.tolist()).shape == (40, 2)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_multiclass_and_regression(method):
-    X, y = rows_for(60, 3)
-    search = DPGridSearchCV(
-        DPLogisticRegression(classes=[0, 1, 2], **QUICK),
-        GRID,
-        method=method,
-        scoring="neg_log_loss",
-    ).fit(X, y)
-    assert search.predict_proba(X).shape == (60, 3)
-    assert search.decision_function(X).shape == (60, 3)
-    model = DPLinearRegression(target_bounds=(-1, 1))
-    search = DPGridSearchCV(model, {"alpha": [0.1, 1.0]}, method=method).fit(X, X[:, 0])
-    assert search.scoring_ == "neg_mean_squared_error"
-    assert np.isfinite(search.predict(X)).all()
-    assert not hasattr(search, "predict_proba")
-    assert not hasattr(search, "classes_")
 
 
 def test_search_over_estimators_themselves():
@@ -459,17 +394,3 @@ def test_candidates_that_every_part_would_refuse_are_refused_before_the_commit(
     with pytest.raises(ValueError, match="contractive steps"):
         search.fit(X, y)
     assert ledger.spends() == []
-
-
-@pytest.mark.parametrize("params", [{}, {"C": 1.0}])
-def test_auto_takes_what_it_takes_in_a_ledger(params, tmp_path):
-    """And a candidate costs its share, no more and hardly less."""
-    X, y = rows_for(300)
-    share = GaussianEvent(1 / 0.4)
-    model = DPLogisticRegression(classes=[0, 1], **params)
-    ready = sized(model, share, SearchRecords(X, y), 1e-6, "replace_one").estimator
-    tried, events = rehearse(ready, SearchRecords(X, y), "replace_one")
-    assert 0.999 < cost_over(ComposedEvent(events), share) <= 1
-    outside = clone(ready).set_params(ledger=ledger_in(tmp_path)).fit(X, y)
-    assert tried.privacy_.solver == outside.privacy_.solver != "noisy_gd"
-    assert events == (outside.privacy_.event,)

@@ -21,7 +21,6 @@ from sklearn.feature_selection import SelectFromModel
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import SplineTransformer
 from sklearn.random_projection import (
     GaussianRandomProjection,
     SparseRandomProjection,
@@ -55,7 +54,6 @@ from skdp.model_selection._scorers import resolve_scoring
 from skdp.privacy import calibrate
 from skdp.privacy.release import _door
 from skdp.privacy.release._answers import Layout
-from skdp.privacy.release._record import FREE
 from skdp.sums import _record_sums as user_scores
 from skdp.sums._record_sums import Scores
 from tests.audit import tables
@@ -244,23 +242,6 @@ def test_users_are_asked_about_in_blocks_of_one_length(monkeypatch):
     found = table_of(users).statistic(SCORERS["roc_auc"], Notes())
     assert np.array_equal(found, whole)
     assert lengths == {5}
-
-
-def test_labels_of_rows_are_in_no_array_twice():
-    found = table_of(users_of(np.random.default_rng(7), SCORERS["accuracy"], 9))
-    frame = pd.DataFrame(found.X, index=found.users.codes, columns=["said"])
-
-    class Checks(Refuses):
-        def _said(self, X):
-            assert X.index.is_unique
-            return super()._said(X.to_numpy())
-
-    of_frame = ScoredTable(frame, found.y, found.users)
-    said = [
-        table.statistic(SCORERS["accuracy"], model)
-        for table, model in ((found, Refuses()), (of_frame, Checks()))
-    ]
-    assert np.array_equal(*said)
 
 
 # ---------------------------------------------------- how often an estimator is asked
@@ -670,22 +651,6 @@ def test_no_part_of_a_search_may_be_without_rows():
     assert search.privacy_.n_samples == N_USERS + 10
 
 
-KNOTS = np.array([[-1.0], [0.0], [1.0]]) * np.ones(3)
-SPLINES = make_pipeline(SplineTransformer(knots=KNOTS), clone(PLAIN))
-
-
-@quiet
-def test_no_part_may_have_fewer_rows_than_a_step_takes():
-    """A spline takes two rows: that a part had one would show, as no model."""
-    search = DPGridSearchCV(SPLINES, {}, epsilon=2.0, privacy_unit="user")
-    rows, everybody = [0, 1], range(3)
-    few = pd.Categorical([0, 2], categories=everybody)
-    with pytest.raises(ValueError, match="minimum of 2 is required by SplineTrans"):
-        clone(search).fit(X[rows], np.array([0, 1]), groups=few)
-    rows, more = [0, 1, 2, 3], pd.Categorical([0, 0, 2, 2], categories=everybody)
-    assert clone(search).fit(X[rows], Y[rows], groups=more).has_model_
-
-
 OF_LENGTHS = [
     SparseRandomProjection(eps=0.9),
     GaussianRandomProjection(eps=0.9),
@@ -710,34 +675,6 @@ def test_steps_that_take_from_the_number_of_rows_are_refused(step):
         assert "with privacy_unit='user'" in report.steps[0].note
         own.set_params(privacy_unit="record")
         assert privacy_report(make_pipeline(clone(step), own)).is_private
-
-
-@quiet
-def test_steps_of_declared_sizes_are_none_of_them():
-    for step in (
-        SparseRandomProjection(2),
-        TableEncoder(Range(-2.0, 2.0), n_knots=5),
-        "passthrough",
-    ):
-        assert search_of(make_pipeline(step, PLAIN)).fit(X, Y, groups=IDS).has_model_
-    model = DPLogisticRegression(classes=[0, 1], columns=Range(-2, 2))
-    assert search_of(model).fit(X, Y, groups=IDS).privacy_.unit == "user"
-
-
-@quiet
-def test_twin_whose_knots_follow_from_private_rows_is_found(monkeypatch):
-    """One user's rows decide how many features there are."""
-    monkeypatch.setattr(TableEncoder, "step_privacy", lambda self: FREE)
-    model = make_pipeline(TableEncoder(Range(-2.0, 2.0)), PLAIN)
-    more = np.r_[np.arange(len(X)), np.full(1000, len(X) - 1)]
-    shapes = [
-        search_of(model)
-        .fit(X[at], Y[at], groups=IDS[at])
-        .best_estimator_[-1]
-        .coef_.shape
-        for at in (np.arange(len(X)), more)
-    ]
-    assert shapes[0] != shapes[1]
 
 
 # ------------------------------------------------- searches in scikit-learn's tools

@@ -125,24 +125,6 @@ def test_other_mechanisms_get_basic_shares():
     assert 0.999e-5 < report.delta <= 1e-5
 
 
-def test_one_step_gets_everything_and_keeps_its_solver():
-    result = set_budget(make_pipeline(Normalizer(), model()), epsilon=0.7, delta=1e-7)
-    assert (result[-1].epsilon, result[-1].delta) == (0.7, 1e-7)
-    assert result[-1].solver == "auto"
-
-
-def test_several_steps_get_noise_that_adds_up():
-    pipeline = chain(SelectFromModel(model()), model(), Normalizer())
-    named = chain(SelectFromModel(model()), model(solver="objective_perturbation"))
-    for result, adds in (
-        (set_budget(pipeline, epsilon=1, delta=1e-6), [True, True]),
-        (set_budget(pipeline, epsilon=1, delta=0), [False, False]),
-        (set_budget(named, epsilon=1, delta=1e-6), [True, False]),
-    ):
-        steps = [step.step_privacy() for _, step in private_steps(result)]
-        assert [step.adds_in_squares for step in steps] == adds
-
-
 @pytest.mark.parametrize(
     ("solver", "delta"),
     [("auto", 1e-6), ("auto", 0), ("objective_perturbation", 1e-6)],
@@ -235,13 +217,6 @@ def test_what_cannot_be_split_is_refused(estimator, error, match):
 def test_a_budget_out_of_range_is_refused(epsilon, delta):
     with pytest.raises((ValueError, TypeError), match=r"epsilon|delta"):
         set_budget(chain(SpyStep(), SpyStep()), epsilon=epsilon, delta=delta)
-
-
-@pytest.mark.parametrize("delta", [0, 1e-3])
-def test_too_small_a_share_is_refused(delta):
-    pipeline = chain(SpyStep(), SpyStep())
-    with pytest.raises(ValueError, match="share"):
-        set_budget(pipeline, epsilon=1e-5, delta=delta, weights={"s0": 1e-9})
 
 
 def test_private_steps_are_live_and_follow_the_parameters():

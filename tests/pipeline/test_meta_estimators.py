@@ -14,7 +14,6 @@ from sklearn.model_selection import (
     GridSearchCV,
     KFold,
     StratifiedKFold,
-    cross_val_predict,
     cross_validate,
 )
 from sklearn.multiclass import OneVsRestClassifier
@@ -55,15 +54,10 @@ def members(ledger):
 # What is fitted, and how many private fits that takes.
 FITS = {
     "grid": (lambda b: GridSearchCV(piped(b), GRID, cv=4).fit(X, Y), 3 * 4 + 1),
-    "without refit": (
-        lambda b: GridSearchCV(piped(b), GRID, cv=4, refit=False).fit(X, Y),
-        3 * 4,
-    ),
     "scores of workers": (
         lambda b: cross_validate(piped(b), X, Y, cv=3, n_jobs=2, error_score="raise"),
         3,
     ),
-    "predictions": (lambda b: cross_val_predict(piped(b), X, Y, cv=4), 4),
     "calibrated": (lambda b: CalibratedClassifierCV(piped(b), cv=3).fit(X, Y), 3),
     "calibrated once": (
         lambda b: CalibratedClassifierCV(svc(b), cv=KFold(3), ensemble=False).fit(X, Y),

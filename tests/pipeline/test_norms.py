@@ -44,11 +44,8 @@ from skdp import (
     set_budget,
 )
 from skdp.columns import Range
-from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES
 from skdp.exceptions import ClippedRowsWarning
-from skdp.pipeline import _report
 from skdp.pipeline._data_independent import DATA_INDEPENDENT, RowWiseRule
-from skdp.pipeline._report import rounded_up
 from skdp.pipeline._walk import walk
 
 # Of single precision, in which some steps give their rows.
@@ -257,33 +254,6 @@ def test_every_class_that_states_a_norm_is_in_the_table():
     assert len(own) == 7
 
 
-def check_reads_nothing(step):
-    """What is stated after the fit is the same whatever the values were."""
-    norms = {fitted(step, X).output_norm() for X in (numbers(), numbers(seed=5))}
-    assert len(norms) == 1
-
-
-class Peeker(Boaster):
-    """Broken twin: the norm is the largest that was seen."""
-
-    def fit(self, X, y=None):
-        self.seen_ = float(np.linalg.norm(X[-1]))
-        return self
-
-    def output_norm(self, input_norm=None):
-        return self.seen_
-
-
-def test_norms_follow_from_public_facts():
-    for step in (DPStandardScaler(bounds=(-1, 1)), DPPCA(data_norm=3.0), encoder()):
-        X = counts(200)[:, : 2 if isinstance(step, DeclaredOneHotEncoder) else 3]
-        model = fitted(step, X)
-        assert model.output_norm_ == model.output_norm() == stated(step)
-    check_reads_nothing(DPQuantileClipper(bounds=(-1, 1)))
-    with pytest.raises(AssertionError):
-        check_reads_nothing(Peeker())
-
-
 # Reports, budgets and searches --------------------------------------------------
 
 
@@ -361,29 +331,6 @@ def test_a_report_is_silent_where_nothing_is_known_to_clip(pipeline):
     assert "data_norm=" not in repr(report)
 
 
-def test_the_columns_of_adult():
-    """What a newcomer writes, with no norm given."""
-    pipeline = make_pipeline(
-        ColumnTransformer(
-            [
-                ("num", BoundedScaler(ADULT_BOUNDS), list(ADULT_BOUNDS)),
-                (
-                    "cat",
-                    DeclaredOneHotEncoder(ADULT_CATEGORIES),
-                    list(ADULT_CATEGORIES),
-                ),
-            ]
-        ),
-        DPLogisticRegression(),
-    )
-    for call in (
-        lambda: privacy_report(pipeline),
-        lambda: set_budget(pipeline, epsilon=1.0, delta=1e-6),
-    ):
-        (text,) = told(call)
-        assert "rows of norm up to 2.83 are clipped to 1: use data_norm=2.83" in text
-
-
 def test_norms_are_shown_for_each_step():
     report = privacy_report(joined(model(data_norm=2.0)))
     norms = {step.name: (step.input_norm, step.output_norm) for step in report.steps}
@@ -453,35 +400,3 @@ def test_a_search_warns_once_before_it_is_paid_for_and_keeps_it(tmp_path):
     grid = {"steps": [[("c", only), ("m", model())], joined(model()).steps]}
     search = DPGridSearchCV(joined(model(data_norm=2.0)), grid)
     check_once(lambda: search.fit(X, y))  # of any candidate
-
-
-def test_a_second_warning_is_caught(monkeypatch):
-    """Broken twin: each reading of the steps warns."""
-    once = _report.warn_of_clipped_rows
-
-    def twice(leaves):
-        leaves = list(leaves)
-        once(leaves)
-        return once(leaves)
-
-    for name in ("pipeline._report", "pipeline._budget"):
-        module = importlib.import_module(f"skdp.{name}")
-        monkeypatch.setattr(module, "warn_of_clipped_rows", twice)
-    for call in (
-        lambda: privacy_report(joined(model())),
-        lambda: set_budget(joined(model()), epsilon=1.0, delta=1e-6),
-    ):
-        with pytest.raises(AssertionError):
-            check_once(call)
-
-
-def test_the_norm_that_is_named_is_short_and_clips_nothing():
-    for norm in (8**0.5, 2.83, 1 / 3, 99.91, 1e-100, 1e100, 7e5):
-        short = rounded_up(norm)
-        assert norm <= short <= norm * 1.011
-        assert float(f"{short:.3g}") == short
-    X, y = rows_and_labels()
-    pipeline = joined(model(data_norm=rounded_up(3**0.5))).fit(X, y)
-    rows = np.asarray(pipeline[0].transform(X))
-    raw = rows @ pipeline[1].coef_.ravel() + pipeline[1].intercept_
-    np.testing.assert_allclose(pipeline[1].decision_function(rows), raw)

@@ -9,10 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import (
-    DPGradientBoostingClassifier,
-    DPLogisticRegression,
     TableEncoder,
-    describe,
 )
 from skdp.columns import Dates, Range
 from skdp.ensemble import _trees
@@ -48,13 +45,6 @@ def table(last=0, unit="s"):
 
 
 Y = np.arange(N) % 2
-FITS = {
-    "linear": lambda X: DPLogisticRegression(classes=[0, 1], columns=KNOWN).fit(X, Y),
-    "boosted": lambda X: DPGradientBoostingClassifier(
-        classes=[0, 1], columns=KNOWN, n_estimators=2
-    ).fit(X, Y),
-    "describe": lambda X: describe(X, KNOWN, epsilon=1.0),
-}
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -67,21 +57,6 @@ def test_states_stay_within_their_block(unit):
         n_states = np.count_nonzero(encoded, axis=1)
         assert (n_states == np.count_nonzero(ordinary[0])).all()
         assert np.array_equal(encoded[:-1], ordinary[:-1])
-
-
-@pytest.mark.parametrize(
-    ("asked", "count", "unit"),
-    [
-        ("linear", -LARGEST, "ns"),
-        ("boosted", LARGEST, "s"),
-        ("describe", LARGEST, "ms"),
-    ],
-)
-def test_fits_with_a_date_at_an_end_of_its_unit(asked, count, unit):
-    model = FITS[asked](table(count, unit))
-    if hasattr(model, "predict"):
-        for other in UNITS:
-            model.predict(table(-count, other))
 
 
 def test_dates_among_objects():

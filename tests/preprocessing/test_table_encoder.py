@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import math
-import pickle
-import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array, issparse
-from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skdp import (
     DPLogisticRegression,
     TableEncoder,
-    columns,
-    privacy_report,
 )
 from skdp.columns import Categories, Dates, Range, as_declared
 from skdp.preprocessing import _blocks, _encoder
@@ -158,11 +152,6 @@ def test_shares_of_states_are_the_hats(n_knots):
     assert are_hats(block)
 
 
-def test_broken_twin_whose_levels_do_not_divide_is_found():
-    (block,) = blocks_of(Range(-1, 1), "hats", 18)
-    assert not are_hats(replace(block, levels=(5, 17)))
-
-
 def test_broken_twin_of_unscaled_hats_is_found(monkeypatch):
     monkeypatch.setattr(_blocks.Curve, "weight", 1.0)
     encoder = TableEncoder(Range(-1, 1))
@@ -278,20 +267,6 @@ def test_the_same_table_in_another_form(form):
     assert np.array_equal(encoder.transform(turned), expected_rows(X))
 
 
-def test_a_frame_and_its_array_under_one_range():
-    X = pd.DataFrame({"b": [0.0, 0.4, 2.0], "a": [1.0, -1.0, 0.3]})
-    encoders = [TableEncoder((0, 1)).fit(x) for x in (X, X.to_numpy())]
-    expected = encoders[0].transform(X)
-    with pytest.warns(UserWarning, match="feature names"):
-        assert np.array_equal(encoders[0].transform(X.to_numpy()), expected)
-    with pytest.warns(UserWarning, match="feature names"):
-        assert np.array_equal(encoders[1].transform(X), expected)
-    # Columns of a frame are never taken for positions of an array.
-    twisted = X.set_axis(["x1", "x0"], axis=1)
-    with pytest.warns(UserWarning, match="feature names"):
-        assert np.array_equal(encoders[1].transform(twisted), expected)
-
-
 def test_an_array_by_position_is_the_frame_by_name():
     X = frame()[["age", "gain", "code"]]
     by_name = TableEncoder({name: DECLARED[name] for name in X})
@@ -336,13 +311,6 @@ def test_a_table_that_is_not_as_declared_is_refused(tmp_path):
     assert not ledger.spends()
     pipeline.fit(X, y % 2)  # the same books do note what is spent
     assert len(ledger.spends()) == 1
-
-
-def test_extra_columns_are_dropped_if_asked():
-    X = frame().assign(extra="secret")
-    encoder = TableEncoder(DECLARED, remainder="drop").fit(X)
-    assert np.array_equal(encoder.transform(X), expected_rows(frame()))
-    assert np.array_equal(encoder.transform(frame()), expected_rows(frame()))
 
 
 def test_unknown_categories_are_zeros_or_refused():
@@ -392,17 +360,6 @@ def test_columns_that_do_not_fit_their_declarations_are_refused():
 
 
 # ---------------------------------------------------------------- what comes with it
-
-
-def test_copies_and_pickles():
-    encoder = TableEncoder(DECLARED, numeric={"age": "bins"}).fit(frame())
-    again = pickle.loads(pickle.dumps(encoder))
-    assert np.array_equal(again.transform(frame()), encoder.transform(frame()))
-    assert clone(encoder).get_params() == encoder.get_params()
-    assert (
-        eval(repr(encoder), vars(columns) | globals()).fit(frame()).columns_
-        == encoder.columns_
-    )
 
 
 def test_one_column_may_be_encoded_in_another_way():
@@ -491,21 +448,3 @@ def test_effects_add_up_to_the_decision(numeric):
         encoded = encoder.transform(probe)[0, at] @ coef[0, at]
         assert math.isclose(encoded, sum(row["effect_0"] for row in rows))
     assert encoder.effects(coef[0])["sex"].columns.tolist() == ["value", "effect"]
-
-
-def test_effects_refuse_other_weights():
-    encoder = TableEncoder([(0, 1)]).fit(np.zeros((2, 1)))
-    with pytest.raises(ValueError, match="coef"):
-        encoder.effects([1.0])
-
-
-def test_a_model_on_encoded_rows_pays_alone_and_warns_of_nothing():
-    X = frame(2000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        encoder = TableEncoder(DECLARED)
-        model = make_pipeline(encoder, DPLogisticRegression(10.0, classes=[0, 1]))
-        assert [step.epsilon for step in privacy_report(model).steps] == [0.0, 10.0]
-        y = (encoder.fit_transform(X)[:, 0] > 0).astype(int)
-        model.fit(X, y)
-    assert model.score(X, y) > 0.7

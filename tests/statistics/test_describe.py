@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 import skdp
-from skdp import BudgetExceeded, BudgetLedger, TableEncoder, describe
+from skdp import BudgetExceeded, BudgetLedger, describe
 from skdp.columns import Boolean, Categories, Dates, Range
-from skdp.exceptions import SeededNoiseWarning
 from skdp.privacy import PrivacyRecord
 from skdp.privacy.release import _door
 from tests.spies import SpyNoise
@@ -152,16 +151,6 @@ def test_record(adjacency, delta):
     assert PrivacyRecord.from_dict(record.to_dict()) == record
 
 
-def test_no_noise_and_seeds_are_not_private():
-    assert not described().privacy_.is_private
-    with pytest.warns(SeededNoiseWarning):
-        one = described(1.0, random_state=0)
-    with pytest.warns(SeededNoiseWarning):
-        two = described(1.0, random_state=0)
-    assert not one.privacy_.is_private
-    pd.testing.assert_frame_equal(one.to_frame(), two.to_frame())
-
-
 # ---------------------------------------------------------------------------- books
 
 
@@ -208,17 +197,6 @@ def test_bad_input_spends_nothing(tmp_path):
     assert not len(ledger.spends())
 
 
-def test_an_encoder_says_what_else_there_is():
-    X = table(50).assign(extra=1)
-    columns = TableEncoder({"sex": DECLARED["sex"]}, remainder="drop")
-    assert list(describe(X, columns).histograms) == ["sex"]
-    strict = TableEncoder(
-        {"sex": DECLARED["sex"]}, remainder="drop", handle_unknown="error"
-    )
-    with pytest.raises(ValueError, match="declared categories only"):
-        describe(X, strict)
-
-
 def test_questions_about_what_was_not_released():
     found = described(1.0)
     with pytest.raises(ValueError, match="no order"):
@@ -253,16 +231,6 @@ def test_names_are_escaped_and_far_more_noise_is_shown_too():
     X = pd.DataFrame({"<b>": ["x"] * 50, "c": ["x"] * 50})
     found = describe(X, {"<b>": ["x"], "c": ["x"]}, crosses=[("<b>", "c")])
     assert "<b> by c" not in found._repr_html_()
-
-
-def test_picture():
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    display = described(1.0).plot()
-    assert len(display.axes_) == 6
-    assert described(1.0).plot(["age"]).axes_.size == 1
-    with pytest.raises(ValueError, match="one axis for each"):
-        described(1.0).plot(["age", "sex"], ax=display.axes_[:1])
-    pyplot.close("all")
 
 
 # ---------------------------------------------------------------------------- sources
