@@ -248,4 +248,94 @@ BUGS: list[Bug] = [
             "tests/io/engines/test_postgres.py::test_rows_that_fail_a_condition_are_null_records",
         ),
     ),
+    Bug(
+        "rows of a user count as records",
+        "users",
+        "skdp/io/_external_users.py",
+        "        shares = 1 / np.clip(counts, 1, MOST_ROWS_OF_A_USER)\n",
+        "        shares = np.ones(len(counts))\n",
+        ("tests/io/test_users.py::test_no_neighbour_tells_more_than_is_charged",),
+    ),
+    Bug(
+        "rows are divided by two fewer than count",
+        "users",
+        "skdp/io/_external_users.py",
+        "1 / np.clip(counts, 1, MOST_ROWS_OF_A_USER)",
+        "1 / np.clip(counts - 2, 1, MOST_ROWS_OF_A_USER)",
+        ("tests/io/test_users.py::test_no_neighbour_tells_more_than_is_charged",),
+    ),
+    Bug(
+        "a database has a fixed order of the rows of users",
+        "users",
+        "skdp/io/_sql.py",
+        "    has_fixed_order = False\n",
+        "    has_fixed_order = True\n",
+        (
+            "tests/io/test_users.py::"
+            "test_of_many_rows_the_same_count_in_any_order_of_a_database",
+        ),
+    ),
+    Bug(
+        "the place of a user's rows in scores is a rank",
+        "users",
+        "skdp/io/_external_users.py",
+        "np.append(places_of_users(self._index.tolist()), 0)",
+        "np.append(np.argsort(np.argsort(self._index.to_numpy())), 0)",
+        (
+            "tests/io/test_scores_of_users.py::"
+            "test_no_neighbour_tells_more_than_is_charged",
+        ),
+    ),
+    Bug(
+        "rows of users are scored as they stand",
+        "users",
+        "skdp/io/_scores.py",
+        "statistic_of_users(scorer, model, read.rows, read.y, own, places)",
+        "scorer.statistic(model, read.rows, read.y, own)",
+        (
+            "tests/io/test_scores_of_users.py::"
+            "test_no_neighbour_tells_more_than_is_charged",
+        ),
+    ),
+    Bug(
+        "buckets are those of rows",
+        "users",
+        "skdp/io/_session.py",
+        "            codes = users.codes(batch.columns.column(self.ids))\n"
+        "            places = np.flatnonzero(is_in[codes])\n",
+        "            codes = np.arange(len(batch)) % self._n_slots\n"
+        "            places = np.flatnonzero(is_in[codes])\n",
+        (
+            "tests/io/test_searches_of_users.py::"
+            "test_each_user_is_in_one_part_with_all_rows",
+        ),
+    ),
+    Bug(
+        "whatever there is room for is taken for the whole table",
+        "order",
+        "skdp/sums/_exact.py",
+        "                kept.clear()\n"
+        "                self._most_bytes = -1.0  # later passes keep nothing either\n",
+        "                kept.pop()\n                n_bytes -= block.n_bytes\n",
+        (
+            "tests/io/test_kept_rows.py::"
+            "test_kept_or_not_bits_of_users_are_those_of_memory",
+        ),
+    ),
+    Bug(
+        "what catches a failure may read on",
+        "order",
+        "skdp/io/_session.py",
+        "            self._is_broken = True\n",
+        "            self._is_broken = False\n",
+        ("tests/io/test_failures.py::test_who_catches_a_failure_reads_nothing_more",),
+    ),
+    Bug(
+        "the pages of two readers overlap",
+        "sensitivity",
+        "skdp/io/engines/_postgres.py",
+        "        starts = [0, *ends]\n",
+        "        starts = [0, *[max(end - 1, 0) for end in ends]]\n",
+        ("tests/io/engines/test_postgres_readers.py::test_every_row_is_read_once",),
+    ),
 ]

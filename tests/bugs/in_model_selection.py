@@ -261,4 +261,28 @@ BUGS: list[Bug] = [
         "        return np.array(drawn)[np.arange(len(codes)) % len(drawn)]\n",
         ("tests/model_selection/test_rating_splits.py::test_user_folds_share_no_user",),
     ),
+    Bug(
+        "rows of users count as records in scores",
+        "users",
+        "skdp/_users.py",
+        "        return equal_shares(self.codes, self.n_users)\n",
+        "        return np.ones(len(self.codes))\n",
+        (
+            "tests/model_selection/test_users.py::"
+            "test_no_user_moves_a_statistic_by_more_than_is_charged",
+        ),
+    ),
+    Bug(
+        "candidates are fitted to everybody",
+        "accounting",
+        CANDIDATES,
+        "        records = self.records if rows is None else self.records.at(rows)\n"
+        "        return _fitted(ready, records, self._seeds(1)[0], self.adjacency)\n",
+        "        records = self.records\n"
+        "        return _fitted(ready, records, self._seeds(1)[0], self.adjacency)\n",
+        (
+            "tests/model_selection/test_composition.py::"
+            "test_with_a_tuning_fraction_no_record_is_used_twice",
+        ),
+    ),
 ]

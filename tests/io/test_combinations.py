@@ -32,7 +32,6 @@ from skdp import (
     TableEncoder,
     private_score,
 )
-from skdp.exceptions import Refused
 from tests.io.places import (
     COLUMNS,
     FEATURES,
@@ -231,17 +230,6 @@ def test_others_say_what_to_do(place, kept_source):
     for call, kind, words in REFUSED.values():
         with pytest.raises(kind, match=words):
             call(kept_source(place))
-
-
-def test_auto_is_not_pure_without_an_order_and_names_what_is(tmp_path):
-    pure = DPLogisticRegression(1.0, delta=0, **LABELS)
-    assert pure.fit(source_in("files", tmp_path)).privacy_.solver == "online"
-    source = source_in("database", tmp_path)
-    with pytest.raises(
-        Refused, match=r"can be done by \['nesterov', 'heavy_ball', 'multistage'\]"
-    ):
-        pure.fit(source)
-    assert pure.set_params(solver="nesterov").fit(source).privacy_.delta == 0
 
 
 def test_memory_of_a_pipeline_is_refused(tmp_path):

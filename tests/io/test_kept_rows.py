@@ -127,24 +127,6 @@ def test_a_limit_that_one_user_passes_tells_nothing(
     assert said[0] == said[1]
 
 
-def whatever_came_first(self, read):
-    """A twin that takes for the whole what there was room for."""
-    if self._blocks is None:
-        self._blocks, n_bytes = [], 0
-        for block in read():
-            n_bytes += block.n_bytes
-            if n_bytes <= self._most_bytes:
-                self._blocks.append(block)
-    yield from self._blocks
-
-
-def test_twin_that_forgets_what_there_is_no_room_for_is_found(tmp_path, monkeypatch):
-    limited(monkeypatch, SOME)
-    monkeypatch.setattr(KeptRows, "passed", whatever_came_first)
-    for make in (by_file(tmp_path / "rows"), by_database):
-        assert told(make, straddling(), "zero_out") > 1.05
-
-
 # ----------------------------------------------------------------------- of records
 
 

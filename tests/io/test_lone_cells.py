@@ -22,8 +22,7 @@ from skdp import (
     describe,
 )
 from skdp.columns import Categories, Dates
-from skdp.exceptions import SourceError
-from skdp.io import ParquetSource, SqlSource, _reading
+from skdp.io import ParquetSource, SqlSource
 from tests.io.places import (
     N,
     database,
@@ -85,55 +84,6 @@ def test_a_text_alone_in_its_batch(asked, value, tmp_path):
 def test_a_missing_text_alone_in_its_batch_of_a_database(tmp_path):
     source = PLACES["DuckDB"](with_last(None), tmp_path, features=["word", "a"])
     ASKED["linear"](source)
-
-
-@pytest.mark.parametrize("n_more", [0, 1])
-def test_rows_of_others_move_a_missing_text_to_a_batch_of_its_own(n_more, tmp_path):
-    frame = with_last(None).assign(user=np.arange(N) % 50)
-    frame = pd.concat([frame.iloc[:n_more], frame], ignore_index=True)
-    source = in_files(
-        frame,
-        tmp_path / "files",
-        batch_size=N,
-        n_samples=50,
-        groups="user",
-        features=["word", "a"],
-    )
-    asked = {"privacy_unit": "user", "classes": [0, 1], "columns": KNOWN}
-    DPLogisticRegression(**asked).fit(source)
-
-
-def as_before(array, declared):
-    """A column as it was read once: of a type that followed from its cells."""
-    pa = _reading.arrow()
-    if _reading.kind_of(array.type) == "string":
-        text = _reading.as_bytes(array).dictionary_encode()
-        codes = text.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        texts = [value.decode() for value in text.dictionary.to_pylist()]
-        places = np.cumsum([value is not None for value in texts]) - 1
-        codes = np.append(places, -1)[codes]
-        return pd.Categorical.from_codes(codes, texts), np.asarray(codes < 0)
-    if pa.types.is_boolean(array.type):
-        is_missing = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
-        plain = array.fill_null(False).to_numpy(zero_copy_only=False)
-        return pd.arrays.BooleanArray(np.asarray(plain), is_missing), is_missing
-    if pa.types.is_timestamp(array.type):
-        is_missing = np.asarray(array.is_null().to_numpy(zero_copy_only=False))
-        points = array.to_numpy(zero_copy_only=False)
-        return points.astype("datetime64[us]"), is_missing
-    return CELLS(array, declared)
-
-
-CELLS = _reading.cells
-
-
-def test_broken_twin_that_reads_by_the_cells_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(_reading, "cells", as_before)
-    books = ledger(tmp_path)
-    source = PLACES["Parquet"](with_last(None), tmp_path, features=["word", "a"])
-    with pytest.raises(SourceError):
-        ASKED["linear"](source, ledger=books)
-    assert len(books.spends()) == 1
 
 
 # ----------------------------------------------------------------------- truth values

@@ -135,29 +135,6 @@ def test_a_row_that_a_step_refuses_is_a_null_record(tmp_path):
     assert np.array_equal(rows[present].astype(float), expected)
 
 
-def test_a_row_that_an_encoder_refuses_ends_no_fit(tmp_path, monkeypatch):
-    """Should a cell be refused after the reading, its row is a null record."""
-    frame, columns = numbers(), dict.fromkeys(FEATURES, (-2, 2))
-    source = in_files(frame, tmp_path, batch_size=100)
-    read_cells = TableEncoder._cells
-
-    def picky(self, X):
-        if (X["a"] > 0.9).any():
-            raise ValueError("a value")
-        return read_cells(self, X)
-
-    facts = {"columns": columns, "classes": [0, 1], "random_state": 0}
-    facts["solver"] = "noisy_gd"
-    model = DPLogisticRegression(1.0, **facts)
-    with monkeypatch.context() as patched:
-        patched.setattr(TableEncoder, "_cells", picky)
-        found = model.fit(source).decision_function(frame[FEATURES][:1] * 0)
-    without = frame.copy()
-    without.loc[frame["a"] > 0.9, "y"] = 7  # no label: a null record as well
-    other = model.fit(in_files(without, tmp_path / "other", batch_size=100))
-    assert np.allclose(found, other.decision_function(frame[FEATURES][:1] * 0))
-
-
 # ------------------------------------------------------------------- a broken twin
 
 

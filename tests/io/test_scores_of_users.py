@@ -20,39 +20,26 @@ from skdp import (
 )
 from skdp._users import Users
 from skdp.audit._exact import replayed, verdict
-from skdp.io import _session as session_module
-from skdp.io._external_users import (
-    Rows,
-    SharesOfPasses,
-    UserIds,
-)
 from skdp.io._passes import _Taking
-from skdp.io._scores import SourceScores, _passed, _read, scores_of
+from skdp.io._scores import scores_of
 from skdp.model_selection._candidates import ScoredTable
 from skdp.model_selection._scorers import resolve_scoring
-from skdp.sums import _record_sums as user_scores_module
 from skdp.sums._record_sums import (
     MOST_RECORDS,
     MOST_USERS,
-    places_of_users,
-    statistic_of_users,
 )
 from tests.audit import tables
 from tests.audit.tables import answered_by
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
 from tests.io.users import (
-    MOST,
     N_USERS,
     ROUNDING,
     by_database,
     by_file,
     facts_of,
-    least,
     pairs,
-    shuffled,
     table,
-    users_of,
 )
 
 every_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
@@ -109,18 +96,6 @@ def in_memory(frame, model, scoring="accuracy", ids="id"):
 
 
 # ------------------------------------------------------------------ whose rows count
-
-
-def test_of_many_rows_some_count_by_their_order_or_their_cells(tmp_path):
-    frame = table(many=[MOST + 300, 2 * MOST])
-    facts = facts_of(frame, batch_size=300)
-    source = places.in_files(frame, tmp_path / "f", n_files=3, **facts)
-    assert exact(source, ByPlaces()) == in_memory(frame, ByPlaces())
-    some = least(frame, [*FEATURES, "y", "id"])
-    for own, threads in ((shuffled(frame), 2), (frame.iloc[::-1], 1)):
-        facts = {"threads": threads, "batch_size": 300, **facts_of(frame)}
-        source = places.in_database(own, **facts)
-        assert exact(source, ByPlaces()) == in_memory(some, ByPlaces())
 
 
 @pytest.mark.parametrize(
@@ -194,73 +169,7 @@ def test_no_neighbour_tells_more_than_is_charged(name, adjacency, tmp_path):
     assert 0.3 < found <= 1 + ROUNDING
 
 
-def asked_as_they_stand(self, scorer, model):
-    """The twin asks about the rows of a block as they came."""
-    shares = SharesOfPasses(
-        self.X.users, "id", self.X.has_fixed_order, lambda: _passed(self.X, model)
-    ).anew()
-    total = np.zeros(scorer.size)
-    for read in _read(self.X, scorer, model):
-        rows = Rows(read.columns, read.is_present)
-        own = np.where(read.there, shares.of(rows, shares.codes(rows)), 0.0)
-        total += scorer.statistic(model, read.rows, read.y, own)
-    return total
-
-
-def ranks(self):
-    """The twin takes the place of a user among those that are there."""
-    return np.append(np.argsort(np.argsort(self._index.to_numpy())), 0)
-
-
-@pytest.mark.parametrize(
-    "twin",
-    [
-        (SourceScores, "_of_users", asked_as_they_stand),
-        (UserIds, "places", property(ranks)),
-    ],
-    ids=["rows as they stand", "ranks"],
-)
-def test_twins_in_which_others_move_a_row_are_found(twin, tmp_path, monkeypatch):
-    rng = np.random.default_rng(4)
-    users = [[(abs(x), u % 2)] for u, ((x, _), *_) in enumerate(users_of(rng, 40))]
-    pair = users, [[], *users[1:]]
-    make = by_file(tmp_path / "rows", np.arange, batch_size=1 << 14)
-    assert told("by places", make, pair, "replace_one") <= 1 + ROUNDING
-    monkeypatch.setattr(*twin)
-    assert told("by places", make, pair, "replace_one") > 2
-
-
-def as_long_as_needed(scorer, model, X, y, shares, places):
-    """The twin ends an array with the last row that there is."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(user_scores_module, "ROWS_AT_ONCE", int(places.max()) + 1)
-        return statistic_of_users(scorer, model, X, y, shares, places)
-
-
-def test_a_twin_whose_arrays_have_no_public_length_is_found(tmp_path, monkeypatch):
-    users = [[(abs(x), 1)] for (x, _), *_ in users_of(np.random.default_rng(4))]
-    last, before = np.argsort(places_of_users(range(20)))[[-1, -2]]
-    assert np.diff(places_of_users([before, last])) % 2  # lengths are odd, and even
-    pair = users, [own if u != last else [] for u, own in enumerate(users)]
-    make = by_file(tmp_path / "rows", np.arange, batch_size=1 << 14)
-    assert told("by lengths", make, pair, "zero_out") <= 1 + ROUNDING
-    monkeypatch.setattr("skdp.io._scores.statistic_of_users", as_long_as_needed)
-    assert told("by lengths", make, pair, "zero_out") > 2
-
-
 # ------------------------------------------------------------- what is said and booked
-
-
-@pytest.mark.parametrize("name", ["labels", "described"])
-def test_nothing_is_said_of_numbers_of_rows(name, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(session_module, "_PATIENCE", 0.0)
-    for make in (by_file(tmp_path / "rows"), by_database):
-        said = set()
-        for users in list(pairs("zero_out"))[-1]:
-            source = make(users)
-            ASKED[name](source, "zero_out")
-            said.add((repr(source), *capsys.readouterr()))
-        assert len(said) == 1
 
 
 @pytest.mark.parametrize("name", ["labels", "described"])

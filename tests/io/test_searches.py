@@ -19,8 +19,7 @@ from skdp.exceptions import READ_FAILED, BudgetExceeded, Refused, SourceError
 from skdp.io import ParquetSource, SqlSource
 from skdp.io._passes import rows_of
 from skdp.io._scores import SourceScores
-from skdp.io._session import RowPositions, Session
-from skdp.model_selection import _candidates, resolve_scoring
+from skdp.model_selection import resolve_scoring
 from tests.io.places import (
     COLUMNS,
     FEATURES,
@@ -123,31 +122,6 @@ def test_no_record_changes_the_place_of_another(tmp_path):
     assert moved(over(ParquetSource), tmp_path) == (0, 0)
 
 
-class CountsReadable(RowPositions):
-    """Places among the rows that can be read."""
-
-    def of(self, batches):
-        def readable():
-            for batch in batches:
-                numbers = batch.columns.column("a").to_numpy(zero_copy_only=False)
-                yield batch.at(np.flatnonzero(np.isfinite(numbers)))
-
-        yield from super().of(readable())
-
-
-class Twin(ParquetSource):
-    def taking(self, positions):
-        other = super().taking(positions)
-        is_in = np.zeros(self.n_samples, dtype=bool)
-        is_in[positions] = True
-        other._places = CountsReadable(is_in)
-        return other
-
-
-def test_counting_readable_rows_is_caught(tmp_path):
-    assert moved(over(Twin), tmp_path)[0] > 0
-
-
 # ---------------------------------------------------------------- refusals, failures
 
 
@@ -232,21 +206,6 @@ def test_a_failure_ends_the_search(method, tmp_path):
         assert caught.value.__context__ is None
         assert not hasattr(asked, "best_estimator_")
     assert len(books.spends()) == 2
-
-
-def test_broken_twin_that_goes_on_after_a_failure_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(Session, "check_unbroken", lambda session: None)
-    fitted = _candidates._fitted
-
-    def tried_again(*given):
-        try:
-            return fitted(*given)
-        except SourceError:
-            return fitted(*given)
-
-    monkeypatch.setattr(_candidates, "_fitted", tried_again)
-    found = search().fit(failing(tmp_path, 1))
-    assert hasattr(found, "best_estimator_")
 
 
 # ------------------------------------------------------------------- scores of records

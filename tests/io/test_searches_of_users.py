@@ -18,12 +18,9 @@ from skdp import (
     DPGridSearchCV,
     DPLinearRegression,
     DPLogisticRegression,
-    describe,
 )
-from skdp.io._external_users import UserIds, UserShares
-from skdp.io._session import UserBuckets
-from skdp.privacy.release import _answers as answers_module
-from skdp.privacy.release._answers import Answers, Grant
+from skdp.io._external_users import UserIds
+from skdp.privacy.release._answers import Answers
 from tests.io import places
 from tests.io.places import COLUMNS, FEATURES
 from tests.io.users import facts_of, shuffled, table
@@ -116,28 +113,6 @@ def test_no_user_moves_another_to_another_part(tmp_path):
     assert moved(tmp_path) == 0
 
 
-def ranks(self, n_slots):
-    """Places among the ids that are there."""
-    own = np.array(self._index.tolist())
-    return np.argsort(np.argsort(own)) % n_slots
-
-
-def by_appearance(self, n_slots):
-    """In the order in which ids come."""
-    return np.arange(self.n_users) % n_slots
-
-
-def by_rows(self, n_slots):
-    """After all rows of those before."""
-    return np.cumsum(self.counts[:-1]) % n_slots
-
-
-@pytest.mark.parametrize("twin", [ranks, by_appearance, by_rows])
-def test_twins_by_what_others_have_are_found(twin, tmp_path, monkeypatch):
-    monkeypatch.setattr(UserIds, "slots", twin)
-    assert moved(tmp_path) > 0
-
-
 def test_rows_of_nobody_are_in_no_part(tmp_path):
     frame = people([2] * N_SLOTS).assign(
         id=lambda own: own["id"].where(own["key"] % 3 > 0).astype("Int64")
@@ -189,28 +164,6 @@ def test_no_neighbour_of_a_search_tells_more_than_is_charged(
     assert 0.05 < found_by(name, adjacency) <= 1 + ROUNDING
 
 
-@quiet
-def test_twin_whose_rows_count_as_records_is_found(tmp_path, monkeypatch):
-    searched_there(monkeypatch, tmp_path)
-    monkeypatch.setattr(
-        UserShares, "of", lambda self, rows, codes: rows.is_present.astype(float)
-    )
-    assert found_by("composition", "replace_one") > 1.5
-
-
-@quiet
-def test_twin_that_divides_rows_in_place_of_users_is_found(tmp_path, monkeypatch):
-    searched_there(monkeypatch, tmp_path)
-
-    def of(self, batches, users):
-        is_in = np.isin(np.arange(self._n_slots), self._chosen)
-        for batch in batches:
-            yield batch.at(np.flatnonzero(is_in[np.arange(len(batch)) % self._n_slots]))
-
-    monkeypatch.setattr(UserBuckets, "of", of)
-    assert found_by("composition", "zero_out", people=(0, 5, 11)) > 1.1
-
-
 # ------------------------------------------------- parts with more users than have room
 
 
@@ -249,21 +202,6 @@ def test_rounding_is_charged_for_as_many_as_there_may_be(name, tmp_path, monkeyp
     # Of fits, and of scores of all.
     assert any(times > 1 for times, _ in seen)
     assert all(times * n == pytest.approx(30) for times, n in seen)
-
-
-@quiet
-def test_twin_without_room_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        answers_module,
-        "replace",
-        lambda grant, **new: Grant(
-            grant.event, new["noise_multiplier"], grant.relation
-        ),
-    )
-    with pytest.raises(AssertionError):
-        test_rounding_is_charged_for_as_many_as_there_may_be(
-            "centred", tmp_path, monkeypatch
-        )
 
 
 # ------------------------------------------------------------------------------ errors
@@ -308,27 +246,6 @@ def test_what_is_refused_costs_nothing(tmp_path):
     search = DPGridSearchCV(LOGISTIC, GRID, **own).fit(source)
     assert len(books.spends()) == 1
     assert search.privacy_.adjacency == "replace_user"
-
-
-@quiet
-def test_parts_that_are_too_small_for_sums_of_all_are_not_fitted_to(tmp_path):
-    frame = table(n_users=30)
-    facts = {"epsilon": 20, "delta": 1e-4, "adjacency": "replace_user"}
-    books = BudgetLedger(tmp_path / "users.db", unit="user", **facts)
-    own = {"privacy_unit": "user", "epsilon": 1.0, "ledger": books}
-    source = places.in_files(frame, tmp_path / "u", **facts_of(frame))
-    few, most = source.taking(slice(17)), source.taking(slice(18))
-    for model in (LOGISTIC, TREES, SEARCHES["grid"]):
-        given = clone(model).set_params(**own, random_state=None)
-        with pytest.raises(ValueError, match="at least 60% of the declared users"):
-            given.fit(few)
-    with pytest.raises(ValueError, match="at least 60% of the declared users"):
-        describe(few, COLUMNS, **own)
-    with pytest.raises(ValueError, match=r"declared users each. Got 13 of 30"):
-        clone(SEARCHES["grid"]).set_params(**own, random_state=None).fit(most)
-    assert not books.spends()
-    clone(LOGISTIC).set_params(**own).fit(most)
-    assert len(books.spends()) == 1
 
 
 @quiet

@@ -94,15 +94,15 @@ ALONG = np.array([0.7, -0.7, 0.7])
 
 
 def pairs(adjacency):
-    """Tables whose last user has other rows: many, few, unreadable, or none."""
+    """Tables whose first user has other rows: many, few, unreadable, or none."""
     rng = np.random.default_rng(3)
     users = users_of(rng)
-    users[-1] = [(ALONG, 1)] * 3
+    users[0] = [(ALONG, 1)] * 3
     worst, unread = [(ALONG * 1e6, 0)], [(ALONG * math.nan, 1)]
     others = [[], worst * (MOST + 76), worst + unread * 2, users_of(rng)[0]]
     for other in others[:1] if adjacency == "zero_out" else others:
-        yield users, [*users[:-1], other]
-    yield [*users[:-1], worst * (MOST + 76)], [*users[:-1], []]
+        yield users, [other, *users[1:]]
+    yield [worst * (MOST + 76), *users[1:]], [[], *users[1:]]
 
 
 def at_random(n):
@@ -119,13 +119,6 @@ def by_file(path, order=at_random, **facts):
 
 def by_database(users):
     frame = table_of(users, at_random)
-    return places.in_database(frame, groups="id", n_samples=len(users))
-
-
-def turning(users):
-    """A database that gives the rows of one user by whether another is there."""
-    turned = np.arange if users[-1] else lambda n: np.arange(n)[::-1]
-    frame = table_of(users, turned)
     return places.in_database(frame, groups="id", n_samples=len(users))
 
 

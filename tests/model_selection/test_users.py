@@ -48,7 +48,7 @@ from skdp.exceptions import UnaccountedStepError
 from skdp.model_selection import SCORINGS, UserKFold
 from skdp.model_selection import _scorer_sums as scoring_base
 from skdp.model_selection import _search as search_module
-from skdp.model_selection._candidates import ScoredTable, SearchJob, SearchRecords
+from skdp.model_selection._candidates import ScoredTable, SearchRecords
 from skdp.model_selection._scorer_sums import DISAGREEMENTS
 from skdp.model_selection._scorers import resolve_scoring
 from skdp.privacy import calibrate
@@ -173,14 +173,6 @@ def test_no_user_moves_a_statistic_by_more_than_is_charged(name, adjacency):
     for norm in (1, 2):
         # r2 is largest inside of the square.
         assert (0.85 if name == "r2" else 0.999) < moved(name, adjacency, norm) <= 1
-
-
-@every_adjacency
-@pytest.mark.parametrize("name", ["accuracy", "roc_auc", "r2"])
-def test_twin_whose_rows_count_as_records_is_found(name, adjacency, monkeypatch):
-    ones = property(lambda own: np.ones(len(own.codes)))
-    monkeypatch.setattr(Users, "shares", ones)
-    assert moved(name, adjacency, 1) > 2
 
 
 def test_rounding_of_many_rows_is_what_is_charged():
@@ -482,37 +474,6 @@ def largest(name, adjacency="replace_one", people=(0, 5)):
 @pytest.mark.parametrize("name", METHODS)
 def test_no_neighbour_of_a_search_tells_more_than_is_charged(name, adjacency):
     assert 0.05 < largest(name, adjacency) <= 1 + ROUNDING
-
-
-@quiet
-def test_twin_that_counts_rows_as_records_is_found(monkeypatch):
-    ones = property(lambda own: np.ones(len(own.codes)))
-    monkeypatch.setattr(Users, "shares", ones)
-    assert largest("composition") > 1.5
-
-
-@quiet
-def test_twin_that_divides_rows_by_their_places_is_found(monkeypatch):
-    """Rows of one user are in several parts, and more of them move those of others."""
-
-    def at(self, numbers):
-        chosen = np.isin(np.arange(len(self.y)) % self.n_samples, numbers)
-        rows, ids = np.flatnonzero(chosen), self.users.codes[chosen]
-        codes = np.unique(ids, return_inverse=True)[1] % len(numbers)
-        return self._rows(rows, Users(len(numbers), codes.astype(np.int64)))
-
-    monkeypatch.setattr(SearchRecords, "at", at)
-    assert largest("composition", "zero_out") > 1.2
-
-
-@quiet
-def test_twin_with_users_in_several_parts_is_found(monkeypatch):
-    monkeypatch.setattr(
-        SearchJob,
-        "fit",
-        lambda self, ready, rows=None, fit=SearchJob.fit: fit(self, ready),
-    )
-    assert largest("composition, two parts") > 1.1
 
 
 @quiet

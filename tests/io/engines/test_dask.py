@@ -220,24 +220,6 @@ def test_no_part_counts_twice_or_not_at_all(how, tmp_path):
     assert len(books.spends()) == 1
 
 
-def test_broken_twin_counts_a_part_twice(tmp_path, monkeypatch):
-    """Without the check a part that is told twice would be in the model twice."""
-    folder = write(numbers(), tmp_path / "table", 4)
-    source = Spoilt(str(folder), client(), target="y", n_samples=N, features=FEATURES)
-
-    def unchecked(self, answers, numbers, question=None):
-        for answer in answers:
-            facts = answer.n_rows, answer.n_pieces, answer.state
-            self._known.setdefault(answer.number, type(next(iter(known)))(*facts))
-        return [answer.content for answer in answers]
-
-    with source._parts.connected():
-        known = list(source._parts._known.values())
-    monkeypatch.setattr(DaskParts, "_checked", unchecked)
-    found = released(model().fit(source.spoil(HOWS["told twice"])))
-    assert not are_same(found, here())
-
-
 def killed_once(source):
     """Kill the worker of the first part when all parts have been asked once more."""
     parts, n_calls = source._parts, 0

@@ -40,7 +40,6 @@ from tests.io.users import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-IN_POSTGRES = ("PostgreSQL", "parallel workers", "two readers")
 CELLS = {
     "PostgreSQL": {
         "record": ["noisy_gd", "regression", "comparison"],
@@ -64,11 +63,14 @@ CELLS = {
 
 @pytest.fixture(scope="module")
 def source_in(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rows")
     with kept() as once:
-        yield lambda place, unit, facts: once(
-            ROW_LAYOUTS[place], frame_of(unit), folder, **facts
-        )
+
+        def find(place, unit, facts):
+            folder = tmp_path_factory.getbasetemp() / f"{unit} {sorted(facts.items())}"
+            folder.mkdir(exist_ok=True)
+            return once(ROW_LAYOUTS[place], frame_of(unit), folder, **facts)
+
+        yield find
 
 
 @pytest.mark.parametrize(
