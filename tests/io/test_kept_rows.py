@@ -51,7 +51,6 @@ SUMS = {"solver_params": {"n_steps": 4, "user_clip": 0.5}}
 MODELS = {
     "dense": DPLogisticRegression(**STEPS),
     "sparse": DPLogisticRegression(columns=WIDE, **STEPS),
-    "states": DPLogisticRegression(columns=WIDE, **GIVEN),
     "selected": DPSparseLogisticRegression(
         columns=WIDE, n_nonzero_coefs=2, solver="peeling", **GIVEN
     ),
@@ -130,7 +129,7 @@ def test_a_limit_that_one_user_passes_tells_nothing(
 # ----------------------------------------------------------------------- of records
 
 
-@pytest.mark.parametrize("name", ["sparse", "states", "network"])
+@pytest.mark.parametrize("name", ["sparse", "network"])
 def test_records_are_kept_up_to_the_declared_figure(
     name, tmp_path, monkeypatch, passes
 ):
@@ -176,7 +175,7 @@ def readings(tmp_path, passes):
 
 
 def test_how_often_records_are_read_follows_from_no_cell(tmp_path, monkeypatch, passes):
-    for n_bytes in (NONE, BETWEEN, ALL):
+    for n_bytes in (NONE, BETWEEN):
         limited(monkeypatch, n_bytes)
         of_many, of_few = readings(tmp_path, passes)
         assert of_many == of_few
@@ -203,7 +202,7 @@ def test_no_row_outlives_a_fit_or_goes_with_its_model(tmp_path, monkeypatch):
     Watched.made.clear()
     monkeypatch.setattr(_gradient_sum, "KeptRows", Watched)
     source = places.in_files(places.numbers(), tmp_path / "rows")
-    for name in ("sparse", "states", "selected", "network"):
+    for name in ("sparse", "selected", "network"):
         model = clone(MODELS[name]).fit(source)
         gc.collect()
         assert not Watched.made

@@ -45,7 +45,6 @@ SEARCHES = {
 }
 
 quiet = pytest.mark.filterwarnings("ignore")
-every_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 
 
 # ------------------------------------------------------------------------------- parts
@@ -124,8 +123,6 @@ def test_rows_of_nobody_are_in_no_part(tmp_path):
 
 # ------------------------------------------------------------------------- neighbours
 
-METHODS = ("composition", "random_stopping")
-
 
 def searched_there(monkeypatch, path, way="file"):
     """Fit searches of users to sources in place of tables."""
@@ -154,8 +151,10 @@ def found_by(name, adjacency, model=in_memory.PLAIN, people=(0,)):
 
 
 @quiet
-@every_adjacency
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("name", "adjacency"),
+    [("composition", "replace_one"), ("random_stopping", "zero_out")],
+)
 def test_no_neighbour_of_a_search_tells_more_than_is_charged(
     name, adjacency, tmp_path, monkeypatch
 ):
