@@ -338,4 +338,32 @@ BUGS: list[Bug] = [
         "        starts = [0, *[max(end - 1, 0) for end in ends]]\n",
         ("tests/io/engines/test_postgres_readers.py::test_every_row_is_read_once",),
     ),
+    Bug(
+        "a large decimal ends a fit",
+        "message",
+        "skdp/io/engines/_postgres.py",
+        "CASE WHEN abs({text}) < 1.7e308 THEN",
+        "CASE WHEN TRUE THEN",
+        ("tests/io/engines/test_postgres.py::test_no_value_fails",),
+    ),
+    Bug(
+        "ids of a table with heirs are unique",
+        "order",
+        "skdp/io/engines/_postgres.py",
+        "AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h ",
+        "OR EXISTS (SELECT FROM pg_catalog.pg_inherits AS h ",
+        (
+            "tests/io/engines/test_postgres.py::test_ids_of_tables_that_others_inherit_from_are_refused",
+        ),
+    ),
+    Bug(
+        "rows that come from no table are stored ones",
+        "fact",
+        "skdp/io/engines/_postgres.py",
+        'return node.get("One-Time Filter") == "false"',
+        'return node.get("One-Time Filter") != "nothing"',
+        (
+            "tests/io/engines/test_postgres.py::test_rows_that_come_from_no_table_are_refused",
+        ),
+    ),
 ]

@@ -370,28 +370,11 @@ def check_table(text):
             assert is_rounded(figure, value), (key, figure, value)
 
 
-def as_page(table, digits=3):
-    lines = ["## What each fit receives", "", "| total epsilon | method | a | b |"]
-    lines += ["|---|---|---|---|"]
-    for (epsilon, method), (fit, model) in table.items():
-        lines.append(f"| {epsilon:g} | `{method}` | {fit:.3f} | {model:.{digits}f} |")
-    return "\n".join([*lines, "", "## Next", "| 9 | other | 1 | 1 |"])
-
-
 def test_table_of_what_each_fit_receives():
     page = ROOT / "docs" / "model_selection.md"
     if not page.is_file() or "What each fit receives" not in page.read_text():
         pytest.skip("the page is not written yet")
     check_table(page.read_text())
-
-
-def test_a_wrong_figure_in_the_table_is_found():
-    check_table(as_page(rows()))
-    for key in rows():
-        wrong = rows()
-        wrong[key] = wrong[key][0], wrong[key][1] + 0.0011
-        with pytest.raises(AssertionError):
-            check_table(as_page(wrong))
 
 
 def test_strengths_are_of_one_kind():

@@ -108,17 +108,6 @@ def test_nothing_tells_the_number_of_trials(
     assert shown[0] == shown[1]
 
 
-def test_a_search_that_would_tell_is_found(force):
-    """The broken twin of the test above: a result for each trial."""
-    shown = []
-    for count in (1, 7):
-        force(count)
-        search = search_for().fit(*rows_for())
-        search.cv_results_["trials"] = [0.5] * count
-        shown.append(structure(search))
-    assert shown[0] != shown[1]
-
-
 def test_number_of_fits_is_the_secret_one_unless_duration_is_fixed(force, reads):
     for count in (1, 4):
         force(count)
@@ -164,17 +153,6 @@ def test_surplus_trials_of_a_fixed_duration_are_not_looked_at(force, monkeypatch
     choice = runner(plan, job_of(plan, X, y, noise), noise)()
     assert choice.estimator.total_ == 0.0
     assert next(rank) == 5
-
-
-def test_best_of_the_trials_is_released(force):
-    """Of many trials with far less noise than differences, the best candidate."""
-    force(30)
-    X, y = np.zeros((2000, 2)), np.ones(2000)
-    params = {"epsilon": 20.0, "method_params": {"max_trials": 30}}
-    search = search_for(grid={"answer": [0, 1, 2]}, **params).fit(X, y)
-    assert search.best_params_ == {"answer": 1}
-    assert search.best_score_ > 0.9
-    assert set(search.cv_results_) == {"params", "param_answer"}
 
 
 def test_more_scores_than_were_paid_for_are_refused(force):

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import pickle
 
 import numpy as np
 import pytest
 from scipy.stats import uniform
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -26,7 +22,7 @@ from skdp.exceptions import (
     READ_FAILED,
     SourceError,
 )
-from skdp.model_selection import METHODS, _candidates
+from skdp.model_selection import METHODS
 from skdp.model_selection._candidates import SearchRecords, rehearse
 from skdp.privacy import BudgetLedger, epsilon_of
 from tests.model_selection.runs import job_of, plan_of
@@ -124,33 +120,6 @@ def test_refused_before_anything_is_spent(tmp_path):
         with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
             search.fit(*rows_for())
         assert is_untouched(search, before, ledger)
-
-
-def bad_data():
-    X, y = rows_for()
-    hole = X.copy()
-    hole[7, 1] = np.nan
-    yield "NaN", hole, y, "NaN"
-    yield "label", X, np.where(np.arange(40) == 7, 5, y), "classes"
-    yield "one row", X[:1], y[:1], "1 sample"
-    yield "no row", X[:0], y[:0], "0 sample|minimum of 1|at least"
-    yield "lengths", X, y[:-1], "long|inconsistent"
-    yield "no y", X, None, "y"
-    yield "two columns of y", X, np.column_stack([y, y]), "y"
-    yield "1D", X[:, 0], y, "2D array"
-
-
-@pytest.mark.parametrize("case", list(bad_data()), ids=lambda case: case[0])
-def test_bad_data_are_refused_before_anything_is_spent(case, tmp_path):
-    _, X, y, message = case
-    ledger = ledger_in(tmp_path)
-    search = DPGridSearchCV(logistic(), GRID, ledger=ledger)
-    before = dict(vars(search))
-    with pytest.raises((ValueError, TypeError), match=message) as caught:
-        search.fit(X, y)
-    assert is_untouched(search, before, ledger)
-    # Neither a row nor a value is quoted.
-    assert "7" not in str(caught.value)
 
 
 # What a fitted search shows.
@@ -256,21 +225,6 @@ def test_splits_do_not_depend_on_the_data(method, monkeypatch):
 # Inputs and composition with scikit-learn.
 
 
-def test_clone_pickle_and_fit_again(tmp_path):
-    ledger = ledger_in(tmp_path)
-    search = DPGridSearchCV(logistic(), GRID, ledger=ledger)
-    copy = clone(search)
-    assert copy.get_params()["param_grid"] == GRID
-    X, y = rows_for()
-    fitted = copy.fit(X, y)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(again.predict(X), fitted.predict(X))
-    assert again.privacy_ == fitted.privacy_
-    fitted.fit(X, y)
-    assert len(ledger.spends()) == 2
-    assert not hasattr(search, "best_estimator_")
-
-
 def test_search_over_estimators_themselves():
     from sklearn.pipeline import Pipeline
 
@@ -335,18 +289,6 @@ def test_a_fit_that_fails_ends_the_search_in_one_way(method, n_jobs, capfd, tmp_
     assert not hasattr(search, "best_estimator_")
     assert len(ledger.spends()) == 1
     assert capfd.readouterr() == ("", "")
-
-
-def test_twin_that_goes_on_without_the_model_tells_of_a_record(monkeypatch):
-    def goes_on(work):
-        with contextlib.suppress(Exception):
-            return work()
-
-    monkeypatch.setattr(_candidates, "answered", goes_on)
-    X, y = rows_for(400)
-    search = DPGridSearchCV(Fragile(), {"answer": [2]}, method="composition")
-    with pytest.raises(NotFittedError):
-        search.fit(X, y).predict(X)
 
 
 # Randomised search.

@@ -253,14 +253,6 @@ def test_no_value_fails(typed):
     model().fit(source)
 
 
-def test_broken_twin_that_casts_decimals_is_found(typed, monkeypatch):
-    hostile(typed)
-    plain = "CAST({} AS DOUBLE PRECISION)".format
-    monkeypatch.setattr(_postgres, "_double", plain)
-    with pytest.raises(SourceError):
-        read(typed_source(typed))
-
-
 def test_dates_that_are_none(typed):
     run(
         typed,
@@ -430,16 +422,6 @@ def test_a_dropped_connection(tmp_path):
     assert len(books.spends()) == 2
 
 
-def test_twin_in_another_transaction_is_found(study):
-    class Restarted(Meddled):
-        def happens(self):
-            self._engine._run("ROLLBACK")
-            self._engine._run("BEGIN ISOLATION LEVEL REPEATABLE READ")
-
-    with pytest.raises(SourceError):
-        model().fit(Restarted(study, "records", **FACTS, features=FEATURES))
-
-
 # --------------------------------------------------------- settings and workers
 
 
@@ -526,17 +508,6 @@ def booked(source, tmp_path, **given):
     return len(books.spends())
 
 
-def orders(source):
-    """Values of a column as they come."""
-    return source.during(
-        lambda: [
-            value
-            for _, _, columns in source.rows(source.reading(), ("a",))
-            for value in columns.column("a").to_pylist()
-        ]
-    )
-
-
 MADE = "CREATE TABLE made AS SELECT i AS key, sin(i)::float8 AS a, i % 2 AS y"
 FROM = "FROM generate_series(1, 200) AS t (i)"
 
@@ -599,27 +570,6 @@ def test_ids_of_tables_that_others_inherit_from_are_refused(own):
         model(solver="bolt_on", solver_params={}).fit(source)
 
 
-def test_twin_that_overlooks_heirs_orders_by_storage(own, monkeypatch):
-    """Equal ids of heirs leave their order to where rows are stored."""
-    run(
-        own,
-        "CREATE TABLE made (key int PRIMARY KEY, a float8, y int)",
-        "CREATE TABLE child () INHERITS (made)",
-        f"INSERT INTO child SELECT 1, i, i % 2 {FROM}",
-    )
-    text = _postgres._is_key
-    monkeypatch.setattr(
-        _postgres,
-        "_is_key",
-        lambda *names: text(*names).replace("AND NOT EXISTS", "OR EXISTS", 1),
-    )
-    given = {"target": "y", "n_samples": 200, "record_id": "key"}
-    source = SqlSource(own, "made", **given).permuted("0")
-    first = orders(source)
-    run(own, "UPDATE child SET a = a WHERE a < 50", "VACUUM FULL child")
-    assert orders(source) != first
-
-
 @pytest.mark.parametrize("name", ["steps", "x"])
 def test_names_of_variables_are_no_names_of_columns(own, tmp_path, name):
     run(
@@ -644,11 +594,3 @@ def test_names_of_variables_are_no_names_of_columns(own, tmp_path, name):
 def test_rows_that_come_from_no_table_are_refused(study, query):
     with pytest.raises(ValueError, match="the database stores"):
         SqlSource(study, query, **FACTS, one_record_per_row=True)
-
-
-def test_twin_that_takes_any_plan_reads_other_rows_each_time(study, monkeypatch):
-    monkeypatch.setattr(_postgres, "_is_stored", lambda node: True)
-    query = "SELECT 1 AS key, random() AS a, 1 AS y"
-    given = {"target": "y", "n_samples": 1, "one_record_per_row": True}
-    source = SqlSource(study, query, **given)
-    assert orders(source) != orders(source)
