@@ -63,7 +63,7 @@ def test_predictions_follow_from_the_threshold():
     assert np.array_equal(fitted.decision_function(X) >= 0, labels == 1)
     again = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(again.predict(X), labels)
-    again._cut = positive[7]  # a record at the threshold is above it
+    again.best_threshold_ = positive[7]  # a record at the threshold is above it
     assert again.predict(X)[7] == 1
 
 
