@@ -6,7 +6,6 @@ import hashlib
 
 import duckdb
 import numpy as np
-import pandas as pd
 import pytest
 
 from skdp._fit import Progress
@@ -16,10 +15,7 @@ from skdp.io._reading import Labels, NumberTargets
 from skdp.io._rows import StreamRows
 from skdp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss, SquaredLoss
 from skdp.losses._objective import LinearObjective
-from skdp.papers._bolt_on import PermutedDescent, Updates, exact_sensitivity
 from skdp.tables._memory import MemorySource
-from skdp.tables._source import Source
-from tests.gradients import query_sensitivity
 from tests.io.places import FEATURES, numbers, with_holes
 from tests.papers.permutation import resolved
 from tests.spies import NoNoise
@@ -176,67 +172,6 @@ def test_all_passes_ask_the_same(monkeypatch):
     assert len(set(asked)) == 1
     assert f"ORDER BY md5('{KEY}'" in asked[0]
     assert "random" not in asked[0]
-
-
-class Redrawn(Source):
-    """The broken twin: another order whenever it is read."""
-
-    def __init__(self, stream):
-        self._stream, self._passes = stream, 0
-        self.facts = stream.facts
-
-    def permuted(self, key):
-        self._key = key
-        return self
-
-    def blocks(self):
-        self._passes = 3 - self._passes if self._passes else 1
-        yield from self._stream.permuted(f"{self._key}{self._passes}").blocks()
-
-
-SMALL = objective_of(n_samples=6, alpha=0.0, adjacency="zero_out", fit_intercept=False)
-
-
-def farthest_alone(wrap):
-    """Largest change by one record, over places and orders, in units of the claim.
-
-    Only the last update of the first pass and the first of the second move anything, so
-    that a record which is met by both moves twice as much as one order allows.
-    """
-    steps = np.zeros((2, 6))
-    steps[0, -1] = steps[1, 0] = 0.01
-    shares = np.zeros((2, 6))
-    shares[-1, -1] = 1.0
-    updates = Updates(steps, shares, 1)
-    claim = exact_sensitivity(
-        updates,
-        query_sensitivity(SMALL, weights_norm=0.01),
-        smoothness=SMALL.smoothness,
-        strength=0.0,
-    )
-    descent = PermutedDescent(SMALL, updates, False, claim, Progress())
-    frame = pd.DataFrame(np.full((6, 3), np.nan), columns=FEATURES)
-    frame[["t", "y"]] = 0
-    frame["key"] = np.arange(6)
-    frame.loc[2, FEATURES] = 0.4
-    source = source_of(frame)
-    stream, found = wrap(stream_of(source)), []
-    # Redrawn orders that have the record last and then first are one in 36: number 48.
-    for number in range(43, 53):
-        orders = Orders(frame)
-        orders.drawn = number
-        # All other records are null, so that without this one nothing moves.
-        moved = source.during(lambda orders=orders: descent.batches(stream, orders))
-        found.append(float(np.linalg.norm(moved)))
-    return max(found) / claim
-
-
-def test_no_order_exceeds_the_claim():
-    assert 0.9 < farthest_alone(lambda stream: stream) <= 1
-
-
-def test_the_broken_twin_that_redraws_its_order_is_found():
-    assert farthest_alone(Redrawn) > 1.5
 
 
 # Ids -----------------------------------------------------------------------------

@@ -140,19 +140,6 @@ def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):
     assert not source.during(keeps)
 
 
-def test_trees_are_added_up_by_workers(tmp_path, monkeypatch):
-    frame = numbers()
-    asked = DPGradientBoostingClassifier(
-        100.0, columns=COLUMNS, init="linear", n_estimators=5, **LABELS
-    )
-    own = released(asked.fit(frame[FEATURES], frame["y"]))
-    monkeypatch.delattr(DaskSource, "_scan")
-    monkeypatch.setattr(DaskSource, "__abstractmethods__", frozenset())
-    source = on_workers(frame, tmp_path / "table")
-    assert are_same(released(asked.fit(source)), own)
-    assert asked.privacy_.solver_params["n_estimators"] == 5
-
-
 def test_words_and_categories_of_a_frame():
     frame = numbers()
     frame["word"] = frame["word"].astype("category")
@@ -296,11 +283,6 @@ def other_rows(first, last):
 
 
 FACTS = {"target": "y", "n_samples": N, "features": FEATURES}
-
-
-def test_partitions_that_are_lost_are_computed_again(mortal):
-    source = DaskSource(frame_of(same_rows), client(), **FACTS)
-    assert are_same(released(model().fit(killed_once(source))), here())
 
 
 def test_partitions_that_are_not_the_same_again_end_the_fit(tmp_path, mortal):
