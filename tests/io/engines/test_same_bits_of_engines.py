@@ -52,10 +52,10 @@ CELLS = {
     },
     "workers": {
         "record": ["noisy_gd", "network", "boosting", "moments", "score", "search"],
-        "user": ["clipped sums", "description", "threshold"],
+        "user": ["clipped sums", "description"],
     },
     "partitions": {
-        "record": ["centred", "components", "sparse", "evaluation", "description"],
+        "record": ["centred", "evaluation", "description"],
         "user": ["noisy_gd", "accuracy", "search of trees"],
     },
 }
