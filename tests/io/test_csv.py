@@ -76,15 +76,6 @@ def test_a_record_changes_no_other(hostile, tmp_path):
     pd.testing.assert_frame_equal(kept, read(ROWS * 2, tmp_path))
 
 
-def test_broken_twin_with_inferred_types_is_found(tmp_path):
-    plain, changed = (
-        pd.read_csv(written(rows, tmp_path))
-        for rows in (ROWS * 2, [*ROWS, HOSTILE[0], *ROWS])
-    )
-    assert plain["age"].dtype != changed["age"].dtype
-    assert plain["job"].isna().any()  # a declared category
-
-
 # Lines that no CSV writer writes.
 OPEN = ['30,"office', '30,"office"x', '"30', '30,"offi"ce",1']
 
@@ -117,36 +108,11 @@ def test_an_open_quoted_cell_is_refused_before_the_ledger(tmp_path, capsys):
     assert ledger.spends() == []
 
 
-def test_broken_twin_that_reads_on_is_found(tmp_path):
-    path = written(ROWS, tmp_path)
-    header, *rest = path.read_text().splitlines()
-    counts = []
-    for line in ("30,office", '30,"office'):
-        path.write_text("\n".join([header, line, *rest]) + "\n")
-        with open(path, newline="") as file:
-            counts.append(len(list(csv.reader(file))))
-    assert counts == [4, 2]
-
-
 def test_a_quotation_mark_within_a_cell_is_its_own(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('job,age\n5" pipe,1\noffice,2\n')
     frame = read_csv(path, {name: COLUMNS[name] for name in ("job", "age")})[0]
     assert frame["job"].tolist() == ['5" pipe', "office"]
-
-
-def test_bytes_that_are_no_text_are_no_error(tmp_path):
-    path = written(ROWS, tmp_path)
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + b"\xff\xfe,\xc3(,1\n\n")
-    frame = read_csv(path, COLUMNS)[0]
-    assert len(frame) == 3
-    assert frame["code"].tolist()[2] == 1
-
-
-def test_an_empty_text_may_be_a_category(tmp_path):
-    path = written([["", "x"], ["a", "x"]], tmp_path, header=["job", "unused"])
-    frame = read_csv(path, {"job": Categories(["", "a"])})[0]
-    assert frame["job"].tolist() == ["", "a"]
 
 
 @pytest.mark.parametrize("header", [["age"], ["age", "job", "job"]])
@@ -156,12 +122,6 @@ def test_a_header_that_does_not_name_each_once_is_refused(header, tmp_path):
     with pytest.raises(ValueError, match="header") as caught:
         read_csv(path, columns)
     assert "secret" not in str(caught.value)
-
-
-def test_a_limit_of_others_stays(tmp_path):
-    before = csv.field_size_limit()
-    read(ROWS, tmp_path)
-    assert csv.field_size_limit() == before
 
 
 def test_what_the_encoder_makes_of_it_is_what_typed_cells_give(tmp_path):

@@ -97,16 +97,3 @@ def test_arguments_are_checked(given, words, tmp_path):
     folder = write(numbers(), tmp_path / "t")
     with pytest.raises(ValueError, match=words):
         ParquetSource(folder, **(FACTS | given))
-
-
-def test_public_facts(tmp_path):
-    folder = write(numbers(), tmp_path / "t")
-    source = ParquetSource(folder, **FACTS, features=FEATURES)
-    assert source.shape == (N, 3)
-    assert len(source) == N
-    assert source.feature_names == tuple(FEATURES)
-    assert source.dtypes == dict.fromkeys(FEATURES, "double")
-    assert source.is_ordered
-    assert repr(source) == "ParquetSource(900 records, 3 features)"
-    every = ParquetSource(folder, **FACTS)
-    assert "y" not in every.feature_names

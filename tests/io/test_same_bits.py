@@ -1,11 +1,18 @@
-"""Seeded fits are equal bit for bit wherever a table lies."""
+"""Seeded releases are equal bit for bit wherever a table lies: fits, scores, searches.
+
+One matrix, of records and of users: each release is made from memory, from files and
+from a database, which differ in batches, files, threads and the order of rows. What
+engines of `skdp.io.engines` read is compared with the same bits in `engines/`.
+"""
 
 from __future__ import annotations
 
 import functools
+import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
@@ -13,9 +20,10 @@ from sklearn.pipeline import make_pipeline
 from skdp import (
     DPPCA,
     BoundedScaler,
-    DPGammaRegressor,
+    DPCalibratedClassifier,
     DPGradientBoostingClassifier,
     DPGradientBoostingRegressor,
+    DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
@@ -27,104 +35,58 @@ from skdp import (
     DPSimpleImputer,
     DPSparseLogisticRegression,
     DPStandardScaler,
+    DPTunedThresholdClassifier,
     TableEncoder,
+    describe,
     private_evaluation,
     private_score,
 )
-from skdp.neural_network import Convolution
-from skdp.sums import _gradient_sum
-from tests.io.places import COLUMNS, FEATURES, LAYOUTS, in_files, kept, numbers
-from tests.wide import covering
+from tests.io import places
+from tests.io.places import COLUMNS, FEATURES, N, kept, numbers
+from tests.io.users import GD, N_USERS, fitted_here, shuffled, table
 
 SEED = {"random_state": 0}
-COMPARED = {"epsilon": 1.0, **SEED}
 LABELS = {"classes": [0, 1], **SEED}
 BOUNDS = {"target_bounds": (0, 1), **SEED}
-GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 8}}
-IMAGES = {"image_shape": (1, 3), "convolutions": [Convolution(2, 3, padding=1)]}
+STEP = {"bounds": (-2, 2), **SEED}
+PLAIN = DPLogisticRegression(1.0, **GD, **LABELS)
 MODELS = {
-    "noisy_gd": (DPLogisticRegression(1.0, **GD, **LABELS), "y"),
+    "noisy_gd": (PLAIN, "y"),
     "three labels": (DPLogisticRegression(1.0, classes=[0, 1, 2], **GD, **SEED), "y"),
     "nesterov": (DPLogisticRegression(1.0, solver="nesterov", **LABELS), "y"),
     "svc": (DPLinearSVC(1.0, **GD, **LABELS), "y"),
-    "declared": (DPLogisticRegression(1.0, columns=COLUMNS, **LABELS), "y"),
     "centred": (DPLogisticRegression(20.0, columns=COLUMNS, **LABELS), "y"),
-    "centred, three labels": (
-        DPLogisticRegression(20.0, columns=COLUMNS, classes=[0, 1, 2], **SEED),
-        "y",
-    ),
-    "centred regression": (DPLinearRegression(20.0, columns=COLUMNS, **BOUNDS), "t"),
     "centred counts": (DPPoissonRegressor(20.0, columns=COLUMNS, **BOUNDS), "t"),
-    "centred, no noise": (DPLogisticRegression(np.inf, columns=COLUMNS, **LABELS), "y"),
     "one-hot": (
         DPLogisticRegression(
-            1.0,
-            columns=TableEncoder(COLUMNS, numeric="bins"),
-            **GD,
-            **LABELS,
+            1.0, columns=TableEncoder(COLUMNS, numeric="bins"), **GD, **LABELS
         ),
         "y",
     ),
-    "regression": (DPLinearRegression(1.0, **GD, **BOUNDS), "t"),
-    "counts": (DPPoissonRegressor(1.0, **GD, **BOUNDS), "t"),
-    "amounts": (DPGammaRegressor(1.0, target_bounds=(0.1, 1), **GD, **SEED), "t"),
+    "regression": (DPLinearRegression(1.0, columns=COLUMNS, **BOUNDS), "t"),
     "quantile model": (DPQuantileRegressor(1.0, **GD, **BOUNDS), "t"),
     "moments": (DPLinearRegression(1.0, solver="adassp", **BOUNDS), "t"),
-    "declared regression": (DPLinearRegression(1.0, columns=COLUMNS, **BOUNDS), "t"),
     "sparse": (DPSparseLogisticRegression(1.0, **LABELS), "y"),
-    "boosting": (DPGradientBoostingClassifier(1.0, columns=COLUMNS, **LABELS), "y"),
-    "network": (DPMLPClassifier(1.0, **GD, **LABELS), "y"),
-    "images": (DPMLPClassifier(1.0, **IMAGES, **GD, **LABELS), "y"),
-    "declared network": (DPMLPClassifier(1.0, columns=COLUMNS, **GD, **LABELS), "y"),
-    "network of numbers": (DPMLPRegressor(1.0, **GD, **BOUNDS), "t"),
-    "boosted regression": (
-        DPGradientBoostingRegressor(1.0, columns=COLUMNS, **BOUNDS),
-        "t",
-    ),
-    "scaled": (
-        make_pipeline(
-            BoundedScaler((-2, 2)), DPLogisticRegression(1.0, **GD, **LABELS)
-        ),
+    "boosting": (
+        DPGradientBoostingClassifier(1.0, columns=COLUMNS, n_estimators=5, **LABELS),
         "y",
     ),
+    "boosted regression": (
+        DPGradientBoostingRegressor(1.0, columns=COLUMNS, n_estimators=5, **BOUNDS),
+        "t",
+    ),
+    "network": (DPMLPClassifier(1.0, columns=COLUMNS, **GD, **LABELS), "y"),
+    "network of numbers": (DPMLPRegressor(1.0, **GD, **BOUNDS), "t"),
     "standard": (
-        make_pipeline(
-            DPStandardScaler(bounds=(-2, 2), **SEED),
-            DPLogisticRegression(1.0, **GD, **LABELS),
-        ),
+        make_pipeline(BoundedScaler((-2, 2)), DPStandardScaler(**STEP), PLAIN),
         "y",
     ),
     "quantiles": (
-        make_pipeline(
-            DPQuantileClipper(bounds=(-2, 2), **SEED),
-            DPLogisticRegression(1.0, **GD, **LABELS),
-        ),
+        make_pipeline(DPSimpleImputer(**STEP), DPQuantileClipper(**STEP), PLAIN),
         "y",
     ),
-    "imputed": (
-        make_pipeline(
-            DPSimpleImputer(bounds=(-2, 2), **SEED),
-            DPLogisticRegression(1.0, **GD, **LABELS),
-        ),
-        "y",
-    ),
-    "components": (
-        make_pipeline(
-            DPPCA(n_components=2, **SEED), DPLogisticRegression(1.0, **GD, **LABELS)
-        ),
-        "y",
-    ),
+    "components": (make_pipeline(DPPCA(n_components=2, **SEED), PLAIN), "y"),
 }
-
-
-def shuffled(frame, path, **facts):
-    """Row groups in another order."""
-    groups = np.array_split(np.arange(len(frame)), 9)
-    order = np.concatenate([groups[i] for i in np.random.default_rng(0).permutation(9)])
-    return in_files(frame.iloc[order], path / "shuffled", n_files=3, **facts)
-
-
-PLACES = {**LAYOUTS, "shuffled": shuffled}
 
 
 def released(model):
@@ -136,71 +98,231 @@ def released(model):
     return [np.asarray(part) for part in found]
 
 
+def bits(numbers):
+    return b"".join(np.asarray(part).tobytes() for part in numbers)
+
+
+def fit(model):
+    """A fit, as a release; ids of users go to every step that takes them."""
+    return lambda X, y=None, ids=None, **given: bits(
+        released(fitted_here(model, X, y, ids, **given))
+    )
+
+
 @functools.cache
-def in_memory(name):
-    frame, (model, target) = numbers(), MODELS[name]
-    return released(clone(model).fit(frame[FEATURES], frame[target]))
+def scored():
+    """Models that are scored: of names, and of numbers."""
+    frame = numbers()
+    one = clone(PLAIN).fit(frame[FEATURES], frame["y"])
+    other = DPLogisticRegression(0.1, columns=COLUMNS, **LABELS)
+    regression = DPLinearRegression(1.0, columns=COLUMNS, **BOUNDS)
+    return (
+        one,
+        other.fit(frame[FEATURES], frame["y"]),
+        regression.fit(frame[FEATURES], frame["t"]),
+    )
+
+
+def score(scoring, which=0):
+    def release(X, y=None, ids=None, **given):
+        facts = {"epsilon": 1.0, "groups": ids, "scoring": scoring, **SEED, **given}
+        return repr(private_score(scored()[which], X, y, **facts).value)
+
+    return release
+
+
+def evaluation(X, y=None, ids=None, **given):
+    found = private_evaluation(
+        scored()[1], X, y, epsilon=1.0, groups=ids, **SEED, **given
+    )
+    return found.counts.tobytes()
+
+
+def comparison(X, y=None, ids=None, **given):
+    found = private_evaluation(
+        scored()[:2], X, y, epsilon=1.0, groups=ids, **SEED, **given
+    )
+    return repr((found.first_only, found.second_only))
+
+
+def description(X, y=None, ids=None, **given):
+    facts = {"epsilon": 1.0, "groups": ids, "crosses": [("a", "b")], **SEED, **given}
+    found = describe(X, COLUMNS, **facts).to_frame()
+    return found.select_dtypes("number").to_numpy().tobytes()
+
+
+def search(model):
+    """A search, or a model with held-out records: predictions and the choice."""
+
+    def release(X, y=None, ids=None, **given):
+        groups = {} if ids is None else {"groups": ids}
+        found = clone(model).set_params(**given).fit(X, y, **groups)
+        raw = found.predict_proba(numbers()[FEATURES])
+        return bits([raw, found.best_score_]) + repr(found.best_params_).encode()
+
+    return release
+
+
+QUICK = DPLogisticRegression(classes=[0, 1], columns=COLUMNS, solver="noisy_gd")
+GRID = {"C": [0.1, 1.0]}
+ASKED = {"epsilon": 5.0, **SEED}
+TREES = DPGradientBoostingClassifier(columns=COLUMNS, classes=[0, 1], n_estimators=2)
+STOPPING = {"method": "random_stopping", "method_params": {"mean_trials": 2.0}}
+PIPED = make_pipeline(
+    TableEncoder(COLUMNS, n_knots=5),
+    DPStandardScaler(bounds=(-2, 2)),
+    DPLogisticRegression(classes=[0, 1], solver="noisy_gd"),
+)
+SEARCHES = {
+    "search": DPGridSearchCV(QUICK, GRID, **ASKED),
+    "search of pipelines": DPGridSearchCV(
+        PIPED, {"dplogisticregression__C": [0.1, 1.0]}, **STOPPING, **ASKED
+    ),
+    "search of trees": DPGridSearchCV(TREES, {"learning_rate": [0.1, 0.5]}, **ASKED),
+    "threshold": DPTunedThresholdClassifier(QUICK, **ASKED),
+    "calibrated": DPCalibratedClassifier(QUICK, **ASKED),
+}
+OTHERS = {
+    "score": (score("neg_log_loss"), "y"),
+    "accuracy": (score("accuracy", 1), "y"),
+    "r2": (score("r2", 2), "t"),
+    "evaluation": (evaluation, "y"),
+    "comparison": (comparison, "y"),
+    "description": (description, "y"),
+    **{name: (search(model), "y") for name, model in SEARCHES.items()},
+}
+RECORDS = {
+    name: (fit(model), target) for name, (model, target) in MODELS.items()
+} | OTHERS
+# Of users: clipped sums beside, and no solver that has no bound for them.
+NOT_OF_USERS = ("quantile model", "moments")
+SUMS = {"solver": "noisy_gd", "solver_params": {"n_steps": 4, "user_clip": 0.5}}
+CLIPPED = DPLogisticRegression(1.0, **SUMS, **LABELS)
+USERS = {name: each for name, each in RECORDS.items() if name not in NOT_OF_USERS}
+USERS |= {"clipped sums": (fit(CLIPPED), "y")}
+BY_UNIT = {"record": RECORDS, "user": USERS}
+
+
+# ------------------------------------------------------------------------------- places
+
+
+def turned(frame, path, **facts):
+    """Row groups in another order; of users any order of rows."""
+    if "groups" in facts:
+        frame = shuffled(frame)
+    return places.in_files(frame, path, n_files=3, batch_size=64, **facts)
+
+
+PLACES = {
+    "one file": places.in_files,
+    "small batches": turned,
+    "DuckDB": lambda frame, path, **facts: places.in_database(shuffled(frame), **facts),
+    "two threads": lambda frame, path, **facts: places.in_database(
+        frame, threads=2, batch_size=100, **facts
+    ),
+}
+FILES, DATABASES = ("one file", "small batches"), ("DuckDB", "two threads")
+
+
+def frame_of(unit):
+    return numbers() if unit == "record" else table()
+
+
+def facts_of(unit, what):
+    """What is said of the table to a source, and to a release."""
+    target = BY_UNIT[unit][what][1]
+    if unit == "record":
+        return {"target": target}, {}
+    groups = "name" if len(what) % 2 else "id"
+    users = {"groups": groups, "n_samples": N_USERS}
+    return {"target": target, **users}, {"privacy_unit": "user"}
+
+
+@functools.cache
+def in_memory(unit, what):
+    """What is released of a table in memory."""
+    frame = frame_of(unit)
+    release, target = BY_UNIT[unit][what]
+    facts, given = facts_of(unit, what)
+    ids = frame[facts["groups"]] if unit == "user" else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return release(frame[FEATURES], frame[target], ids, **given)
+
+
+def cells():
+    """Each release from files and from a database, which take turns."""
+    for unit, asked in BY_UNIT.items():
+        for number, what in enumerate(asked):
+            if what not in SEARCHES:
+                yield unit, what, FILES[number % 2]
+                yield unit, what, DATABASES[number // 2 % 2]
+                continue
+            yield unit, what, "small batches"
+            # Records are divided by their places, which those of a table may change.
+            if unit == "user":
+                yield unit, what, DATABASES[number % 2]
 
 
 @pytest.fixture(scope="module")
 def source_in(tmp_path_factory):
-    """Sources of one table, by layout and target."""
-    folders = {target: tmp_path_factory.mktemp(target) for target in ("y", "t")}
+    """Sources of the tables, each of which is made once."""
     with kept() as once:
-        yield lambda layout, target: once(
-            PLACES[layout], numbers(), folders[target], target=target
-        )
+
+        def find(place, unit, facts):
+            path = (
+                tmp_path_factory.getbasetemp()
+                / f"bits {unit} {place} {sorted(facts.items())}"
+            )
+            return once(PLACES[place], frame_of(unit), path, **facts)
+
+        yield find
 
 
-def engine_of(layout):
-    """Which code reads there; its other layouts differ in what is read at once."""
-    if layout in ("database", "two threads"):
-        return "DuckDB"
-    if layout in ("PostgreSQL", "parallel workers", "two readers"):
-        return "PostgreSQL"
-    return layout if layout == "workers" else "files"
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("unit", "what", "place"), list(cells()))
+def test_releases_have_the_bits_of_memory(unit, what, place, source_in):
+    facts, given = facts_of(unit, what)
+    release, source = BY_UNIT[unit][what][0], source_in(place, unit, facts)
+    if unit == "user" and what in SEARCHES:
+        # By their ids, in memory by a secret order.
+        expected = release(source_in("one file", unit, facts), **given)
+    else:
+        expected = in_memory(unit, what)
+    assert release(source, **given) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "layout"),
-    covering(
-        product(MODELS, PLACES),
-        lambda cell: (cell[1], (cell[0], engine_of(cell[1]))),
-    ),
-)
-def test_fits_are_equal_bit_for_bit(name, layout, source_in):
-    model, target = MODELS[name]
-    there = clone(model).fit(source_in(layout, target))
-    for one, other in zip(in_memory(name), released(there), strict=True):
-        assert one.tobytes() == other.tobytes()
+def test_every_release_is_made_of_records_and_users_everywhere():
+    found = set(cells())
+    assert {unit for unit, *_ in found} == set(BY_UNIT)
+    for unit, place in product(BY_UNIT, PLACES):
+        here = {what for u, what, where in found if (u, where) == (unit, place)}
+        assert len(here) > 8
+        assert here & set(MODELS)
+        assert here & set(OTHERS)
 
 
-@pytest.mark.parametrize("name", ["noisy_gd", "counts", "scaled"])
-@pytest.mark.parametrize("layout", ["one file", "database", "PostgreSQL"])
-def test_rows_that_are_read_at_every_pass_have_the_same_bits(
-    layout, name, source_in, monkeypatch
-):
-    monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 0)
-    model, target = MODELS[name]
-    source, readings = source_in(layout, target), []
-    scan = source._scan
-    monkeypatch.setattr(source, "_scan", lambda *n: readings.append(n) or scan(*n))
-    there = clone(model).fit(source)
-    assert len(readings) == GD["solver_params"]["n_steps"]
-    for one, other in zip(in_memory(name), released(there), strict=True):
-        assert one.tobytes() == other.tobytes()
+@pytest.mark.filterwarnings("ignore")
+def test_broken_twin_with_other_bits_is_found(source_in, monkeypatch):
+    """Rows in single precision, which no one would see in rounded numbers."""
+    numbers_of = places.numbers
+    facts, given = facts_of("record", "noisy_gd")
+    frame = numbers_of().astype(dict.fromkeys(FEATURES, np.float32))
+    source = places.in_database(frame, **facts)
+    assert RECORDS["noisy_gd"][0](source, **given) != in_memory("record", "noisy_gd")
 
 
-@pytest.mark.parametrize("layout", PLACES)
-def test_scores_are_equal_bit_for_bit(layout, source_in):
-    frame = numbers()
-    model = DPLogisticRegression(1.0, **LABELS).fit(frame[FEATURES], frame["y"])
-    source = source_in(layout, "y")
-    for scoring in ("accuracy", "neg_log_loss"):
-        given = {"epsilon": 1.0, "scoring": scoring, **SEED}
-        one = private_score(model, frame[FEATURES], frame["y"], **given)
-        assert one.value == private_score(model, source, **given).value
-    other = DPLogisticRegression(0.1, **LABELS).fit(frame[FEATURES], frame["y"])
-    here = private_evaluation((model, other), frame[FEATURES], frame["y"], **COMPARED)
-    there = private_evaluation((model, other), source, **COMPARED)
-    assert (here.first_only, here.second_only) == (there.first_only, there.second_only)
+def test_users_without_rows_are_declared(source_in):
+    """They count as those in memory whom a categorical declares."""
+    frame, more = table(), {"privacy_unit": "user"}
+    declared = pd.CategoricalDtype(range(2**53 - 5, 2**53 + N_USERS))
+    for what in ("noisy_gd", "accuracy", "comparison", "description"):
+        release, target = USERS[what]
+        ids = frame["id"].astype(declared)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            here = release(frame[FEATURES], frame[target], ids, **more)
+            facts = {"target": target, "groups": "id", "n_samples": N_USERS + 5}
+            for place in ("one file", "DuckDB"):
+                assert release(source_in(place, "user", facts), **more) == here
+    assert N > len(frame) > N_USERS

@@ -17,15 +17,12 @@ from skdp.solvers import SOLVERS
 from tests.io.places import FEATURES, N, database, numbers, write
 
 FACTS = {"n_samples": N, "features": FEATURES}
+ORDERED = ("ftrl", "online", "tree_momentum")
 NEED_ROWS = {
     "frank_wolfe",
     "objective_perturbation",
     "output_perturbation",
     "two_stage",
-}
-PARAMS = {
-    "bolt_on": {"n_passes": 2, "batch_size": 10},
-    "knowledge_transfer": None,
 }
 
 
@@ -58,15 +55,18 @@ def test_those_that_work_inside_are_the_ones_that_need_rows():
     assert declared == NEED_ROWS
 
 
-@pytest.mark.parametrize("place", ["files", "database"])
-@pytest.mark.parametrize("key", sorted(SOLVERS))
+@pytest.mark.parametrize(
+    ("key", "place"),
+    [(key, ("files", "database")[i % 2]) for i, key in enumerate(sorted(SOLVERS))]
+    + [(key, place) for key in ORDERED for place in ("files", "database")],
+)
 def test_solvers_fit_or_refuse_for_nothing(key, place, tmp_path):
     ledger = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
     model, target = model_for(key, ledger)
     if key == "knowledge_transfer":
         model.set_params(solver_params={"teacher": "noisy_gd"})
     source = source_in(place, tmp_path, target)
-    unordered = place == "database" and key in ("ftrl", "online", "tree_momentum")
+    unordered = place == "database" and key in ORDERED
     if key in NEED_ROWS or unordered or key == "bolt_on":
         with pytest.raises(Refused, match="can be done by"):
             model.fit(source)
@@ -109,16 +109,7 @@ def test_a_teacher_within_another_solver_reads_ids_too():
     assert model.fit(with_ids("y")).privacy_.solver == "knowledge_transfer"
 
 
-def test_the_hidden_path_needs_rows(tmp_path):
-    model = DPLogisticRegression(
-        1.0, C=1.0, classes=[0, 1], solver="noisy_gd", solver_params={"release": "last"}
-    )
-    with pytest.raises(Refused, match="release='path'"):
-        model.fit(source_in("files", tmp_path, "y"))
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0, 1e5])
-@pytest.mark.parametrize("C", [None, 1.0])
+@pytest.mark.parametrize(("epsilon", "C"), [(0.01, 1.0), (100.0, None), (1e5, 1.0)])
 def test_auto_takes_one_that_can(epsilon, C, tmp_path):
     model = DPLogisticRegression(epsilon, C=C, classes=[0, 1])
     model.fit(source_in("database", tmp_path, "y"))

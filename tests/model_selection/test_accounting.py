@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from functools import lru_cache
@@ -22,7 +21,6 @@ from skdp.privacy.ledger._allowance import Allowance
 from tests.model_selection.runs import job_of, plan_of, runner
 from tests.model_selection.toys import Deadly, Interrupted, NoisySum
 from tests.spies import SpyLedger, SpyNoise
-from tests.wide import covering
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,9 +82,9 @@ def is_just_below(value, claim):
     return claim * 0.998 <= value <= claim * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
-@pytest.mark.parametrize("k", [4, 12])
-@pytest.mark.parametrize("fraction", [None, 0.2])
+@pytest.mark.parametrize(
+    ("epsilon", "k", "fraction"), [(0.5, 12, None), (4.0, 4, None), (1.0, 12, 0.2)]
+)
 def test_composition(epsilon, k, fraction):
     plan = plan_for(
         Budget(epsilon, 1e-6), "composition", {"tuning_fraction": fraction}, k
@@ -167,7 +165,7 @@ STOPPING = {
 
 
 @pytest.mark.parametrize(
-    ("name", "epsilon"), covering(itertools.product(STOPPING, (0.5, 2.0)))
+    ("name", "epsilon"), list(zip(STOPPING, (0.5, 2.0, 2.0, 0.5), strict=True))
 )
 def test_random_stopping(name, epsilon):
     plan = plan_for(Budget(epsilon, 1e-6), "random_stopping", STOPPING[name], 12)
@@ -185,7 +183,7 @@ def test_random_stopping(name, epsilon):
     assert published(law, mu, epsilon) >= 1e-6 * 0.9
 
 
-@pytest.mark.parametrize("shape", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("shape", [0.0, 4.0])
 def test_pure_random_stopping(shape):
     params = {"shape": shape, "max_trials": 200}
     plan = plan_for(Budget(1.0, 0.0), "random_stopping", params, 12)
@@ -222,8 +220,15 @@ def committed(monkeypatch):
     return lambda: [found for _, found in events.values()]
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("composition", "gaussian"),
+        ("composition", "objective"),
+        ("random_stopping", "gaussian"),
+        ("disjoint_splits", "objective"),
+    ],
+)
 def test_fits_commit_no_more_than_the_search_states(name, method, committed):
     params = {"random_stopping": {"fixed_duration": True, "mean_trials": 2.0}}
     search = DPGridSearchCV(
@@ -245,23 +250,19 @@ def test_fits_commit_no_more_than_the_search_states(name, method, committed):
         spent = math.fsum(event.gdp_mu_squared for event in events)
         assert spent <= allowed * (1 + 1e-9)
         assert spent >= 0.98 * allowed  # and nothing is wasted
+    if method == "composition":  # whose fits are all of the same records
+        spent = math.fsum(one.gdp_mu_squared for events in fits for one in events)
+        charged = search.privacy_.event.gdp_mu_squared
+        assert 0.98 * charged <= spent <= charged * (1 + 1e-9)
 
 
 def ledger_in(folder, kind=BudgetLedger, **changes):
     return kind(folder / "books.db", **({"epsilon": 3.0, "delta": 1e-5} | changes))
 
 
-SEARCHES = [
-    ("composition", 1e-6),
-    ("composition", 0.0),
-    ("random_stopping", 1e-6),
-    ("random_stopping", 0.0),
-    ("disjoint_splits", 1e-6),
-    ("disjoint_splits", 0.0),
-]
-
-
-@pytest.mark.parametrize(("method", "delta"), SEARCHES)
+@pytest.mark.parametrize(
+    ("method", "delta"), [(name, 1e-6 * (i % 2)) for i, name in enumerate(METHODS)]
+)
 def test_one_entry_before_the_first_read(method, delta, tmp_path, monkeypatch):
     SpyLedger.diary = diary = []
     monkeypatch.setattr(NoisySum, "_before_reading", lambda s, X: diary.append("read"))
@@ -282,12 +283,11 @@ def test_one_entry_before_the_first_read(method, delta, tmp_path, monkeypatch):
 BROKEN = {"interrupted": (Interrupted, None), "deadly": (Deadly, 2)}
 
 
-@pytest.mark.parametrize("name", BROKEN)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("name", "method"), [("deadly", "composition"), ("interrupted", "random_stopping")]
+)
 def test_a_search_that_dies_leaves_one_entry_and_no_model(name, method, tmp_path):
     kind, n_jobs = BROKEN[name]
-    if name == "deadly" and method != "composition":
-        pytest.skip("a dying process takes seconds; once is enough")
     ledger = ledger_in(tmp_path)
     search = DPGridSearchCV(
         kind(), {"answer": [0, 1]}, method=method, n_jobs=n_jobs, ledger=ledger
@@ -370,40 +370,11 @@ def check_table(text):
             assert is_rounded(figure, value), (key, figure, value)
 
 
-def as_page(table, digits=3):
-    lines = ["## What each fit receives", "", "| total epsilon | method | a | b |"]
-    lines += ["|---|---|---|---|"]
-    for (epsilon, method), (fit, model) in table.items():
-        lines.append(f"| {epsilon:g} | `{method}` | {fit:.3f} | {model:.{digits}f} |")
-    return "\n".join([*lines, "", "## Next", "| 9 | other | 1 | 1 |"])
-
-
 def test_table_of_what_each_fit_receives():
     page = ROOT / "docs" / "guide" / "scores.md"
     if not page.is_file() or "What each fit receives" not in page.read_text():
         pytest.skip("the page is not written yet")
     check_table(page.read_text())
-
-
-def test_a_wrong_figure_in_the_table_is_found():
-    check_table(as_page(rows()))
-    for key in rows():
-        wrong = rows()
-        wrong[key] = wrong[key][0], wrong[key][1] + 0.0011
-        with pytest.raises(AssertionError):
-            check_table(as_page(wrong))
-
-
-def test_figures_are_plausible():
-    """Cross-checks by hand: sqrt(0.7) of mu is about 0.83 of epsilon."""
-    table = rows()
-    for epsilon in (0.5, 1.0, 2.0):
-        assert table[epsilon, "disjoint_splits"] == pytest.approx([epsilon] * 2, 1e-4)
-        fit, model = table[epsilon, "random_stopping"]
-        assert fit == model
-        assert 0.4 * epsilon < fit < 0.8 * epsilon
-        fit, model = table[epsilon, "composition"]
-        assert fit < model < epsilon
 
 
 def test_strengths_are_of_one_kind():

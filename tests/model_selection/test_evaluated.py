@@ -35,7 +35,6 @@ from tests.audit.searches import _calibrated_once
 from tests.audit.tables import answered_by
 from tests.model_selection.toys import NoisySum
 
-ADJACENCIES = ("replace_one", "zero_out")
 # What each of them reads off the released histogram.
 READ_OFF = {
     DPTunedThresholdClassifier: lambda fitted: fitted.best_threshold_,
@@ -54,9 +53,10 @@ def evaluated(kind, epsilon=2.0, **params):
 # ---------------------------------------------------------------------------- the books
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize(
+    ("kind", "adjacency", "delta"),
+    [(KINDS[0], "replace_one", 1e-6), (KINDS[1], "zero_out", 0.0)],
+)
 def test_one_event_at_the_joint_cost(kind, adjacency, delta, tmp_path):
     ledger = BudgetLedger(
         tmp_path / "x.db", epsilon=1.0, delta=delta * 10, adjacency=adjacency
@@ -106,24 +106,18 @@ OWN = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [*BAD, "own"])
-def test_bad_input_spends_nothing(kind, name, tmp_path):
-    (own,) = OWN[kind]
-    params, error, words = BAD.get(name, (OWN[kind], ValueError, f"'{own}'"))
+def test_bad_input_spends_nothing(kind, tmp_path):
     ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
-    model = evaluated(kind, ledger=ledger).set_params(**params)
-    with pytest.raises(error, match=words):
-        model.fit(X, Y)
-    assert not len(ledger.spends())
-    assert not hasattr(model, "privacy_")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_search_within_it(kind):
+    (own,) = OWN[kind]
+    for params, error, words in [*BAD.values(), (OWN[kind], ValueError, f"'{own}'")]:
+        model = evaluated(kind, ledger=ledger).set_params(**params)
+        with pytest.raises(error, match=words):
+            model.fit(X, Y)
+        assert not len(ledger.spends())
+        assert not hasattr(model, "privacy_")
+    search = DPGridSearchCV(DPLogisticRegression(classes=[0, 1]), {"C": [1.0]})
     with pytest.raises((TypeError, ValueError), match="search"):
-        kind(DPGridSearchCV(DPLogisticRegression(classes=[0, 1]), {"C": [1.0]})).fit(
-            X, Y
-        )
+        kind(search).fit(X, Y)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -195,9 +189,10 @@ def audited(kind, adjacency, law="gaussian", seeds=(0,), **bugs):
     return np.array(parts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("law", ["gaussian", "pure"])
+@pytest.mark.parametrize(
+    ("kind", "adjacency", "law"),
+    [(KINDS[0], "replace_one", "pure"), (KINDS[1], "zero_out", "gaussian")],
+)
 def test_a_record_is_in_one_part_and_pays_all_that_is_charged(kind, adjacency, law):
     found = audited(kind, adjacency, law)
     assert found.max() <= 1 + 1e-9
@@ -208,14 +203,9 @@ def test_a_record_is_in_one_part_and_pays_all_that_is_charged(kind, adjacency, l
     assert asked.sum() == 2  # a fifth of the records
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_less_noise_is_caught(kind, adjacency):
-    assert audited(kind, adjacency, shrink=0.9).max() > 1.04
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_records_in_both_parts_are_caught(kind, monkeypatch):
+def test_planted_bugs_are_caught(monkeypatch):
+    kind = KINDS[0]
+    assert audited(kind, "replace_one", shrink=0.9).max() > 1.04
     honest = _methods.Split
 
     def split(train, validation):
@@ -224,10 +214,8 @@ def test_records_in_both_parts_are_caught(kind, monkeypatch):
     monkeypatch.setattr(_methods, "Split", split)
     found = audited(kind, "replace_one")
     assert (np.minimum(*found.T) > 0.9).any()  # one record pays twice
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_histogram_that_is_charged_for_one_cell_is_caught(kind, monkeypatch):
+    monkeypatch.undo()
+    # A histogram that is charged for one cell.
     monkeypatch.setattr(NamedScoring, "sensitivity", lambda self, adjacency, norm: 1.0)
     assert audited(kind, "replace_one").max() > 1.4
 

@@ -9,26 +9,17 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import calibration_curve
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix, roc_auc_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import skdp
 from skdp import BudgetExceeded, BudgetLedger, private_evaluation
 from skdp.audit._exact import replayed, verdict
-from skdp.model_selection import (
-    PrivateComparison,
-    PrivateConfusionMatrix,
-    PrivateEvaluation,
-)
-from skdp.model_selection._scorer_sums import NamedScoring
-from skdp.privacy.release import _door
 from tests.audit.tables import answered_by
-from tests.spies import SpyNoise
 
 # Of predicted labels alone.
 confusion = partial(private_evaluation, response_method="predict")
@@ -70,58 +61,6 @@ def test_without_noise_it_is_what_scikit_learn_says():
     assert found.error == 0.0 == found.roc_auc_error
 
 
-def test_curves_go_from_nothing_to_everything():
-    found = evaluated(1.0)
-    roc, precision = found.roc_curve(), found.precision_recall_curve()
-    assert roc.iloc[0][["fpr", "tpr"]].tolist() == [0, 0]
-    assert roc.iloc[-1][["fpr", "tpr"]].tolist() == pytest.approx([1, 1])
-    assert (roc.diff().iloc[1:][["fpr", "tpr"]] >= 0).all().all()
-    assert precision["recall"].iloc[-1] == pytest.approx(1)
-    assert np.trapezoid(roc["tpr"], roc["fpr"]) == pytest.approx(found.roc_auc)
-
-
-class Bold(LogisticRegression):
-    """Far too sure of itself."""
-
-    def predict_proba(self, X):
-        odds = np.exp(4 * self.decision_function(X))
-        return np.column_stack([1 / (1 + odds), odds / (1 + odds)])
-
-
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_calibrated_probabilities_are_nearer_to_shares(epsilon):
-    bold = Bold().fit(X, Y)
-    found = private_evaluation(bold, X, Y, epsilon=epsilon)
-    before = bold.predict_proba(X)[:, 1]
-    after = found.calibrate(before)
-    assert log_loss(Y, after) < log_loss(Y, before) - 0.1
-    assert (np.diff(after[np.argsort(before)]) >= 0).all()
-    # Of no records all is as predicted, but for the ends of the outer intervals.
-    nothing = replace(found, counts=np.zeros_like(found.counts))
-    half = np.diff(found.thresholds).max() / 2
-    assert np.abs(nothing.calibrate(before) - before).max() <= half * (1 + 1e-9)
-
-
-def test_error_of_roc_auc_by_simulation():
-    runs = [evaluated(0.5) for _ in range(300)]
-    exact = evaluated().roc_auc
-    found = np.array([run.roc_auc for run in runs])
-    stated = np.mean([run.roc_auc_error for run in runs])
-    # The deviation of a deviation of 300 is 4 %; counts are brought to be at least 0.
-    assert 0.6 * stated < found.std() < 1.25 * stated
-    assert abs(found.mean() - exact) < stated
-
-
-def test_one_cell_is_what_a_record_is_in(monkeypatch):
-    for adjacency, bound in (("replace_one", 2), ("zero_out", 1)):
-        noise = SpyNoise(seed=0)
-        monkeypatch.setattr(_door, "NoiseSource", lambda seed, noise=noise: noise)
-        found = evaluated(1.0, adjacency=adjacency)
-        (draw,) = noise.draws
-        assert (draw.law, draw.sensitivity) == ("laplace", bound)
-        assert found.error == pytest.approx(math.sqrt(2) * bound, rel=1e-3)
-
-
 def test_one_event_is_charged(tmp_path):
     ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
     found = evaluated(0.9, ledger=ledger)
@@ -145,15 +84,6 @@ def test_pictures():
     pyplot.close("all")
 
 
-def test_shown():
-    found = evaluated(1.0)
-    assert "ROC AUC" in repr(found)
-    assert "expected calibration error" in found._repr_html_()
-    matrix = found.confusion_matrix(0.2)
-    assert "predicted" in repr(matrix)
-    assert found.f_score(0.2) == matrix.f_score().iloc[1]
-
-
 def test_refusals():
     three = LogisticRegression().fit(*classified(n_labels=3))
     with pytest.raises(ValueError, match="two labels"):
@@ -166,21 +96,6 @@ def test_refusals():
         evaluated(1.0).confusion_matrix(2.0)
     with pytest.raises(ValueError, match="'n_bins'"):
         evaluated(1.0).calibration_curve(99)
-
-
-def test_a_source_gives_the_same_numbers(tmp_path):
-    pytest.importorskip("pyarrow")
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    frame.assign(y=Y).to_parquet(tmp_path / "x.parquet")
-    source = skdp.ParquetSource(
-        tmp_path / "x.parquet", target="y", n_samples=len(Y), batch_size=77
-    )
-    model = skdp.DPLogisticRegression(data_norm=3.0, classes=[0, 1]).fit(frame, Y)
-    one, other = (
-        private_evaluation(model, *rows, epsilon=1.0, random_state=0)
-        for rows in ((source,), (frame, Y))
-    )
-    assert np.array_equal(one.counts, other.counts)
 
 
 # Models that read one table in four forms.
@@ -230,7 +145,7 @@ TAKES = {
 
 @pytest.mark.parametrize(
     ("first", "second", "features"),
-    [("names", "numbers", "abc"), ("ranges", "trees", "ad"), ("trees", "ranges", "ad")],
+    [("names", "numbers", "abc"), ("trees", "ranges", "ad")],
 )
 def test_models_of_different_columns_are_compared_on_a_source(
     first, second, features, tmp_path
@@ -245,27 +160,6 @@ def test_models_of_different_columns_are_compared_on_a_source(
     assert found.n_samples == len(Y)
     with pytest.raises(ValueError, match="left out with a source"):
         private_evaluation(models, source, Y, epsilon=1.0)
-
-
-def test_rows_that_one_model_cannot_read_count_for_neither(tmp_path):
-    pytest.importorskip("pyarrow")
-    is_cut = np.arange(len(Y)) % 3 == 0  # in a column of which the trees know nothing
-    frame, source = mixed(tmp_path, "ad", is_cut)
-    first, second = (
-        READERS[name](frame[~is_cut], Y[~is_cut]) for name in ("ranges", "trees")
-    )
-    found = private_evaluation((second, first), source, epsilon=1e6)
-    kept = frame[~is_cut]
-    exact = disagree(second, first, kept[["d"]], kept[["a", "d"]], Y[~is_cut])
-    assert [found.first_only, found.second_only] == pytest.approx(exact, abs=0.1)
-
-
-def test_few_intervals_are_shown_too():
-    found = evaluated(1.0, thresholds=[0.0, 0.1, 0.5, 0.9, 1.0])
-    assert found.expected_calibration_error == found.calibration_error(4)
-    assert "calibration error" in repr(found)
-    assert "calibration error" in found._repr_html_()
-    assert len(found.calibration_curve()) <= 4
 
 
 # Sources whose cells no model of numbers can read, if not by chance.
@@ -301,10 +195,14 @@ TAKE_NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize(
-    ("name", "is_bytes"),
-    [("skdp", False), ("other", False), ("pipeline", True), ("missing", True)],
+    ("asked", "name", "is_bytes"),
+    [
+        ("score", "skdp", False),
+        ("evaluation", "other", False),
+        ("confusion", "pipeline", True),
+        ("comparison", "missing", True),
+    ],
 )
 def test_what_is_no_column_of_numbers_is_refused_before_it_is_paid_for(
     asked, name, is_bytes, tmp_path
@@ -317,36 +215,6 @@ def test_what_is_no_column_of_numbers_is_refused_before_it_is_paid_for(
         with pytest.raises(ValueError, match=r"numeric.*\['b'\]"):
             ASKED[asked](model, source, epsilon=1.0, ledger=ledger)
     assert not len(ledger.spends())
-
-
-@pytest.mark.parametrize("asked", ASKED)
-def test_columns_that_a_model_does_not_know_are_refused(asked, tmp_path):
-    model = TAKE_NUMBERS["skdp"].fit(X[:, :2], Y)
-    ledger = BudgetLedger(tmp_path / "x.db", epsilon=5.0, delta=1e-5)
-    source = source_of(tmp_path, a=X[:, 0], b=X[:, 1], c=X[:, 2], y=Y)
-    with pytest.raises(ValueError, match="features"):
-        ASKED[asked](model, source, epsilon=1.0, ledger=ledger)
-    assert not len(ledger.spends())
-
-
-@pytest.mark.parametrize("asked", ["score", "comparison"])
-@pytest.mark.parametrize(
-    "kind",
-    [
-        skdp.DPCalibratedClassifier,
-        partial(skdp.DPGridSearchCV, param_grid={"C": [1.0]}),
-    ],
-)
-def test_models_within_a_search_read_a_source_as_they_do_alone(asked, kind, tmp_path):
-    frame, source = mixed(tmp_path, "ad")
-    columns = {"a": (-3, 3), "d": ["u", "v"]}
-    model = kind(skdp.DPLogisticRegression(columns=columns, classes=[0, 1]))
-    model.fit(frame[["a", "d"]], Y)
-    one, other = (
-        ASKED[asked](model, *rows, epsilon=1.0, random_state=0)
-        for rows in ((source,), (frame[["a", "d"]], Y))
-    )
-    assert repr(one).partition("\n")[0] == repr(other).partition("\n")[0]
 
 
 # ------------------------------------------------------------------- confusion matrix
@@ -377,42 +245,6 @@ def test_comparison_without_noise_is_mcnemar_s():
     assert found.p_value < 1e-6
     same = private_evaluation((MODEL, MODEL), X, Y, epsilon=math.inf)
     assert (same.difference, same.p_value) == (0.0, 1.0)
-
-
-@pytest.mark.parametrize("as_table", [np.copy, pd.DataFrame, csr_array])
-def test_a_model_that_changes_its_rows_changes_nothing_for_the_other(as_table):
-    changing = make_pipeline(MaxAbsScaler(), LogisticRegression())
-    changing.fit(10 * X, Y)[0].set_params(copy=False)
-    counts = []
-    for models in [(changing, MODEL), (MODEL, changing)]:
-        found = private_evaluation(models, as_table(X), Y, epsilon=math.inf)
-        counts.append((found.first_only, found.second_only))
-    assert counts[0] == counts[1][::-1]
-
-
-def test_equal_models_are_rarely_called_different():
-    # Fresh noise 400 times: the p-value of equal models is nearly uniform.
-    found = [
-        private_evaluation((MODEL, MODEL), X, Y, epsilon=1.0).p_value
-        for _ in range(400)
-    ]
-    assert 0 < np.mean(np.array(found) < 0.05) < 0.15
-    assert "accuracy of the first" in repr(
-        private_evaluation((MODEL, OTHER), X, Y, epsilon=1.0)
-    )
-
-
-def test_an_interval_covers():
-    exact = private_evaluation((MODEL, OTHER), X, Y, epsilon=math.inf).difference
-    found = private_evaluation((MODEL, OTHER), X, Y, epsilon=1.0)
-    low, high = found.confidence_interval(1 - 1e-9)
-    assert low < exact < high
-
-
-def test_comparison_refuses_what_is_no_classifier():
-    numbers = LinearRegression().fit(X, Y)
-    with pytest.raises(ValueError, match="is for classification"):
-        private_evaluation((MODEL, numbers), X, Y, epsilon=1.0)
 
 
 # ----------------------------------------------------------------------- exact audits
@@ -484,53 +316,10 @@ def test_the_claim_is_attained_and_never_passed(name, adjacency):
     assert 0.999 <= found.total <= found.largest <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_half_the_noise_is_caught(name):
-    assert audited(name, "replace_one", shrink=0.5).largest > 1.9
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_histogram_that_is_charged_once_for_two_cells_is_caught(name, monkeypatch):
-    monkeypatch.setattr(NamedScoring, "sensitivity", lambda self, adjacency, norm: 1.0)
-    assert audited(name, "replace_one").largest > 1.4
-
-
-def test_what_is_shown_follows_from_what_was_released():
-    found = evaluated(1.0)
-    again = PrivateEvaluation(
-        found.labels, found.thresholds, found.counts, found.error, found.privacy_
-    )
-    assert again.roc_auc == found.roc_auc
-    assert repr(again) == repr(found)
-
-
 # --------------------------------------------------------------- what is counted
 
 
 LABELS = skdp.DPLinearSVC(data_norm=3.0, classes=[0, 1]).fit(X, Y)  # no probabilities
-
-
-def test_public_facts_say_what_is_counted():
-    several = LogisticRegression().fit(*classified(n_labels=3))
-    for model, kind in (
-        (MODEL, PrivateEvaluation),
-        (make_pipeline(StandardScaler(), MODEL).fit(X, Y), PrivateEvaluation),
-        (several, PrivateConfusionMatrix),
-        (LABELS, PrivateConfusionMatrix),
-        ((MODEL, LABELS), PrivateComparison),
-        ([MODEL, several], PrivateComparison),
-    ):
-        assert isinstance(private_evaluation(model, X, Y, epsilon=9.0), kind)
-
-
-def test_labels_alone_have_less_noise_than_the_same_matrix_of_intervals():
-    found = confusion(MODEL, X, Y, epsilon=1.0)
-    assert np.array_equal(
-        confusion(MODEL, X, Y, epsilon=math.inf).counts,
-        evaluated().confusion_matrix().counts,
-    )
-    assert found.counts.shape == (2, 2)
-    assert found.error < evaluated(1.0).confusion_matrix().error / 3
 
 
 REFUSED = {

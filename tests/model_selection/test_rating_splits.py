@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -100,36 +99,6 @@ def test_folds_by_the_text_of_an_arrays_entries_are_caught(monkeypatch):
     assert max(moved) > 0.7
 
 
-def test_fractions_in_single_precision_have_the_fold_of_double():
-    single = np.column_stack([np.arange(0.1, 60), np.zeros(60)]).astype(np.float32)
-    users = single[:, 0].tolist()
-    double = single.astype(np.float64)
-    assert fold_of_users(single, users) == fold_of_users(double, users)
-
-
-def test_dates_have_one_fold_in_every_column():
-    days = list(pd.date_range("2020-01-01", periods=50))
-    alone = pd.DataFrame({"user": days, "item": 0})
-    finer = pd.DataFrame({"user": [pd.Timestamp(1)], "item": 0})  # a nanosecond
-    other = pd.DataFrame({"user": ["ann"], "item": 0})
-    folds = fold_of_users(alone, days)
-    for more in (finer, other):
-        assert fold_of_users(pd.concat([alone, more]), days) == folds
-
-
-@pytest.mark.parametrize(
-    ("one", "same"),
-    [(5, 5.0), (1, True), (2, Fraction(4, 2)), ((1, "a"), (1.0, "a")), (7, np.int8(7))],
-)
-def test_equal_ids_have_one_text(one, same):
-    def texts(value):
-        table = np.empty(1, dtype=object)
-        table[0] = value
-        return Ids("users", table).texts()
-
-    assert texts(one) == texts(same)
-
-
 def test_users_without_a_text_are_refused():
     class Nobody:
         pass
@@ -152,8 +121,3 @@ def test_splits_do_not_depend_on_ratings_and_repeat():
     assert first == again
     other = [test.tolist() for _, test in RatingKFold(3, random_state=3).split(X)]
     assert first != other
-
-
-def test_bad_numbers_of_splits():
-    with pytest.raises(ValueError, match="'n_splits'"):
-        list(RatingKFold(1).split(X))

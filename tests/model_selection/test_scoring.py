@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
 from dataclasses import replace
 from functools import cache
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, mean_pinball_loss, mean_tweedie_deviance
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -22,7 +21,6 @@ from skdp import (
     BoundedScaler,
     DPGammaRegressor,
     DPGradientBoostingRegressor,
-    DPGridSearchCV,
     DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
@@ -31,8 +29,6 @@ from skdp import (
     private_score,
 )
 from skdp.model_selection import (
-    METHODS,
-    SCORINGS,
     PrivateScoring,
     _scorer_sums,
     _scorers,
@@ -115,12 +111,12 @@ class Says(BaseEstimator):
 WEIRD = [math.nan, math.inf, -math.inf, RAISES, 1e300, -1e300]
 
 
-def pool(scorer, rng, count=300):
+def pool(scorer, rng, count=60):
     """Records of every kind: extremes, ordinary ones and ones nobody expects."""
     said = np.concatenate(
         [rng.choice([LOW, HIGH, 0.0, 1.0, 2.0], count), rng.uniform(-10, 20, count)]
     )
-    said = np.concatenate([said, WEIRD * 20])
+    said = np.concatenate([said, WEIRD * 6])
     if scorer.task == "classification":
         y = rng.choice([0, 1, 2, 7], len(said))
     else:
@@ -156,23 +152,6 @@ def test_no_record_moves_the_statistic_further_and_some_come_near(
     assert found > stated / 2 * 1.5  # a halved sensitivity is caught
 
 
-@pytest.mark.parametrize("name", ["neg_mean_squared_error", "r2"])
-def test_twin_that_does_not_clip_is_caught(name, monkeypatch):
-    def unclipped(params, estimator, X, y):
-        return estimator.predict(X), y.astype(float)
-
-    scorer, X, y = SCORERS[name], np.array([[LOW], [20.0]]), np.array([LOW, LOW])
-
-    def is_caught():
-        first, second = (scorer.statistic(Says(), X[i : i + 1], y[:1]) for i in (0, 1))
-        return np.abs(first - second).sum() > scorer.sensitivity("replace_one", 1)
-
-    assert not is_caught()
-    monkeypatch.setattr(_scorers, "_clipped", unclipped)
-    monkeypatch.setattr(_scorers, "_or_worst", lambda losses: losses)
-    assert is_caught()
-
-
 PINBALL, POISSON, GAMMA = (
     "neg_mean_pinball_loss",
     "neg_mean_poisson_deviance",
@@ -203,46 +182,6 @@ def test_ranges_of_losses_are_those_of_the_formulas(scorer, monkeypatch):
     assert added.max() == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("scorer", LOSSES[:-1], ids=repr)
-def test_twin_that_does_not_clip_a_loss_is_caught(scorer, monkeypatch):
-    high, stated = scorer.params["high"], -scorer.lowest
-    said = np.array([high, -1e9 * high, 1e-9 * high, 1e9 * high])
-    true = np.array([high, high, 1e9 * high, 1e-9 * high])
-
-    def moved():
-        added = scorer.contributions(Says(), said[:, None], true)
-        return max(np.abs(added).max(), np.ptp(added))
-
-    assert moved() <= scorer.sensitivity("replace_one", 1)
-
-    def unclipped(params, estimator, X, y):
-        return np.maximum(estimator.predict(X), 1e-9), y.astype(float)
-
-    monkeypatch.setattr(_scorers, "_or_worst", lambda losses: losses)
-    monkeypatch.setattr(_scorers, "_clipped", unclipped)
-    monkeypatch.setattr(_scorers, "_least_mean", lambda params: 1e-9)
-    for largest in ("_largest_poisson", "_largest_gamma"):
-        monkeypatch.setattr(_scorers, largest, lambda params: stated)
-    assert moved() > 1.5 * scorer.sensitivity("replace_one", 1)
-
-
-@pytest.mark.parametrize(
-    "scorer",
-    [
-        of_targets(name, low, high)
-        for name in (PINBALL, POISSON, GAMMA)
-        for low, high in [(3.0, 3.0 + 1e-9), (5.0, 5.0 + 1e-7), (7.0, 7.0 + 1e-8)]
-    ],
-    ids=repr,
-)
-def test_no_loss_is_out_of_range_where_the_range_is_that_of_rounding(scorer):
-    ends = scorer.params["low"], scorer.params["high"]
-    said, true = np.random.default_rng(0).uniform(*ends, (2, 4000))
-    added = scorer.contributions(Says(), said[:, None], true)
-    assert added.min() >= -1
-    assert added.max() <= 0
-
-
 @pytest.mark.parametrize("name", [n for n in NAMES if n.startswith("neg_mean")])
 def test_what_is_no_number_is_the_worst_there_is(name):
     scorer = SCORERS[name]
@@ -250,16 +189,6 @@ def test_what_is_no_number_is_the_worst_there_is(name):
     true = np.array([HIGH, HIGH, scorer.params["low"], math.nan, 3.0])
     added = scorer.contributions(Says(), said[:, None], true)[:, 0]
     assert added.tolist() == [-1, -1, -1, -1, 0]
-
-
-def test_one_sensitivity_does_not_follow_from_the_other():
-    """Halving replace_one under-noises zero_out; zero_out's own, replace_one."""
-    for name, norm in [("r2", 1), ("r2", 2), ("balanced_accuracy", 2), ("accuracy", 1)]:
-        found = distances(name, norm)
-        stated = {a: SCORERS[name].sensitivity(a, norm) for a in ADJACENCIES}
-        assert found["zero_out"] > stated["replace_one"] / 2
-        if name != "accuracy":
-            assert found["replace_one"] > stated["zero_out"]
 
 
 # No record counts for two labels: these are one in single precision.
@@ -312,66 +241,6 @@ def test_whatever_a_record_is_the_others_keep_their_contributions(name):
             assert np.array_equal(after[others], before[others])
 
 
-def test_twin_that_gives_up_on_all_records_is_caught():
-    """One record that raises would change the whole statistic."""
-
-    class GivesUp(_scorer_sums.NamedScoring):
-        def contributions(self, estimator, X, y, shares=None):
-            try:
-                return self._quality(estimator, X, y)[:, None]
-            except ValueError:
-                return np.zeros((len(y), 1))
-
-    accuracy = SCORERS["accuracy"]
-    gives_up = GivesUp(**vars(accuracy))
-    X, y = np.ones((10, 1)), np.ones(10)
-    Z = X.copy()
-    Z[3] = RAISES
-    for scorer, change in ((accuracy, 1.0), (gives_up, 10.0)):
-        moved = scorer.statistic(Says(), X, y) - scorer.statistic(Says(), Z, y)
-        assert abs(moved[0]) == change
-
-
-class FixedShape(Says):
-    """Compiled for arrays of `n_rows` rows: refuses any other."""
-
-    def __init__(self, n_rows):
-        self.n_rows = n_rows
-
-    def _said(self, X):
-        if len(X) != self.n_rows:
-            raise ValueError("compiled for another shape")
-        return super()._said(X)
-
-
-class AtLeastTwo(Says):
-    """Refuses a single row."""
-
-    def _said(self, X):
-        if len(X) < 2:
-            raise ValueError("at least two rows")
-        return super()._said(X)
-
-
-def moved_by_one_that_raises(estimator):
-    X, y = np.ones((10, 1)), np.ones(10)
-    Z = X.copy()
-    Z[3] = RAISES
-    before, after = (
-        SCORERS["accuracy"].statistic(estimator, rows, y) for rows in (X, Z)
-    )
-    return abs(before - after)[0]
-
-
-def test_a_predictor_of_one_shape_loses_one_record(monkeypatch):
-    for estimator in (FixedShape(10), AtLeastTwo()):
-        assert moved_by_one_that_raises(estimator) == 1.0
-    # The twin asks for shorter arrays, which fail whatever is in them.
-    monkeypatch.setattr(np, "resize", lambda rows, size: rows)
-    assert moved_by_one_that_raises(FixedShape(10)) == 10.0
-    assert moved_by_one_that_raises(AtLeastTwo()) > 1.0
-
-
 TABLES = (np.copy, pd.DataFrame, csr_array)
 
 
@@ -410,119 +279,43 @@ def test_rows_that_are_changed_in_place_are_nobody_else_s(name, as_table, monkey
     assert distance > 3 * bound
 
 
-class Joins(Says):
-    """Joins what it makes of the rows to them, by their labels."""
-
-    def _said(self, X):
-        made = pd.Series(super()._said(X.to_numpy()), X.index, name="said")
-        return X.join(made)["said"].to_numpy()
-
-
-def test_labels_of_rows_are_in_no_table_twice(monkeypatch):
-    X, y = pd.DataFrame({"said": np.ones(10)}).add_prefix("was_"), np.ones(10)
-    refused = X.copy()
-    refused.iloc[3] = RAISES
-
-    def moved():
-        before, after = (
-            SCORERS["accuracy"].statistic(Joins(), t, y) for t in (X, refused)
-        )
-        return abs(before - after)[0]
-
-    assert moved() == 1.0
-    # The twin puts another row in the place of one, under its own label.
-    monkeypatch.setattr(
-        _scorer_sums, "rows_in_places", lambda rows, at: rows.iloc[at].copy()
-    )
-    assert moved() == 10.0
-
-
-def test_only_arrays_of_the_public_shape_are_asked_for():
-    asked = set()
-
-    class Notes(Says):
-        def _said(self, X):
-            asked.add(X.shape)
-            return super()._said(X)
-
-    X = np.full((13, 1), RAISES)
-    X[[2, 3, 11]] = 1.0
-    added = SCORERS["accuracy"].contributions(Notes(), X, np.ones(13))
-    assert np.flatnonzero(added).tolist() == [2, 3, 11]
-    assert asked == {(13, 1)}
-
-
-def test_every_digit_of_the_others_is_kept_where_a_row_is_refused():
-    """skdp's own models refuse a row with NaN, here hidden behind another step."""
-    rng = np.random.default_rng(2)
-    X, y = rng.uniform(-1, 1, (501, 7)), rng.uniform(-3, 3, 501)
-    model = DPLinearRegression(target_bounds=(-3, 3), random_state=0).fit(X, y)
-    scorer = of_targets("neg_mean_absolute_error", -3, 3)
-    before = scorer.contributions(model, X, y)
-    X[100, 3] = math.nan
-    after = scorer.contributions(model, X, y)
-    assert after[100] == -1
-    assert np.array_equal(np.delete(after, 100), np.delete(before, 100))
+ANSWERS = [
+    *(None, "text", [["a", "b"]], np.zeros((7, 2)), np.zeros(3), csr_array((7, 7))),
+    *([object()] * 7, np.full(7, "a"), np.full(7, None)),
+]
 
 
 @every_scorer
-def test_an_estimator_that_only_fails_gives_the_worst_of_all(name):
-    class Fails(Says):
-        def _said(self, X):
-            raise RuntimeError
-
-    scorer = SCORERS[name]
-    y = np.array([0, 1, 2, 1, 0])
-    statistic = scorer.statistic(Fails(), np.zeros((5, 1)), y)
-    assert scorer.score(statistic, 5) == pytest.approx(scorer.lowest)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        None,
-        "text",
-        [["a", "b"]],
-        np.zeros((7, 2)),
-        np.zeros(3),
-        csr_array((7, 7)),
-        [object()] * 7,
-        np.full(7, "a"),
-        np.full(7, None),
-    ],
-    ids=lambda answer: type(answer).__name__,
-)
-@every_scorer
-def test_no_answer_of_an_estimator_raises_or_warns(name, answer):
+def test_no_answer_of_an_estimator_raises_or_warns(name):
     class Answers(Says):
-        def _said(self, X):
-            return answer
+        def predict(self, X):
+            return self.answer
 
-        def predict_proba(self, X):
-            return answer
+        predict_proba = predict
 
-    scorer = SCORERS[name]
+    scorer, model = SCORERS[name], Answers()
     X, y = np.zeros((7, 1)), np.arange(7) % 3
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        added = scorer.contributions(Answers(), X, y)
-    assert added.shape == (7, scorer.size)
-    assert np.abs(added).max() <= 1
+    for model.answer in ANSWERS:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            added = scorer.contributions(model, X, y)
+        assert added.shape == (7, scorer.size)
+        assert np.abs(added).max() <= 1
 
 
 @pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "neg_log_loss"])
-@pytest.mark.parametrize("odd", [pd.NA, None, math.nan, [1], {}, np.zeros(3), "1"])
-def test_no_label_raises_or_moves_others(name, odd):
+def test_no_label_raises_or_moves_others(name):
     """Comparing pandas.NA or an array raises, for the whole column."""
     scorer, X = SCORERS[name], np.array([[0.0], [1.0], [2.0], [1.0]])
     y = np.array([0, 1, 0, 1], dtype=object)
     before = scorer.contributions(Says(), X, y)
-    y[1] = odd
-    after = scorer.contributions(Says(), X, y)
-    assert np.array_equal(np.delete(after, 1, 0), np.delete(before, 1, 0))
     worst = {"balanced_accuracy": 0.0, "accuracy": 0.0, "neg_log_loss": -1.0}
-    assert after[1].min() == worst[name]
-    assert after[1].max() <= 0
+    for odd in (pd.NA, None, math.nan, [1], {}, np.zeros(3), "1"):
+        y[1] = odd
+        after = scorer.contributions(Says(), X, y)
+        assert np.array_equal(np.delete(after, 1, 0), np.delete(before, 1, 0))
+        assert after[1].min() == worst[name]
+        assert after[1].max() <= 0
 
 
 @every_scorer
@@ -543,8 +336,8 @@ def test_any_released_statistic_gives_a_score_in_range(name):
     scorer, rng = SCORERS[name], np.random.default_rng(4)
     scores = [
         scorer.score(rng.normal(0, 10**s, scorer.size), 10)
-        for s in range(-3, 12)
-        for _ in range(20)
+        for s in range(-3, 12, 2)
+        for _ in range(10)
     ]
     assert np.isfinite(scores).all()
     assert scorer.lowest <= min(scores)
@@ -565,8 +358,14 @@ CLASSIFIERS = ["accuracy", "balanced_accuracy"]
 
 
 @pytest.mark.parametrize("name", [*CLASSIFIERS, "neg_log_loss"])
-@pytest.mark.parametrize("labels", [[0, 1, 2], ["a", "b", "c"], [-1.0, 0.0, 5.0]])
-@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, csr_array])
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ([0, 1, 2], np.asarray),
+        (["a", "b", "c"], pd.DataFrame),
+        ([-1.0, 0.0, 5.0], csr_array),
+    ],
+)
 def test_classification_scores_are_those_of_scikit_learn(name, labels, kind):
     X, y = blobs()
     X, y = kind(X), np.array(labels)[y]
@@ -577,17 +376,6 @@ def test_classification_scores_are_those_of_scikit_learn(name, labels, kind):
         scorer = resolve_scoring(name, model, params={"floor": 1e-12})
     found = scorer.score(scorer.statistic(model, X, y), len(y))
     assert found == pytest.approx(get_scorer(name)(model, X, y), abs=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
-def test_classes_that_do_not_occur_are_left_out_as_in_scikit_learn():
-    X, y = blobs()
-    model = LogisticRegression(max_iter=500).fit(X, y)
-    X, y = X[y < 2], y[y < 2]
-    scorer = resolve_scoring("balanced_accuracy", model)
-    found = scorer.score(scorer.statistic(model, X, y), len(y))
-    expected = get_scorer("balanced_accuracy")(model, X, y)
-    assert found == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -619,31 +407,6 @@ def test_deviances_and_pinball_losses_are_those_of_scikit_learn(power):
         found = pinball.score(pinball.statistic(model, X, y), len(y))
         expected = mean_pinball_loss(y, X[:, 0], alpha=quantile)
         assert found == pytest.approx(-expected, rel=1e-6)
-
-
-def test_deviances_are_least_near_the_mean_though_they_are_bounded():
-    y = np.random.default_rng(9).exponential(size=100_000)
-    means = np.linspace(0.8, 1.2, 41)
-    for name, high in ((POISSON, 20.0), (GAMMA, 1e3)):
-        scorer = of_targets(name, 0.0, high, floor=1e-6)
-        added = [scorer._quality(Says(), np.full((y.size, 1), m), y) for m in means]
-        best = means[np.argmax([each.mean() for each in added])]
-        assert best == pytest.approx(1.0, abs=0.03)
-
-
-def test_a_pinball_loss_is_least_at_its_quantile():
-    y = np.random.default_rng(8).exponential(size=4000)
-    for quantile in (0.2, 0.5, 0.9):
-        scorer = of_targets(PINBALL, 0.0, 20.0, quantile=quantile)
-        at = np.quantile(y, [0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 0.97])
-        scores = [scorer.statistic(Says(), np.full((4000, 1), z), y)[0] for z in at]
-        assert at[np.argmax(scores)] == np.quantile(y, quantile)
-
-
-def test_a_target_without_spread_has_the_lowest_r2():
-    scorer = of_targets("r2", 0, 1, least=-3.0)
-    assert scorer.score(np.array([0.1, 5.0, 5.0]), 5) == -3.0
-    assert scorer.score(np.array([-5.0, 0.0, 5.0]), 5) == 1.0
 
 
 def test_floor_of_a_probability_bounds_the_loss():
@@ -734,56 +497,32 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_released_is_refused_with_the_reason(case):
-    scoring, estimator, kind, reason = REFUSED[case]
-    with pytest.raises(kind, match=reason):
-        resolve_scoring(scoring, estimator)
-
-
-@pytest.mark.parametrize(
-    ("name", "params"),
-    [
-        ("neg_log_loss", {"floor": 0.0}),
-        ("neg_log_loss", {"floor": math.nan}),
-        ("r2", {"low": 1.0, "high": 1.0}),
-        ("r2", {"low": 0.0, "high": 1.0, "least": 2.0}),
-        ("neg_mean_squared_error", {"low": 0.0, "high": math.inf}),
-        (PINBALL, {"low": 0.0, "high": 1.0, "quantile": 1.0}),
-        (POISSON, {"low": 0.0, "high": 1.0, "floor": 0.0}),
-        (GAMMA, {"low": 0.0, "high": 1.0, "most": 1.0}),
-        ("accuracy", {"floor": 0.1}),
-        (GAMMA, {"low": 0.0, "high": 1.0, "least": -1.0}),
-    ],
-)
-def test_public_facts_out_of_range_are_refused(name, params):
-    with pytest.raises(ValueError, match="must be"):
-        named(name, **params) if "low" not in params else of_targets(name, **params)
-
-
-def test_settings_are_a_mapping_and_of_names_alone():
+def test_what_cannot_be_released_is_refused_with_the_reason():
+    for scoring, estimator, kind, reason in REFUSED.values():
+        with pytest.raises(kind, match=reason):
+            resolve_scoring(scoring, estimator)
     with pytest.raises(TypeError, match="None or a mapping"):
         resolve_scoring("neg_log_loss", Anything(), params=[0.1])
     with pytest.raises(ValueError, match="None with a PrivateScoring"):
         resolve_scoring(SCORERS["own"], Anything(), params={"floor": 0.1})
+    needs = PrivateScoring("p", is_near, 0, 1, "regression", "predict_proba")
+    with pytest.raises(ValueError, match="needs an estimator with predict_proba"):
+        resolve_scoring(needs, Near())
+    for name, params in OUT_OF_RANGE:
+        with pytest.raises(ValueError, match="must be"):
+            (of_targets if "low" in params else named)(name, **params)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_scorers_reach_other_processes(name):
-    scorer = pickle.loads(pickle.dumps(SCORERS[name]))
-    X, y = pool(scorer, np.random.default_rng(6), 20)
-    before = SCORERS[name].contributions(Says(), X, y)
-    assert np.array_equal(scorer.contributions(Says(), X, y), before)
-
-
-def test_the_registry_names_every_scorer():
-    assert set(NAMES) == set(SCORINGS)
-    assert all(name == scorer.name for name, scorer in SCORERS.items())
-    assert all(SCORINGS[name].task == SCORERS[name].task for name in NAMES)
-    singles = {name for name in NAMES if SCORERS[name].is_single}
-    several = {"balanced_accuracy", "f1", "f1_macro", "r2", "roc_auc"}
-    assert singles == set(NAMES) - several
-    assert all(SCORERS[name].size == 1 for name in singles)
+OUT_OF_RANGE = [
+    ("neg_log_loss", {"floor": math.nan}),
+    ("r2", {"low": 1.0, "high": 1.0}),
+    ("r2", {"low": 0.0, "high": 1.0, "least": 2.0}),
+    ("neg_mean_squared_error", {"low": 0.0, "high": math.inf}),
+    (PINBALL, {"low": 0.0, "high": 1.0, "quantile": 1.0}),
+    (POISSON, {"low": 0.0, "high": 1.0, "floor": 0.0}),
+    (GAMMA, {"low": 0.0, "high": 1.0, "most": 1.0}),
+    ("accuracy", {"floor": 0.1}),
+]
 
 
 # Scores of one's own ------------------------------------------------------------
@@ -830,40 +569,6 @@ def test_a_score_of_ones_own_is_released_with_the_noise_of_its_range(tmp_path):
     assert abs(float(released) - exact) < 30 * expected
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_search_takes_a_score_of_ones_own(method):
-    rng = np.random.default_rng(2)
-    X = rng.uniform(-1, 1, (3000, 2))
-    near = PrivateScoring("near", is_near, -4.0, 2.0, task="regression")
-    search = DPGridSearchCV(
-        DPLinearRegression(target_bounds=(-9, 9)),
-        {"alpha": [1e-3, 1.0]},
-        scoring=near,
-        method=method,
-        epsilon=20.0,
-    )
-    clone(search).fit(X, 4 * X[:, 0])
-    search.fit(X, 4 * X[:, 0])
-    assert search.scoring_ == "near"
-    assert set(near.assumed_public) <= set(search.privacy_.assumed_public)
-    assert method == "disjoint_splits" or -4 <= search.best_score_ <= 2
-    raw = near.of_raw_data(search.best_estimator_, X, 4 * X[:, 0])
-    assert search.score(X, 4 * X[:, 0]) == raw
-
-
-def test_users_count_once_in_a_score_of_ones_own():
-    X, scorer = np.zeros((60, 1)), SCORERS["own"]
-    y, ids = (
-        np.r_[np.zeros(30), np.full(30, 9.0)],
-        np.r_[np.zeros(30, int), 1 + np.arange(30)],
-    )
-    score = private_score(
-        Near(), X, y, groups=ids, privacy_unit="user", scoring=scorer, epsilon=1e6
-    )
-    # One user is always right, thirty are never.
-    assert float(score) == pytest.approx(-4 + 6 / 31, abs=1e-3)
-
-
 def test_twin_that_does_not_clip_a_score_of_ones_own_is_caught(monkeypatch):
     scorer = PrivateScoring("far", lambda m, X, y: m.predict(X), 0, 1, "regression")
     X = np.array([[-50.0], [50.0], [math.inf], [math.nan]])
@@ -893,14 +598,6 @@ def test_a_score_of_ones_own_must_state_its_range(fields, kind, reason):
     given = {"per_record": is_near, "lowest": 0.0, "highest": 1.0, "task": "regression"}
     with pytest.raises(kind, match=reason):
         PrivateScoring("own", **given | fields)
-
-
-def test_a_score_of_ones_own_is_of_estimators_that_it_suits():
-    with pytest.raises(ValueError, match="is for regression"):
-        resolve_scoring(SCORERS["own"], DPLogisticRegression())
-    needs = PrivateScoring("p", is_near, 0, 1, "regression", "predict_proba")
-    with pytest.raises(ValueError, match="needs an estimator with predict_proba"):
-        resolve_scoring(needs, Near())
 
 
 @pytest.mark.parametrize("name", ["own", "own_loss"])

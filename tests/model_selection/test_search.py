@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
-from scipy.sparse import csr_array
 from scipy.stats import uniform
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectFromModel
-from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skdp import (
     BoundedScaler,
     DPGridSearchCV,
-    DPLinearRegression,
     DPLinearSVC,
     DPLogisticRegression,
     DPRandomizedSearchCV,
-    private_score,
 )
 from skdp.exceptions import (
     READ_FAILED,
-    BudgetExceeded,
-    SeededNoiseWarning,
     SourceError,
-    UnaccountedStepError,
 )
-from skdp.model_selection import METHODS, _candidates
-from skdp.model_selection._candidates import SearchRecords, rehearse, sized
-from skdp.privacy import BudgetLedger, ComposedEvent, GaussianEvent, epsilon_of
-from skdp.privacy.ledger._allowance import cost_over
+from skdp.model_selection import METHODS
+from skdp.model_selection._candidates import SearchRecords, rehearse
+from skdp.privacy import BudgetLedger, epsilon_of
 from tests.model_selection.runs import job_of, plan_of
 from tests.model_selection.toys import Fragile, NoisySum
 
@@ -70,29 +57,13 @@ BAD = {
         {"estimator": PIPE, "param_grid": {"dplogisticregression__epsilon": [1, 2]}},
         "epsilon.*own",
     ),
-    "nested bounds": (
-        {"estimator": PIPE, "param_grid": {"boundedscaler__bounds": [(-1, 1)]}},
-        "bounds.*facts",
-    ),
-    "nested target bounds": (
-        {"param_grid": {"clf__target_bounds": [(0, 1)]}},
-        "target_bounds.*facts",
-    ),
     "data_norm": ({"param_grid": {"data_norm": [1.0, 2.0]}}, "data_norm"),
-    "classes": ({"param_grid": {"classes": [[0, 1]]}}, "classes"),
-    "random_state": ({"param_grid": {"random_state": [0]}}, "random_state"),
-    "ledger in the grid": ({"param_grid": {"ledger": [None]}}, "ledger"),
-    "adjacency in the grid": ({"param_grid": {"adjacency": ["zero_out"]}}, "adjacency"),
     "inner epsilon": ({"estimator": logistic(epsilon=2.0)}, "'epsilon'.*the search"),
-    "inner delta": ({"estimator": logistic(delta=1e-7)}, "'delta'.*the search"),
-    "inner seed": ({"estimator": logistic(random_state=0)}, "'random_state'.*search"),
     "inner adjacency": (
         {"estimator": logistic(adjacency="zero_out")},
         "'adjacency'.*the search",
     ),
-    "unknown parameter": ({"param_grid": {"depth": [1]}}, "depth"),
     "negative C": ({"param_grid": {"C": [1.0, -1.0]}}, "'C'"),
-    "unknown solver": ({"param_grid": {"solver": ["newton"]}}, "'solver'.*newton"),
     "unaccounted step": (
         {
             "estimator": make_pipeline(StandardScaler(), logistic()),
@@ -106,31 +77,14 @@ BAD = {
     ),
     "refit": ({"refit": False}, "'refit'.*True"),
     "infinite epsilon": ({"epsilon": math.inf, "ledger": None}, "'epsilon'.*inf"),
-    "infinite epsilon on the books": ({"epsilon": math.inf}, "epsilon=inf.*finite"),
-    "epsilon": ({"epsilon": 0.0}, "'epsilon'"),
-    "delta": ({"delta": 1.0}, "'delta'"),
-    "adjacency": ({"adjacency": "add_remove"}, "'adjacency'"),
-    "seed": ({"random_state": np.random.RandomState(0)}, "'random_state'"),
     "method": ({"method": "halving"}, "'method'.*composition"),
     "params of auto": ({"method_params": {"tuning_share": 0.5}}, "'method_params'"),
     "unknown method param": (
         {"method": "composition", "method_params": {"sigma": 1.0}},
         "'method_params'.*tuning_share",
     ),
-    "share": (
-        {"method": "composition", "method_params": {"tuning_share": 1.5}},
-        "'tuning_share'",
-    ),
     "validation_fraction": ({"validation_fraction": 1.0}, "'validation_fraction'"),
     "scoring": ({"scoring": "roc_auc_ovr"}, "'scoring'.*neg_log_loss"),
-    "scoring of another task": ({"scoring": "r2"}, "scoring='r2'"),
-    "scorers": ({"scoring": ["accuracy", "r2"]}, "'scoring'"),
-    "callable scorer": ({"scoring": lambda m, X, y: 1.0}, "'scoring'"),
-    "score without the method": (
-        {"estimator": DPLinearSVC(classes=[0, 1]), "scoring": "neg_log_loss"},
-        "predict_proba",
-    ),
-    "empty grid": ({"param_grid": {"C": []}}, "C|candidate"),
     "no grid": ({"param_grid": []}, "candidate"),
     "poisson at delta 0": (
         {
@@ -156,76 +110,16 @@ def is_untouched(search, before, ledger):
     return vars(search) == before and ledger.spends() == []
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_refused_before_anything_is_spent(name, tmp_path):
-    changes, message = BAD[name]
+def test_refused_before_anything_is_spent(tmp_path):
     ledger = ledger_in(tmp_path)
     values = {"estimator": logistic(), "param_grid": GRID, "ledger": ledger}
-    search = DPGridSearchCV(**(values | changes))
-    before = dict(vars(search))
-    with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
-        search.fit(*rows_for())
-    assert is_untouched(search, before, ledger)
-
-
-def bad_data():
-    X, y = rows_for()
-    hole = X.copy()
-    hole[7, 1] = np.nan
-    yield "NaN", hole, y, "NaN"
-    yield "label", X, np.where(np.arange(40) == 7, 5, y), "classes"
-    yield "one row", X[:1], y[:1], "1 sample"
-    yield "no row", X[:0], y[:0], "0 sample|minimum of 1|at least"
-    yield "lengths", X, y[:-1], "long|inconsistent"
-    yield "no y", X, None, "y"
-    yield "two columns of y", X, np.column_stack([y, y]), "y"
-    yield "1D", X[:, 0], y, "2D array"
-
-
-@pytest.mark.parametrize("case", list(bad_data()), ids=lambda case: case[0])
-@pytest.mark.parametrize("method", METHODS)
-def test_bad_data_are_refused_before_anything_is_spent(case, method, tmp_path):
-    _, X, y, message = case
-    ledger = ledger_in(tmp_path)
-    search = DPGridSearchCV(logistic(), GRID, method=method, ledger=ledger)
-    before = dict(vars(search))
-    with pytest.raises((ValueError, TypeError), match=message) as caught:
-        search.fit(X, y)
-    assert is_untouched(search, before, ledger)
-    # Neither a row nor a value is quoted.
-    assert "7" not in str(caught.value)
-
-
-def test_inner_ledger_is_refused(tmp_path):
-    ledger = ledger_in(tmp_path)
-    with pytest.raises(ValueError, match=r"'ledger'.*Set it on the search"):
-        DPGridSearchCV(logistic(ledger=ledger), GRID).fit(*rows_for())
-    assert ledger.spends() == []
-
-
-def test_there_is_no_cv():
-    with pytest.raises(TypeError, match="cv"):
-        DPGridSearchCV(logistic(), GRID, cv=5)
-
-
-def test_books_of_another_adjacency_and_exhausted_books(tmp_path):
-    ledger = ledger_in(tmp_path, epsilon=0.5)
-    X, y = rows_for()
-    search = DPGridSearchCV(logistic(), GRID, ledger=ledger)
-    before = dict(vars(search))
-    with pytest.raises(BudgetExceeded, match="epsilon"):
-        search.fit(X, y)
-    assert is_untouched(search, before, ledger)
-    search.set_params(adjacency="zero_out")
-    with pytest.raises(ValueError, match="adjacency"):
-        search.fit(X, y)
-    assert ledger.spends() == []
-
-
-def test_unaccounted_step_has_its_own_error():
-    model = make_pipeline(StandardScaler(), logistic())
-    with pytest.raises(UnaccountedStepError):
-        DPGridSearchCV(model, {"dplogisticregression__C": [1.0]}).fit(*rows_for())
+    inner = {"estimator": logistic(ledger=ledger)}, "'ledger'.*Set it on the search"
+    for changes, message in [*BAD.values(), inner]:
+        search = DPGridSearchCV(**(values | changes))
+        before = dict(vars(search))
+        with pytest.raises((ValueError, TypeError), match=f"(?s){message}"):
+            search.fit(*rows_for())
+        assert is_untouched(search, before, ledger)
 
 
 # What a fitted search shows.
@@ -248,8 +142,9 @@ def public_attributes(fitted):
     return {n for n in vars(fitted) if n.endswith("_") and not n.startswith("_")}
 
 
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "delta"), [(name, 1e-6 * (i % 2)) for i, name in enumerate(METHODS)]
+)
 def test_attributes_are_the_documented_ones(method, delta):
     X, y = rows_for()
     model = NoisySum()
@@ -290,41 +185,7 @@ def test_best_estimator_says_that_it_is_a_part_of_the_search(tmp_path):
     assert search.privacy_.release == ""
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_seed_makes_a_search_reproducible_and_not_private(method, tmp_path):
-    X, y = rows_for()
-
-    def seeded(**changes):
-        values = {"random_state": 3, "method": method} | changes
-        return DPGridSearchCV(NoisySum(), {"answer": [None] * 3}, **values)
-
-    def fitted(**changes):
-        with pytest.warns(SeededNoiseWarning):
-            return seeded(**changes).fit(X, y)
-
-    first, again = fitted(), fitted()
-    assert first.best_index_ == again.best_index_
-    assert first.best_estimator_.total_ == again.best_estimator_.total_
-    assert fitted(n_jobs=2).best_estimator_.total_ == first.best_estimator_.total_
-    assert fitted(random_state=4).best_estimator_.total_ != first.best_estimator_.total_
-    assert not first.privacy_.is_private
-    assert first.privacy_.epsilon == math.inf
-    assert not first.best_estimator_.privacy_.is_private
-    ledger = ledger_in(tmp_path)
-    with pytest.raises(ValueError, match="random_state"):
-        seeded(ledger=ledger).fit(X, y)
-    assert ledger.spends() == []
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_without_a_seed_results_differ(method):
-    X, y = rows_for()
-    search = DPGridSearchCV(NoisySum(), {"answer": [None]}, method=method)
-    totals = {search.fit(X, y).best_estimator_.total_ for _ in range(3)}
-    assert len(totals) == 3
-
-
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [2])
 def test_trials_have_noise_of_their_own(n_jobs):
     """Equal candidates in one search: models differ, in workers too."""
     from skdp.model_selection._candidates import Split
@@ -362,55 +223,6 @@ def test_splits_do_not_depend_on_the_data(method, monkeypatch):
 
 
 # Inputs and composition with scikit-learn.
-
-
-def test_clone_pickle_and_fit_again(tmp_path):
-    ledger = ledger_in(tmp_path)
-    search = DPGridSearchCV(logistic(), GRID, ledger=ledger)
-    copy = clone(search)
-    assert copy.get_params()["param_grid"] == GRID
-    X, y = rows_for()
-    fitted = copy.fit(X, y)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(again.predict(X), fitted.predict(X))
-    assert again.privacy_ == fitted.privacy_
-    fitted.fit(X, y)
-    assert len(ledger.spends()) == 2
-    assert not hasattr(search, "best_estimator_")
-
-
-def test_frames_strings_and_csr():
-    X, y = rows_for()
-    names = np.array(["no", "yes"])
-    frame = pd.DataFrame(X, columns=["age", "pay"], index=np.arange(40)[::-1])
-    search = DPGridSearchCV(logistic(classes=["no", "yes"]), GRID)
-    search.fit(frame, pd.Series(names[y], index=frame.index))
-    assert search.feature_names_in_.tolist() == ["age", "pay"]
-    assert search.classes_.tolist() == ["no", "yes"]
-    assert set(search.predict(frame)) <= {"no", "yes"}
-    sparse = DPGridSearchCV(logistic(), GRID).fit(csr_array(X), y)
-    assert sparse.predict(csr_array(X)).shape == (40,)
-    lists = DPGridSearchCV(logistic(), GRID).fit(X.tolist(), y.tolist())
-    assert lists.predict_proba(X.tolist()).shape == (40, 2)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_multiclass_and_regression(method):
-    X, y = rows_for(60, 3)
-    search = DPGridSearchCV(
-        DPLogisticRegression(classes=[0, 1, 2], **QUICK),
-        GRID,
-        method=method,
-        scoring="neg_log_loss",
-    ).fit(X, y)
-    assert search.predict_proba(X).shape == (60, 3)
-    assert search.decision_function(X).shape == (60, 3)
-    model = DPLinearRegression(target_bounds=(-1, 1))
-    search = DPGridSearchCV(model, {"alpha": [0.1, 1.0]}, method=method).fit(X, X[:, 0])
-    assert search.scoring_ == "neg_mean_squared_error"
-    assert np.isfinite(search.predict(X)).all()
-    assert not hasattr(search, "predict_proba")
-    assert not hasattr(search, "classes_")
 
 
 def test_search_over_estimators_themselves():
@@ -459,22 +271,9 @@ def test_objective_perturbation_is_lowered_until_its_mu_fits():
     assert 0.9 * need.strength.mu_squared <= spent <= need.strength.mu_squared
 
 
-def test_cross_validation_charges_one_event_for_each_fold(tmp_path):
-    ledger = ledger_in(tmp_path)
-    search = DPGridSearchCV(logistic(), GRID, epsilon=0.5, ledger=ledger)
-    assert cross_val_score(search, *rows_for(), cv=3).shape == (3,)
-    assert len(ledger.spends()) == 3
-
-
-def test_score_of_a_search_can_be_released():
-    X, y = rows_for()
-    search = DPGridSearchCV(logistic(), GRID).fit(X, y)
-    assert 0 <= private_score(search, X, y, epsilon=1.0).value <= 1
-    assert 0 <= search.score(X, y) <= 1
-
-
-@pytest.mark.parametrize("n_jobs", [None, 2])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "n_jobs"), [("composition", 2), ("random_stopping", None)]
+)
 def test_a_fit_that_fails_ends_the_search_in_one_way(method, n_jobs, capfd, tmp_path):
     """A search that went on without the model would tell of the record that failed."""
     X, y = rows_for(400)
@@ -490,18 +289,6 @@ def test_a_fit_that_fails_ends_the_search_in_one_way(method, n_jobs, capfd, tmp_
     assert not hasattr(search, "best_estimator_")
     assert len(ledger.spends()) == 1
     assert capfd.readouterr() == ("", "")
-
-
-def test_twin_that_goes_on_without_the_model_tells_of_a_record(monkeypatch):
-    def goes_on(work):
-        with contextlib.suppress(Exception):
-            return work()
-
-    monkeypatch.setattr(_candidates, "answered", goes_on)
-    X, y = rows_for(400)
-    search = DPGridSearchCV(Fragile(), {"answer": [2]}, method="composition")
-    with pytest.raises(NotFittedError):
-        search.fit(X, y).predict(X)
 
 
 # Randomised search.
@@ -532,30 +319,6 @@ def test_candidates_are_drawn_before_the_commit_and_without_the_data(monkeypatch
             DPRandomizedSearchCV(logistic(), GRID, n_iter=n_iter).fit(X, y)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "law", "delta", "n_steps"),
-    [
-        ((10, 70), "spherical", 1e-6, 1),
-        ((10, 70), "spherical", 0.0, 3),
-        ((10, 20), None, 0.0, 3),
-    ],
-)
-def test_a_search_over_batches_is_not_refused_for_its_rehearsal(
-    sizes, law, delta, n_steps
-):
-    """Rehearsed on 64 records, and at the default delta instead of the search's."""
-    X = np.random.default_rng(0).normal(size=(300, 3))
-    params = [{"n_steps": n_steps, "batch_size": size, "law": law} for size in sizes]
-    search = DPGridSearchCV(
-        DPLogisticRegression(solver="nesterov", classes=[0, 1]),
-        {"solver_params": params},
-        epsilon=1.0,
-        delta=delta,
-    )
-    search.fit(X, (X[:, 0] > 0).astype(int))
-    assert search.best_estimator_.coef_.shape == (1, 3)
-
-
 def test_candidates_that_every_part_would_refuse_are_refused_before_the_commit(
     tmp_path,
 ):
@@ -573,17 +336,3 @@ def test_candidates_that_every_part_would_refuse_are_refused_before_the_commit(
     with pytest.raises(ValueError, match="contractive steps"):
         search.fit(X, y)
     assert ledger.spends() == []
-
-
-@pytest.mark.parametrize("params", [{}, {"C": 1.0}])
-def test_auto_takes_what_it_takes_in_a_ledger(params, tmp_path):
-    """And a candidate costs its share, no more and hardly less."""
-    X, y = rows_for(300)
-    share = GaussianEvent(1 / 0.4)
-    model = DPLogisticRegression(classes=[0, 1], **params)
-    ready = sized(model, share, SearchRecords(X, y), 1e-6, "replace_one").estimator
-    tried, events = rehearse(ready, SearchRecords(X, y), "replace_one")
-    assert 0.999 < cost_over(ComposedEvent(events), share) <= 1
-    outside = clone(ready).set_params(ledger=ledger_in(tmp_path)).fit(X, y)
-    assert tried.privacy_.solver == outside.privacy_.solver != "noisy_gd"
-    assert events == (outside.privacy_.event,)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
-import dataclasses
 import math
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from skdp import (
     DPGradientBoostingClassifier,
@@ -18,9 +15,8 @@ from skdp import (
     DPSparseLogisticRegression,
     private_score,
 )
-from skdp.model_selection import PrivacyUtilityDisplay, PrivateScore
+from skdp.model_selection import PrivacyUtilityDisplay
 from skdp.privacy import ComposedEvent, epsilon_of
-from tests.problems import make_ledger
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 X = np.random.default_rng(0).normal(size=(400, 2))
@@ -61,12 +57,6 @@ def test_a_forecast_is_the_estimators_own_and_free(estimator, shape):
     assert own[0] > own[-1]
 
 
-def test_a_forecast_books_nothing(tmp_path):
-    ledger = make_ledger(tmp_path)
-    PrivacyUtilityDisplay.from_estimator(DPLogisticRegression(ledger=ledger), (500, 3))
-    assert ledger.spends() == []
-
-
 def composed(records):
     events = ComposedEvent(tuple(record.event for record in records))
     return epsilon_of(events, 1e-6)
@@ -104,45 +94,3 @@ def test_what_cannot_be_added_up_is_refused(models):
     exact = DPLinearRegression(math.inf, target_bounds=(0, 1)).fit(X, Y)
     with pytest.raises(ValueError, match="finite epsilon"):
         PrivacyUtilityDisplay.from_scores([exact], [0.5])
-
-
-def test_a_seeded_fit_is_refused_since_it_is_not_private(models):
-    seeded = DPLogisticRegression(classes=[0, 1], random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="Got one without privacy"):
-        PrivacyUtilityDisplay.from_scores([models[0], seeded], [0.5, 0.6])
-
-
-def test_bad_input(models):
-    record = models[0].privacy_
-    score = PrivateScore(0.5, 0.1, "accuracy", record)
-    r2 = dataclasses.replace(score, scoring="r2")
-    draw = PrivacyUtilityDisplay.from_scores
-    with pytest.raises(ValueError, match=r"one score for each of 3 models\. Got 2"):
-        draw(models, [0.1, 0.2])
-    with pytest.raises(TypeError, match="Got both"):
-        draw(models[:2], [score, 0.5])
-    with pytest.raises(ValueError, match="of one kind"):
-        draw(models[:2], [score, r2])
-    with pytest.raises(ValueError, match="must have an entry"):
-        draw([], [])
-    with pytest.raises(TypeError, match=r"LogisticRegression\. Fit it first"):
-        draw([LogisticRegression()], [0.5])
-    with pytest.raises(TypeError, match="with a forecast"):
-        PrivacyUtilityDisplay.from_estimator(LogisticRegression(), (10, 2))
-    with pytest.raises(ValueError, match="epsilon"):
-        PrivacyUtilityDisplay.from_estimator(
-            DPLogisticRegression(), (10, 2), epsilons=[-1.0]
-        )
-
-
-def test_without_matplotlib_an_error_says_what_to_read(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match="or read epsilons and values"):
-        PrivacyUtilityDisplay([1.0], [1.0]).plot()

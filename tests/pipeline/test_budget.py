@@ -1,6 +1,5 @@
 """set_budget: shares recomputed from the textbook, and never more than the whole."""
 
-import itertools
 import math
 from pathlib import Path
 
@@ -18,7 +17,6 @@ import skdp.pipeline._budget as budget_module
 from skdp import (
     BoundedScaler,
     BudgetLedger,
-    DPLinearRegression,
     DPLogisticRegression,
     DPStandardScaler,
     privacy_report,
@@ -60,8 +58,7 @@ def check_squares(pipeline, weights, epsilon, delta):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "n_steps"),
-    list(itertools.product([0.05, 1.0, 8.0], [1e-9, 1e-5], [2, 3, 7])),
+    ("epsilon", "delta", "n_steps"), [(0.05, 1e-9, 2), (1.0, 1e-5, 3), (8.0, 1e-9, 7)]
 )
 def test_gaussian_steps_share_the_squares(epsilon, delta, n_steps):
     pipeline = chain(*(SpyStep() for _ in range(n_steps)))
@@ -87,7 +84,10 @@ def test_weights_by_path_and_by_last_part():
 
 @pytest.mark.parametrize(
     "weights",
-    [{"no": 1.0}, {"both/a": 1.0, "a": 2.0}, {"x": 1.0}, {"free": 2.0}, {"both": 1.0}],
+    [
+        *({"no": 1.0}, {"both/a": 1.0, "a": 2.0}, {"x": 1.0}, {"free": 2.0}),
+        *({"both": 1.0}, {"y/x": 0.0}, {"y/x": math.nan}, {"y/x": None}, [1.0], 2.0),
+    ],
 )
 def test_unknown_and_ambiguous_names_are_refused(weights):
     inner = [("x", SpyStep()), ("a", SpyStep())]
@@ -95,20 +95,8 @@ def test_unknown_and_ambiguous_names_are_refused(weights):
         [("both", FeatureUnion(inner)), ("free", Normalizer()), ("x", SpyStep())]
     )
     pipeline.steps[2] = ("y", FeatureUnion([("x", SpyStep())]))
-    with pytest.raises(ValueError, match="'weights' parameter must name"):
-        set_budget(pipeline, epsilon=1.0, delta=1e-6, weights=weights)
-
-
-@pytest.mark.parametrize("weight", [0, -1.0, math.inf, math.nan, "2", None])
-def test_weights_must_be_positive(weight):
     with pytest.raises((ValueError, TypeError), match="weights"):
-        set_budget(chain(SpyStep()), epsilon=1.0, delta=0.1, weights={"s0": weight})
-
-
-@pytest.mark.parametrize("weights", [[1.0], "s0", 2.0])
-def test_weights_must_be_a_mapping(weights):
-    with pytest.raises(TypeError, match="'weights' parameter must be"):
-        set_budget(chain(SpyStep()), epsilon=1.0, delta=0.1, weights=weights)
+        set_budget(pipeline, epsilon=1.0, delta=1e-6, weights=weights)
 
 
 def test_pure_steps_share_epsilon():
@@ -137,45 +125,11 @@ def test_other_mechanisms_get_basic_shares():
     assert 0.999e-5 < report.delta <= 1e-5
 
 
-def test_one_step_gets_everything_and_keeps_its_solver():
-    result = set_budget(make_pipeline(Normalizer(), model()), epsilon=0.7, delta=1e-7)
-    assert (result[-1].epsilon, result[-1].delta) == (0.7, 1e-7)
-    assert result[-1].solver == "auto"
-
-
-def test_several_steps_get_noise_that_adds_up():
-    pipeline = chain(SelectFromModel(model()), model(), Normalizer())
-    named = chain(SelectFromModel(model()), model(solver="objective_perturbation"))
-    for result, adds in (
-        (set_budget(pipeline, epsilon=1, delta=1e-6), [True, True]),
-        (set_budget(pipeline, epsilon=1, delta=0), [False, False]),
-        (set_budget(named, epsilon=1, delta=1e-6), [True, False]),
-    ):
-        steps = [step.step_privacy() for _, step in private_steps(result)]
-        assert [step.adds_in_squares for step in steps] == adds
-
-
-def test_auto_stays_in_steps_that_carry_a_ledger(tmp_path):
-    """It takes Gaussian noise there, so that the squares are shared all the same."""
-    ledger = BudgetLedger(tmp_path / "l.db", epsilon=1, delta=1e-6, reserve_delta=0.0)
-    pipeline = chain(SelectFromModel(model(ledger=ledger)), model(ledger=ledger))
-    result = set_budget(pipeline, epsilon=1, delta=1e-6)
-    assert [step.solver for _, step in private_steps(result)] == ["auto", "auto"]
-    named = chain(SelectFromModel(model(solver="noisy_gd")), model(solver="noisy_gd"))
-    shares = set_budget(named, epsilon=1, delta=1e-6)
-    for (_, step), (_, other) in zip(
-        private_steps(result), private_steps(shares), strict=True
-    ):
-        assert step.epsilon == other.epsilon
-    result.fit(X, Y)
-    assert 0.99 < ledger.spent().epsilon <= 1
-
-
-@pytest.mark.parametrize("delta", [0, 1e-6])
-@pytest.mark.parametrize("solver", ["auto", "noisy_gd", "objective_perturbation"])
+@pytest.mark.parametrize(
+    ("solver", "delta"),
+    [("auto", 1e-6), ("auto", 0), ("objective_perturbation", 1e-6)],
+)
 def test_fits_spend_no_more_than_planned(tmp_path, solver, delta):
-    if delta == 0 and solver == "noisy_gd":
-        pytest.skip("not a pure solver")
     # A ledger charges objective perturbation more than its own epsilon; all else may
     # use up the cap if nothing is set aside.
     is_mixture = solver == "objective_perturbation" and delta > 0
@@ -212,9 +166,12 @@ def test_fits_spend_no_more_than_planned(tmp_path, solver, delta):
 
 
 def test_the_argument_is_not_changed_and_nothing_is_fitted():
-    pipeline = chain(SpyStep(), FeatureUnion([("a", SpyStep(2.0, 0.1))]))
+    pipeline = chain(PCA(), SpyStep(), FeatureUnion([("a", SpyStep(2.0, 0.1))]))
     before = repr(pipeline)
-    set_budget(pipeline, epsilon=1.0, delta=1e-6)
+    for vouched in ([pipeline[0]], [PCA]):
+        facts = {"epsilon": 1.0, "delta": 1e-6, "data_independent": vouched}
+        result = set_budget(pipeline, **facts)
+        assert privacy_report(result, data_independent=[PCA]).epsilon <= 1.0
     assert repr(pipeline) == before
 
 
@@ -227,11 +184,8 @@ def test_forgetting_a_step_is_caught(monkeypatch):
     monkeypatch.setattr(budget_module, "_share_squares", forgetful)
     with pytest.raises(RuntimeError, match="report"):
         set_budget(chain(SpyStep(), SpyStep()), epsilon=1.0, delta=1e-6)
-
-
-def test_shares_that_are_a_little_too_large_are_caught(monkeypatch):
-    """Broken twin: 0.1 % too much for each step."""
-    share = budget_module._epsilon_within
+    monkeypatch.undo()
+    share = budget_module._epsilon_within  # 0.1 % too much for each step
     monkeypatch.setattr(
         budget_module, "_epsilon_within", lambda *given: 1.001 * share(*given)
     )
@@ -258,30 +212,11 @@ def test_what_cannot_be_split_is_refused(estimator, error, match):
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
-    [(0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (math.nan, 0), (1, 1), (1, -1), ("1", 0)],
+    [(0, 1e-6), (math.inf, 1e-6), (math.nan, 0), (1, 1), ("1", 0)],
 )
 def test_a_budget_out_of_range_is_refused(epsilon, delta):
     with pytest.raises((ValueError, TypeError), match=r"epsilon|delta"):
         set_budget(chain(SpyStep(), SpyStep()), epsilon=epsilon, delta=delta)
-
-
-@pytest.mark.parametrize("delta", [0, 1e-3])
-def test_too_small_a_share_is_refused(delta):
-    pipeline = chain(SpyStep(), SpyStep())
-    with pytest.raises(ValueError, match="share"):
-        set_budget(pipeline, epsilon=1e-5, delta=delta, weights={"s0": 1e-9})
-
-
-def test_vouched_steps_are_let_through():
-    scaler = StandardScaler()
-    for vouched in ([scaler], [StandardScaler]):
-        result = set_budget(
-            make_pipeline(scaler, model()),
-            epsilon=1.0,
-            delta=1e-6,
-            data_independent=vouched,
-        )
-        assert result[-1].epsilon == 1.0
 
 
 def test_private_steps_are_live_and_follow_the_parameters():
@@ -295,12 +230,6 @@ def test_private_steps_are_live_and_follow_the_parameters():
     plan = chain(SpyStep(), SpyStep())
     set_budget_in_place(plan, Budget(1.0, 1e-6), {"s0": 3.0})
     check_squares(plan, [3.0, 3.0], 1.0, 1e-6)
-
-
-def test_a_regression_at_the_end():
-    pipeline = chain(PCA(), DPLinearRegression(target_bounds=(0, 1)))
-    result = set_budget(pipeline, epsilon=1.0, delta=1e-6, data_independent=[PCA])
-    assert privacy_report(result, data_independent=[PCA]).epsilon <= 1.0
 
 
 def test_steps_of_different_relations_share_no_budget():

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import issparse
-from scipy.special import expit
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction import FeatureHasher
@@ -16,18 +15,15 @@ from sklearn.feature_extraction.text import (
     HashingVectorizer,
     TfidfTransformer,
 )
-from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
-from sklearn.kernel_approximation import Nystroem, PolynomialCountSketch, RBFSampler
+from sklearn.impute import MissingIndicator, SimpleImputer
+from sklearn.kernel_approximation import PolynomialCountSketch, RBFSampler
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
-    KBinsDiscretizer,
-    MinMaxScaler,
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
-    QuantileTransformer,
     SplineTransformer,
     StandardScaler,
 )
@@ -39,7 +35,7 @@ from sklearn.random_projection import (
 from skdp import privacy_report
 from skdp.pipeline._data_independent import DATA_INDEPENDENT
 
-N_ROWS, TRIALS = 12, 8
+N_ROWS, TRIALS = 12, 5
 KNOTS = np.array([[-1.0, -1, -1], [0, 0, 0], [1, 1, 1]])
 
 
@@ -92,21 +88,15 @@ CASES = [
     (CountVectorizer(vocabulary=["red", "blue"]), words),
     (FeatureHasher(n_features=8), bags),
     (FunctionTransformer(), numbers),
-    (FunctionTransformer(np.log1p, np.expm1, check_inverse=False), numbers),
-    (FunctionTransformer(expit, validate=True), numbers),
     (FunctionTransformer(np.clip, kw_args={"a_min": -0.5, "a_max": 1}), numbers),
     (GaussianRandomProjection(2, random_state=0), numbers),
     (GaussianRandomProjection(eps=0.9, random_state=0), None),
     (HashingVectorizer(n_features=8), words),
     (MissingIndicator(features="all"), holes),
-    (Normalizer(norm="max"), numbers),
     (Normalizer(), numbers),
     (OneHotEncoder(**ENCODER), cells),
     (OneHotEncoder(**ENCODER, sparse_output=False), frame),
-    (OneHotEncoder(**ENCODER), strings),
-    (OneHotEncoder(categories=[[0, 1], [2, 3]], handle_unknown="ignore"), integers),
     (OrdinalEncoder(categories=LETTERS, **UNKNOWN), cells),
-    (OrdinalEncoder(categories=LETTERS, **UNKNOWN), strings),
     (PolynomialCountSketch(n_components=5, random_state=0), numbers),
     (PolynomialFeatures(3), numbers),
     (RBFSampler(n_components=4, random_state=0), numbers),
@@ -116,13 +106,10 @@ CASES = [
     ),
     (SparseRandomProjection(2, random_state=0), numbers),
     (SplineTransformer(knots=KNOTS, extrapolation="linear"), numbers),
-    (SplineTransformer(knots=KNOTS), numbers),
     (TfidfTransformer(use_idf=False, sublinear_tf=True), integers),
 ]
 
 NOT_INDEPENDENT = [
-    (KBinsDiscretizer(3), numbers),
-    (MinMaxScaler(), numbers),
     (MissingIndicator(error_on_new=False), holes),
     (OneHotEncoder(handle_unknown="ignore"), strings),
     (
@@ -132,12 +119,9 @@ NOT_INDEPENDENT = [
     (PCA(2), numbers),
     (RBFSampler(gamma="scale", random_state=0), numbers),
     (SimpleImputer(), holes),
-    (KNNImputer(), holes),
-    (Nystroem(n_components=4, random_state=0), numbers),
     (SplineTransformer(), numbers),
     (StandardScaler(), numbers),
     (TfidfTransformer(), integers),
-    (QuantileTransformer(n_quantiles=4), numbers),
     (CountVectorizer(min_df=4), words),
     (FunctionTransformer(lambda X: X - X.mean(axis=0)), numbers),
 ]

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import importlib
 import math
-import pickle
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
 from sklearn.feature_selection import SelectFromModel
-from sklearn.frozen import FrozenEstimator
-from sklearn.kernel_approximation import RBFSampler
-from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
     OneHotEncoder,
     PolynomialFeatures,
-    StandardScaler,
 )
 
 import skdp
@@ -37,13 +32,11 @@ from skdp import (
     BudgetLedger,
     DeclaredOneHotEncoder,
     DPGridSearchCV,
-    DPLinearRegression,
     DPLogisticRegression,
     DPMatrixFactorization,
     DPQuantileClipper,
     DPRandomizedSearchCV,
     DPSimpleImputer,
-    DPSparseLogisticRegression,
     DPStandardScaler,
     RowNormClipper,
     TableEncoder,
@@ -51,11 +44,8 @@ from skdp import (
     set_budget,
 )
 from skdp.columns import Range
-from skdp.datasets import ADULT_BOUNDS, ADULT_CATEGORIES
 from skdp.exceptions import ClippedRowsWarning
-from skdp.pipeline import _report
 from skdp.pipeline._data_independent import DATA_INDEPENDENT, RowWiseRule
-from skdp.pipeline._report import rounded_up
 from skdp.pipeline._walk import walk
 
 # Of single precision, in which some steps give their rows.
@@ -115,7 +105,6 @@ CASES = [
     (scaler(), numbers, 1.0, 1.0),
     (RowNormClipper(2.5), numbers, 2.5, 2.5),
     (encoder(), lambda: table()[["u", "v"]], 2**0.5, 2**0.5),
-    (encoder(handle_unknown="other"), lambda: table()[["u", "v"]], 2**0.5, 2**0.5),
     (DeclaredOneHotEncoder([1, -1]), numbers, None, 3**0.5),
     (DeclaredOneHotEncoder({c: [0, 1] for c in "xyz"}), None, 3**0.5, 3**0.5),
     (TableEncoder(Range(-1, 1)), numbers, 1.0, 1.0),
@@ -126,10 +115,7 @@ CASES = [
     (DPPCA(n_components=2, data_norm=3.0), numbers, 3.0, 3.0),
     (DPPCA(n_components=2, epsilon=math.inf, data_norm=3.0), counts, None, None),
     (DPSimpleImputer(bounds=(-1, 1)), numbers, None, None),
-    (DPSimpleImputer(strategy="constant", fill_value=0.0), numbers, None, None),
     (Normalizer(), numbers, 1.0, 1.0),
-    (Normalizer("l1"), numbers, 1.0, 1.0),
-    (Normalizer("max"), numbers, None, None),
     (
         OneHotEncoder(categories=LETTERS, **PLAIN),
         lambda: table()[["u", "v"]],
@@ -137,19 +123,14 @@ CASES = [
         2**0.5,
     ),
     (OneHotEncoder(**PLAIN), counts, None, None),
-    (RBFSampler(gamma=1.0, n_components=5), numbers, None, None),
     (HashingVectorizer(n_features=8), words, 1.0, 1.0),
     (HashingVectorizer(n_features=8, norm=None), words, None, None),
     (TfidfTransformer(use_idf=False), counts, 1.0, 1.0),
     (TfidfTransformer(), counts, None, None),
     (make_pipeline(scaler(), FunctionTransformer()), numbers, 1.0, 1.0),
     (make_pipeline(scaler(), FunctionTransformer(np.sqrt)), None, None, None),
-    (make_pipeline(scaler(), "passthrough"), numbers, 1.0, 1.0),
-    (make_pipeline(scaler(), PolynomialFeatures()), numbers, None, None),
-    (make_pipeline(scaler(), StandardScaler()), numbers, None, None),
     (make_pipeline(scaler(), RowNormClipper(3.0)), numbers, 1.0, 1.0),
     (make_pipeline(PolynomialFeatures(), RowNormClipper(3.0)), counts, 3.0, 3.0),
-    (both(scaler(), scaler()), numbers, 2**0.5, 2**0.5),
     (both(scaler(), "drop", RowNormClipper(2.0)), numbers, 5**0.5, 5**0.5),
     (both(scaler(), PolynomialFeatures()), counts, None, None),
     (
@@ -160,12 +141,6 @@ CASES = [
     ),
     (make_pipeline(scaler(), both("passthrough", scaler())), None, 2**0.5, 2**0.5),
     (columns(scaler(), encoder()), table, 3**0.5, 3**0.5),
-    (
-        columns(scaler(), encoder(), transformer_weights={"n": 2.0}),
-        table,
-        6**0.5,
-        6**0.5,
-    ),
     # A part that gets no columns is not fitted and adds none.
     (columns(scaler(), encoder(), remainder=scaler()), table, 2.0, 3**0.5),
     (
@@ -177,7 +152,6 @@ CASES = [
         50**0.5,
     ),
     (columns("passthrough", encoder()), table, None, None),
-    (columns(scaler(), DeclaredOneHotEncoder(["a", "c"])), table, None, 3**0.5),
     (
         make_pipeline(columns(scaler(), encoder()), RowNormClipper(0.5)),
         table,
@@ -248,25 +222,13 @@ class Boaster(TransformerMixin, BaseEstimator):
         return 0.99
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        Boaster(),
-        both(scaler(), Boaster()),
-        make_pipeline(RowNormClipper(1e9), Boaster()),
-    ],
-)
-def test_a_step_that_states_too_little_is_caught(step):
-    with pytest.raises(AssertionError):
-        check_rows(fitted(step, numbers()), numbers())
-
-
-@pytest.mark.parametrize(
-    "wrong", [lambda norm, parts: max(parts), lambda norm, parts: parts[0]]
-)
-def test_a_wrong_sum_of_parts_is_caught(monkeypatch, wrong):
-    """Broken twin: the largest, or the first, in place of the root of squares."""
+def test_a_step_that_states_too_little_is_caught(monkeypatch):
+    for step in (Boaster(), both(scaler(), Boaster())):
+        with pytest.raises(AssertionError):
+            check_rows(fitted(step, numbers()), numbers())
+    # Broken twin: the largest of the parts in place of the root of squares.
     walk_module = importlib.import_module("skdp.pipeline._walk")
+    wrong = lambda norm, parts: max(parts)  # noqa: E731
     broken = replace(walk_module._CONTAINERS[FeatureUnion], out=wrong)
     monkeypatch.setitem(walk_module._CONTAINERS, FeatureUnion, broken)
     model = fitted(both(scaler(), scaler()), numbers())
@@ -290,64 +252,6 @@ def test_every_class_that_states_a_norm_is_in_the_table():
     }
     assert own | ruled <= tested
     assert len(own) == 7
-
-
-# output_norm_ -------------------------------------------------------------------
-
-
-STATING = [
-    (scaler(), 1.0),
-    (RowNormClipper(2.5), 2.5),
-    (DeclaredOneHotEncoder([1, 2]), 3**0.5),
-    (TableEncoder(Range(-1, 1)), 1.0),
-    (DPStandardScaler(bounds=(-1, 1)), 1.0),
-    (DPQuantileClipper(bounds=(-1, 1)), 1.0),
-    (DPQuantileClipper(bounds=(-1, 1), scale=False), None),
-    (DPPCA(data_norm=3.0), 3.0),
-    (DPPCA(epsilon=math.inf), None),
-]
-
-
-@pytest.mark.parametrize(("step", "norm"), STATING)
-def test_the_attribute_is_there_after_the_fit(step, norm):
-    assert not hasattr(step, "output_norm_")
-    model = fitted(step, counts(200))
-    assert model.output_norm_ == norm
-    assert pickle.loads(pickle.dumps(model)).output_norm_ == norm
-    assert "output_norm_ : float" in type(step).__doc__
-
-
-def check_reads_nothing(step):
-    """What is stated after the fit is the same whatever the values were."""
-    norms = {fitted(step, X).output_norm() for X in (numbers(), numbers(seed=5))}
-    assert len(norms) == 1
-
-
-@pytest.mark.parametrize("step", [step for step, _ in STATING])
-def test_norms_follow_from_public_facts(step):
-    check_reads_nothing(step)
-
-
-class Peeker(Boaster):
-    """Broken twin: the norm is the largest that was seen."""
-
-    def fit(self, X, y=None):
-        self.seen_ = float(np.linalg.norm(X[-1]))
-        return self
-
-    def output_norm(self, input_norm=None):
-        return self.seen_
-
-
-def test_a_norm_that_is_read_from_the_data_is_caught():
-    with pytest.raises(AssertionError):
-        check_reads_nothing(Peeker())
-
-
-def test_sparse_rows():
-    rows = csr_array(np.nan_to_num(counts().astype(float)))
-    model = make_pipeline(RowNormClipper(0.5)).fit(rows)
-    check_rows(model, rows)
 
 
 # Reports, budgets and searches --------------------------------------------------
@@ -381,26 +285,17 @@ def check_once(call):
 
 LONG = [
     joined(model()),
-    joined(DPSparseLogisticRegression(classes=[0, 1])),
-    joined(DPLinearRegression(target_bounds=(0, 1))),
     joined(DPPCA(n_components=2)),
-    joined(make_pipeline(RowNormClipper(9.0), model())),
-    joined(make_pipeline("passthrough", SelectFromModel(model()))),
     make_pipeline(PolynomialFeatures(), RowNormClipper(3**0.5), model(data_norm=1.7)),
     joined(DPGridSearchCV(model(), {"C": [1.0]})),
     DPGridSearchCV(joined(model()), {"dplogisticregression__C": [1.0]}),
-    GridSearchCV(joined(model()), {}, cv=KFold(3)),
     BaggingClassifier(joined(model())),
 ]
 SHORT = [
     joined(model(data_norm=1.74)),
-    joined(model(data_norm=3**0.5)),
     joined(model(epsilon=math.inf)),
     joined(make_pipeline(RowNormClipper(), model())),
-    joined(make_pipeline(Normalizer(), model())),
     joined(make_pipeline(PolynomialFeatures(), model())),
-    joined(DPStandardScaler(bounds=(-1, 1))),
-    joined(RowNormClipper()),
     make_pipeline(TableEncoder(Range(0, 1)), model()),
     make_pipeline(
         scaler(), DPStandardScaler(bounds=(-1, 1)), DPPCA(n_components=2), model()
@@ -409,6 +304,7 @@ SHORT = [
         both(scaler(), scaler(), transformer_weights={"s0": 0.6, "s1": 0.8}), model()
     ),
     model(),
+    joined(model(columns=(0, 1))),  # which takes a table, and no rows
     joined(DPMatrixFactorization()),
 ]
 
@@ -433,57 +329,6 @@ def test_a_report_is_silent_where_nothing_is_known_to_clip(pipeline):
         report = privacy_report(pipeline)
     assert report.clipped_rows == ()
     assert "data_norm=" not in repr(report)
-
-
-def test_the_columns_of_adult():
-    """What a newcomer writes, with no norm given."""
-    pipeline = make_pipeline(
-        ColumnTransformer(
-            [
-                ("num", BoundedScaler(ADULT_BOUNDS), list(ADULT_BOUNDS)),
-                (
-                    "cat",
-                    DeclaredOneHotEncoder(ADULT_CATEGORIES),
-                    list(ADULT_CATEGORIES),
-                ),
-            ]
-        ),
-        DPLogisticRegression(),
-    )
-    for call in (
-        lambda: privacy_report(pipeline),
-        lambda: set_budget(pipeline, epsilon=1.0, delta=1e-6),
-    ):
-        (text,) = told(call)
-        assert "rows of norm up to 2.83 are clipped to 1: use data_norm=2.83" in text
-
-
-@pytest.mark.parametrize(
-    ("step", "match"),
-    [
-        (RowNormClipper("long"), "'data_norm' parameter"),
-        (DPStandardScaler("much"), "'epsilon' parameter"),
-        (make_pipeline(scaler(), model(data_norm=-1.0)), "'data_norm' parameter"),
-    ],
-)
-def test_parameters_out_of_range_are_refused_as_in_fit(step, match):
-    with pytest.raises((ValueError, TypeError), match=match):
-        privacy_report(step)
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        OneHotEncoder(categories=5, handle_unknown="ignore"),
-        both(scaler(), transformer_weights={"s0": "heavy"}),
-    ],
-)
-def test_what_others_refuse_in_fit_has_no_known_norm(step):
-    assert stated(step) is None
-
-
-def test_a_model_with_columns_of_its_own_takes_no_rows():
-    assert not told(lambda: privacy_report(joined(model(columns=(0, 1)))))
 
 
 def test_norms_are_shown_for_each_step():
@@ -518,13 +363,6 @@ def test_a_report_after_the_fit_goes_by_the_fit():
     check_once(lambda: privacy_report(unknown.fit(*rows_and_labels())))
 
 
-def test_a_frozen_step_says_what_it_was_fitted_to():
-    flat = DeclaredOneHotEncoder(["a", "c"]).fit(table()[["u", "v"]])
-    pipeline = make_pipeline(columns(scaler(), FrozenEstimator(flat)), model())
-    check_once(lambda: privacy_report(pipeline))
-    assert told(lambda: set_budget(pipeline, epsilon=1.0, delta=1e-6))
-
-
 def test_a_budget_warns_once():
     pipeline = joined(make_pipeline(SelectFromModel(model()), model()))
     texts = told(lambda: set_budget(pipeline, epsilon=1.0, delta=1e-6))
@@ -537,90 +375,28 @@ def test_a_budget_warns_once():
         assert not told(lambda p=pipeline: set_budget(p, epsilon=1.0, delta=1e-6))
 
 
-SEARCHES = [
-    lambda pipeline, **params: DPGridSearchCV(
-        pipeline, {"dplogisticregression__C": [0.1, 1.0]}, **params
-    ),
-    lambda pipeline, **params: DPRandomizedSearchCV(
-        pipeline, {"dplogisticregression__C": [0.1, 1.0, 2.0]}, n_iter=2, **params
-    ),
-]
+def searching(pipeline, **params):
+    grid = {"dplogisticregression__C": [0.1, 1.0, 2.0]}
+    return DPRandomizedSearchCV(pipeline, grid, n_iter=2, **params)
 
 
-@pytest.mark.parametrize("search", SEARCHES)
-def test_a_search_warns_once_and_keeps_it_on_the_record(search):
+def test_a_search_warns_once_before_it_is_paid_for_and_keeps_it(tmp_path):
     X, y = rows_and_labels()
     fits = []
-    check_once(lambda: fits.append(search(joined(model())).fit(X, y)))
+    text = check_once(lambda: fits.append(searching(joined(model())).fit(X, y)))
     assert [text for text in fits[0].privacy_.warnings if "data_norm=1.74" in text]
     check_once(lambda: privacy_report(fits[0]))
-    assert not told(lambda: search(joined(model(data_norm=2.0))).fit(X, y))
-
-
-def test_a_search_warns_of_any_candidate():
-    X, y = rows_and_labels()
-    grid = {"steps": [[("c", scaler_only()), ("m", model())], joined(model()).steps]}
-    search = DPGridSearchCV(joined(model(data_norm=2.0)), grid)
-    check_once(lambda: search.fit(X, y))
-
-
-def scaler_only():
-    return columns(scaler(), "drop")
-
-
-def test_a_search_warns_before_it_is_paid_for(tmp_path):
+    other = X.assign(x=0.5, y=0.0, z=-3.0, u="a", v="nothing declared")
+    assert text == check_once(lambda: searching(joined(model())).fit(other, y))
     ledger = BudgetLedger(tmp_path / "l.db", epsilon=0.01, delta=1e-9)
-    search = SEARCHES[0](joined(model()), ledger=ledger)
 
     def refused():
         with pytest.raises(BudgetExceeded):
-            search.fit(*rows_and_labels())
+            searching(joined(model()), ledger=ledger).fit(X, y)
 
     check_once(refused)
     assert ledger.spends() == []
-
-
-def test_the_warning_of_a_search_is_the_same_for_all_data():
-    X, y = rows_and_labels()
-    other = X.assign(x=0.5, y=0.0, z=-3.0, u="a", v="nothing declared")
-    texts = {
-        check_once(lambda rows=rows: SEARCHES[0](joined(model())).fit(rows, y))
-        for rows in (X, other)
-    }
-    assert len(texts) == 1
-
-
-def test_a_second_warning_is_caught(monkeypatch):
-    """Broken twin: each reading of the steps warns."""
-    once = _report.warn_of_clipped_rows
-
-    def twice(leaves):
-        leaves = list(leaves)
-        once(leaves)
-        return once(leaves)
-
-    for name in ("pipeline._report", "pipeline._budget", "model_selection._search"):
-        module = importlib.import_module(f"skdp.{name}")
-        monkeypatch.setattr(module, "warn_of_clipped_rows", twice)
-    for call in (
-        lambda: privacy_report(joined(model())),
-        lambda: set_budget(joined(model()), epsilon=1.0, delta=1e-6),
-        lambda: SEARCHES[0](joined(model())).fit(*rows_and_labels()),
-    ):
-        with pytest.raises(AssertionError):
-            check_once(call)
-
-
-@pytest.mark.parametrize("norm", [8**0.5, 2.83, 1.0, 1 / 3, 99.91, 1e-100, 1e100, 7e5])
-def test_the_norm_to_use_is_short_and_large_enough(norm):
-    short = rounded_up(norm)
-    assert norm <= short <= norm * 1.011
-    assert float(f"{short:.3g}") == short
-
-
-def test_the_norm_that_is_named_clips_nothing():
-    X, y = rows_and_labels()
-    pipeline = joined(model(data_norm=rounded_up(3**0.5))).fit(X, y)
-    rows = np.asarray(pipeline[0].transform(X))
-    raw = rows @ pipeline[1].coef_.ravel() + pipeline[1].intercept_
-    np.testing.assert_allclose(pipeline[1].decision_function(rows), raw)
+    only = columns(scaler(), "drop")
+    grid = {"steps": [[("c", only), ("m", model())], joined(model()).steps]}
+    search = DPGridSearchCV(joined(model(data_norm=2.0)), grid)
+    check_once(lambda: search.fit(X, y))  # of any candidate

@@ -1,6 +1,5 @@
 """privacy_report: what it finds, what it adds up, and that it touches nothing."""
 
-import json
 import math
 import pickle
 import warnings
@@ -8,11 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import (
     ColumnTransformer,
-    TransformedTargetRegressor,
     make_column_selector,
 )
 from sklearn.decomposition import PCA
@@ -20,14 +17,12 @@ from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassi
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import SelectFromModel, SelectKBest
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
-    PolynomialFeatures,
     StandardScaler,
 )
 
@@ -38,16 +33,19 @@ from skdp import (
     DPGridSearchCV,
     DPLinearRegression,
     DPLogisticRegression,
+    DPStandardScaler,
     RowNormClipper,
+    TableEncoder,
     privacy_report,
 )
+from skdp.columns import Range
 from skdp.exceptions import (
     SeededNoiseWarning,
     StratifiedFoldsWarning,
     UnaccountedStepError,
 )
 from skdp.pipeline._report import ALTERNATIVES, total_of
-from skdp.privacy import ComposedEvent, EpsilonDeltaEvent, GaussianEvent, PureEvent
+from skdp.privacy import ComposedEvent, GaussianEvent, PureEvent
 from tests.pipeline.closed_forms import SpyStep, exact_epsilon, exact_mu
 
 RNG = np.random.default_rng(0)
@@ -107,8 +105,9 @@ def check_squares(epsilons, delta, report):
     assert exact * (1 - 1e-9) <= report.epsilon <= exact * (1 + 2e-6)
 
 
-@pytest.mark.parametrize("delta", [1e-9, 1e-5])
-@pytest.mark.parametrize("epsilons", [[1.0], [0.3, 0.3], [2.0, 0.1, 0.7, 5.0]])
+@pytest.mark.parametrize(
+    ("epsilons", "delta"), [([1.0], 1e-9), ([0.3, 0.3], 1e-5), ([2.0, 0.1, 5.0], 1e-5)]
+)
 def test_planned_gaussian_steps_add_up_in_squares(epsilons, delta):
     steps = [SpyStep(epsilon, delta) for epsilon in epsilons]
     check_squares(epsilons, delta, privacy_report(named(*steps)))
@@ -166,18 +165,6 @@ def test_spent_steps_are_composed_by_their_events():
     assert report.epsilon >= exact_epsilon(math.sqrt(squares), 1e-6)
 
 
-def test_a_spent_step_next_to_planned_ones():
-    steps = named(
-        SpyStep(9.0, 1e-6, event=GaussianEvent(2.0)),
-        SpyStep(1.0, 1e-6),
-        SpyStep(0.5, 1e-6, event=EpsilonDeltaEvent(0.5, 1e-6)),
-    )
-    report = privacy_report(steps)
-    exact = 0.5 + exact_epsilon(math.sqrt(0.25 + exact_mu(1.0, 1e-6) ** 2), 1e-6)
-    assert report.state == "planned"
-    assert (report.epsilon, report.delta) == (pytest.approx(exact, rel=2e-6), 2e-6)
-
-
 def test_deep_nesting_unfitted_and_fitted():
     pipeline = deep()
     planned = privacy_report(pipeline)
@@ -211,19 +198,10 @@ def test_the_report_fits_and_changes_nothing():
         assert pickle.dumps(pipeline) == before
 
 
-def test_declared_steps_alone_cost_nothing():
-    report = privacy_report(make_pipeline(BoundedScaler((0, 1)), PolynomialFeatures()))
-    assert (report.epsilon, report.delta, report.adjacency) == (0, 0, None)
-    assert report.is_private
-    assert "nothing" in report.statement()
-
-
 @pytest.mark.parametrize(
     ("step", "advice"),
     [
         (StandardScaler(), "BoundedScaler or DPStandardScaler"),
-        (SimpleImputer(), "DPSimpleImputer"),
-        (PCA(), "DPPCA"),
         (LogisticRegression(), "DPLogisticRegression"),
         (SelectKBest(), "no books"),
         (FunctionTransformer(lambda X: X - X.mean()), "numpy"),
@@ -246,7 +224,6 @@ def test_unaccounted_steps_make_the_total_infinite(step, advice):
         GridSearchCV(make_pipeline(Normalizer(), SpyStep()), {}, cv=KFold(5)),
         BaggingClassifier(SpyStep()),
         VotingClassifier([("one", SpyStep())]),
-        TransformedTargetRegressor(SpyStep()),
         GridSearchCV(BaggingClassifier(SpyStep()), {}, cv=KFold(5)),
     ],
 )
@@ -291,40 +268,6 @@ def test_folds_that_labels_decide_are_warned_about(meta, is_stratified, recwarn)
         assert warning.filename == __file__
 
 
-def test_a_spent_report_says_why_its_epsilon_is_another():
-    planned = make_pipeline(RowNormClipper(), DPLogisticRegression(classes=[0, 1]))
-    words = "a little less than what was asked for"
-    assert words not in repr(privacy_report(planned))
-    X = np.random.default_rng(0).normal(size=(60, 2))
-    spent = privacy_report(planned.fit(X, X[:, 0] > 0))
-    for text in (repr(spent), spent._repr_html_()):
-        assert words in text
-
-
-class OwnPipeline(Pipeline):
-    """A subclass, which may fit in any way."""
-
-
-def test_subclasses_of_containers_are_unaccounted():
-    report = privacy_report(OwnPipeline([("a", Normalizer()), ("b", SpyStep())]))
-    assert report.epsilon == math.inf
-    assert private_names(report) == ["b"]
-
-
-class Search(SpyStep):
-    """Answers for itself as a whole, whatever is within."""
-
-    def __init__(self, estimator, epsilon=1.0, delta=1e-6, adds=False):
-        super().__init__(epsilon=epsilon, delta=delta, adds=adds)
-        self.estimator = estimator
-
-
-def test_a_private_search_is_not_looked_into():
-    report = privacy_report(make_pipeline(Search(make_pipeline(PCA(), SpyStep(5.0)))))
-    assert [step.estimator for step in report.steps] == ["Search"]
-    assert report.epsilon == 1.0
-
-
 def test_adjacencies_are_never_mixed():
     both = named(SpyStep(adjacency="zero_out"), SpyStep())
     report = privacy_report(both)
@@ -335,6 +278,14 @@ def test_adjacencies_are_never_mixed():
         privacy_report(both, strict=True)
     same = privacy_report(named(SpyStep(adjacency="zero_out"), Normalizer()))
     assert (same.adjacency, same.epsilon) == ("zero_out", 1.0)
+
+
+def test_one_step_of_users_makes_all_steps_of_users():
+    """None of them may take anything from how many rows there are."""
+    encoder, scaler = TableEncoder(Range(0, 1)), DPStandardScaler(bounds=(0, 1))
+    steps = encoder, scaler, model(privacy_unit="user")
+    report = privacy_report(make_pipeline(*steps))
+    assert "with privacy_unit='user'" in report.steps[0].note
 
 
 def test_seeds_and_infinite_epsilon_are_not_private():
@@ -392,41 +343,20 @@ def test_frozen_and_prefit_steps_are_spent():
     assert privacy_report(scaler).epsilon == math.inf
 
 
-def test_what_the_user_vouches_for_is_said():
+def test_vouched_steps_and_caches_are_mentioned():
     scaler = StandardScaler()
+    steps = make_pipeline(scaler, SpyStep(), memory="somewhere")
     for vouched in ([StandardScaler], [scaler]):
-        report = privacy_report(
-            make_pipeline(scaler, SpyStep()), data_independent=vouched
-        )
+        report = privacy_report(steps, data_independent=vouched)
         assert report.epsilon == 1.0
         assert report.steps[0].kind == "vouched for by the user"
         assert any("vouches" in text for text in report.not_covered)
+        assert any("disk" in text for text in report.not_covered)
     other = privacy_report(
         make_pipeline(StandardScaler(), SpyStep()), data_independent=[scaler]
     )
     assert other.epsilon == math.inf
-
-
-def test_a_cache_is_mentioned():
-    plain = make_pipeline(Normalizer(), SpyStep())
-    cached = make_pipeline(Normalizer(), SpyStep(), memory="somewhere")
-    assert not any("disk" in text for text in privacy_report(plain).not_covered)
-    for pipeline in (cached, make_pipeline("passthrough", cached)):
-        assert any("disk" in text for text in privacy_report(pipeline).not_covered)
-
-
-def test_the_report_is_frozen_and_exports():
-    report = privacy_report(named(StandardScaler(), SpyStep(0.5)))
-    with pytest.raises(AttributeError):
-        report.epsilon = 0.1
-    with pytest.raises(AttributeError):
-        report.steps[0].epsilon = 0.1
-    frame = report.to_frame()
-    assert list(frame["name"]) == ["s0", "s1"]
-    assert list(frame["epsilon"]) == [math.inf, 0.5]
-    values = json.loads(report.to_json())
-    assert values["epsilon"] == values["steps"][0]["epsilon"] == "inf"
-    assert values["steps"][1]["state"] == "planned"
+    assert not any("disk" in text for text in other.not_covered)
 
 
 def test_hostile_names_are_escaped():
@@ -444,22 +374,6 @@ def test_hostile_names_are_escaped():
         for line, word in zip(lines[1:4], ("class", "PCA", "Spy"), strict=True)
     }
     assert len(starts) == 1
-
-
-@pytest.mark.parametrize("wrong", [DPLogisticRegression, None, [SpyStep()], "clf"])
-def test_what_is_no_estimator_is_refused(wrong):
-    with pytest.raises(TypeError, match="'estimator' parameter must be"):
-        privacy_report(wrong)
-
-
-@pytest.mark.parametrize("wrong", [StandardScaler, "StandardScaler", None])
-def test_what_is_vouched_for_comes_in_a_list(wrong):
-    with pytest.raises(TypeError, match="'data_independent' parameter must be"):
-        privacy_report(SpyStep(), data_independent=wrong)
-
-
-def test_clones_report_the_same():
-    assert privacy_report(clone(deep())) == privacy_report(deep())
 
 
 def test_parts_of_one_release_are_paid_once():

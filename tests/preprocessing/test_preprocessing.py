@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array, issparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 
 from skdp import BoundedScaler, DeclaredOneHotEncoder, RowNormClipper
 
@@ -39,15 +38,9 @@ def test_three_ways_to_declare_bounds():
     "bounds",
     [
         None,
-        (1, 1),
         (3, 2),
-        (0, math.inf),
-        (math.nan, 1),
         (0, 1, 2),
-        "ab",
         5,
-        ([0, 0], [1, 1]),
-        {"x": (0, 1)},
         {"a": (0, 1), "b": 3, "c": (0, 1)},
         {"a": 0, "b": 5, "c": 7},
     ],
@@ -63,18 +56,6 @@ def test_bounds_beyond_single_precision(bounds):
     out = BoundedScaler(bounds).fit_transform(X)
     assert np.isfinite(out).all()
     assert np.abs(out).max() <= 1
-
-
-def test_other_is_taken_where_others_are_collected():
-    with pytest.raises(ValueError, match="'other'"):
-        DeclaredOneHotEncoder([["other", "b"]], handle_unknown="other").fit([["b"]])
-
-
-@pytest.mark.parametrize(
-    "step", [BoundedScaler((0, 1)), RowNormClipper(), DeclaredOneHotEncoder([1])]
-)
-def test_notebook_view_warns_of_nothing(step):
-    assert "html" in step._repr_html_() or "<" in step._repr_html_()
 
 
 def test_parameters_do_not_depend_on_values():
@@ -97,8 +78,9 @@ def test_rows_are_transformed_one_by_one():
         assert np.array_equal(whole[3:4], step.transform(X[3:4]))
 
 
-@pytest.mark.parametrize("storage", [np.asarray, csr_array])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("storage", "dtype"), [(np.asarray, np.float32), (csr_array, np.float64)]
+)
 def test_clipped_rows(storage, dtype):
     X = (10.0 ** RNG.integers(-5, 5, (100, 1)) * RNG.normal(size=(100, 4))).astype(
         dtype
@@ -111,14 +93,10 @@ def test_clipped_rows(storage, dtype):
     before, after = (np.linalg.norm(A.astype(float), axis=1) for A in (X, out))
     assert np.allclose(after, np.minimum(before, 2.0), rtol=1e-6)
     assert np.array_equal(out[before <= 2.0], X[before <= 2.0])
-
-
-@pytest.mark.parametrize("storage", [np.asarray, csr_array])
-def test_clipper_survives_extreme_rows(storage):
-    X = np.array([[1e308, 1e308], [5e-324, 0.0], [1e200, -1e-200]])
-    out = RowNormClipper().fit_transform(storage(X))
-    out = out.toarray() if issparse(out) else out
-    assert np.allclose(np.linalg.norm(out, axis=1), [1, 0, 1])
+    far = np.array([[1e308, 1e308], [5e-324, 0.0], [1e200, -1e-200]])
+    far = RowNormClipper().fit_transform(storage(far))
+    far = far.toarray() if issparse(far) else far
+    assert np.allclose(np.linalg.norm(far, axis=1), [1, 0, 1])
 
 
 @pytest.mark.parametrize("norm", [0, -1, math.nan, math.inf, "1"])
@@ -142,7 +120,11 @@ def test_encoding_ignores_what_was_not_declared():
 def test_encoding_with_a_column_for_other_values():
     encoder = DeclaredOneHotEncoder(CATEGORIES, handle_unknown="other").fit(FRAME)
     out = encoder.transform(FRAME)
-    assert np.array_equal(out.sum(axis=1), [2, 2, 2, 2])
+    expected = [[1, 0, 0, 1, 0, 0], [0, 1, 0, 0, 1, 0], [0, 0, 1, 0, 1, 0]]
+    assert np.array_equal(out, [*expected, [0, 0, 1, 0, 0, 1]])
+    sparse = encoder.set_params(sparse_output=True).fit_transform(FRAME)
+    assert issparse(sparse)
+    assert np.array_equal(sparse.toarray(), out)
     assert list(encoder.get_feature_names_out()) == [
         "sex_Female",
         "sex_Male",
@@ -153,23 +135,6 @@ def test_encoding_with_a_column_for_other_values():
     ]
 
 
-@pytest.mark.parametrize("handle_unknown", ["ignore", "other"])
-def test_sparse_and_dense_encodings_agree(handle_unknown):
-    dense = DeclaredOneHotEncoder(CATEGORIES, handle_unknown=handle_unknown)
-    sparse = DeclaredOneHotEncoder(
-        CATEGORIES, handle_unknown=handle_unknown, sparse_output=True
-    )
-    out = sparse.fit_transform(FRAME)
-    assert issparse(out)
-    assert np.array_equal(out.toarray(), dense.fit_transform(FRAME))
-
-
-def test_numbers_can_be_categories():
-    X = np.array([[1.0, 30.0], [2.0, 10.0], [9.0, 20.0]])
-    out = DeclaredOneHotEncoder([[1, 2], [10, 20, 30]]).fit_transform(X)
-    assert np.array_equal(out, [[1, 0, 0, 0, 1], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0]])
-
-
 @pytest.mark.parametrize(
     "categories", [None, [], [["a"]], {"sex": ["a"]}, ["a", "a"], 3, "ab"]
 )
@@ -178,23 +143,7 @@ def test_wrong_categories_are_refused(categories):
         DeclaredOneHotEncoder(categories).fit(FRAME)
 
 
-def test_columns_and_names_together():
-    frame = pd.DataFrame({"age": [20.0, 40.0], "sex": ["Male", "Female"]})
-    columns = ColumnTransformer(
-        [
-            ("numbers", BoundedScaler({"age": (0, 100)}), ["age"]),
-            ("labels", DeclaredOneHotEncoder({"sex": ["Female", "Male"]}), ["sex"]),
-        ]
-    ).set_output(transform="pandas")
-    out = columns.fit_transform(frame)
-    assert list(out.columns) == [
-        "numbers__age",
-        "labels__sex_Female",
-        "labels__sex_Male",
-    ]
-
-
-@pytest.mark.parametrize("other", ["x", 0.5, True, None, 2**53 + 1, ["a"], math.nan])
+@pytest.mark.parametrize("other", ["x", None, 2**53 + 1, ["a"]])
 def test_one_record_never_changes_how_another_is_encoded(other):
     """Found in review: a type common to the column was looked for."""
     encoder = DeclaredOneHotEncoder([[1, 2, 2**53]])
@@ -208,10 +157,3 @@ def test_one_record_never_changes_how_another_is_encoded(other):
     as_list = [[1], [2], [1], [other]]
     if not isinstance(other, list):
         assert np.array_equal(clone(encoder).fit_transform(as_list)[:3], alone[:3])
-
-
-def test_broken_twin_that_looks_for_a_common_type_is_found_out():
-    def twin(column):
-        return pd.Index([1, 2]).get_indexer(pd.Index(np.asarray(column)))
-
-    assert not np.array_equal(twin([1, 2, 1, 2])[:3], twin([1, 2, 1, "x"])[:3])

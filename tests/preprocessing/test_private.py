@@ -24,7 +24,6 @@ from skdp import (
 from skdp.exceptions import (
     BudgetExceeded,
     LargeDeltaWarning,
-    PlanUsedUpError,
     SeededNoiseWarning,
     UnplannedEventError,
 )
@@ -33,7 +32,6 @@ from skdp.privacy import GaussianEvent, PureEvent, epsilon_of
 from skdp.privacy.ledger._allowance import Allowance
 from skdp.privacy.release import _door
 from tests.preprocessing.steps import (
-    ADJACENCIES,
     STEPS,
     make_rows,
     make_step,
@@ -44,7 +42,6 @@ from tests.spies import SpyArray, SpyLedger, SpyNoise
 
 SECRET = 123456.789
 by_step = pytest.mark.parametrize("name", STEPS)
-by_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 by_delta = pytest.mark.parametrize("delta", [1e-6, 0.0])
 
 
@@ -85,8 +82,9 @@ def test_broken_twin_that_peeks_is_seen_by_the_diary(name, monkeypatch, tmp_path
 
 
 @by_step
-@by_adjacency
-@by_delta
+@pytest.mark.parametrize(
+    ("adjacency", "delta"), [("replace_one", 1e-6), ("zero_out", 0.0)]
+)
 def test_the_noise_drawn_is_the_noise_declared(name, adjacency, delta, monkeypatch):
     spies = []
 
@@ -111,87 +109,46 @@ def test_the_noise_drawn_is_the_noise_declared(name, adjacency, delta, monkeypat
 
 
 @by_step
-def test_more_queries_than_declared_are_refused(name, monkeypatch):
-    kept = []
-    honest = _private.StepStatistics.run
-
-    def keep(self, answers, question, progress):
-        kept.append((answers, question.query))
-        return honest(self, answers, question, progress)
-
-    monkeypatch.setattr(_private.StepStatistics, "run", keep)
-    make_step(name).fit(make_rows())
-    ((answers, query),) = kept
-    with pytest.raises(PlanUsedUpError, match="declared"):
-        answers.ask(query)
-
-
-@by_step
-@by_delta
-def test_the_ledger_is_charged_once_and_named(name, delta, tmp_path):
+def test_the_ledger_is_charged_once_and_named(name, tmp_path):
     ledger = make_ledger(tmp_path, epsilon=1.5, dataset="study")
-    step = make_step(name, ledger=ledger, delta=delta).fit(make_rows())
+    step = make_step(name, ledger=ledger).fit(make_rows())
     (spend,) = ledger.spends()
     assert spend.event == step.privacy_.event
     assert type(step).__name__ in spend.label
     assert (step.privacy_.ledger, step.privacy_.dataset) == (ledger.path, "study")
     planned, spent = clone(step).step_privacy(), step.step_privacy()
     assert planned.epsilon == spent.epsilon == 1.0
-    assert planned.adds_in_squares == (delta > 0)
+    assert planned.adds_in_squares
+    assert not clone(step).set_params(delta=0.0).step_privacy().adds_in_squares
     assert spent.event == spend.event
     step.transform(make_rows())
     assert len(ledger.spends()) == 1
-
-
-@by_step
-def test_a_refused_fit_changes_nothing(name, tmp_path, monkeypatch):
-    ledger, diary = make_ledger(tmp_path, epsilon=0.5), []
-    note_reads(monkeypatch, name, diary)
-    step = make_step(name, ledger=ledger)
+    again = make_step(name, ledger=ledger)
     with pytest.raises(BudgetExceeded):
-        step.fit(make_rows())
-    assert diary == []
-    assert not hasattr(step, "privacy_")
-    assert not hasattr(step, "n_features_in_")
+        again.fit(make_rows())
+    assert not hasattr(again, "privacy_")
+    assert not hasattr(again, "n_features_in_")
 
 
 @by_step
-def test_every_step_of_a_pipeline_is_charged(name, tmp_path):
-    ledger = make_ledger(tmp_path, epsilon=3.0)
-    model = DPLogisticRegression(ledger=ledger, classes=[0, 1])
-    steps = make_pipeline(make_step(name, ledger=ledger), model)
-    X = make_rows()
-    steps.fit(X, (X[:, 0] > 0).astype(int))
-    assert steps.predict(X).shape == (200,)
-    assert len(ledger.spends()) == 2
-    assert ledger.spent().epsilon < 2
-
-
-@by_step
-def test_a_private_search_pays_for_every_step_once(name):
-    X = make_rows(600)
+def test_pipelines_and_searches_pay_for_every_step_once(name):
+    X = make_rows(300)
     labels = (X[:, 0] > 0).astype(int)
-    free = DPSimpleImputer(strategy="constant", fill_value=0.0)
-    steps = [free, make_step(name), DPLogisticRegression(classes=[0, 1])]
-    grid = {"dplogisticregression__C": [0.1, 1.0]}
-    search = DPGridSearchCV(make_pipeline(*steps), grid, epsilon=2.0).fit(X, labels)
-    report = privacy_report(search.best_estimator_)
-    assert report.epsilon == pytest.approx(2.0)
-    assert not hasattr(search.best_estimator_[0], "privacy_")
-    assert search.best_estimator_[1].privacy_.release
-
-
-@by_step
-def test_one_budget_is_split_among_the_steps(name):
-    steps = make_pipeline(make_step(name), DPLogisticRegression(classes=[0, 1]))
-    X = make_rows()
-    steps = set_budget(steps, epsilon=1.0, delta=1e-6).fit(X, np.arange(200) % 2)
+    model = DPLogisticRegression(classes=[0, 1], solver="noisy_gd")
+    steps = make_pipeline(make_step(name), model)
+    steps = set_budget(steps, epsilon=1.0, delta=1e-6).fit(X, labels)
     assert 0.99 < privacy_report(steps).epsilon <= 1.0
+    free = DPSimpleImputer(strategy="constant", fill_value=0.0)
+    steps = make_pipeline(free, make_step(name), model)
+    grid = {"dplogisticregression__C": [0.1, 1.0]}
+    best = DPGridSearchCV(steps, grid, epsilon=2.0).fit(X, labels).best_estimator_
+    assert privacy_report(best).epsilon == pytest.approx(2.0)
+    assert not hasattr(best[0], "privacy_")
+    assert best[1].privacy_.release
 
 
 @by_step
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
-@by_delta
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.0), (math.inf, 1e-6)])
 def test_rehearsal_reads_nothing_and_all_goes_on(name, epsilon, delta, monkeypatch):
     diary = []
     note_reads(monkeypatch, name, diary)
@@ -234,8 +191,7 @@ def public_traces(step, X):
 @by_step
 @by_delta
 def test_nothing_but_the_outputs_depends_on_the_data(name, delta):
-    rows = [make_rows(), 1e200 * make_rows(), np.zeros((200, 3)), 5e-324 + make_rows()]
-    rows += [1e308 * np.sign(make_rows())]
+    rows = [make_rows(), np.zeros((200, 3)), 1e308 * np.sign(make_rows())]
     if name == "imputer":
         rows += [np.full((200, 3), math.nan)]
     for dtype in (np.float64, np.float32):
@@ -250,9 +206,9 @@ def test_nothing_but_the_outputs_depends_on_the_data(name, delta):
 
 
 @by_step
-@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 1e8])
-@by_delta
-@pytest.mark.parametrize("n", [1, 2, 500])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "n"), [(1e-6, 1e-6, 1), (1e8, 0.0, 2), (1e-3, 0.0, 500)]
+)
 def test_whatever_is_released_all_that_follows_works(name, epsilon, delta, n):
     X = make_rows(n)
     with warnings.catch_warnings():
@@ -269,16 +225,16 @@ def test_whatever_is_released_all_that_follows_works(name, epsilon, delta, n):
 
 
 @by_step
-def test_single_precision_stays(name):
+def test_types_names_and_copies(name):
     X = make_rows().astype(np.float32)
     step = make_step(name).fit(X)
     out = step.transform(np.vstack([X, np.full((1, 3), 3e38, dtype=np.float32)]))
     assert out.dtype == np.float32
     assert np.isfinite(out).all()
-
-
-@by_step
-def test_names_and_frames(name):
+    again = pickle.loads(pickle.dumps(step))
+    assert np.array_equal(step.transform(X), again.transform(X))
+    assert again.privacy_ == step.privacy_
+    assert step.privacy_.to_json()
     frame = pd.DataFrame(make_rows(), columns=["age", "income", "hours"])
     out = make_step(name).set_output(transform="pandas").fit(frame).transform(frame)
     names = ["dppca0", "dppca1"] if name == "pca" else list(frame.columns)
@@ -288,7 +244,7 @@ def test_names_and_frames(name):
 
 
 @by_step
-def test_seeds_are_no_private_releases(name, tmp_path):
+def test_what_is_not_private_says_so(name, tmp_path):
     X = make_rows()
     with pytest.warns(SeededNoiseWarning):
         step = make_step(name, random_state=3).fit(X)
@@ -297,65 +253,38 @@ def test_seeds_are_no_private_releases(name, tmp_path):
     again = clone(step).fit(X)
     for key, value in outputs(step).items():
         assert np.array_equal(value, outputs(again)[key])
+    exact = make_step(name, epsilon=math.inf).fit(X)
+    assert exact.privacy_.solver == "exact"
+    assert "NOT a private release" in exact.privacy_.statement()
     ledger = make_ledger(tmp_path)
     for params in ({"random_state": 3}, {"epsilon": math.inf}):
         with pytest.raises(ValueError, match="accepts only private fits"):
             make_step(name, ledger=ledger, **params).fit(X)
     assert ledger.spends() == []
-
-
-@by_step
-def test_infinite_epsilon_says_that_it_is_not_private(name):
-    step = make_step(name, epsilon=math.inf).fit(make_rows())
-    assert not step.privacy_.is_private
-    assert step.privacy_.solver == "exact"
-    assert "NOT a private release" in step.privacy_.statement()
-
-
-@by_step
-def test_pickles(name):
-    step = make_step(name).fit(make_rows())
-    again = pickle.loads(pickle.dumps(step))
-    assert np.array_equal(step.transform(make_rows()), again.transform(make_rows()))
-    assert again.privacy_ == step.privacy_
-    assert "sigma at most" in repr(step.privacy_)
-    assert step.privacy_.to_json()
-
-
-@by_step
-def test_large_delta_is_on_the_record(name):
     with pytest.warns(LargeDeltaWarning) as caught:
-        step = make_step(name, delta=0.1).fit(make_rows())
+        step = make_step(name, delta=0.1).fit(X)
     assert step.privacy_.warnings
     assert caught[0].filename == __file__
 
 
-BAD_PARAMS = [
-    ({"epsilon": 0.0}, "'epsilon'"),
-    ({"epsilon": math.nan}, "'epsilon'"),
-    ({"epsilon": "1"}, "'epsilon'"),
-    ({"delta": 1.0}, "'delta'"),
-    ({"delta": -1e-9}, "'delta'"),
-    ({"adjacency": "add_remove"}, "'adjacency'"),
-    ({"random_state": np.random.RandomState(0)}, "'random_state'"),
-    ({"ledger": "study.db"}, "'ledger'"),
-]
-BAD_BOUNDS = [None, (1, 1), (3, 2), (0, math.inf), (math.nan, 1), "ab", 5]
-BAD_BOUNDS += [([0, 0], [1, 1]), {"x": (0, 1)}]
-BAD_OWN = {
-    "scaler": [({"bounds": bounds}, "'bounds'") for bounds in BAD_BOUNDS],
-    "imputer": [({"bounds": bounds}, "'bounds'") for bounds in BAD_BOUNDS]
-    + [({"strategy": "median"}, r"'strategy'.*\['mean', 'constant'\]")],
-    "clipper": [({"bounds": bounds}, "'bounds'") for bounds in BAD_BOUNDS]
-    + [
-        ({"quantiles": value}, "quantiles")
-        for value in (None, 0.5, (0.5,), (0.9, 0.1), (0.5, 0.5), (-0.1, 0.5), "ab")
-    ]
-    + [({"n_steps": value}, "'n_steps'") for value in (0, 41, 2.5, None, True)]
-    + [({"scale": 1}, "'scale'")],
-    "pca": [({"n_components": value}, "'n_components'") for value in (0, 4, 1.5, "mle")]
-    + [({"data_norm": value}, "'data_norm'") for value in (0, -1, math.inf, None)]
-    + [({"center": "yes"}, "'center'")],
+BAD_BOUNDS = [None, (1, 1), (0, math.inf), "ab", ([0, 0], [1, 1]), {"x": (0, 1)}]
+QUANTILES = (None, 0.5, (0.9, 0.1), (-0.1, 0.5))
+BAD_PARAMS = {
+    "scaler": [("epsilon", 0.0), *(("bounds", bounds) for bounds in BAD_BOUNDS)],
+    "imputer": [("bounds", (3, 2)), ("strategy", "median"), ("delta", 1.0)],
+    "clipper": [
+        ("bounds", (math.nan, 1)),
+        ("adjacency", "add_remove"),
+        ("scale", 1),
+        *(("quantiles", value) for value in QUANTILES),
+        *(("n_steps", value) for value in (0, 41, 2.5, True)),
+    ],
+    "pca": [
+        *(("n_components", value) for value in (0, 4, "mle")),
+        *(("data_norm", value) for value in (0, math.inf, None)),
+        ("center", "yes"),
+        ("ledger", "study.db"),
+    ],
 }
 BAD_DATA = [
     (np.full((9, 3), math.inf), "infinity"),
@@ -379,32 +308,14 @@ def assert_refused(step, X, match, ledger):
     assert str(SECRET) not in "".join(traceback.format_exception_only(caught.value))
 
 
-@pytest.mark.parametrize(
-    ("name", "params", "match"),
-    [(name, *case) for name in STEPS for case in BAD_PARAMS + BAD_OWN[name]],
-)
-def test_bad_parameters(name, params, match, tmp_path):
-    ledger = make_ledger(tmp_path)
-    step = make_step(name, **({"ledger": ledger} | params))
-    assert_refused(step, make_rows(), match, ledger)
-
-
 @by_step
-@pytest.mark.parametrize("case", range(len(BAD_DATA)))
-def test_bad_data(name, case, tmp_path):
-    X, match = BAD_DATA[case]
+def test_bad_parameters_and_data_spend_nothing(name, tmp_path):
     ledger = make_ledger(tmp_path)
-    assert_refused(make_step(name, ledger=ledger), X, match, ledger)
-
-
-@pytest.mark.parametrize("name", ["scaler", "clipper", "pca"])
-def test_missing_values_are_for_the_imputer(name, tmp_path):
-    X, ledger = make_rows(), make_ledger(tmp_path)
-    X[3, 1] = math.nan
-    assert_refused(make_step(name, ledger=ledger), X, "NaN", ledger)
-    step = make_step(name).fit(make_rows())
-    with pytest.raises(ValueError, match="NaN"):
-        step.transform(X)
+    for key, value in BAD_PARAMS[name]:
+        step = make_step(name, **({"ledger": ledger} | {key: value}))
+        assert_refused(step, make_rows(), key, ledger)
+    for X, match in BAD_DATA:
+        assert_refused(make_step(name, ledger=ledger), X, match, ledger)
 
 
 def test_too_small_an_epsilon_for_pure_noise_is_refused():

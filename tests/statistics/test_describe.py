@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 import skdp
-from skdp import BudgetExceeded, BudgetLedger, TableEncoder, describe
+from skdp import BudgetExceeded, BudgetLedger, describe
 from skdp.columns import Boolean, Categories, Dates, Range
-from skdp.exceptions import SeededNoiseWarning
 from skdp.privacy import PrivacyRecord
 from skdp.privacy.release import _door
 from tests.spies import SpyNoise
@@ -89,13 +88,6 @@ def test_without_noise_counts_and_cross_tables_are_exact():
     assert months.iloc[0] == (X["when"].dt.month == 1).sum()
 
 
-def test_an_array_is_described_by_position():
-    rows = np.random.default_rng(0).uniform(-1, 1, size=(500, 2))
-    found = describe(rows, Range(-1, 1), epsilon=math.inf, crosses=[("x0", "x1")])
-    assert found.means["x1"].mean == pytest.approx(rows[:, 1].mean(), abs=1e-9)
-    assert found.crosstab("x0", "x1").to_numpy().sum() == 500
-
-
 # ---------------------------------------------------------------------- with noise
 
 
@@ -110,9 +102,9 @@ def test_released_counts_are_consistent():
 
 
 def test_stated_errors_are_those_of_repeated_releases():
-    # False alarm below 1e-6: 200 runs, the deviation of a deviation is 5 %.
-    X = table(2000)
-    runs = [described(4.0, X) for _ in range(200)]
+    # False alarm below 1e-6: 80 runs, the deviation of a deviation is 8 %.
+    X = table(1000)
+    runs = [described(4.0, X) for _ in range(80)]
     exact = described(X=X)
     for name in ("age", "pay"):
         for field in ("mean", "std"):
@@ -122,7 +114,7 @@ def test_stated_errors_are_those_of_repeated_releases():
             stated = float(np.median(told))
             if name == "age":  # of pay, near 0 by its range, the errors are rough
                 truth = getattr(exact.means[name], field)
-                assert np.std(found) == pytest.approx(stated, rel=0.3)
+                assert np.std(found) == pytest.approx(stated, rel=0.45)
                 assert abs(np.mean(found) - truth) < 0.5 * stated
             else:
                 assert np.std(found) < 2 * stated
@@ -141,23 +133,14 @@ def test_error_of_counts_is_that_of_the_noise(monkeypatch):
     shares = 5 + len(CROSSES)
     weight = math.sqrt(1 / 2 / shares) / math.sqrt(2)
     assert found.histograms["age"].error == pytest.approx(draw.sigma / weight, rel=1e-6)
+    heavy = described(1.0, weights={("sex", "ok"): 8.0}).crosses["sex", "ok"]
+    less = math.sqrt((shares + 7) / shares / 8)
+    assert heavy.error == pytest.approx(found.crosses["sex", "ok"].error * less)
 
 
-def test_twice_the_weight_is_less_error_by_the_root_of_two():
-    plain = described(1.0)
-    heavy = described(1.0, weights={name: 2.0 for name in (*DECLARED, *CROSSES)})
-    one = described(1.0, weights={("sex", "ok"): 8.0})
-    assert heavy.crosses["sex", "ok"].error == pytest.approx(
-        plain.crosses["sex", "ok"].error
-    )
-    shares = 5 + len(CROSSES)
-    assert one.crosses["sex", "ok"].error == pytest.approx(
-        plain.crosses["sex", "ok"].error * math.sqrt((shares + 7) / shares / 8)
-    )
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize(
+    ("adjacency", "delta"), [("replace_one", 1e-6), ("zero_out", 0.0)]
+)
 def test_record(adjacency, delta):
     record = described(1.0, adjacency=adjacency, delta=delta).privacy_
     assert record.is_private
@@ -166,16 +149,6 @@ def test_record(adjacency, delta):
     assert record.sensitivity == pytest.approx(1.0)
     assert record.event.count == 1 if delta else record.event.pure_epsilon <= 1
     assert PrivacyRecord.from_dict(record.to_dict()) == record
-
-
-def test_no_noise_and_seeds_are_not_private():
-    assert not described().privacy_.is_private
-    with pytest.warns(SeededNoiseWarning):
-        one = described(1.0, random_state=0)
-    with pytest.warns(SeededNoiseWarning):
-        two = described(1.0, random_state=0)
-    assert not one.privacy_.is_private
-    pd.testing.assert_frame_equal(one.to_frame(), two.to_frame())
 
 
 # ---------------------------------------------------------------------------- books
@@ -208,40 +181,20 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("params", "words"), BAD, ids=lambda x: str(x)[:40])
-def test_bad_input_spends_nothing(params, words, tmp_path):
+def test_bad_input_spends_nothing(tmp_path):
     ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
-    given = {"columns": DECLARED, "ledger": ledger} | params
-    with pytest.raises((ValueError, TypeError), match=words):
-        describe(table(50), **given)
+    for params, words in BAD:
+        given = {"columns": DECLARED, "ledger": ledger} | params
+        with pytest.raises((ValueError, TypeError), match=words):
+            describe(table(50), **given)
     assert not len(ledger.spends())
-
-
-def test_two_histograms_of_one_name_spend_nothing(tmp_path):
-    ledger = BudgetLedger(tmp_path / "x.db", epsilon=1.0, delta=1e-5)
-    X = table(50)[["when"]].assign(when_month=1.0)
     columns = {"when_month": Range(0, 20), "when": DECLARED["when"]}
     with pytest.raises(ValueError, match=r"different names\. Got \['when_month'\]"):
-        describe(X, columns, ledger=ledger)
-    assert not len(ledger.spends())
-
-
-def test_missing_values_must_be_declared():
-    X = table(50)
-    X.loc[3, "age"] = np.nan
+        describe(table(50)[["when"]].assign(when_month=1.0), columns, ledger=ledger)
+    holes = table(50).assign(age=np.nan)
     with pytest.raises(ValueError, match="'age' must have no missing values"):
-        described(1.0, X)
-
-
-def test_an_encoder_says_what_else_there_is():
-    X = table(50).assign(extra=1)
-    columns = TableEncoder({"sex": DECLARED["sex"]}, remainder="drop")
-    assert list(describe(X, columns).histograms) == ["sex"]
-    strict = TableEncoder(
-        {"sex": DECLARED["sex"]}, remainder="drop", handle_unknown="error"
-    )
-    with pytest.raises(ValueError, match="declared categories only"):
-        describe(X, strict)
+        described(1.0, holes, ledger=ledger)
+    assert not len(ledger.spends())
 
 
 def test_questions_about_what_was_not_released():
@@ -271,66 +224,16 @@ def test_shown():
     pd.testing.assert_frame_equal(again.to_frame(), found.to_frame())
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 1e-3])
-def test_noise_far_above_the_table_is_shown_too(epsilon):
-    found = described(epsilon, table(20))
+def test_names_are_escaped_and_far_more_noise_is_shown_too():
+    found = described(1e-6, table(20))
     for part in (repr, lambda x: x._repr_html_()):
         assert "privat" in part(found)
-    old = Dates("0900-01-01", "2020-12-31")
-    X = pd.DataFrame({"x": pd.to_datetime(["2019-01-01"] * 20)})
-    assert len(describe(X, {"x": old}, epsilon=epsilon).to_frame()) == 1
-
-
-def test_names_are_escaped():
     X = pd.DataFrame({"<b>": ["x"] * 50, "c": ["x"] * 50})
     found = describe(X, {"<b>": ["x"], "c": ["x"]}, crosses=[("<b>", "c")])
     assert "<b> by c" not in found._repr_html_()
 
 
-def test_picture():
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    display = described(1.0).plot()
-    assert len(display.axes_) == 6
-    assert described(1.0).plot(["age"]).axes_.size == 1
-    with pytest.raises(ValueError, match="one axis for each"):
-        described(1.0).plot(["age", "sex"], ax=display.axes_[:1])
-    pyplot.close("all")
-
-
 # ---------------------------------------------------------------------------- sources
-
-
-def test_a_source_gives_the_same_numbers(tmp_path):
-    pytest.importorskip("pyarrow")
-    X = table(700)
-    X.to_parquet(tmp_path / "x.parquet")
-    source = skdp.ParquetSource(
-        tmp_path / "x.parquet",
-        target=None,
-        n_samples=700,
-        columns=DECLARED,
-        batch_size=64,
-    )
-    with pytest.warns(SeededNoiseWarning):
-        one = describe(source, crosses=CROSSES, random_state=3)
-    with pytest.warns(SeededNoiseWarning):
-        two = described(1.0, X, random_state=3)
-    pd.testing.assert_frame_equal(one.to_frame(), two.to_frame())
-    assert set(source.assumed_public) <= set(one.privacy_.assumed_public)
-    exact = describe(source, crosses=CROSSES, epsilon=math.inf)
-    pd.testing.assert_frame_equal(exact.to_frame(), described(X=X).to_frame())
-
-
-def test_rows_that_cannot_be_read_are_in_no_cell(tmp_path):
-    pytest.importorskip("pyarrow")
-    X = table(700)
-    X.loc[:9, "age"] = np.nan  # which may not be missing
-    X.to_parquet(tmp_path / "x.parquet")
-    source = skdp.ParquetSource(
-        tmp_path / "x.parquet", target=None, n_samples=700, columns=DECLARED
-    )
-    found = describe(source, epsilon=math.inf)
-    assert found.histograms["sex"].counts.sum() == 690
 
 
 def test_far_fewer_rows_than_declared_do_not_move_means(tmp_path):
@@ -412,12 +315,3 @@ def test_users_are_on_books_of_users(tmp_path):
     with pytest.raises(ValueError, match="privacy_unit='record'"):
         described(0.5, groups=np.arange(5000))
     assert len(books.spends()) == 1
-
-
-def test_ids_are_not_passed_beside_a_source(tmp_path):
-    pytest.importorskip("pyarrow")
-    X = table(300)[["age"]]
-    X.to_parquet(tmp_path / "x.parquet")
-    source = skdp.ParquetSource(tmp_path / "x.parquet", target=None, n_samples=300)
-    with pytest.raises(ValueError, match="left out with a source"):
-        describe(source, {"age": (0, 99)}, privacy_unit="user", groups=np.arange(300))

@@ -18,15 +18,12 @@ import pyarrow as pa
 import pytest
 from dask import dataframe, delayed
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 
 from skdp import (
     BudgetLedger,
     DPGradientBoostingClassifier,
-    DPLinearRegression,
     DPLogisticRegression,
     DPMLPClassifier,
-    DPStandardScaler,
 )
 from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import DaskSource
@@ -47,11 +44,10 @@ from tests.io.places import (
     in_partitions,
     numbers,
     on_workers,
-    with_holes,
     write,
 )
 from tests.io.test_failures import SECRET, ledger, told
-from tests.io.test_same_bits import BOUNDS, LABELS, released
+from tests.io.test_same_bits import LABELS, released
 
 SEEDED = {"solver": "noisy_gd", "solver_params": {"n_steps": 6}, **LABELS}
 
@@ -100,22 +96,6 @@ def mortal():
 # ------------------------------------------------------------------------- same bits
 
 
-@pytest.mark.parametrize(
-    ("asked", "target"),
-    [
-        (DPLogisticRegression(1.0, columns=COLUMNS, **LABELS), "y"),
-        (DPLinearRegression(1.0, solver="adassp", **BOUNDS), "t"),
-        (DPLogisticRegression(1.0, solver="noisy_sgd", **LABELS), "y"),
-    ],
-    ids=["declared", "moments", "samples"],
-)
-def test_partitions_give_the_same_bits(asked, target):
-    frame = numbers()
-    own = released(asked.fit(frame[FEATURES], frame[target]))
-    source = in_partitions(frame, target=target)
-    assert are_same(released(asked.fit(source)), own)
-
-
 @pytest.mark.parametrize("asked", ["gradients", "network"])
 def test_rows_stay_where_they_are(asked, tmp_path, monkeypatch):
     """Sums come to the client, and no rows."""
@@ -158,42 +138,6 @@ def test_each_worker_keeps_as_much_as_one_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(_gradient_sum, "_MOST_KEPT", 4 * 3 * N // 2)
     monkeypatch.setattr(DaskParts, "n_workers", 1)
     assert not source.during(keeps)
-
-
-def test_null_records_add_nothing(tmp_path):
-    frame, bad = with_holes()
-    own = here(frame.assign(**{name: frame[name].where(~bad, 0.0) for name in "abc"}))
-    there = model().fit(on_workers(frame, tmp_path / "table"))
-    partitions = model().fit(in_partitions(frame))
-    assert are_same(released(there), released(partitions))
-    # A row of zeros has a residual, and a null record has none.
-    assert not are_same(released(there), own)
-
-
-def test_workers_that_keep_nothing_give_the_same_bits(tmp_path, keeps_nothing):
-    for source in (on_workers(numbers(), tmp_path / "t"), in_partitions(numbers())):
-        assert are_same(released(model().fit(source)), here())
-
-
-@pytest.mark.parametrize("init", ["constant", "linear"])
-def test_trees_are_added_up_by_workers(init, tmp_path, monkeypatch):
-    frame = numbers()
-    asked = DPGradientBoostingClassifier(
-        100.0, columns=COLUMNS, init=init, n_estimators=20, **LABELS
-    )
-    own = released(asked.fit(frame[FEATURES], frame["y"]))
-    monkeypatch.delattr(DaskSource, "_scan")
-    monkeypatch.setattr(DaskSource, "__abstractmethods__", frozenset())
-    source = on_workers(frame, tmp_path / "table")
-    assert are_same(released(asked.fit(source)), own)
-    assert asked.privacy_.solver_params["n_estimators"] == 20
-
-
-def test_a_ledger_books_one_fit_and_stays_at_home(tmp_path):
-    books = ledger(tmp_path)
-    steps = DPStandardScaler(bounds=(-2, 2), ledger=books), private(ledger=books)
-    make_pipeline(*steps).fit(on_workers(numbers(), tmp_path / "table"))
-    assert len(books.spends()) == 2
 
 
 def test_words_and_categories_of_a_frame():
@@ -261,24 +205,6 @@ def test_no_part_counts_twice_or_not_at_all(how, tmp_path):
     assert caught.value.args == (READ_FAILED,)
     assert caught.value.__context__ is None
     assert len(books.spends()) == 1
-
-
-def test_broken_twin_counts_a_part_twice(tmp_path, monkeypatch):
-    """Without the check a part that is told twice would be in the model twice."""
-    folder = write(numbers(), tmp_path / "table", 4)
-    source = Spoilt(str(folder), client(), target="y", n_samples=N, features=FEATURES)
-
-    def unchecked(self, answers, numbers, question=None):
-        for answer in answers:
-            facts = answer.n_rows, answer.n_pieces, answer.state
-            self._known.setdefault(answer.number, type(next(iter(known)))(*facts))
-        return [answer.content for answer in answers]
-
-    with source._parts.connected():
-        known = list(source._parts._known.values())
-    monkeypatch.setattr(DaskParts, "_checked", unchecked)
-    found = released(model().fit(source.spoil(HOWS["told twice"])))
-    assert not are_same(found, here())
 
 
 def killed_once(source):
@@ -359,11 +285,6 @@ def other_rows(first, last):
 FACTS = {"target": "y", "n_samples": N, "features": FEATURES}
 
 
-def test_partitions_that_are_lost_are_computed_again(mortal):
-    source = DaskSource(frame_of(same_rows), client(), **FACTS)
-    assert are_same(released(model().fit(killed_once(source))), here())
-
-
 def test_partitions_that_are_not_the_same_again_end_the_fit(tmp_path, mortal):
     """Two data sets are never in one model."""
     books = ledger(tmp_path)
@@ -436,13 +357,6 @@ def test_a_wrong_number_of_records(n_samples, tmp_path):
     assert books.spends() == []
 
 
-def test_files_that_changed_before_a_fit(tmp_path):
-    source = on_workers(numbers(), tmp_path / "table")
-    write(numbers(seed=1), tmp_path / "table", 4)
-    with pytest.raises(ValueError, match="Make the source anew"):
-        model().fit(source)
-
-
 def fails(first, last):
     raise ValueError(f"the value {SECRET}")
 
@@ -493,15 +407,6 @@ def test_scores_and_predictions_come_in_order(kind, tmp_path):
     found = pd.read_parquet(path)
     assert np.array_equal(found["key"], frame["key"])
     assert np.array_equal(found["prediction"], expected)
-
-
-def test_what_a_record_says_of_partitions(tmp_path):
-    there = model().fit(in_partitions(numbers()))
-    *_, of_frame, checked = there.privacy_.assumed_public
-    assert "each row of the Dask data frame is one record" in of_frame
-    assert "checksums of the partitions" in checked
-    there = model().fit(on_workers(numbers(), tmp_path / "table"))
-    assert "in each answer of a worker" in there.privacy_.assumed_public[-1]
 
 
 # ------------------------------------------------------------------ what is sent

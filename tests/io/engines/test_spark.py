@@ -14,9 +14,8 @@ from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io import SqlSource
 from skdp.io.engines._spark import Spark, _spelled
 from skdp.sums import _gradient_sum
-from tests.io import spark
-from tests.io.places import FEATURES, N, numbers, read, with_holes
-from tests.io.spark import in_spark, stored
+from tests.io.places import FEATURES, N, numbers, read
+from tests.io.spark import stored
 from tests.io.test_same_bits import MODELS, released
 
 # Pyspark leaves it to the collector to close its sockets.
@@ -72,7 +71,7 @@ def n_copies(session):
 # --------------------------------------------------------------- the bits of memory
 
 
-@pytest.mark.parametrize("name", ["noisy_gd", "declared", "moments", "boosting"])
+@pytest.mark.parametrize("name", ["noisy_gd", "centred", "moments", "boosting"])
 def test_fits_are_equal_bit_for_bit(name, here):
     frame, (asked, target) = numbers(), MODELS[name]
     inside = clone(asked).fit(frame[FEATURES], frame[target])
@@ -84,15 +83,6 @@ def test_fits_are_equal_bit_for_bit(name, here):
 
 
 # ------------------------------------------------------------------ what is read
-
-
-def test_null_records():
-    frame, bad = with_holes()
-    rows, present, _ = read(in_spark(frame))
-    assert np.array_equal(present, ~bad)
-    assert np.array_equal(
-        rows[present].astype(float), frame.loc[~bad, FEATURES].to_numpy()
-    )
 
 
 TYPED = (
@@ -305,12 +295,6 @@ def test_the_users_session_is_left_alone_and_changes_nothing(here):
     assert {view.name for view in here.catalog.listTables()} == views
 
 
-def test_without_java_the_skip_says_what_is_needed(monkeypatch):
-    monkeypatch.setattr(spark, "has_java", lambda: False)
-    with pytest.raises(pytest.skip.Exception, match="needs"):
-        spark.session()
-
-
 @pytest.mark.parametrize("is_odd", [False, True])
 def test_far_dates_and_long_texts_are_read(here, tmp_path, is_odd):
     """A date that has no moment is missing, and a text is cut; neither ends a fit."""
@@ -328,12 +312,6 @@ def test_far_dates_and_long_texts_are_read(here, tmp_path, is_odd):
     model(ledger=books, random_state=None).fit(source)
     assert len(books.spends()) == 1
     here.sql("DROP TABLE odd")
-
-
-def test_twin_that_casts_dates_to_moments_ends_for_one_row(here):
-    far = "date_add(DATE '2000-01-01', 200000000)"
-    with Spark(here).transaction(), pytest.raises(Exception, match=r"overflow|ERROR"):
-        here.sql(f"SELECT CAST({far} AS TIMESTAMP_NTZ) AS m").collect()
 
 
 def test_the_users_data_sets_stay_in_their_session(here):
