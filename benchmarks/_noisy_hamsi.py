@@ -249,7 +249,7 @@ class GradientAt:
         return self.rows.shape
 
     def bound(self) -> Bound:
-        # As of rows of norm 1: Lemma 3 of docs/proofs/mf_rating_value.md.
+        # As of rows of norm 1: Lemma 6 of docs/proofs/ratings.md.
         longest = longest_pair(self.rows, self.family.pattern)
         return Bound(
             rating_value=residual_sensitivity(self.clip * longest, self.family.pattern)

@@ -35,7 +35,7 @@ CASES = {
         [9, -9],
     ),
     "imputer": (DPSimpleImputer, {"bounds": (0, 4)}, [4, 0], [math.nan, 4]),
-    # Lemma 2 of adassp at t = 1/2, k = 0: cosine -t^2.
+    # Lemma 2 of moments at t = 1/2, k = 0: cosine -t^2.
     "pca": (DPPCA, {"data_norm": 3.0}, [3, 0], [-0.75, 3 * math.sqrt(1 - 0.25**2)]),
 }
 

@@ -389,7 +389,7 @@ def test_neighbours_never_exceed_the_sensitivity(loss, adjacency):
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_an_exchange_for_a_null_record_costs_no_more_than_for_another(loss):
-    """Lemma 3 uses it: the sensitivity of exchanges covers null records too."""
+    """Theorem 3 uses it: the sensitivity of exchanges covers null records too."""
     for clip, norm in product((0.3, math.inf), (0.0, 0.1, 1.0, 30.0, math.inf)):
         null, other = (
             query_sensitivity(
@@ -458,7 +458,8 @@ def test_no_pair_of_neighbours_exceeds_the_claim_for_batches(adjacency, n, m, ep
     if adjacency == "replace_one":
         assert worst >= leaf.epsilon * (1 - 1e-5)
         return
-    # What is proved beside the claim, and not charged (docs/proofs/nesterov.md).
+    # What would be enough, and is not charged
+    # (docs/proofs/gradient_descent.md, after Theorem 3).
     rate = m / n
     half = 1 - rate + rate * math.exp(epsilon / 2)
     proved = math.log((1 - rate + rate * math.exp(epsilon)) / half)
