@@ -163,7 +163,8 @@ def farthest(case, kind, seed=0):
 
 @pytest.mark.parametrize("case", MOVED, ids=case_id)
 def test_no_query_minds_rows_that_move(case):
-    # The sensitivity of a sample's sum is that of zero_out (docs/proofs/noisy_sgd.md).
+    # The sensitivity of a sample's sum is that of zero_out
+    # (docs/proofs/gradient_descent.md, Theorem 2).
     most = 1 + (case.key == "noisy_sgd" and case.adjacency == "replace_one")
     found = [farthest(case, Rolling, seed) for seed in range(4)]
     assert 0 < max(found) <= most

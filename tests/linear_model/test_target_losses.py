@@ -162,7 +162,7 @@ def largest_found(loss, adjacency, clip=math.inf, n=20_000):
 @pytest.mark.parametrize("level", [0.5, 0.75, 0.9, 0.99])
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_unlike_sides_with_an_intercept(level, adjacency, clip):
-    """Lemma 3f: never exceeded, attained, and less than twice the larger side."""
+    """Lemma 6: never exceeded, attained, and less than twice the larger side."""
     loss = QuantileLoss(level)
     stated = bound_of(loss, adjacency, clip)
     assert 0.99 * stated < largest_found(loss, adjacency, clip) <= ROUNDED * stated

@@ -178,7 +178,7 @@ def told(name, pair, adjacency, columns=None, budget=(2.0, 1e-6), **params):
     return verdict(first, second, models[0].privacy_.event), models
 
 
-# Rows of one user have unlike labels, which weigh 1 and 1/40 (Lemma 3f), or three.
+# Rows of one user have unlike labels, which weigh 1 and 1/40 (Lemma 6), or three.
 WEIGHTED = {
     "logistic": {"class_weight": {0: 40.0}},
     "softmax": {"class_weight": {0: 40.0, 2: 3.0}},

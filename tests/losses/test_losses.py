@@ -195,7 +195,7 @@ def exactly(loss, y, raw):
     np.finfo(np.longdouble).nmant < 60, reason="no extended precision here"
 )
 def test_residuals_of_amounts_are_rounded_by_less_than_is_charged(monkeypatch):
-    """Lemma 4': 4 (d + 64) roundings of the largest residual, of one record."""
+    """Lemma 13: 4 (d + 64) roundings of the largest residual, of one record."""
     charged = 4 * 65 * 2.0**-53
     rng = np.random.default_rng(0)
 

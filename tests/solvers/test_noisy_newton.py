@@ -166,7 +166,7 @@ _ROUNDED_UP = np.array([[2420383.0, 2420383.0, 2423979.0]])
 
 @by_adjacency
 def test_what_whole_numbers_add_is_there_and_is_charged(adjacency):
-    """A record, or two of opposite gradients, that only Lemma 3 keeps in the bound."""
+    """A record, or two of opposite gradients, that only Lemma 7 keeps in the bound."""
     parts = (1 - 0.49 * 2.0**-20, 1e-6, 0.0)
     sums = sums_of("logistic", parts, adjacency=adjacency, norm=2.0**22)
     query = sums.at(np.zeros((4, 1)))
