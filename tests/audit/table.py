@@ -1,7 +1,7 @@
 """The one table of exact audits: everything that is released, by law and relation.
 
 ``python -m tests.audit.table`` prints ``floors.csv`` anew: what is attained of the
-claim, rounded down, and by which of the pairs (docs/audits.md).
+claim, rounded down, and by which of the pairs (docs/notebook/audits.md).
 """
 
 from __future__ import annotations

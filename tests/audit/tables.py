@@ -22,20 +22,6 @@ from skdp.privacy.noise._laws import law_for
 from skdp.privacy.release._door import audited_by
 from tests.audit.linear import BUDGETS
 
-# What the first record is in the two data sets.
-TRANSFORMERS = {
-    "DPStandardScaler": (DPStandardScaler, {"bounds": (-2, 2)}, [2, 2], [-2, -2]),
-    "DPQuantileClipper": (
-        DPQuantileClipper,
-        {"bounds": (-2, 2), "n_steps": 3},
-        [-9, 9],
-        [9, -9],
-    ),
-    "DPSimpleImputer": (DPSimpleImputer, {"bounds": (0, 4)}, [4, 0], [math.nan, 4]),
-    # Lemma 2 of moments at t = 1/2, k = 0: cosine -t^2.
-    "DPPCA": (DPPCA, {"data_norm": 3.0}, [3, 0], [-0.75, 3 * math.sqrt(1 - 0.25**2)]),
-}
-
 
 @contextmanager
 def answered_by(noise):

@@ -22,7 +22,7 @@ from skdp.exceptions import StandInDataWarning
 HOME = os.environ.get("SKDP_DATA_HOME", "")
 needs_adult = pytest.mark.skipif(
     not (HOME and (Path(HOME) / "adult").is_dir()),
-    reason="SKDP_DATA_HOME has no folder adult (docs/data.md)",
+    reason="SKDP_DATA_HOME has no folder adult (docs/notebook/data.md)",
 )
 
 ROW = (
@@ -103,7 +103,12 @@ def test_one_wrong_checksum_is_refused(home, monkeypatch, name):
     got = hashlib.sha256(other).hexdigest()
     with pytest.raises(ValueError, match=f"{name} as published") as error:
         load_adult()
-    for part in (_adult._SHA256[name], f"Got {got}", "docs/data.md", str(path)):
+    for part in (
+        _adult._SHA256[name],
+        f"Got {got}",
+        "docs/notebook/data.md",
+        str(path),
+    ):
         assert part in str(error.value)
     for content in (b"no gzip", gzip.compress(b"39, State-gov")[:-12], b""):
         path.write_bytes(content)

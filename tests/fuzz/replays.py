@@ -1,7 +1,7 @@
 """A task done on a table and again on its neighbour, with the answers of the first.
 
 How often a model of another library is called is not compared: it may follow from a
-record, and what such a model prints is discarded (``docs/known_weaknesses.md``).
+record, and what such a model prints is discarded (``docs/guide/before_you_sign.md``).
 """
 
 from __future__ import annotations

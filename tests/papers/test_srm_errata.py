@@ -1,4 +1,4 @@
-"""What the thesis says of DP-SRM, and what is so (docs/errata.md).
+"""What the thesis says of DP-SRM, and what is so (docs/notebook/errata.md).
 
 [T] Wang's thesis (2021), chapter 4. Deviations are in units of S / b where one record
 adds at most S to the sum over a batch of b; delta is 1e-5 throughout.

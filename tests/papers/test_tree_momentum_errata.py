@@ -1,4 +1,4 @@
-"""What the paper says of momentum from trees, and what is so (docs/errata.md).
+"""What the paper says of momentum from trees, and what is so (docs/notebook/errata.md).
 
 [P] Tran and Cutkosky (2022). Epochs of N steps, T steps in all, numbered from 1; a node
 is a dyadic interval of steps, and beta = 1 - alpha is what a momentum keeps.
