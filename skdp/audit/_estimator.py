@@ -82,7 +82,7 @@ _NOT_GAUSSIAN = 1e-5
 # Error of the bounds by which the main bound is chosen.
 _SURE = 0.05
 _GAUSSIAN = "the scores are Gaussian and of one variance"
-_SEEDED = "a seed changes no law"
+_SEEDED = "a seed changes no distribution"
 
 
 class SampledVerdict:
@@ -235,7 +235,7 @@ class SampledVerdict:
         names = ", ".join(still.what for still in self._still[:5])
         more = len(self._still) - 5
         text = (
-            f"without noise, and another on the neighbour: {names}"
+            f"without noise, and different on the neighbour: {names}"
             + (f" and {more} more" if more > 0 else "")
             + f"; epsilon is at least {epsilon:.3g}, infinite if it is always so"
         )
@@ -250,7 +250,7 @@ class SampledVerdict:
             if chance < WRONG / _TESTS / 2:
                 text = (
                     f"{pairs} pairs of {len(runs)} fits on {name} are the same to the "
-                    "last bit: the noise has few seeds"
+                    "last bit: the noise is drawn from few seeds"
                 )
                 yield Finding(kind="repeats", message=text, refutes=True)
 
@@ -259,8 +259,8 @@ class SampledVerdict:
         if columns:
             names = ", ".join(columns[:5])
             text = (
-                "the last bits are the same in all fits, and others on the neighbour: "
-                f"{names}; its noise has fewer digits than the sum that it hides"
+                "the last bits are the same in all fits, and differ on the neighbour: "
+                f"{names}; the noise has fewer digits than the sum that it hides"
             )
             yield Finding(kind="low_bits", message=text, refutes=True)
 
@@ -497,7 +497,7 @@ def _check_fresh(estimator: Any) -> None:
     if deep_value(estimator, "random_state") is not None:
         raise ValueError(
             "What is audited must draw fresh noise in every fit. Got a random_state. "
-            "Set random_state=None: a seeded fit keeps no promise."
+            "Set random_state=None: a seeded fit is not private."
         )
 
 
@@ -643,7 +643,7 @@ def _by_transcripts(
         message = f"the transcript tells epsilon {bound.epsilon:.4g}"
         findings.append(Finding(kind="epsilon", message=message, refutes=True))
     if 1 + WRONG < told.over < math.inf:
-        message = f"an answer tells {told.over:.3f} times what its share allows"
+        message = f"an answer tells {told.over:.3f} times what its budget allows"
         findings.append(Finding(kind="transcript", message=message, refutes=False))
     return AuditResult(
         estimator=type(estimator).__name__,

@@ -336,8 +336,8 @@ SCHEMA = 1
 RARE = 1e-3
 _RATES = (0.5, 0.2, 0.1, 0.01, RARE, 1e-5)
 NOT_PRIVATE = (
-    "These figures are computed from raw records: they are not private, and on no "
-    "books. Keep them with the data."
+    "These figures are computed from raw records: they are not private, and no ledger "
+    "counts them. Keep them with the data."
 )
 # Steps of the relation that put another record in a record's place.
 _STEPS = {"replace_one": 1, "zero_out": 2}

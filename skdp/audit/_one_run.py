@@ -183,13 +183,13 @@ def check_auditable(estimator: Any) -> None:
     """Refuse ledgers, and units other than the record."""
     if named(estimator, "ledger"):
         raise ValueError(
-            "audit_one_run needs an estimator without a ledger. Got one. An audit is a "
-            "fit of made-up data and on no books: use set_params(ledger=None)."
+            "audit_one_run needs an estimator without a ledger. Got one. An audit fits "
+            "made-up data, which no ledger counts: use set_params(ledger=None)."
         )
     if any(unit != "record" for unit in named(estimator, "privacy_unit").values()):
         raise ValueError(
-            "audit_one_run needs privacy_unit='record': its coins turn one record at a "
-            "time. Got another unit. Use audit_estimator, with groups=ids."
+            "audit_one_run needs privacy_unit='record': each of its coins decides on "
+            "one record. Got another unit. Use audit_estimator, with groups=ids."
         )
 
 
@@ -458,8 +458,8 @@ class OneRunAudit(Shown):
         """What was found, in one sentence, to be quoted."""
         found, of = self.bounds.guesses, self.bounds
         return (
-            f"One fit of {self.estimator} was read well enough to guess "
-            f"{found.n_right} of {found.n_guesses} coins rightly: epsilon is above "
+            f"From one fit of {self.estimator}, {found.n_right} of "
+            f"{found.n_guesses} coins were guessed right: epsilon is above "
             f"{self.epsilon_lower:.2f}, and above {self.gaussian_epsilon_lower:.2f} if "
             f"its noise is Gaussian (delta {of.delta:g}, {self.adjacency}, confidence "
             f"{of.confidence:g} each)."
@@ -737,7 +737,7 @@ def _planted(
     if isinstance(canaries, CanaryPairs):
         return as_table(X), canaries
     kind = check.check_choice(
-        "canaries", canaries, BUILDERS, remedy="Or pass CanaryPairs of your own."
+        "canaries", canaries, BUILDERS, remedy="Or pass your own CanaryPairs."
     )
     has_null_rows = estimator.get_params(deep=False).get("fit_intercept") is False
     if not (facts.is_exchanged or has_null_rows):

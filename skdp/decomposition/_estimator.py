@@ -731,8 +731,8 @@ None, default=None
         check_is_fitted(self)
         if not len(self._recommender.users):
             raise AttributeError(
-                f"{name} is of users, of whom a model with privacy_unit='user' holds "
-                "nothing. Use fold_in(X, y) with their own ratings."
+                f"{name} needs users' factors, and a model with privacy_unit='user' "
+                "holds none. Use fold_in(X, y) with the users' ratings."
             )
 
     def _relation(self) -> Relation:

@@ -115,8 +115,8 @@ _ROUNDED = (
     "integers, from 2**53 on in double precision. Got one. Give integers or texts."
 )
 _NO_TEXT = (
-    "The ids of the {} must be numbers, texts, dates, or other objects with a text of "
-    "their own. Got one whose text is its place in memory. Give integers or texts."
+    "The ids of the {} must be numbers, texts, dates, or other objects that have a "
+    "text. Got one whose text is its place in memory. Give integers or texts."
 )
 
 
@@ -544,7 +544,7 @@ class Task:
     def public_pattern(self) -> Pattern:
         """`pattern` of a task in which it is public."""
         if self.pattern is None:
-            raise ValueError("Who rated what is private here. Use another unit.")
+            raise ValueError("The rated pairs are private here. Use another unit.")
         return self.pattern
 
 

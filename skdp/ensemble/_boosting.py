@@ -315,8 +315,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             )
         if isinstance(task.loss, QuantileLoss) and "residual_clip" in given:
             raise Refused(
-                "residual_clip must be None for quantiles, whose residuals are bounded "
-                "as they are: clipped, they would be those of another quantile. Got a "
+                "residual_clip must be None for quantiles: their residuals are bounded "
+                "already, and clipping them would estimate another quantile. Got a "
                 "number. Leave it out."
             )
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
@@ -327,8 +327,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         ):
             got = ", ".join(f"{share:g} for {name}" for name, share in shares.items())
             raise Refused(
-                f"solver={cls.key!r} needs a share of mu^2 for what comes last, and "
-                f"linear_share=0 but for init='linear'. Got shares of {got}. Use less."
+                f"solver={cls.key!r} needs shares of mu^2 that sum to less than 1, and "
+                f"linear_share=0 unless init='linear'. Got shares of {got}. Use less."
             )
         if not planned.linear_share:
             return planned

@@ -128,8 +128,8 @@ def _check_travels(query: Any, source: Any) -> None:
         sent((query, source))
     except Exception as error:  # whatever a step of somebody else raises
         raise Refused(
-            "All that owners are asked must be sent to them. Got a step that cannot be "
-            f"pickled ({type(error).__name__}). Use steps of skdp or scikit-learn. "
+            "The steps that owners run must be picklable, to be sent to them. Got one "
+            f"that is not ({type(error).__name__}). Use steps of skdp or scikit-learn. "
             "Nothing was booked or read."
         ) from error
 
@@ -258,7 +258,7 @@ class LocalOwners:
                 raise SourceError("An owner could not answer.")
             facts = (answer.n_rows, answer.state)
             if self._states.setdefault(part.number, facts) != facts:
-                raise SourceError("An owner's records are not as they were.")
+                raise SourceError("An owner's records have changed.")
             found.append(answer.content)
         return found
 
@@ -276,9 +276,9 @@ def pooled(parts: list[Sums]) -> Sums:
 
 
 _NO_ROWS = (
-    "The rows of a federation stay with their owners, who add up sums of them only. "
-    "Got what must read rows. Predict and score where the rows are; fit with an "
-    "estimator and solver of full sums."
+    "The rows of a federation stay with their owners, and only sums over all rows "
+    "are released. Got an operation that reads rows. Predict and score where the "
+    "rows are; fit with an estimator and solver that need sums over all rows only."
 )
 
 
@@ -419,8 +419,8 @@ class Federation(TableSource):
     def assumed_public(self) -> tuple[str, ...]:
         owners = self.owners
         return (
-            f"that {owners.n_honest} of {owners.n_parties} owners, that of the record "
-            "among them, draw their share of the noise and tell nobody",
+            f"that {owners.n_honest} of {owners.n_parties} owners, the record's owner "
+            "included, draw their share of the noise and keep it secret",
             "the number of records of each owner",
             *super().assumed_public,
         )

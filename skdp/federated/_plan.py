@@ -104,8 +104,8 @@ def _own_params(model: Any) -> dict[str, Any]:
     for name in (*_OWN, _NO_MEMORY):
         if given.pop(name, None) is not None:
             raise ValueError(
-                f"The {name!r} parameter must be None in a plan: each party has its "
-                "own. Got another."
+                f"The {name!r} parameter must be None in a plan: each party sets its "
+                "own. Got a value."
             )
     return {name: _plain(name, value) for name, value in given.items()}
 
@@ -274,7 +274,7 @@ class FederationPlan:
         if min(len(keys) - 1, len(names)) < len(self.parties):
             raise ValueError(
                 "The parties of a plan must have different names and keys, and the "
-                "coordinator a key of its own. Got some twice. Make a key for each."
+                "coordinator another key. Got one twice. Make a key for each."
             )
         sizes = [size for path in self.paths for size in path]
         is_told = all(type(size) is int and size > 0 for size in sizes)
@@ -429,8 +429,8 @@ class FederationPlan:
         if (tls is not None) != self.is_encrypted:
             raise ValueError(
                 "The 'tls' parameter must be a context if the plan is encrypted, and "
-                "None if not. Got the other. Make it with the ssl module, or ask for "
-                "another plan. Nothing was booked."
+                "None if not. Got the opposite. Make it with the ssl module, or ask "
+                "for another plan. Nothing was booked."
             )
         if tls is not None and verifies and tls.verify_mode != ssl.CERT_REQUIRED:
             raise ValueError(
@@ -539,8 +539,8 @@ class FederationPlan:
             found.append(owners.traffic)
         if found[0] != found[1]:
             raise Refused(
-                "A plan must have the same questions for all parties. Got a fit that "
-                "draws some of its own. Use another estimator or solver."
+                "A plan must have the same queries for all parties. Got a fit that "
+                "draws some queries at random. Use another estimator or solver."
             )
         return type(self)(**{**vars(self), **vars(found[0])})
 

@@ -91,7 +91,7 @@ class Key:
         except ValueError:  # of low order, or of another length
             found = b""
         if not is_read:
-            raise SourceError("A public key is none.")
+            raise SourceError("A public key is not valid.")
         return found
 
 

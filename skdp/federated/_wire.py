@@ -264,8 +264,8 @@ _AGAIN = 0.1
 T = TypeVar("T")
 _SILENT = "The coordinator did not answer in time."
 _NOT_ALL = (
-    "The coordinator and all parties must come in time. Got none or fewer. Ask them "
-    "for an hour, or use more patience. Nothing was booked or read."
+    "The coordinator and all parties must connect in time. Got fewer. Agree on an "
+    "hour with them, or use more patience. Nothing was booked or read."
 )
 
 

@@ -95,8 +95,8 @@ def _place(name: str, header: list[str]) -> int:
     if header.count(name) != 1:
         raise ValueError(
             f"The header of a CSV file must have each declared column once. Got "
-            f"{header.count(name)} columns named {name!r}. Name in the declarations "
-            "what the header names."
+            f"{header.count(name)} columns named {name!r}. Declare columns by the "
+            "names in the header."
         )
     return header.index(name)
 

@@ -420,7 +420,7 @@ class TableSource(ABC):
             raise ValueError(
                 f"The columns of a source must be {wanted} for this model. Got other "
                 f"kinds in the columns {bad}. Leave them out by features=[...], or "
-                "store them as what the model was fitted to."
+                "store them as the types that the model was fitted to."
             )
 
     def target_kind(self) -> str:
@@ -522,8 +522,8 @@ class TableSource(ABC):
         """The users, by a pass over their ids; more users than declared are refused."""
         message = (
             "The ids of a source must be readable, and 'n_samples' must be at least "
-            "their number: that of users, those without rows among them. Got others, "
-            "or more. Make the source anew, with the right n_samples."
+            "the number of users, including users without rows. Got unreadable ids "
+            "or more users. Make the source anew, with the right n_samples."
         )
 
         ids = (columns.column(0) for columns, _ in self._scan((name,)))

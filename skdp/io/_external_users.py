@@ -36,7 +36,8 @@ def check_groups(dtype: Any, name: str) -> None:
         raise ValueError(
             "The 'groups' argument must name a column of whole numbers or text. Got "
             f"{name!r}, which is read as {dtype}. Store ids as text, or as whole "
-            "numbers of at most 64 bits: others may be rounded, so that users merge."
+            "numbers of at most 64 bits: other types may be rounded, which would make "
+            "two users one."
         )
 
 
@@ -97,7 +98,7 @@ class UserIds:
         """Numbers of users, by their ids."""
         known: IntArray = self._index.get_indexer(_as_keys(ids)).astype(np.int64)
         if (known < 0).any():
-            raise SourceError("Some users were not there before.")
+            raise SourceError("Some user ids were not there when ids were first read.")
         return known
 
     def slots(self, n_slots: int) -> IntArray:

@@ -134,7 +134,7 @@ def schema_of(files: tuple[File, ...]) -> Any:
         if not schema.equals(wanted, check_metadata=False):
             raise ValueError(
                 "The files of a source must have the same columns of the same "
-                "types. Got others. Write them alike."
+                "types. Got different ones. Write all files with the same columns."
             )
     return arrow().schema(list(wanted))
 

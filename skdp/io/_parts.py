@@ -303,7 +303,7 @@ class PartTable:
             done += len(batch)
             yield batch
         if done != self.part.n_rows:
-            raise SourceError("A part has other rows than it said.")
+            raise SourceError("A part has another number of rows than it reported.")
 
 
 @dataclass(frozen=True, repr=False)

@@ -83,7 +83,7 @@ def check_kind(table: TableSource, kind: str, what: str) -> None:
         raise ValueError(
             f"{what} must be of the kind that the target {table.target!r} is stored "
             f"as. Got {kind} for {stored}. Declare labels of that kind, or store the "
-            "target as what it is."
+            "target in the right type."
         )
 
 

@@ -21,7 +21,7 @@ from skdp.io._external_users import UserIds
 
 
 _INTERRUPTED = (
-    "Interrupted while a source was being read. What was committed stays on the books."
+    "Interrupted while a source was being read. What was committed stays in the ledger."
 )
 # Seconds between two lines of progress within one pass.
 _PATIENCE = 10.0
@@ -200,7 +200,7 @@ class RowBatch:
 
 NO_POSITIONS = (
     "A source must have a fixed order to be divided, since records are divided by "
-    "their places, which no other record may change. Got one without. Use a "
+    "their places, which no other record may change. Got one without order. Use a "
     "ParquetSource, a DaskSource of files, or an SqlSource with record_id=."
 )
 

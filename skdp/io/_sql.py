@@ -32,10 +32,10 @@ _ONE_RECORD = (
     "record, and that no record makes the query fail"
 )
 _OWN_ROWS = (
-    "that which rows the query gives of a user, and what they hold, depends on no "
-    "other user, and that no record makes the query fail"
+    "that a user's rows in the query's result, and their contents, depend on no other "
+    "user, and that no record makes the query fail"
 )
-_OWN_ID = "that the id of a record depends on nothing else of any record"
+_OWN_ID = "that the id of a record depends on no other value of any record"
 UNREADABLE = (
     "The table or query must be one that the database can read. Got another. Check "
     "the names; temporary and registered tables are seen by their own connection only: "
@@ -255,10 +255,10 @@ class SqlSource(TableSource):
         is_table = refused(lambda: engine.is_stored_table(relation), UNREADABLE)
         if not is_table or len(engine.shares(relation, self._n_readers)) == 1:
             raise ValueError(
-                "The 'n_readers' argument must be 1 but for a table that PostgreSQL "
-                f"stores. Got {self._n_readers}. Leave it out: other engines read with "
-                "threads or workers of their own, and views and queries are read by "
-                "one connection."
+                "The 'n_readers' argument must be 1 unless the source is a table that "
+                f"PostgreSQL stores. Got {self._n_readers}. Leave it out: the other "
+                "engines manage their threads or workers themselves, and views and "
+                "queries are read by one connection."
             )
 
     def _own(self) -> dict[str, Cell]:
@@ -285,8 +285,8 @@ class SqlSource(TableSource):
         most = engine.dialect.longest_name
         if any(len(name.encode("utf-8", "replace")) > most for name in made):
             raise ValueError(
-                f"The names in 'features' must have at most {most} bytes, of which the "
-                "database makes no shorter ones. Got a longer one. Shorten it."
+                f"The names in 'features' must have at most {most} bytes, since the "
+                "database cuts longer names. Got a longer one. Shorten it."
             )
         texts = {
             name: engine.expression(text, f"The expression {name!r}", own)

@@ -303,7 +303,7 @@ class SourceTable(Table):
         check_named(self.X, self.groups)
         if not budget.is_finite:
             raise ValueError(
-                "The 'epsilon' parameter must be finite with users of a source. Got "
+                "The 'epsilon' parameter must be finite with a source of users. Got "
                 "inf. Read the table into memory for a fit without privacy."
             )
         return RemoteUsers(self.X.n_samples)
@@ -352,14 +352,14 @@ class SourceTable(Table):
     def raw(self, model: TakesSources) -> FloatArray:
         if not self.X.is_ordered:
             raise ValueError(
-                "The source must have an order for predictions that are an array. Got "
+                "The source must have an order if predictions are to be an array. Got "
                 "one without. Use source.predict_to(model, path, keys=[...]), which "
-                "writes the keys beside them, or declare order_by."
+                "writes the keys beside the predictions, or declare order_by."
             )
         predicted = self.during(lambda: self._raw_blocks(model))
         if predicted is None:
             raise ValueError(
-                "The rows must be readable for predictions that are an array. Got "
+                "The rows must be readable if predictions are to be an array. Got "
                 "missing or infinite values. Use source.predict_to(model, path, "
                 "keys=[...]), which leaves such predictions empty."
             )

@@ -816,8 +816,8 @@ def _together(records: Sequence[PrivacyRecord]) -> str:
     relations = sorted({str(record.adjacency) for record in records})
     if len(relations) > 1:
         raise ValueError(
-            f"All must be under one relation. Got {' and '.join(relations)}, which "
-            "cannot be added up."
+            f"All must have the same adjacency. Got {' and '.join(relations)}, whose "
+            "costs cannot be added up."
         )
     epsilon, delta = total_of([step_of(record) for record in records])
     return f"({epsilon:.3g}, {delta:.3g}) under {relations[0]}"

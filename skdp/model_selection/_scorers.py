@@ -338,11 +338,11 @@ SCORINGS: dict[str, ScoreKind] = {
 }
 # Prefixes of scikit-learn's names that are refused, each with its reason.
 _REFUSED = {
-    "roc_auc_": "of several labels each pair would have a histogram of its own. Use "
+    "roc_auc_": "with several labels each pair would need a separate histogram. Use "
     "'roc_auc' for two labels, 'f1_macro' or 'neg_log_loss' for several.",
-    "average_precision": "a record for which a model raises would not count as its "
+    "average_precision": "a record on which a model fails would not count as the "
     "worst. Use private_evaluation(...).average_precision, or 'roc_auc'.",
-    "f1_": "only 'f1' and 'f1_macro' are offered. Read others off "
+    "f1_": "only 'f1' and 'f1_macro' are offered. Take others from "
     "private_evaluation(..., response_method='predict').",
 }
 
@@ -412,7 +412,7 @@ def resolve_scoring(
         if params is not None:
             raise ValueError(
                 "The 'params' argument must be None with a PrivateScoring, which has "
-                "its own. Got a mapping. Pass a name, or leave them out."
+                "parameters already. Got a mapping. Pass a name, or leave them out."
             )
         _check_suits(scoring.name, scoring, estimator)
         found = scoring
@@ -446,7 +446,7 @@ def _checked_name(scoring: Any) -> str:
             f"{type(scoring).__name__}: how much one record can change it is not known"
         )
         if isinstance(scoring, (list, tuple, set, dict)):
-            got = "several: each score costs budget of its own"
+            got = "several: each score costs a separate part of the budget"
         raise TypeError(
             f"The 'scoring' parameter must be one name. Got {got}. {allowed} A "
             "PrivateScoring states the range of a score of your own."

@@ -232,7 +232,7 @@ class PrivateNetwork(TakesSources, PrivateModel):
             reason=reason,
             bounds={"data_norm": objective.data_norm},
             signal=signal,
-            remedies=("a larger epsilon", "fewer columns", *relaxed(budget)),
+            remedies=("a larger epsilon", *relaxed(budget)),
             verbose=bool(self.verbose),
         )
 

@@ -139,7 +139,7 @@ def batch_size_of(
     if size < n and is_of_users(objective.adjacency):
         raise Refused(
             "A batch_size below the number of users needs privacy_unit='record': a "
-            f"sample of rows would have some of a user's and not others. Got {size}. "
+            f"sample of rows would have only some rows of a user. Got {size}. "
             "Leave it out."
         )
     return size
@@ -502,8 +502,8 @@ def named_descent(
         reason = "epsilon=inf: Adam suits rows of any length"
         return NamedKind(NetworkAdam, {}, reason)
     if is_of_users:
-        return NamedKind(NetworkGD, {}, "rows of users are not sampled")
-    return NamedKind(NetworkSGD, {}, "of networks the best at most budgets")
+        return NamedKind(NetworkGD, {}, "with users, rows are not sampled")
+    return NamedKind(NetworkSGD, {}, "the best solver of networks at most budgets")
 
 
 # ---------------------------------------------------------------------- ConstantNetwork

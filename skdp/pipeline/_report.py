@@ -271,7 +271,7 @@ def _judgement(
         return VOUCHED, "given as data_independent"
     rule = DATA_INDEPENDENT.get(type(step))
     if rule is None:
-        return UNACCOUNTED, _advice(step, "") or "reads the data on no books"
+        return UNACCOUNTED, _advice(step, "") or "reads the data, with no accounting"
     asked = rule.asks_for(step)
     if asked:
         return UNACCOUNTED, _advice(step, f"set {asked}")
@@ -411,8 +411,8 @@ def _sentence(ledger: BudgetLedger, said: Sequence[StepPrivacy]) -> str:
         spent = ledger.spent()
         return (
             f"has spent epsilon {spent.epsilon:.4g} at delta {spent.delta:g} with all "
-            "of its releases; it charges each on its own, which may be more than the "
-            "total of these steps, since later ones may depend on earlier ones"
+            "of its releases; it charges each release separately, which may be more "
+            "than the total of these steps, since later ones may depend on earlier ones"
         )
     planned = [_event_of(privacy) for privacy in said if privacy.event is None]
     known = [(event, delta) for event, delta in planned if event is not None]
@@ -424,9 +424,9 @@ def _sentence(ledger: BudgetLedger, said: Sequence[StepPrivacy]) -> str:
     if ledger.admits(known):
         return "has room for these steps"
     return (
-        "has no room for all of these steps: it keeps "
+        "has no room for all of these steps: besides what is spent, it reserves "
         f"epsilon={ledger.reserve_epsilon:g} and delta={ledger.reserve_delta:g} for "
-        "what does not add up in squares, beside what is spent"
+        "releases that do not add up in squares"
     )
 
 
@@ -458,7 +458,7 @@ def warn_of_stratified_folds(leaves: Iterable[Leaf]) -> None:
         warn(
             f"The folds of {names} are stratified: one record's label moves other "
             "records to other folds, so that each private fit costs more than is "
-            "booked. Pass cv=KFold(5).",
+            "recorded. Pass cv=KFold(5).",
             StratifiedFoldsWarning,
         )
 
@@ -479,12 +479,12 @@ def is_stratified(meta: Any) -> bool:
 
 _NOT_COVERED = (
     "scores, cross-validation and any choice made from them",
-    "what was done to the data before, and whether a fit accepts them",
+    "earlier processing of the data, and whether a fit accepts them",
     "bounds, categories, labels and other parameters taken from the data",
 )
 _WHICH_EPSILON = (
-    "The total is what the booked events cost at its delta; it may be a little less "
-    "than what was asked for."
+    "The total is what the recorded events cost at its delta; it may be a little less "
+    "than the requested budget."
 )
 _CACHE = "intermediate data that Pipeline(memory=...) writes to the disk"
 _VOUCH = "what the user vouches for with data_independent="

@@ -28,7 +28,7 @@ _WORDS = {
     "boolean": "truth values",
     "date": "dates",
     "zoned": "dates with a time zone",
-    "object": "objects of several types, or of another one",
+    "object": "objects of several types, or of an unsupported one",
     "other": "another dtype",
 }
 _TYPES: dict[str, Any] = {
@@ -405,8 +405,8 @@ def _check_names(names: tuple[str, ...], declared: Any, is_drop: bool) -> None:
     if extra and not is_drop:
         raise ValueError(
             f"The columns of X must be declared. Got {extra}, which are not. Take "
-            "them out of X, as the target must be, declare them, or have them left out "
-            "by TableEncoder(columns, remainder='drop')."
+            "them out of X (the target does not belong in X), declare them, or use "
+            "TableEncoder(columns, remainder='drop'), which leaves them out."
         )
 
 

@@ -220,7 +220,7 @@ def planned(
     if len(set(features)) < len(features):
         twice = sorted({name for name in features if features.count(name) > 1})
         raise ValueError(
-            f"The features that come out must have different names. Got {twice} more "
+            f"The output features must have different names. Got {twice} more "
             "than once. Rename a column or a category."
         )
     return encoding
@@ -289,7 +289,7 @@ def _dates(declared: Dates, way: str, n_knots: int) -> ColumnBlock:
 _BY_ROWS = replace(
     FREE,
     of_users=(
-        "set a number of n_knots, which else follows from the number of rows, and that "
+        "set n_knots to a number: the default follows from the number of rows, which "
         "is private with privacy_unit='user'"
     ),
 )

@@ -200,7 +200,9 @@ OUTCOMES = {
         "test_other_questions_than_were_planned_are_refused_before_the_books",
         "test_a_party_that_answers_another_question_ends_the_fit",
     ],
-    "a plan asks for encryption": ["test_connections_are_as_planned_or_there_is_no_fit"],
+    "a plan asks for encryption": [
+        "test_connections_are_as_planned_or_there_is_no_fit"
+    ],
 }
 
 

@@ -623,7 +623,7 @@ def test_what_is_not_of_users_costs_nothing(kind, books, tmp_path):
         (
             places.in_files(frame, tmp_path / "few", **few),
             BY_USER,
-            "those without rows among them",
+            "including users without rows",
         ),
     ):
         own = books if "privacy_unit" in given else of_rows

@@ -440,8 +440,8 @@ def test_what_is_refused_costs_nothing(tmp_path):
         (source, {"epsilon": np.inf, "ledger": None}, "must be finite"),
         (rows, {}, "must name the column of the users' ids"),
         (places.in_database(frame), {}, "must name the column of the users' ids"),
-        (places.in_files(frame, tmp_path / "w", **few), {}, "those without rows"),
-        (targets, {"estimator": regression, "scoring": "r2"}, "how many users"),
+        (places.in_files(frame, tmp_path / "w", **few), {}, "users without rows"),
+        (targets, {"estimator": regression, "scoring": "r2"}, "number of scored users"),
     ]:
         grid = {"alpha": [0.1]} if "estimator" in given else GRID
         search = DPGridSearchCV(LOGISTIC, grid, **own).set_params(**given)
@@ -475,7 +475,7 @@ def test_parts_that_are_too_small_for_sums_of_all_are_not_fitted_to(tmp_path):
             given.fit(few)
     with pytest.raises(ValueError, match="at least 60% of the declared users"):
         describe(few, COLUMNS, **own)
-    with pytest.raises(ValueError, match=r"declared users each. Got 13 of 30"):
+    with pytest.raises(ValueError, match=r"of the declared users. Got 13 of 30"):
         clone(SEARCHES["grid"]).set_params(**own, random_state=None).fit(most)
     assert not books.spends()
     clone(LOGISTIC).set_params(**own).fit(most)

@@ -631,7 +631,7 @@ def test_too_few_users_are_refused_without_a_word_of_data(tmp_path):
     for layout in SOME:
         facts = facts_of(frame, n_samples=N_USERS - 1)
         source = LAYOUTS[layout](frame, tmp_path, **facts)
-        with pytest.raises(ValueError, match="those without rows among them") as e:
+        with pytest.raises(ValueError, match="including users without rows") as e:
             model.fit(source)
         assert not any(sign.isdigit() for sign in str(e.value))
         assert not hasattr(model, "coef_")
@@ -716,7 +716,7 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
         clone(MODEL).fit(rows)
     with pytest.raises(ValueError, match="must be left out with a source"):
         clone(MODEL).fit(users, groups=frame["id"])
-    with pytest.raises(ValueError, match="must be finite with users of a source"):
+    with pytest.raises(ValueError, match="must be finite with a source of users"):
         clone(MODEL).set_params(epsilon=math.inf).fit(users)
     of_records = clone(MODEL).set_params(privacy_unit="record")
     others = [

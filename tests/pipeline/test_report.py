@@ -225,7 +225,7 @@ def test_declared_steps_alone_cost_nothing():
         (SimpleImputer(), "DPSimpleImputer"),
         (PCA(), "DPPCA"),
         (LogisticRegression(), "DPLogisticRegression"),
-        (SelectKBest(), "no books"),
+        (SelectKBest(), "no accounting"),
         (FunctionTransformer(lambda X: X - X.mean()), "numpy"),
         (SelectFromModel(LogisticRegression()), "DPLogisticRegression"),
     ],
@@ -293,7 +293,7 @@ def test_folds_that_labels_decide_are_warned_about(meta, is_stratified, recwarn)
 
 def test_a_spent_report_says_why_its_epsilon_is_another():
     planned = make_pipeline(RowNormClipper(), DPLogisticRegression(classes=[0, 1]))
-    words = "a little less than what was asked for"
+    words = "a little less than the requested budget"
     assert words not in repr(privacy_report(planned))
     X = np.random.default_rng(0).normal(size=(60, 2))
     spent = privacy_report(planned.fit(X, X[:, 0] > 0))

@@ -81,8 +81,8 @@ def condition_of(text: str, what: str, columns: Mapping[str, Cell]) -> str:
         raise ValueError(
             f"{what} must be a column, or a condition of columns of its own row by "
             "comparisons with constants or columns of the same kind, IN, BETWEEN, "
-            "IS NULL, AND, OR and NOT. Got another. An expression that fails would end "
-            "the query, which would tell of a record: store anything else as a column "
+            "IS NULL, AND, OR and NOT. Got something else. An expression that fails "
+            "would end the query and reveal a record: store anything else as a column "
             "(in PostgreSQL ADD COLUMN ... GENERATED ALWAYS AS (...) STORED)."
         ) from None
 

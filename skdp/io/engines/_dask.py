@@ -229,11 +229,11 @@ class DaskParts(ABC):
         found: dict[int, Any] = {}
         for answer in answers:
             if not isinstance(answer, Answer) or answer.number in found:
-                raise SourceError("A part failed, or was told twice.")
+                raise SourceError("A part failed, or was reported twice.")
             facts = Known(answer.n_rows, answer.n_pieces, answer.state)
             is_same = self._known.setdefault(answer.number, facts) == facts
             if answer.question != question or not is_same:
-                raise SourceError("A part is not as it was.")
+                raise SourceError("A part has changed.")
             found[answer.number] = answer.content
         if set(found) != set(numbers):
             raise SourceError("A part is missing.")
@@ -340,8 +340,8 @@ _ONE_RECORD = (
     "depends on no record, and that no record makes its tasks fail"
 )
 _OWN_ROWS = (
-    "that which rows the Dask data frame has of a user, and what they hold, depends on "
-    "no other user, and that no record makes its tasks fail"
+    "that a user's rows in the Dask data frame, and their contents, depend on no other "
+    "user, and that no record makes its tasks fail"
 )
 
 

@@ -64,12 +64,10 @@ class Spark:
     """
 
     # In words, for the record of a fit.
-    snapshot = (
-        "a copy that Spark makes once before the fit, and computes no part of again"
-    )
+    snapshot = "a copy that Spark makes once before the fit and recomputes no part of"
     assumed = (
-        "that a part of the table which Spark computes twice while it is copied is "
-        "the same, and that no record makes Spark fail while it reads the table",
+        "that a part of the table that Spark computes twice while copying it is the "
+        "same both times, and that no record makes Spark fail while it reads the table",
     )
     dialect = Dialect()
 
