@@ -232,15 +232,16 @@ class GradientBoosting(FittedTrees, PrivateModel):
     def forecast(self, n_samples: int, n_features: int = 1) -> Forecast:
         """Solver, and noise against signal, of a fit to a table of this shape.
 
-        Nothing is read and nothing spent. A classifier without `classes` is taken to
-        have two. A rule of thumb (``docs/guide/boosting.md``), by which `fit` warns.
+        Nothing is read and nothing spent. A classifier without `classes` is assumed to
+        have two. The forecast is a rule of thumb (``docs/guide/boosting.md``), which
+        also decides whether `fit` warns.
 
         Parameters
         ----------
         n_samples : int
             Number of records, or of users.
         n_features : int, default=1
-            Number of columns, where one Range is declared for all.
+            Number of columns, if one Range is declared for all of them.
 
         Returns
         -------
@@ -296,13 +297,13 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     of the budget, noisy counts of where each column's values lie. The values of their
     leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
     one Gaussian release a tree. They continue a private additive linear model (`init`).
-    Missing values have a bin of their own. With ``max_interaction`` 1 or 2 the model is
-    exactly a sum of curves, and tables of pairs, that one can look at.
+    Missing values have a separate bin. With ``max_interaction`` 1 or 2 the model is
+    exactly a sum of curves, and tables of pairs, that can be plotted and read.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records, the declarations and the set of labels
-    public. Released are these counts, the linear model's gradients, what it and the
-    trees are worth, and the values of all leaves; see ``privacy_``,
+    public. Released are these counts, the linear model's gradients, the gains of the
+    linear model and of the trees, and the values of all leaves; see ``privacy_``,
     ``docs/guide/before_you_sign.md`` and, for what is not covered,
     ``docs/guide/before_you_sign.md``. Predictions, shapes, importances and constraints
     are post-processing; ``score(X, y)`` reads raw data and is **not** private.
@@ -326,10 +327,10 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         Boosting has for example ``{"residual_clip": 0.5}``.
     %(init, n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
-        By name, or for each column of X: whether predictions may not fall (1) or not
-        rise (-1) with it, all else the same. For two classes, and columns with an
-        order. Free: released curves are made monotone. Such columns share a tree with
-        one other at most.
+        By name, or for each column of X: 1 if predictions must not fall as the column
+        rises, all else equal; -1 if they must not rise. For two classes, and columns
+        with an order. It costs no budget: released curves are made monotone. A
+        constrained column shares a tree with at most one other column.
     %(class_weight, correct_prior, random_state, ledger, verbose)s
 
     Attributes
@@ -350,8 +351,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     Notes
     -----
     ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity. The
-    noise is made for the largest of the declared `class_weight`, so that labels of less
-    weight are told of with more noise.
+    noise is scaled to the largest declared `class_weight`, so that labels of smaller
+    weight get more noise relative to their signal.
 
     Examples
     --------
@@ -371,7 +372,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     >>> model.shape_functions_.names, model.privacy_.epsilon
     (['age', 'job', 'age x job'], 1.0)
 
-    A rare label that counts nine times, and probabilities as they are:
+    A rare label that counts nine times, and probabilities without the weight:
 
     >>> rare = np.random.default_rng(1).uniform(0, 400, 4000) < X["age"]
     >>> model = DPGradientBoostingClassifier(
@@ -522,7 +523,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         return np.asarray(log_softmax(raw, axis=1))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each row, as `class_weight` counts: (n_samples,)."""
+        """The most likely label of each row under `class_weight`: (n_samples,)."""
         return self._labelled(self.decision_function(X))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
@@ -584,8 +585,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the declarations public. Released are
-    these counts, a histogram of the targets, the linear model's gradients, what it and
-    the trees are worth, and the values of all leaves; see ``privacy_``,
+    these counts, a histogram of the targets, the linear model's gradients, the gains of
+    the linear model and of the trees, and the values of all leaves; see ``privacy_``,
     ``docs/guide/before_you_sign.md`` and, for what is not covered,
     ``docs/guide/before_you_sign.md``. Predictions, shapes, importances and constraints
     are post-processing; ``score(X, y)`` reads raw data and is **not** private.
@@ -619,9 +620,10 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         So they do with other losses than squared errors.
     %(n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
-        By name, or for each column of X: whether predictions may not fall (1) or not
-        rise (-1) with it, all else the same; of columns with an order. Free: released
-        curves are made monotone. Such columns share a tree with one other at most.
+        By name, or for each column of X: 1 if predictions must not fall as the column
+        rises, all else equal; -1 if they must not rise. For columns with an order. It
+        costs no budget: released curves are made monotone. A constrained column shares
+        a tree with at most one other column.
     %(random_state, ledger, verbose)s
 
     Attributes
@@ -656,7 +658,7 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     >>> model.predict(X[:5]).shape, model.privacy_.solver
     ((5,), 'newton_boosting')
 
-    Counts, whose effects multiply, and what nine of ten are below:
+    Means of counts, whose effects multiply, and the 0.9 quantile:
 
     >>> counts = np.random.default_rng(1).poisson(np.exp(2 * X[:, 0]))
     >>> given = {"columns": (0, 1), "target_bounds": (0, 40)}

@@ -63,8 +63,8 @@ class Shape:
 class ShapeFunctions:
     """A model as intercept, curves and tables, whose sum is its raw prediction.
 
-    Of a classifier they add up to `decision_function`, of a regressor to `predict`, in
-    units of the target. Iterating gives the shapes, curves first.
+    For a classifier they add up to `decision_function`, for a regressor to `predict`,
+    in units of the target. Iterating gives the shapes, curves first.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class ParquetSource(TableSource):
     groups : str or None, default=None
         Column of the ids of users, whole numbers or text, for models and steps with
         ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
-        number of users, those without rows among them, and the number of rows is
+        number of users, including users without rows, and the number of rows is
         private. Rows without an id are null records.
     batch_size : int in [1, 2^20], default=16384
         Rows that are read at once. Changes no result.

@@ -78,7 +78,7 @@ class SqlSource(TableSource):
     groups : str or None, default=None
         Column of the ids of users, whole numbers or text, for models and steps with
         ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
-        number of users, those without rows among them, and the number of rows is
+        number of users, including users without rows, and the number of rows is
         private. Rows without an id are null records.
     where : str or None, default=None
         SQL condition on the columns of one row.

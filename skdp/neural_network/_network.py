@@ -1,4 +1,4 @@
-"""What private networks share: layers, solver, privacy record, forecast."""
+"""The base class of private networks: layers, solver, privacy record, forecast."""
 
 from __future__ import annotations
 
@@ -175,9 +175,9 @@ class PrivateNetwork(TakesSources, PrivateModel):
     def forecast(self, n_samples: int, n_features: int) -> Forecast:
         """Solver, and noise against signal, of a fit to a table of this shape.
 
-        Nothing is read and nothing spent. A classifier without `classes` is taken to
+        Nothing is read and nothing spent. A classifier without `classes` is assumed to
         have two. Noise and signal are those of a linear model of the same rows: where
-        noise leaves nothing of the linear model, a network cannot learn either.
+        noise drowns the linear model, a network cannot learn either.
 
         Parameters
         ----------

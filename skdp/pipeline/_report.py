@@ -172,8 +172,8 @@ class StepReport:
     name : str
         Names from the outermost container down, joined by "/".
     estimator : str
-        Its class.
-    kind : {"declared rule", "private", "unaccounted", "vouched for by the user"}
+        Name of its class.
+        kind : {"declared rule", "private", "unaccounted", "vouched for by the user"}
     epsilon, delta : float
         Cost of the step alone: 0, 0 if it takes nothing from the data, inf if unknown.
     adjacency : str or None
@@ -594,10 +594,10 @@ def privacy_report(
     """Report the cost of each step of a pipeline, and of all steps together.
 
     Fits nothing and changes nothing. Pipeline, ColumnTransformer, FeatureUnion,
-    SelectFromModel and FrozenEstimator are looked into at any depth. Unfitted steps are
-    planned, fitted steps are spent. Steps of skdp state their cost, a table lists the
-    scikit-learn classes that take nothing from the data, and any other step is
-    unaccounted: the total is then infinite.
+    SelectFromModel and FrozenEstimator are looked into at any depth. Unfitted steps
+    count as planned, fitted steps as spent. Steps of skdp state their cost, a table
+    lists the scikit-learn classes that take nothing from the data, and any other step
+    is unaccounted: the total is then infinite.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class Cells:
 
 
 def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
-    """The cells of a column as its declaration wants them, or an error by name.
+    """The cells of a column as declared, or an error that names the column.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
     Raises
     ------
     ValueError
-        If the column is of another kind, or misses values that it may not miss.
+        If the column is of another kind, or has missing values that are not declared.
     """
     cells = _found(column)
     if cells.kind == "object" and not cells.is_missing.all():

@@ -313,11 +313,11 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
                     everywhere else in the block
     ==============  ==================================================================
 
-    **Privacy.** Costs nothing: columns are declared, and each row is encoded on its
-    own. `fit` uses the names, types and number of columns and the number of rows, and
-    looks at cells only to refuse what the declarations do not allow, before anything is
-    spent. Such an error reveals that a cell is not as declared: declare
-    ``missing=True`` and keep ``handle_unknown="ignore"`` where this is too much.
+    **Privacy.** Costs nothing: columns are declared, and each row is encoded
+    separately. `fit` uses the names, types and number of columns and the number of
+    rows, and looks at cells only to refuse what the declarations do not allow, before
+    anything is spent. This error reveals that a cell is not as declared: to avoid it,
+    declare ``missing=True`` and keep ``handle_unknown="ignore"``.
 
     Parameters
     ----------
@@ -334,8 +334,8 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         columns; a sequence has one for each column.
     n_knots : int from 2 to 1025 or "auto", default="auto"
         Ends of bins, or knots of the finest hats, both ends of the range included.
-        "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns; in
-        `columns` of a model by the number of rows, epsilon and delta.
+        "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns; for
+        the `columns` of a model, by the number of rows, epsilon and delta.
     remainder : {"refuse", "drop"}, default="refuse"
         Treatment of undeclared columns of a frame.
     handle_unknown : {"ignore", "error"}, default="ignore"
@@ -354,7 +354,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
     blocks_ : dict of str to slice
         The features of each column. Public.
     output_norm_ : float
-        1.0: no row that comes out is longer. Public.
+        1.0: no output row is longer. Public.
     entry_bound_ : float
         No entry is larger: 1 over the root of the number of columns. Public.
     %(n_features_in_, feature_names_in_)s
@@ -431,7 +431,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         return self._rows(X, is_sparse=self.sparse_output)
 
     def output_norm(self, input_norm: float | None = None) -> float:
-        """Largest L2 norm of a row that comes out: 1.0.
+        """Largest L2 norm of an output row: 1.0.
 
         Parameters
         ----------

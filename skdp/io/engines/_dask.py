@@ -447,7 +447,7 @@ class DaskSource(TableSource):
     groups : str or None, default=None
         Column of the ids of users, whole numbers or text, for models and steps with
         ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
-        number of users, those without rows among them, and the number of rows is
+        number of users, including users without rows, and the number of rows is
         private. Rows without an id are null records.
         All rows come to the client then.
     batch_size : int in [1, 2^20], default=16384
