@@ -404,19 +404,19 @@ def audit_estimator(
         privacy and spends nothing. The first record, or the user of the first row,
         differs between the two data sets.
     groups : array-like of shape (n_rows,), default=None
-        Ids of users, of an estimator that protects them (``privacy_unit="user"``, or as
-        `adjacency` says), as its `fit` takes them; every step that protects users gets
-        them. `fit` always gets a categorical that declares all users: a user without
-        rows on the other side still counts.
+        Ids of users, for an estimator that protects users (``privacy_unit="user"``, or
+        as `adjacency` says); every step that protects users gets them. `fit` gets a
+        categorical that declares all users, so that a user without rows in the other
+        data set still counts.
     epsilon : float in [1e-6, 1e8], default=None
         The promise. None: the epsilon of the fitted model's `privacy_`, or of a
         pipeline's `privacy_report`.
     delta : 0 or float in [1e-50, 1), default=None
-        None: 0 beside a given epsilon.
+        None: the model's delta, or 0 if `epsilon` is given.
     adjacency : str, default=None
         "replace_one", "zero_out", with `groups` "replace_user" or "zero_out_user", or
-        with `neighbour` any relation of skdp. None: the model's adjacency, or beside a
-        given epsilon "replace_one", with `groups` "replace_user".
+        with `neighbour` any adjacency of skdp. None: the model's adjacency; if
+        `epsilon` is given, "replace_one", or "replace_user" with `groups`.
     neighbour : tuple (X, y), with `groups` (X, y, ids), default=None
         The other data set; the caller vouches that the two are neighbours. None:
         several records or users are tried in a few fits each, and the best pair is
@@ -424,7 +424,7 @@ def audit_estimator(
     access : {"model", "transcript"}, default="model"
     n_runs : int of at least 40, default=600
         Number of fits: half of them to learn how to attack, half to test. A few more
-        choose the neighbour.
+        fits choose the neighbour.
     confidence : float in [0.5, 1), default=0.95
         Confidence of the bound. A refutation has another confidence: 1 - 1e-6.
     n_jobs : int or None, default=None

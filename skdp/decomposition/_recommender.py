@@ -40,7 +40,7 @@ class Recommender:
     rated: Pattern | None
 
     def predict_pairs(self, users: Any, items: Any) -> np.ndarray:
-        """Predicted ratings; an unknown id falls back to the means."""
+        """Predicted ratings; for an unknown id they fall back to the means."""
         return self._predicted(self.users.codes(users), self.items.codes(items))
 
     def rows_of(self, users: Any) -> np.ndarray:
@@ -128,7 +128,7 @@ class LocalUsers:
         user : id
         k : int, default=10
         exclude_rated : bool, default=True
-            Leave out what the user rated when he was folded in.
+            Leave out the items that the user had rated in `fold_in`.
         """
         return self._recommender.best_items(user, k, exclude_rated=exclude_rated)
 

@@ -58,11 +58,11 @@ class Traffic:
     Parameters
     ----------
     sizes : tuple of int
-        Numbers in each round.
-    questions : bytes
-        Digest of the questions of a rehearsal.
-    others : tuple of tuples of int
-        Numbers in each round of other runs that are possible, by a search's choice.
+        How many numbers an owner sends in each round.
+        questions : bytes
+        Digest of the queries in a rehearsal.
+        others : tuple of tuples of int
+        The same as `sizes` for other possible runs, between which a search chooses.
     """
 
     sizes: tuple[int, ...] = ()
@@ -172,7 +172,7 @@ class LocalOwners:
 
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
-        """A context in which no owner is asked, and `traffic` counts the questions."""
+        """A context in which no owner is asked, and `traffic` counts the queries."""
         self.traffic, self.events = Traffic(), []
         with asking(self, rehearses=True):
             yield
@@ -283,13 +283,13 @@ _NO_ROWS = (
 
 
 class Federation(TableSource):
-    """Records of several owners who show nobody their sums.
+    """Records of several owners, whose sums nobody else sees.
 
-    Each owner adds up its own records and its own share of the noise, and the sum over
-    all owners, which is what a fit sees, is that of the pooled table with noise. Every
-    estimator whose fit asks for sums over all records with Gaussian noise takes a
-    federation as X; each fit is rehearsed first, without any record, and what cannot be
-    done is refused before anything is booked.
+    Each owner adds up its records and its share of the noise. A fit sees only the sum
+    over all owners, which is the noisy sum over the pooled table. Every estimator whose
+    fit needs only sums over all records with Gaussian noise accepts a federation as X.
+    Each fit is rehearsed first, without records, and an impossible fit is refused
+    before anything is booked.
 
     `simulated` makes a federation of tables in this process; for owners who trust
     nobody with their table see ``docs/guide/several_owners.md``.
@@ -362,7 +362,7 @@ class Federation(TableSource):
         n_honest: int | None = None,
         columns: Any = None,
     ) -> Self:
-        """A federation of tables in this process, to see the result for real owners.
+        """A federation of tables in this process, to try a fit without real owners.
 
         Sums and noise are the same as among real owners, but there are no messages:
         this process sees all tables.
@@ -447,8 +447,8 @@ class Federation(TableSource):
     def fit(self, model: Any) -> Any:
         """Fit a model of several steps as one.
 
-        All steps are rehearsed before the first is booked, which ``pipeline.fit``
-        does for each step by itself.
+        All steps are rehearsed before the first one is booked; ``pipeline.fit`` instead
+        rehearses and books one step after another.
 
         Parameters
         ----------
@@ -472,14 +472,14 @@ class Federation(TableSource):
         return model
 
     def rehearse(self, model: Any) -> Any:
-        """The result of a fit to answers of zero: its record, and `traffic`.
+        """Fit a clone to answers of zero, for its privacy record and `traffic`.
 
-        Nobody is asked, and nothing is booked.
+        No owner is asked, and nothing is booked.
 
         Parameters
         ----------
         model : estimator or Pipeline
-            Not fitted; stays so.
+            Not fitted, and not changed.
 
         Returns
         -------

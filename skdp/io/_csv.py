@@ -37,9 +37,9 @@ def read_csv(
     Returns
     -------
     frame : DataFrame of shape (n_samples, n_columns)
-        Cells as objects, private. One that is empty, lacking, or not what its column
-        is declared to hold is missing; a text that is no listed category stays.
-        Blank lines are no records.
+        Cells as objects, private. A cell that is empty, absent, or not as its column
+        is declared is missing; a text that is not a declared category stays. Blank
+        lines are not records.
     declared : dict
         The declarations with ``missing=True``: in a file of texts any cell may be
         missing.
@@ -47,8 +47,8 @@ def read_csv(
     Raises
     ------
     ValueError
-        If a declared column is not in the header, or is there twice, or if a quoted
-        cell does not end where a cell must.
+        If a declared column is not in the header, or occurs twice, or if a quoted cell
+        does not end where a cell must end.
     """
     with (
         _cells_of_any_length(),

@@ -147,7 +147,7 @@ class TableSource(ABC):
         Declared number of records, or of users, and number of features.
     feature_names : tuple of str
     dtypes : dict of str to str
-        Types of the features, in Arrow's words.
+        Arrow type of each feature.
     target : str or None
     groups : str or None
         The column of user ids, of a source of users.
@@ -324,7 +324,7 @@ class TableSource(ABC):
         )
 
     def appended(self, step: Any) -> Self:
-        """The same source with one more step that all rows pass through."""
+        """The same source with one more step, which all rows pass through."""
         other = self._copied()
         declared = getattr(step, "columns_", None)
         other._steps = (*self._steps, of_step(step, self.sample_row(declared)))

@@ -44,7 +44,7 @@ class ParquetSource(TableSource):
     target : str or None
         Column of the target; never a feature. None for predictions only.
     n_samples : int
-        Declared number of records; public. Compared with the files' number before a
+        Declared number of records; public. Compared with the rows of the files before a
         fit. With `groups` the number of users, at least as large as the number in the
         files.
     features : sequence of str or None, default=None
@@ -57,7 +57,7 @@ class ParquetSource(TableSource):
         number of users, including users without rows, and the number of rows is
         private. Rows without an id are null records.
     batch_size : int in [1, 2^20], default=16384
-        Rows that are read at once. Changes no result.
+        Number of rows that are read at once. It changes no result.
 
     Examples
     --------

@@ -71,8 +71,8 @@ class SqlSource(TableSource):
         `groups` the number of users, at least as large as the number in the table.
     features : sequence of str, mapping of str to str, or None, default=None
         Columns that are features; a mapping gives SQL expressions of the columns of one
-        row by name. Where an expression fails its value is missing. None: all columns
-        but the target.
+        row by name. Where an expression fails, its value is missing. None: all columns
+        except the target.
     columns : mapping, sequence, Range or None, default=None
         Declarations of `skdp.columns`, for an estimator that has none.
     groups : str or None, default=None
@@ -86,20 +86,20 @@ class SqlSource(TableSource):
         Column with a different value in each row, by which predictions are ordered.
     record_id : str or None, default=None
         Column of whole numbers or text that the table declares unique and not missing
-        (a primary key), and whose values depend on nothing else of any record. Solvers
+        (a primary key), and whose values depend on no other value of a record. Solvers
         that visit the records in a random order (`bolt_on`) need it. It is not a
         feature.
     one_record_per_row : bool, default=False
-        That each row of a query is one record, that the number of rows depends on no
-        record, and that no record makes the query fail: needed for queries and views
-        of any kind and tables with columns that reading computes, and repeated in
-        ``privacy_.assumed_public``.
+        True states that each row of a query is one record, that the number of rows
+        depends on no record, and that no record makes the query fail. Needed for all
+        queries and views, and for tables with computed columns;
+        ``privacy_.assumed_public`` repeats it.
     batch_size : int in [1, 2^20], default=16384
-        Rows that are read at once. Changes no result.
+        Number of rows that are read at once. It changes no result.
     n_readers : int in [1, 64], default=1
-        Connections that read shares of a table of PostgreSQL at once, all of one
-        snapshot. Changes no result. Readings in an order have one reader; DuckDB and
-        Spark read with threads or workers of their own.
+        Number of connections that read parts of a PostgreSQL table at the same time,
+        all in one snapshot. It changes no result. Ordered readings have one reader;
+        DuckDB and Spark manage their threads or workers themselves.
 
     Examples
     --------

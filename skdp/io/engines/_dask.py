@@ -416,7 +416,7 @@ class DaskSource(TableSource):
     The records are Parquet files that all workers see, or a Dask data frame. Workers
     need skdp. A fit sends them queries at released weights, and they answer with whole
     numbers, which have the same sum however records are divided. If an estimator needs
-    the rows themselves, they come to the client part by part. A worker that is lost is
+    the rows themselves, they are sent to the client part by part. A lost worker is
     replaced by another, whose part must have the same checksum. Rows in which a number
     or the target is missing, NaN or infinite are null records: they contribute exactly
     nothing, and are counted in `n_samples`.
@@ -429,15 +429,15 @@ class DaskSource(TableSource):
     Parameters
     ----------
     records : str, path, sequence of these, or DataFrame of dask.dataframe
-        Parquet files as in `ParquetSource`, by the names by which workers know them; or
-        a data frame, which is computed once for each fit and must be the same when a
-        part of it is computed again.
+        Parquet files as in `ParquetSource`, by the paths that workers see; or a data
+        frame, which is computed once for each fit and must be the same when a part of
+        it is computed again.
     client : Client of dask.distributed
         Client of a scheduler at any address. Never stored with a model.
     target : str or None
         Column of the target; never a feature. None for predictions only.
     n_samples : int
-        Declared number of records; public. Compared with the parts' number before a
+        Declared number of records; public. Compared with the rows of all parts before a
         fit. With `groups` the number of users, at least as large as the number in the
         parts.
     features : sequence of str or None, default=None
@@ -448,17 +448,17 @@ class DaskSource(TableSource):
         Column of the ids of users, whole numbers or text, for models and steps with
         ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
         number of users, including users without rows, and the number of rows is
-        private. Rows without an id are null records.
-        All rows come to the client then.
+        private. Rows without an id are null records. All rows are then sent to the
+        client.
     batch_size : int in [1, 2^20], default=16384
-        Rows that are worked on at once. Changes no result.
+        Number of rows that are processed at once. It changes no result.
 
     Raises
     ------
     TypeError
-        If there is no client, or one of asynchronous code.
-    ValueError
-        If files or columns are not as said.
+        If the client is missing or asynchronous.
+        ValueError
+        If files or columns are not as described.
 
     Examples
     --------
