@@ -1,4 +1,4 @@
-"""What a fitted boosted model shows: importances, JSON, pictures."""
+"""Importances, JSON and plots of a fitted boosted model."""
 
 from __future__ import annotations
 

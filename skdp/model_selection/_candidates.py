@@ -88,7 +88,7 @@ class ScoredTable(Records):
 
 @dataclass(frozen=True, eq=False)
 class SearchRecords:
-    """Records that a search divides, fits candidates to and scores them on. Private.
+    """Records that a search divides, to fit candidates and to score them. Private.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class SearchRecords:
 
     @property
     def table(self) -> Table:
-        """The rows where they are."""
+        """The table of the rows, in memory or in a source."""
         return Table.of(self.X, self.y)
 
     @property

@@ -358,15 +358,15 @@ class RandomStopping(Method):
     Parameters
     ----------
     family : {"negative_binomial", "poisson"}, default="negative_binomial"
-        Law of the number of trials. "poisson" may make none, and then returns a fixed
-        default model; it is not for delta = 0.
-    shape : float in [-0.9, 10] or None, default=None
-        Shape of the negative binomial law. A smaller one costs less and varies more.
-        None: 1, a geometric law, or 0, a logarithmic one, if delta is 0.
-    mean_trials : float or None, default=None
-        Mean of the law before it is cut off. None: the number of candidates.
+        Distribution of the number of trials. "poisson" may draw 0 trials, and then a
+        fixed default model is returned; it is not for delta = 0.
+        shape : float in [-0.9, 10] or None, default=None
+        Shape of the negative binomial distribution. A smaller shape costs less and
+        varies more. None: 1 (geometric), or 0 (logarithmic) if delta is 0.
+        mean_trials : float or None, default=None
+        Mean of the distribution before its cut-off. None: the number of candidates.
     max_trials : int or None, default=None
-        Cut-off. None: 6 times the mean, or twice with `fixed_duration`.
+        Cut-off. None: 6 times the mean, or twice the mean with `fixed_duration`.
     fixed_duration : bool, default=False
         Always run `max_trials` trials and use only as many as were drawn, so that the
         running time does not reveal their number.

@@ -86,7 +86,7 @@ _BAR = 20
 
 @dataclass(frozen=True, kw_only=True)
 class SearchReport:
-    """The release of a search and its cost, for readers.
+    """A page on the release of a search and its cost.
 
     Parameters
     ----------

@@ -210,8 +210,8 @@ class ScoreKind:
         Lowest and highest score, from params.
     response_method : {"predict", "predict_proba"}, default="predict"
     n_labels : {None, "two", "several"}, default=None
-        Which sets of labels it takes, if it needs one. Scores of regressors need target
-        bounds.
+        Which sets of labels the score accepts, if it needs labels. Scores of regressors
+        need target bounds.
     settings : mapping of str, default={}
         Names of further public parameters; for each the default and a check.
     """
@@ -371,13 +371,13 @@ def resolve_scoring(
     params : mapping of str or None, default=None
         Public numbers, chosen without looking at the data, that some scores take:
 
-        * ``floor`` of ``"neg_log_loss"``, in [1e-12, 0.5]: probabilities of the true
-          label below it count as it; 0.01 by default;
-        * ``floor`` of deviances, in [1e-6, 0.5]: means below this share of the highest
-          target count as that, and of ``"neg_mean_gamma_deviance"`` targets, too; 0.01
-          by default;
+        * ``floor`` of ``"neg_log_loss"``, in [1e-12, 0.5]: lower probabilities of the
+          true label count as the floor; 0.01 by default;
+        * ``floor`` of deviances, in [1e-6, 0.5], as a fraction of the highest target:
+          lower means count as the floor, and with ``"neg_mean_gamma_deviance"`` lower
+          targets, too; 0.01 by default;
         * ``most`` of ``"neg_mean_gamma_deviance"``, above 1: a target counts as at most
-          so many predicted means; 8 by default;
+          this multiple of the predicted mean; 8 by default;
         * ``quantile`` of ``"neg_mean_pinball_loss"``, in [0.01, 0.99]: the estimator's,
           or 0.5, by default;
         * ``least`` of ``"r2"``, in [-1e6, 0]: lower scores are reported as this one; -1
@@ -393,8 +393,8 @@ def resolve_scoring(
     Raises
     ------
     ValueError, TypeError
-        If the score cannot be released, is not for this estimator, or lacks a fact.
-        Nothing was read.
+        If the score cannot be released, does not suit this estimator, or lacks a public
+        fact. Nothing was read.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Blocks: what one declared column becomes, and its axis."""
+"""Blocks: how one declared column is encoded, and its axis."""
 
 from __future__ import annotations
 
