@@ -350,7 +350,7 @@ def _of_one_seed(
 
 
 def _loud(estimator: Any, pair: Neighbours, n_pairs: int) -> Sides | None:
-    """A model of each side with a large budget; None if it cannot be raised so far."""
+    """A model of each side with a large budget; None if the model refuses it."""
     loud = louder(estimator, _LOUDER)
     if loud is None:
         return None
@@ -510,7 +510,7 @@ def _claim(
     delta: float | None,
     adjacency: str | None,
 ) -> Claim:
-    """The promise; the estimator is fitted once if only a model states it."""
+    """The claim; the estimator is fitted once if only a fitted model states it."""
     if epsilon is None and delta is not None:
         raise ValueError(
             "The 'delta' parameter must be None without 'epsilon'. Got one. Give "

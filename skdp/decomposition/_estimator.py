@@ -48,8 +48,8 @@ from skdp.privacy.accounting._relations import UNITS, Relation, Unit
 from skdp.privacy.release._record import PrivacyRecord
 
 # ------------------------------------------------------ Checked input and planned tasks
-# Nothing is spent and nothing is released yet. Pairs and ratings are looked at once.
-# Rules of public facts decide the parameters that the user left open.
+# Nothing is spent and nothing is released yet. Pairs and ratings are checked in one
+# pass. Rules of public facts decide the parameters that the user left open.
 
 
 _MOST_COMPONENTS = 4096
@@ -716,7 +716,7 @@ None, default=None
         factors: Factors,
         bounds: tuple[float, float] | None,
     ) -> None:
-        """Set fitted attributes; of users only what is released."""
+        """Set fitted attributes; those of users only if they are released."""
         users = given.users
         self.__dict__.pop("n_iter_", None)
         if task.unit is None:
@@ -760,7 +760,7 @@ None, default=None
 
 
 def _assumed_public(unit: Unit, task: Task) -> tuple[str, ...]:
-    """What the claim takes as public, with the values, which decide what it says."""
+    """What the claim takes as public, with the values that the claim depends on."""
     facts = ["names and types of the columns of X"]
     if unit == "rating_value":
         facts.append("who rated what: all pairs of ids, and their number")

@@ -76,8 +76,8 @@ def spread(ratings: Ratings) -> float:
 # covariance of rows and the variance of ratings maximise the bound on the evidence in
 # every sweep (empirical Bayes), so that nothing is left to choose.
 #
-# The prior mean of a row depends on who rated what: it is a linear regression of rows
-# on the pattern, as side information in [2]_; for users [3]_ calls this implicit
+# The prior mean of a row is a linear regression of rows on the pattern of ratings,
+# which serves as side information as in [2]_; for users [3]_ calls this implicit
 # feedback.
 
 
@@ -273,7 +273,7 @@ class _PosteriorSide:
 
 
 class _Regression:
-    """Ridge regression of rows on who rated what, by conjugate gradients."""
+    """Ridge regression of rows on the pattern of ratings, by conjugate gradients."""
 
     def __init__(
         self, orders: tuple[Order, Order], alpha: float, d: int, dtype: Any

@@ -127,7 +127,7 @@ class GradientBoosting(FittedTrees, PrivateModel):
 
     @abstractmethod
     def _loss(self) -> Loss:
-        """The loss, as far as it is declared."""
+        """The loss that follows from the declared parameters."""
 
     def _named(self) -> NamedKind[NewtonBoosting]:
         own = {name: getattr(self, name) for name in self._own}
@@ -540,7 +540,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         return (self._labelled(raw) for raw in self.staged_decision_function(X))
 
     def _unweighted(self, raw: np.ndarray) -> np.ndarray:
-        """Raw predictions, without the weights of labels if these are asked for."""
+        """Raw predictions; corrected for the weights of labels if `correct_prior`."""
         return unweighted(raw, self._label_weights) if self.correct_prior else raw
 
     def _labelled(self, raw: np.ndarray) -> np.ndarray:

@@ -146,7 +146,7 @@ class LocalOwners:
     n_honest : int
     """
 
-    # How a change of records is noticed, in words for a fit's record.
+    # How a change of records is noticed; a text for the privacy record of a fit.
     state_kind = "checksums of each owner's records in each of its answers"
 
     # Seed of a simulation, which makes all draws itself.
@@ -571,7 +571,7 @@ class _Unchanged:
 
     @property
     def kind(self) -> str:
-        """In words, for the record; public."""
+        """Text for the privacy record; public."""
         return self._owners.state_kind
 
     def check(self) -> None:

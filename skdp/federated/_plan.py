@@ -26,7 +26,7 @@ from skdp.pipeline._walk import private_steps
 # travels. Estimators that are not listed, or bring entropy or a ledger, are refused.
 
 
-# Modules of what may be fitted, alone or as a step.
+# Modules of the estimators that a plan may fit, alone or as a step.
 HOMES = {
     "BoundedScaler": "skdp.preprocessing",
     "DPGammaRegressor": "skdp.linear_model",
@@ -51,7 +51,7 @@ HOMES = {
     "RowNormClipper": "skdp.preprocessing",
     "TableEncoder": "skdp.preprocessing",
 }
-# Parameters that each party has for itself.
+# Parameters that each party sets itself.
 _OWN = ("ledger", "random_state")
 # Parameter of a pipeline that would store rows after its steps.
 _NO_MEMORY = "memory"
@@ -111,7 +111,7 @@ def _own_params(model: Any) -> dict[str, Any]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A parameter in JSON; other types get a name."""
+    """A parameter as JSON can hold it; types that JSON lacks are stored by name."""
     if isinstance(value, tuple):
         if name == "columns":
             return {"columns": declarations.to_json(value)}

@@ -155,7 +155,7 @@ class Inbox:
 
 # ---------------------------------------------------- Connections, plain or through TLS
 # They carry bytes of any sender. Messages prove themselves and shares are masked, so
-# TLS adds one thing: an eavesdropper sees no sums.
+# TLS adds one thing: an eavesdropper cannot see sums.
 
 
 _AT_ONCE = 1 << 16
@@ -210,7 +210,7 @@ class Wire:
         self._is_greeted = tls is None
         self.socket = connection
         if tls is not None:
-            # The handshake comes later, bit by bit: nobody waits for a silent stranger.
+            # The handshake comes later, step by step: a silent stranger delays nobody.
             self.socket = tls.wrap_socket(
                 connection, server_side=True, do_handshake_on_connect=False
             )

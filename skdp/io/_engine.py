@@ -48,12 +48,12 @@ class Engine(Protocol):
 
     @property
     def snapshot(self) -> str:
-        """In words for the record: what keeps a reading consistent, and is checked."""
+        """Text for the privacy record: what keeps a reading consistent, as checked."""
         ...
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """In words for the record: further assumptions that are not checked."""
+        """Texts for the privacy record: further assumptions, which are not checked."""
         ...
 
     @property
@@ -104,7 +104,7 @@ class Engine(Protocol):
         ...
 
     def condition(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
-        """The same for a condition: true, false or NULL."""
+        """A user's condition, made to give true, false or NULL for every row."""
         ...
 
     def count(self, relation: str) -> int:

@@ -461,7 +461,7 @@ class TableSource(ABC):
 
     @property
     def handed_over(self) -> tuple[Any, ...]:
-        """Facts that a part in the source's place needs; public."""
+        """Public facts that a part needs to replace the source."""
         return self.target, self.batch_size, self._steps, self.n_partitions
 
     @property

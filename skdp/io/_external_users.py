@@ -136,10 +136,10 @@ def _as_keys(ids: Any) -> Any:
 
 
 class KeptUserRows(Protocol):
-    """Which rows of users with many rows count, in one pass."""
+    """Decides in one pass which rows count of users with many rows."""
 
     def those(self, codes: IntArray, rows: Rows) -> NDArray[np.bool_]:
-        """Whether each of some rows counts; `codes` are their users, all with many."""
+        """Whether each row counts; `codes` are the rows' users, all with many rows."""
         ...
 
 
@@ -197,7 +197,7 @@ class FirstRows:
         self._seen = np.zeros(n_users, dtype=np.int64)
 
     def those(self, codes: IntArray, rows: Rows) -> NDArray[np.bool_]:
-        """Which count."""
+        """Whether each row is among its user's first rows."""
         places = self._seen[codes] + places_of_own(codes)
         np.add.at(self._seen, codes, 1)
         return np.asarray(places < MOST_ROWS_OF_A_USER)
@@ -213,7 +213,8 @@ class LeastRows:
     Parameters
     ----------
     last : mapping of int to (bytes, int)
-        By number of a user: the largest digest that counts, and how many rows with it.
+        For each user, by number: the largest digest that counts, and how many rows with
+        this digest count.
     seen : Counter
         Rows with the largest digest so far.
     """

@@ -20,7 +20,7 @@ from skdp.io._reading import Reading, Targets
 from skdp.sums._adder import present_rows
 from skdp.tables._source import Block, Facts, Remote, Source
 
-# Converts rows of a table without surprises to a solver's rows.
+# Converts rows of a table of allowed cells to a solver's rows.
 Encode = Callable[[Any], Any]
 
 

@@ -80,7 +80,7 @@ class Table:
 
     @staticmethod
     def of(X: Any, y: Any = None, groups: Any = None) -> Table:
-        """The table of what was given: the only place that asks what X is."""
+        """The table for the arguments of `fit`; no other code asks what X is."""
         kind = SourceTable if isinstance(X, TableSource) else Table
         return kind(X, y, groups)
 
@@ -97,7 +97,7 @@ class Table:
         return False
 
     def count(self, n_shown: int) -> int:
-        """Number of records of the table, of whose `sample` there are `n_shown`."""
+        """Number of records of the table; its `sample` has `n_shown` rows."""
         return n_shown
 
     def sample(self, declared: Any = None) -> Any:

@@ -728,7 +728,7 @@ class SearchJob(Records):
 
 
 def _ended_in_one_way(work: Callable[[], T]) -> T:
-    """The result of work on records; all errors become one, except in rehearsals."""
+    """The result of work on records; outside rehearsals all errors become one."""
     return work() if is_rehearsing() else answered(work)
 
 

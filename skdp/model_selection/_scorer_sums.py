@@ -416,7 +416,7 @@ def _failing(
 # or of its label and the predicted label. Derived in ``docs/proofs/scores.md``.
 
 
-# Noise and ties cost about the same: settled on synthetic tables of 10,000 records, at
+# Noise and ties cost about the same: chosen on synthetic tables of 10,000 records, at
 # epsilon 0.3 (``python -m benchmarks.describe intervals``).
 N_INTERVALS = 24
 # Few digits, since privacy records show them.

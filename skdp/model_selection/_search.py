@@ -70,7 +70,7 @@ _NOISY_SCORES = 0.01
 
 @dataclass(frozen=True)
 class _Plan:
-    """The public facts of a search, all settled before it is paid for.
+    """The public facts of a search, all fixed before it is paid for.
 
     `stand_ins` are fitted models of the candidates whose private outputs are constants.
     """
@@ -353,7 +353,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _warn_of_cost(
         self, chosen: ChosenMethod, multiplier: float, facts: SearchFacts
     ) -> tuple[str, ...]:
-        """Warn if scores will be too noisy to choose by; from public facts."""
+        """Warn if scores will be too noisy for a choice; from public facts."""
         deviation = chosen.method.score_deviation(multiplier, facts)
         is_choice = self.method == "auto" and facts.n_candidates > 1
         if not is_choice or deviation <= _NOISY_SCORES:

@@ -170,7 +170,7 @@ class PrivateNetwork(TakesSources, PrivateModel):
 
     @abstractmethod
     def _expected_loss(self) -> Loss:
-        """The loss, as far as it is declared."""
+        """The loss that follows from the declared parameters."""
 
     def forecast(self, n_samples: int, n_features: int) -> Forecast:
         """Solver, and noise against signal, of a fit to a table of this shape.
@@ -240,7 +240,7 @@ class PrivateNetwork(TakesSources, PrivateModel):
         """The objective of a linear model of the same rows."""
         n_features = objective.n_features
         if hasattr(self, "encoder_"):
-            # Noise decides how fine a curve is: at worst the curve is a line.
+            # The noise decides how fine a curve is; the coarsest curve is a line.
             n_features = self.encoder_._encoding.n_lines
         return LinearObjective(
             loss=objective.loss,

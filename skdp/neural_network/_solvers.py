@@ -34,15 +34,16 @@ from skdp.solvers._steps import (
 from skdp.sums._network import ClippedNetworkGradient
 
 # ----------------------------------------------------------- Defaults from public facts
-# They are few, and accuracy is flat around their best values. They were chosen once, on
-# held-out records of training parts (docs/notebook/benchmarks.md). Their argument is
-# n mu, the number of records over the deviation of the noise that hides one of them.
+# The defaults are few, and accuracy is flat around their best values. They were chosen
+# once, on held-out records of training parts (docs/notebook/benchmarks.md), as
+# functions of n mu: the number of records over the deviation of the noise that hides
+# one record.
 
 
 # Norm of the longest rows at the first layer, beside the 1 of the biases.
 INPUT_NORM = 6.0
 # Clip of a joint gradient, in the loss's units: most gradients are shorter in the end,
-# so that probabilities are not distorted; with 1 they were too sure.
+# so that probabilities are not distorted; with a clip of 1 they were overconfident.
 _CLIP = 4.0
 # Size of a step, in the loss's units and over its curvature in one output.
 _STEP = 0.25

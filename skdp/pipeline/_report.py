@@ -234,7 +234,7 @@ def _report(
 
 
 def _own_word(leaf: Leaf, privacy: StepPrivacy, of_users: bool) -> StepReport:
-    """The report of a step of skdp, by its privacy statement."""
+    """The report of a step of skdp, from its privacy statement."""
     note, kind = privacy.note, PRIVATE if costs(privacy) else DECLARED
     epsilon = privacy.epsilon
     if of_users and privacy.of_users:
@@ -382,8 +382,8 @@ def _sum_of_deltas(steps: Sequence[StepPrivacy]) -> float:
 
 
 # --------------------------------------------------- Ledgers of steps, beside the total
-# The total composes steps that are fixed in advance. A ledger must hold whatever comes
-# next, so it charges each event separately, and keeps what it sets aside.
+# The total composes steps that are fixed in advance. A ledger must bound whatever comes
+# next, so it charges each event separately, and keeps its reserve.
 
 
 def words_of_ledgers(leaves: Sequence[Leaf]) -> tuple[str, ...]:
@@ -431,7 +431,7 @@ def _sentence(ledger: BudgetLedger, said: Sequence[StepPrivacy]) -> str:
 
 
 def _event_of(privacy: StepPrivacy) -> tuple[Event | None, float]:
-    """The largest event of a planned step, if its budget determines one."""
+    """The largest event of a planned step, if its budget determines the event."""
     if is_gaussian(privacy):
         return GaussianEvent(1 / mu_of(privacy)), privacy.delta
     if privacy.delta == 0:

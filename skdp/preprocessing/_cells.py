@@ -130,7 +130,7 @@ def _of_pandas(column: pd.Series) -> Cells:
         return Cells(found.kind, found.values, found.is_missing | is_missing)
     is_arrow = isinstance(dtype, pd.ArrowDtype)
     if is_arrow and str(dtype).startswith("date"):
-        # Not through Python's dates, whose calendar is shorter than 32 bits of days.
+        # Not by Python's dates, whose calendar is shorter than 32 bits of days.
         return Cells("date", _dates(column), is_missing)
     if pd.api.types.is_datetime64_any_dtype(dtype):
         zone = getattr(dtype, "tz", None) or _arrow_zone(dtype)

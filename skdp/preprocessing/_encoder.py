@@ -547,14 +547,14 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         return self._encoding.rows(self._cells(X), is_sparse=is_sparse)
 
     def _cells(self, X: Any) -> list[Cells]:
-        """Cells of the declared columns of a table like the fitted one, or an error."""
+        """Checked cells of the declared columns of a table like the fitted one."""
         check_is_fitted(self)
         table = self._open(X, self.columns_, reset=False)
         matched(table, self.columns_, is_drop=self.remainder == "drop")
         return self._read(table, self._encoding, self.columns_)
 
     def _open(self, X: Any, declared: Declared, *, reset: bool) -> ColumnTable:
-        """X as a table, or an error."""
+        """X as a checked table."""
         return open_table(self, X, declared, reset=reset)
 
     @property

@@ -167,7 +167,7 @@ def _answer(query: Query, answers: Answers) -> Released | None:
 
 
 def _law_of(budget: Budget, size: int, times: int) -> NoiseLaw | None:
-    """The law of this many answers of one size; None without noise."""
+    """The noise law for this many answers of one size; None without noise."""
     if not budget.is_finite:
         return None
     law = LAWS["gaussian" if budget.delta > 0 else "spherical"]
@@ -524,7 +524,7 @@ class Bisection:
         return Counts(self._at(share))
 
     def _at(self, share: FloatArray) -> FloatArray:
-        """Points between low and high; no overflow can occur."""
+        """Points between low and high, computed without overflow."""
         return self.low * (1 - share) + self.high * share
 
 

@@ -61,7 +61,7 @@ _NO_WORKERS = (
     "The client of a DaskSource must be connected to a scheduler with workers. Got "
     "none. Start workers, or make the source anew with another client."
 )
-# Seconds without any worker, twice, after which the fit gives up.
+# After two waits of this many seconds without any worker, the fit ends.
 _PATIENCE = 30.0
 
 
@@ -89,7 +89,7 @@ class DaskParts(ABC):
     client : Client of dask.distributed
     """
 
-    # In words, for the record of a fit.
+    # Text for the privacy record of a fit.
     kind: str
     has_fixed_order: bool
     files: tuple[File, ...] = ()
