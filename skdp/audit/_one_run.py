@@ -498,14 +498,14 @@ class OneRunAudit(Shown):
             known = self.expected
             rows.append(
                 (
-                    "at most to expect",
+                    "expected at most",
                     f"{known.epsilon_lower:.2f}, Gaussian "
                     f"{known.gaussian_epsilon_lower:.2f}",
                 )
             )
         told = {True: "yes", False: "no"}
         rows.append(("claim refuted", told[self.refutes]))
-        rows.append(("as Gaussian noise", told[self.refutes_gaussian]))
+        rows.append(("refuted as Gaussian", told[self.refutes_gaussian]))
         return rows
 
     @property

@@ -121,7 +121,7 @@ class MembershipRisk(Shown):
         text = advantage_sentence(self.advantage, self.adjacency, self.basis)
         if self.n_records == 1:
             return text
-        return f"Of a person with {self.n_records} records: {text}"
+        return f"For a person with {self.n_records} records: {text}"
 
     def to_dict(self) -> dict[str, Any]:
         """The main numbers, JSON-ready."""

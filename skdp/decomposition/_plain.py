@@ -109,14 +109,14 @@ class VariationalBayes(Factorizer):
     n_steps : int in [1, 1e6], default=20
         Sweeps over all users and all items.
     pattern_alpha : float in [1e-3, inf], default=10.0
-        Penalty of the regression of prior means on who rated what; inf for none. Set
-        inf where users do not choose what they rate.
+        Penalty of the regression of prior means on the pattern of ratings; inf for no
+        regression. Set inf where users do not choose what they rate.
 
     Notes
     -----
     A rating is normal around its prediction. A user's row is normal with a learned
-    covariance and the mean ``m + D'x / n^0.3``, x his pattern and n his number of
-    ratings; items likewise. Rows that few ratings determine count for less, so that
+    covariance and the mean ``m + D'x / n^0.3``, for the user's pattern x and number of
+    ratings n; items likewise. Rows that few ratings determine count for less, so that
     many factors are harmless: `n_components` is 16 by default, and more gains little. A
     sweep sums about k^2/2 numbers per rating and side for k factors. Results do not
     depend on `n_jobs`.

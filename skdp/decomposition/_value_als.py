@@ -328,7 +328,7 @@ _COMPONENTS = 10  # returned; more were no better on validation parts
 class ValueALS(PrivateFactorizer):
     """Private factorisation under ``privacy_unit="rating_value"``.
 
-    Use it where who rated what is public and the values are not; ``solver="auto"``
+    Use it where the rated pairs are public and the values are not; ``solver="auto"``
     takes it. MovieLens 1M has 0.8986 at epsilon 1, noisy means 0.9306, biases without
     privacy 0.9118. If pairs say nothing about taste (items shown at random), set
     ``rank=0``. It refuses ``delta=0``, and `alpha`, since the penalties follow from the

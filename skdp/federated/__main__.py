@@ -1,4 +1,4 @@
-"""``python -m skdp.federated``: keys, plans, a party's or the coordinator's side."""
+"""``python -m skdp.federated``: make keys, show plans, serve, and coordinate."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ class OwnerConnection:
     number : int
         Number of the owner in the plan.
     key : Key
-        The owner's lasting key.
+        The owner's long-term key.
     patience : float
         Seconds without an answer after which a fit ends.
     tls : SSLContext or None, default=None

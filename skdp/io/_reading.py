@@ -27,7 +27,7 @@ _ZEROS: dict[str, Any] = {
 
 
 def arrow() -> Any:
-    """The module pyarrow, or how to install it."""
+    """The module pyarrow, or an error that says how to install it."""
     try:
         import pyarrow
     except ImportError:

@@ -96,7 +96,7 @@ class Searching(PrivateSolver[SearchFacts, Choice]):
     candidates : tuple of Candidate
     """
 
-    mechanism: ClassVar[str] = "noise, by one calibrated event for all fits and scores"
+    mechanism: ClassVar[str] = "noise calibrated to one event for all fits and scores"
 
     method: Method
     job: SearchJob
