@@ -161,7 +161,7 @@ def only(values: dict[str, Any], default: Any) -> Any:
 def claim_of(
     estimator: Any, epsilon: float | None, delta: float | None
 ) -> tuple[float | None, float]:
-    """The given epsilon and delta, or else the estimator's only parameters.
+    """The given epsilon and delta, or else the only parameters of these names.
 
     An epsilon of None is unknown.
     """
@@ -624,7 +624,7 @@ def audit_one_run(
         a larger score is more likely in its first version. None: how much more the
         model leans to the first version's label than to the other's.
     adjacency : {"replace_one", "zero_out"} or None, default=None
-        None: the estimator's own. It must be given if the estimator has none.
+        None: the estimator's adjacency; required if the estimator has none.
     epsilon, delta : float or None, default=None
         The claim for the whole estimator. None: the value of the estimator's only
         parameter of this name; delta is 0 if there is none.

@@ -326,7 +326,7 @@ None, default=None
     n_jobs : int or None, default=None
         Threads. Results do not depend on it, except with ``partition="hogwild"``.
     %(random_state)s
-        None draws the start anew, too.
+        With None the start is drawn anew, too.
     %(ledger)s
         Its ``adjacency`` is the `privacy_unit`, its ``unit`` "rating" or "user".
     verbose : bool or int, default=False

@@ -315,8 +315,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     columns : mapping, sequence, Range or TableEncoder
         Declarations of `skdp.columns`, known without looking at the data. Required; the
         default None raises. Ranges are cut into 32 intervals of equal width; a
-        TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
-        categories that are not declared.
+        TableEncoder sets another number by its `n_knots`, and how undeclared columns
+        and categories are treated.
     %(classes)s
     delta : float in [1e-50, 1), default=1e-6
         %(delta)s
@@ -340,7 +340,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         The model as a sum of curves and tables. Private output. Only if no tree cuts
         more than two columns.
     %(feature_importances_, bins_, encoder_, tree_seed_, shrinkage_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Its ``noise_scale`` is not a public fact, but post-processing of the release.
     %(n_features_in_, feature_names_in_)s
 
     See Also
@@ -439,8 +439,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         Parameters
         ----------
         X : data frame, array-like or source of shape (n_samples, n_features)
-            A table of what is declared. Of a source of `skdp.io` a byte a column is
-            held.
+            A table of the declared columns. Of a source of `skdp.io`, one byte for
+            each cell is held in memory.
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
             be declared.
@@ -579,9 +579,9 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     of the budget, noisy counts of where each column's values lie. The values of their
     leaves follow from noisy sums of bounded residuals and noisy counts, one Gaussian
     release a tree. They continue a private additive linear model (`init`). Targets are
-    clipped to `target_bounds`. Missing values have a bin of their own. With
+    clipped to `target_bounds`. Missing values have a separate bin. With
     ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
-    pairs, that one can look at.
+    pairs, that can be plotted and read.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the declarations public. Released are
@@ -599,8 +599,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     columns : mapping, sequence, Range or TableEncoder
         Declarations of `skdp.columns`, known without looking at the data. Required; the
         default None raises. Ranges are cut into 32 intervals of equal width; a
-        TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
-        categories that are not declared.
+        TableEncoder sets another number by its `n_knots`, and how undeclared columns
+        and categories are treated.
     %(target_bounds)s
         At least 0 with ``loss="poisson"``.
     loss : {"squared_error", "poisson", "quantile"}, default="squared_error"
@@ -617,7 +617,7 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     %(solver_params)s
         Boosting has for example ``{"residual_clip": 0.5}``.
     %(init)s
-        So they do with other losses than squared errors.
+        They also do so with any loss but squared errors.
     %(n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
         By name, or for each column of X: 1 if predictions must not fall as the column
@@ -633,7 +633,7 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         logarithm with ``loss="poisson"``. Private output. Only if no tree cuts more
         than two columns.
     %(feature_importances_, bins_, encoder_, tree_seed_, shrinkage_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Its ``noise_scale`` is not a public fact, but post-processing of the release.
     %(n_features_in_, feature_names_in_)s
 
     See Also
@@ -723,8 +723,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         Parameters
         ----------
         X : data frame, array-like or source of shape (n_samples, n_features)
-            A table of what is declared. Of a source of `skdp.io` a byte a column is
-            held.
+            A table of the declared columns. Of a source of `skdp.io`, one byte for
+            each cell is held in memory.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.
         %(groups)s

@@ -291,8 +291,8 @@ class Federation(TableSource):
     Each fit is rehearsed first, without records, and an impossible fit is refused
     before anything is booked.
 
-    `simulated` makes a federation of tables in this process; for owners who trust
-    nobody with their table see ``docs/guide/several_owners.md``.
+    `simulated` makes a federation of tables in this process; for real owners, who keep
+    their tables to themselves, see ``docs/guide/several_owners.md``.
 
     **Privacy.** A model is as private as it states against everyone except the owner of
     the record, as long as `n_honest` owners, the owner of the record among them, draw
@@ -374,7 +374,7 @@ class Federation(TableSource):
             the same columns, at least one row, and each y has a target for each row.
         n_honest : int in [1, n_parties - 1] or None, default=None
             Owners trusted to draw their share of the noise. None: all but one, since
-            whoever sees the model knows its own share. The variance of the noise is
+            an owner who sees the model knows its own share. The noise has variance
             ``n_parties / n_honest`` times that of one fit on the pooled table.
         columns : mapping, sequence, Range or None, default=None
             Declarations of `skdp.columns`, for an estimator that has none.

@@ -184,7 +184,7 @@ def check_row_wise(
     found = _expression(text, parse)
     if found is None or not all(_is_fine(node, known) for node in _nodes(found)):
         raise ValueError(
-            f"{what} must be one SQL expression of columns of its own row, by "
+            f"{what} must be one SQL expression of the columns of one row, by "
             "operators, CASE, CAST and the functions that "
             "docs/guide/large_tables.md lists. Got another. For anything else pass a "
             "query, with "

@@ -405,7 +405,7 @@ class TableSource(ABC):
         return reading_through(self._steps, self._schema, self._names, given)
 
     def check_kinds(self, reading: Reading) -> None:
-        """Refuse columns whose type is not the one as which they are read.
+        """Refuse columns that are stored as another type than they are read as.
 
         Some of their cells may be readable by chance: an error at another cell would
         come after the commit, and reveal something about a record.

@@ -38,7 +38,7 @@ _OWN_ROWS = (
 _OWN_ID = "that the id of a record depends on no other value of any record"
 UNREADABLE = (
     "The table or query must be one that the database can read. Got another. Check "
-    "the names; temporary and registered tables are seen by their own connection only: "
+    "the names; temporary and registered tables are visible in their connection only: "
     "store them."
 )
 

@@ -222,7 +222,7 @@ class Table:
         return model._raw_rows(self.X)
 
     def score(self, model: ScoresSources, sample_weight: Any) -> float:
-        """The model's score of scikit-learn's; not private."""
+        """The model's scikit-learn score; not private."""
         return model._score_rows(self.X, self.y, sample_weight)
 
 
@@ -361,7 +361,7 @@ class SourceTable(Table):
             raise ValueError(
                 "The rows must be readable if predictions are to be an array. Got "
                 "missing or infinite values. Use source.predict_to(model, path, "
-                "keys=[...]), which leaves such predictions empty."
+                "keys=[...]), which leaves these predictions empty."
             )
         return predicted
 
@@ -409,7 +409,7 @@ class TakesSources(ABC):
 
 
 class ScoresSources:
-    """A classifier or regressor of scikit-learn's whose `score` takes a source."""
+    """A scikit-learn classifier or regressor whose `score` accepts a source."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, R² of a regressor; reads raw data, not private.

@@ -511,7 +511,7 @@ def _settings(
     if unknown:
         raise ValueError(
             f"The 'params' of scoring={name!r} must be among {sorted(settings)}. Got "
-            f"{unknown}. Labels and bounds of targets are arguments of their own."
+            f"{unknown}. Labels and bounds of targets are separate arguments."
         )
     found = {key: default for key, (default, _) in settings.items()}
     quantile = getattr(last_step(estimator), "quantile", None)

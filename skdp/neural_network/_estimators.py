@@ -174,7 +174,7 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
             Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
-            of what is declared. A source of `skdp.io` is read where it lies, once for
+            of the declared columns. A source of `skdp.io` is read in place, once for
             every step.
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
@@ -400,7 +400,7 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
             Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
-            of what is declared. A source of `skdp.io` is read where it lies, once for
+            of the declared columns. A source of `skdp.io` is read in place, once for
             every step.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.

@@ -221,7 +221,7 @@ DATA_INDEPENDENT: dict[type, RowWiseRule] = {
         "each cell is expanded at declared knots", _of_spline
     ),
     TfidfTransformer: RowWiseRule(
-        "each row is scaled on its own", _of_tfidf, _norm_of_divided
+        "each row is scaled by itself", _of_tfidf, _norm_of_divided
     ),
 }
 

@@ -79,7 +79,7 @@ def condition_of(text: str, what: str, columns: Mapping[str, Cell]) -> str:
         return _Parser(text, columns).condition()
     except _Refused:
         raise ValueError(
-            f"{what} must be a column, or a condition of columns of its own row by "
+            f"{what} must be a column, or a condition on the columns of one row by "
             "comparisons with constants or columns of the same kind, IN, BETWEEN, "
             "IS NULL, AND, OR and NOT. Got something else. An expression that fails "
             "would end the query and reveal a record: store anything else as a column "

@@ -342,7 +342,7 @@ def test_conditions_of_other_kinds(typed):
         _, present, _ = read(typed_source(typed, features=["big"], where=text))
         assert np.flatnonzero(present).tolist() == list(expected)
     for text in ("day < 'soon'", "moment > '2020-01-01T10:00+02:00'", "day < 3"):
-        with pytest.raises(ValueError, match="a condition of columns"):
+        with pytest.raises(ValueError, match="a condition on the columns"):
             typed_source(typed, where=text)
 
 
@@ -407,10 +407,10 @@ BAD = [
 
 @pytest.mark.parametrize("text", BAD)
 def test_whatever_might_fail_is_refused(text, study):
-    with pytest.raises(ValueError, match="a condition of columns of its own row"):
+    with pytest.raises(ValueError, match="a condition on the columns of one row"):
         SqlSource(study, "records", **FACTS, features=FEATURES, where=text)
     if text != "a":
-        with pytest.raises(ValueError, match="a condition of columns of its own row"):
+        with pytest.raises(ValueError, match="a condition on the columns of one row"):
             SqlSource(study, "records", **FACTS, features={"f": text})
 
 
