@@ -523,7 +523,7 @@ def _as_functions(bins: Bins, tables: Tables, noise: Tables) -> ShapeFunctions:
 
 
 def _some(boosted: BoostedTrees, chosen: NDArray[np.intp]) -> BoostedTrees:
-    """Some of the trees; the start and its curves stay with them."""
+    """The model with some of its trees only, and with its start and curves."""
     trees = boosted.trees
     part = RandomTrees(
         trees.feature[chosen],

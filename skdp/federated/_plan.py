@@ -1,4 +1,4 @@
-"""`FederationPlan`: what owners are asked to approve, as a file."""
+"""`FederationPlan`: the file of a fit that all owners approve before it."""
 
 from __future__ import annotations
 
@@ -422,7 +422,7 @@ class FederationPlan:
         )
 
     def check_tls(self, tls: ssl.SSLContext | None, *, verifies: bool) -> None:
-        """Refuse TLS where the plan has none, and its absence where the plan has it.
+        """Refuse a TLS context that the plan has no use for, or that verifies nothing.
 
         Raises
         ------
@@ -436,7 +436,7 @@ class FederationPlan:
             )
         if tls is not None and verifies and tls.verify_mode != ssl.CERT_REQUIRED:
             raise ValueError(
-                "The 'tls' context must ask for a certificate. Got one that takes any. "
+                "The 'tls' context must verify certificates. Got one that does not. "
                 "Use ssl.create_default_context(cafile=...). Nothing was booked."
             )
 

@@ -3,7 +3,8 @@
 Nothing is inferred from the cells, and no cell causes an error: the value of a cell
 follows from its text and the declaration alone, and messages quote no cell. Quotation
 marks decide which lines are one record (RFC 4180). A file with a quotation mark that
-stays open, or closes within a cell, is refused, since one record would swallow others.
+stays open, or closes within a cell, is refused, since other records could become part
+of one cell.
 """
 
 from __future__ import annotations

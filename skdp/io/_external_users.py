@@ -239,7 +239,7 @@ class LeastRows:
         return cls(last, Counter())
 
     def anew(self) -> LeastRows:
-        """The same limits for another pass."""
+        """A copy of the limits for another pass, with no rows counted yet."""
         return replace(self, seen=Counter())
 
     def those(self, codes: IntArray, rows: Rows) -> NDArray[np.bool_]:

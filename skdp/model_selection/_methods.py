@@ -73,7 +73,7 @@ class Choice:
     without a model, a fixed default takes its place. `score` is the released score of
     the candidate, or nan. `scores`, of shape (n_candidates,), are the scores of all
     candidates, if they were released. `statistic`, of shape (size,), is the statistic
-    of the scorer, if it was released, and `deviation` that of its noise.
+    of the scorer, if it was released, and `deviation` the deviation of its noise.
     """
 
     index: int
@@ -113,7 +113,7 @@ class Method(Configured, ABC):
 
     @abstractmethod
     def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
-        """The lines of the plan for the scores; allowances book the fits."""
+        """The lines of the plan for the scores; the fits are paid by allowances."""
 
     def plan(self, facts: SearchFacts) -> Plan:
         """The lines, at the cost of `event`."""
@@ -538,7 +538,7 @@ _FEW_CANDIDATES = 36
 
 @dataclass(frozen=True)
 class ChosenMethod:
-    """A planned method and why it is used."""
+    """A planned method, and the reason for its choice."""
 
     method: Method
     reason: str

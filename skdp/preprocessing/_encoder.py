@@ -70,8 +70,8 @@ _INTERVALS = ((600.0, 4), (2_000.0, 8), (7_000.0, 16), (24_000.0, 32), (math.inf
 def default_knots(n_samples: int, n_columns: int) -> int:
     """Knots of ``n_knots="auto"``, from public facts.
 
-    Each of g columns has a share 1/sqrt(g) of a row's norm. So n/sqrt(g) records with
-    one column have the same signal over the noise of a model.
+    Each of g columns has a share 1/sqrt(g) of a row's norm, so that n records of g
+    columns have the signal, over a model's noise, of n/sqrt(g) records of one column.
     """
     size = n_samples / math.sqrt(n_columns)
     return 1 + next(intervals for below, intervals in _INTERVALS if size < below)

@@ -1,8 +1,8 @@
 """Conditions on one row that cannot fail, for engines whose expressions may.
 
 After a commit, an expression that fails for one record would reveal this record.
-PostgreSQL's arithmetic, casts and functions may fail, and it has no TRY. So a user's
-condition is parsed here, and written anew from columns, constants and comparisons.
+PostgreSQL's arithmetic, casts and functions may fail, and it has no TRY. Therefore a
+user's condition is parsed here, and rewritten from columns, constants and comparisons.
 """
 
 from __future__ import annotations
