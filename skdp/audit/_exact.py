@@ -648,7 +648,7 @@ def _check_closed(heard: Replay) -> bool:
     if any(_declares(plan) for plan in plans):
         raise ValueError(
             "All that is released must be seen for access='transcript'. Got a plan "
-            "with hidden answers, or with a separate cost (objective perturbation, "
+            "with hidden answers, or with a cost of its own (objective perturbation, "
             f"a search). {_FROM_MODELS}"
         )
     lines = [asked.share.line for asked in heard.asked]

@@ -277,7 +277,7 @@ def check_tunable(names: Iterable[str]) -> None:
     if refused:
         raise ValueError(
             f"The parameters of a private search must not be among {_NOT_TUNABLE}. Got "
-            f"{refused}. epsilon, delta and adjacency belong to the search; bounds, "
+            f"{refused}. epsilon, delta and adjacency are the search's own; bounds, "
             "norms and labels are facts, not choices."
         )
 
