@@ -82,7 +82,7 @@ _NOT_GAUSSIAN = 1e-5
 # Error of the bounds by which the main bound is chosen.
 _SURE = 0.05
 _GAUSSIAN = "the scores are Gaussian and of one variance"
-_SEEDED = "a seed changes no law"
+_SEEDED = "a seed changes no distribution"
 
 
 class SampledVerdict:
@@ -235,7 +235,7 @@ class SampledVerdict:
         names = ", ".join(still.what for still in self._still[:5])
         more = len(self._still) - 5
         text = (
-            f"without noise, and another on the neighbour: {names}"
+            f"without noise, and different on the neighbour: {names}"
             + (f" and {more} more" if more > 0 else "")
             + f"; epsilon is at least {epsilon:.3g}, infinite if it is always so"
         )
@@ -250,7 +250,7 @@ class SampledVerdict:
             if chance < WRONG / _TESTS / 2:
                 text = (
                     f"{pairs} pairs of {len(runs)} fits on {name} are the same to the "
-                    "last bit: the noise has few seeds"
+                    "last bit: the noise is drawn from few seeds"
                 )
                 yield Finding(kind="repeats", message=text, refutes=True)
 
@@ -259,8 +259,8 @@ class SampledVerdict:
         if columns:
             names = ", ".join(columns[:5])
             text = (
-                "the last bits are the same in all fits, and others on the neighbour: "
-                f"{names}; its noise has fewer digits than the sum that it hides"
+                "the last bits are the same in all fits, and differ on the neighbour: "
+                f"{names}; the noise has fewer digits than the sum that it hides"
             )
             yield Finding(kind="low_bits", message=text, refutes=True)
 
@@ -350,7 +350,7 @@ def _of_one_seed(
 
 
 def _loud(estimator: Any, pair: Neighbours, n_pairs: int) -> Sides | None:
-    """A model of each side with a large budget; None if it cannot be raised so far."""
+    """A model of each side with a large budget; None if the model refuses it."""
     loud = louder(estimator, _LOUDER)
     if loud is None:
         return None
@@ -404,19 +404,19 @@ def audit_estimator(
         privacy and spends nothing. The first record, or the user of the first row,
         differs between the two data sets.
     groups : array-like of shape (n_rows,), default=None
-        Ids of users, of an estimator that protects them (``privacy_unit="user"``, or as
-        `adjacency` says), as its `fit` takes them; every step that protects users gets
-        them. `fit` always gets a categorical that declares all users: a user without
-        rows on the other side still counts.
+        Ids of users, for an estimator that protects users (``privacy_unit="user"``, or
+        as `adjacency` says); every step that protects users gets them. `fit` gets a
+        categorical that declares all users, so that a user without rows in the other
+        data set still counts.
     epsilon : float in [1e-6, 1e8], default=None
         The promise. None: the epsilon of the fitted model's `privacy_`, or of a
         pipeline's `privacy_report`.
     delta : 0 or float in [1e-50, 1), default=None
-        None: 0 beside a given epsilon.
+        None: the model's delta, or 0 if `epsilon` is given.
     adjacency : str, default=None
         "replace_one", "zero_out", with `groups` "replace_user" or "zero_out_user", or
-        with `neighbour` any relation of skdp. None: the model's adjacency, or beside a
-        given epsilon "replace_one", with `groups` "replace_user".
+        with `neighbour` any adjacency of skdp. None: the model's adjacency; if
+        `epsilon` is given, "replace_one", or "replace_user" with `groups`.
     neighbour : tuple (X, y), with `groups` (X, y, ids), default=None
         The other data set; the caller vouches that the two are neighbours. None:
         several records or users are tried in a few fits each, and the best pair is
@@ -424,7 +424,7 @@ def audit_estimator(
     access : {"model", "transcript"}, default="model"
     n_runs : int of at least 40, default=600
         Number of fits: half of them to learn how to attack, half to test. A few more
-        choose the neighbour.
+        fits choose the neighbour.
     confidence : float in [0.5, 1), default=0.95
         Confidence of the bound. A refutation has another confidence: 1 - 1e-6.
     n_jobs : int or None, default=None
@@ -497,7 +497,7 @@ def _check_fresh(estimator: Any) -> None:
     if deep_value(estimator, "random_state") is not None:
         raise ValueError(
             "What is audited must draw fresh noise in every fit. Got a random_state. "
-            "Set random_state=None: a seeded fit keeps no promise."
+            "Set random_state=None: a seeded fit is not private."
         )
 
 
@@ -510,7 +510,7 @@ def _claim(
     delta: float | None,
     adjacency: str | None,
 ) -> Claim:
-    """The promise; the estimator is fitted once if only a model states it."""
+    """The claim; the estimator is fitted once if only a fitted model states it."""
     if epsilon is None and delta is not None:
         raise ValueError(
             "The 'delta' parameter must be None without 'epsilon'. Got one. Give "
@@ -643,7 +643,7 @@ def _by_transcripts(
         message = f"the transcript tells epsilon {bound.epsilon:.4g}"
         findings.append(Finding(kind="epsilon", message=message, refutes=True))
     if 1 + WRONG < told.over < math.inf:
-        message = f"an answer tells {told.over:.3f} times what its share allows"
+        message = f"an answer tells {told.over:.3f} times what its budget allows"
         findings.append(Finding(kind="transcript", message=message, refutes=False))
     return AuditResult(
         estimator=type(estimator).__name__,

@@ -363,7 +363,7 @@ def replayed(
 
 
 def told_apart(a: NoiseCall, b: NoiseCall) -> float:
-    """The exact cost of one answer: see the top of this section."""
+    """The exact cost of one answer, as the top of this section explains."""
     if a.law in ("exponential_mechanism", "permute_and_flip"):
         return float(np.abs(np.log(_law(a) / _law(b))).max())
     if a.law in CHOICES:

@@ -336,8 +336,8 @@ SCHEMA = 1
 RARE = 1e-3
 _RATES = (0.5, 0.2, 0.1, 0.01, RARE, 1e-5)
 NOT_PRIVATE = (
-    "These figures are computed from raw records: they are not private, and on no "
-    "books. Keep them with the data."
+    "These figures are computed from raw records: they are not private, and no ledger "
+    "counts them. Keep them with the data."
 )
 # Steps of the relation that put another record in a record's place.
 _STEPS = {"replace_one": 1, "zero_out": 2}
@@ -345,7 +345,7 @@ _STEPS = {"replace_one": 1, "zero_out": 2}
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MembershipInference(Shown):
-    """How well an attack tells members of a fit from others. Not private, not booked.
+    """How well an attack tells members of a fit from others: **not** private.
 
     Parameters
     ----------
@@ -554,7 +554,7 @@ def membership_inference(
     record there are statistics of models with it and without it. The statistic of the
     attacked model is compared with both (the likelihood-ratio attack [1]_).
 
-    It reads raw records. **Its figures are not private and not booked**, even for a
+    It reads raw records. **Its figures are not private, and in no ledger**, even for a
     private model; the shadow models are discarded.
 
     Parameters
@@ -566,13 +566,13 @@ def membership_inference(
     non_members : (X, y)
         Records from the same population that it was not fitted to: divide the table at
         random before the fit. Records from another population may be recognised without
-        the model, and the figures then say nothing about the model. Best as many as
-        members, since shadow models are fitted to half of both.
+        the model, and the figures then say nothing about the model. Pass as many as
+        members, if possible, since shadow models are fitted to half of both.
     n_shadows : even int of at least 4, default=32
         Number of fits.
     attribute : mapping of one column or None, default=None
-        To be guessed from the rest of each record, such as
-        ``{"sex": ["Female", "Male"]}``, or ``{3: Categories([0, 1])}`` of an array.
+        A column to be guessed from the rest of each record, such as
+        ``{"sex": ["Female", "Male"]}``, or ``{3: Categories([0, 1])}`` for an array.
     n_jobs : int or None, default=None
         As in scikit-learn.
     random_state : int or None, default=None
@@ -585,8 +585,8 @@ def membership_inference(
     Raises
     ------
     ValueError
-        If members or others are fewer than two; if `attribute` is not one column of few
-        values; if the model protects users. Nothing is fitted then.
+        If there are fewer than two members or non-members, if `attribute` is not one
+        column of few values, or if the model protects users. Nothing is fitted then.
     sklearn.exceptions.NotFittedError
         If the model is not fitted.
 

@@ -212,7 +212,7 @@ class _Exchange:
         return np.asarray(math.cos(angle) * trend + math.sin(angle) * across)
 
     def gone(self, along: str, row: FloatArray, number: int) -> Neighbours:
-        """A record that is present or null."""
+        """A pair in which a record is present on one side and null on the other."""
         text = f"{along}: it is there or null"
         if self.is_own:
             pair = self._pair(text, row, row, (number, number))
@@ -257,7 +257,7 @@ def _degrees(angle: float) -> str:
 
 
 def _within(estimator: Any, row: FloatArray) -> FloatArray:
-    """Entries as large as the model allows."""
+    """The row with entries cut to the largest that the model allows."""
     bound = deep_value(estimator, "feature_bound")
     if bound is None or not math.isfinite(float(bound)):
         return row
@@ -327,9 +327,8 @@ def _targets_at(y: Any, places: Any) -> Any:
 # user is as extreme as one record can be if all of the user's rows are, however many
 # there are. The numbers of rows on both sides are private, so several are tried: one,
 # several, more than may count, none. Ids declare all users, so that a user without rows
-# still counts. Last, a user disappears whom the users before and after in the order of
-# ids contradict: if ids are merged, cut or rounded, two users become one.
-# user of two.
+# still counts. In the last pair, a user disappears who contradicts the users before and
+# after in the order of ids: if ids are merged, cut or rounded, two users become one.
 
 
 _SEVERAL, _OTHERS = 20, 3
@@ -463,7 +462,7 @@ class _Table:
         return self._shown(pair, before, after, self._first, what)
 
     def contradicted(self, pair: Neighbours) -> Neighbours:
-        """The user with several rows or none; neighbours in the order contradict."""
+        """The user with several rows or none; the users next in order contradict it."""
         nearby = (self._first + np.array([1, -1])) % len(self.users)
         beside = np.flatnonzero(~np.isin(self.codes, [self._first, *nearby]))
         after = np.append(len(self.codes) + np.arange(2), beside)

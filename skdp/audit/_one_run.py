@@ -84,9 +84,9 @@ class CanaryFacts:
     norm : float above 0
         Largest norm of a row.
     low, high : label or target
-        As far apart as they may be.
+        The two that are farthest apart.
     null : label or target
-        That adds nothing to a row of zeros.
+        With it a row of zeros is the null record.
     is_exchanged : bool
         Whether the other version is a record, and not the null record.
     """
@@ -161,7 +161,7 @@ def only(values: dict[str, Any], default: Any) -> Any:
 def claim_of(
     estimator: Any, epsilon: float | None, delta: float | None
 ) -> tuple[float | None, float]:
-    """The given epsilon and delta, or else the estimator's only parameters.
+    """The given epsilon and delta, or else the only parameters of these names.
 
     An epsilon of None is unknown.
     """
@@ -180,21 +180,21 @@ def claim_of(
 
 
 def check_auditable(estimator: Any) -> None:
-    """Refuse ledgers, and units other than the record."""
+    """Refuse ledgers, and privacy units other than the record."""
     if named(estimator, "ledger"):
         raise ValueError(
-            "audit_one_run needs an estimator without a ledger. Got one. An audit is a "
-            "fit of made-up data and on no books: use set_params(ledger=None)."
+            "audit_one_run needs an estimator without a ledger. Got one. An audit fits "
+            "made-up data, which no ledger counts: use set_params(ledger=None)."
         )
     if any(unit != "record" for unit in named(estimator, "privacy_unit").values()):
         raise ValueError(
-            "audit_one_run needs privacy_unit='record': its coins turn one record at a "
-            "time. Got another unit. Use audit_estimator, with groups=ids."
+            "audit_one_run needs privacy_unit='record': each of its coins decides on "
+            "one record. Got another unit. Use audit_estimator, with groups=ids."
         )
 
 
 def relation_of(estimator: Any, adjacency: str | None) -> str:
-    """The adjacency of which turning a coin is one step."""
+    """The adjacency under which turning one coin gives a neighbouring data set."""
     own = {*named(estimator, "adjacency").values()}
     if adjacency is not None:
         own.add(adjacency)
@@ -413,9 +413,9 @@ class OneRunAudit(Shown):
     claimed_epsilon : float or None
         None if none is known.
     adjacency : {"replace_one", "zero_out"}
-        The relation of which turning a coin is one step.
-    estimator : str
-        Name of its class.
+        The adjacency under which turning one coin gives a neighbouring data set.
+        estimator : str
+        Name of the estimator's class.
     """
 
     _width = 20
@@ -458,8 +458,8 @@ class OneRunAudit(Shown):
         """What was found, in one sentence, to be quoted."""
         found, of = self.bounds.guesses, self.bounds
         return (
-            f"One fit of {self.estimator} was read well enough to guess "
-            f"{found.n_right} of {found.n_guesses} coins rightly: epsilon is above "
+            f"From one fit of {self.estimator}, {found.n_right} of "
+            f"{found.n_guesses} coins were guessed right: epsilon is above "
             f"{self.epsilon_lower:.2f}, and above {self.gaussian_epsilon_lower:.2f} if "
             f"its noise is Gaussian (delta {of.delta:g}, {self.adjacency}, confidence "
             f"{of.confidence:g} each)."
@@ -498,14 +498,14 @@ class OneRunAudit(Shown):
             known = self.expected
             rows.append(
                 (
-                    "at most to expect",
+                    "expected at most",
                     f"{known.epsilon_lower:.2f}, Gaussian "
                     f"{known.gaussian_epsilon_lower:.2f}",
                 )
             )
         told = {True: "yes", False: "no"}
         rows.append(("claim refuted", told[self.refutes]))
-        rows.append(("as Gaussian noise", told[self.refutes_gaussian]))
+        rows.append(("refuted as Gaussian", told[self.refutes_gaussian]))
         return rows
 
     @property
@@ -606,28 +606,28 @@ def audit_one_run(
     estimator : estimator
         Any estimator, of skdp or not; a clone is fitted.
     X : ndarray or data frame of shape (n_samples, n_features)
-        Synthetic or sacrificed: an audit is not private, and is not booked.
+        Synthetic or sacrificed data: an audit is not private, and in no ledger.
     y : array-like of shape (n_samples,)
     n_canaries : int of at least 1, default=1000
-        Rows that are added to X. Ignored if `canaries` are given.
+        Number of rows that are added to X. Ignored if `canaries` are given.
     n_guesses : int of at least 1 and at most `n_canaries`, or None, default=None
         None: a fifth of the canaries, at least 1.
     canaries : {"columns", "rows"} or CanaryPairs, default="columns"
-        "columns": each has a column of its own, at the norm of the rows; for estimators
-        of numbers. "rows": random directions among the features. Labels or targets are
-        as far apart as the estimator's ``classes`` or ``target_bounds``, or else y.
-        Under replace_one the versions have the labels exchanged; under zero_out one is
-        a record with a random label and the other a row of zeros, which is the null
-        record where no intercept is fitted.
+        "columns": each canary has a separate column, at the norm of the rows; for
+        estimators of numeric features. "rows": random directions among the features.
+        Labels or targets are as far apart as the estimator's ``classes`` or
+        ``target_bounds`` allow, or else as in y. Under replace_one the two versions
+        have exchanged labels; under zero_out one is a record with a random label and
+        the other a row of zeros, which is the null record where no intercept is fitted.
     score : callable or None, default=None
-        ``score(model, pairs)`` gives an ndarray of shape (n_canaries,): the larger
-        compared with the others, the likelier the first version. None: how much more
-        the model leans to the first version's label than to the other's.
+        ``score(model, pairs)`` returns an ndarray of shape (n_canaries,): a canary with
+        a larger score is more likely in its first version. None: how much more the
+        model leans to the first version's label than to the other's.
     adjacency : {"replace_one", "zero_out"} or None, default=None
-        None: the estimator's own. It must be given if the estimator has none.
+        None: the estimator's adjacency; required if the estimator has none.
     epsilon, delta : float or None, default=None
-        The claim, of the whole estimator. None: its only parameters of these names; a
-        delta of 0 if there is none.
+        The claim for the whole estimator. None: the value of the estimator's only
+        parameter of this name; delta is 0 if there is none.
     confidence : float in (0, 1), default=0.95
         Confidence of each of the two bounds.
     random_state : int or None, default=None
@@ -737,7 +737,7 @@ def _planted(
     if isinstance(canaries, CanaryPairs):
         return as_table(X), canaries
     kind = check.check_choice(
-        "canaries", canaries, BUILDERS, remedy="Or pass CanaryPairs of your own."
+        "canaries", canaries, BUILDERS, remedy="Or pass your own CanaryPairs."
     )
     has_null_rows = estimator.get_params(deep=False).get("fit_intercept") is False
     if not (facts.is_exchanged or has_null_rows):

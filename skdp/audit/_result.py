@@ -173,7 +173,7 @@ class AuditResult(Shown):
         return plain
 
     def plot(self, *, ax: Any = None) -> Display:
-        """Draw the scores on both data sets; of transcripts each line's cost.
+        """Draw the scores on both data sets, or the cost of each line of a transcript.
 
         Parameters
         ----------

@@ -97,7 +97,7 @@ class MembershipRisk(Shown):
         ----------
         prior : float in [0, 1], default=0.5
         false_positive_rate : float in (0, 1], default=0.001
-            Rarer alarms may be surer.
+            Rarer alarms may be more certain.
         """
         prior = _check_rate("prior", prior)
         rate = check_real(
@@ -121,7 +121,7 @@ class MembershipRisk(Shown):
         text = advantage_sentence(self.advantage, self.adjacency, self.basis)
         if self.n_records == 1:
             return text
-        return f"Of a person with {self.n_records} records: {text}"
+        return f"For a person with {self.n_records} records: {text}"
 
     def to_dict(self) -> dict[str, Any]:
         """The main numbers, JSON-ready."""
@@ -210,8 +210,8 @@ def membership_risk(
     delta : 0 or float in [1e-50, 1), or None, default=None
         None: 0, if epsilon is given.
     ledger : BudgetLedger or None, default=None
-        Its cap, which holds for fits chosen one after another. For fits that were fixed
-        in advance use ``membership_risk(ledger.to_event())``.
+        Its cap bounds the gain, also for fits chosen one after another. For fits that
+        were fixed in advance use ``membership_risk(ledger.to_event())``.
     n_records : int of at least 1, default=1
         How many records of the table one person has.
 

@@ -30,8 +30,8 @@ _FAR = 20.0
 # With fewer runs for each column, the covariance is shrunk.
 _RUNS_PER_COLUMN = 5
 _RIDGE = 1e-10
-# A direction learned from noisy runs must be better by this many times what noise can
-# feign with this number of runs.
+# A direction learned from noisy runs must be better by this many times the gain that
+# noise alone could show with this number of runs.
 _BETTER = 5.0
 # Number of columns for events, and quantiles of distances that bound the events.
 _EVENTS, _DISTANCES = 100, (0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)

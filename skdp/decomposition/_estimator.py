@@ -48,8 +48,8 @@ from skdp.privacy.accounting._relations import UNITS, Relation, Unit
 from skdp.privacy.release._record import PrivacyRecord
 
 # ------------------------------------------------------ Checked input and planned tasks
-# Nothing is spent and nothing is released yet. Pairs and ratings are looked at once.
-# Rules of public facts decide the parameters that the user left open.
+# Nothing is spent and nothing is released yet. Pairs and ratings are checked in one
+# pass. Rules of public facts decide the parameters that the user left open.
 
 
 _MOST_COMPONENTS = 4096
@@ -68,7 +68,7 @@ class FactorizationTerms:
 
     @property
     def protects_users(self) -> bool:
-        """Whether it is private who rated what."""
+        """Whether the pairs of users and items are private."""
         return self.unit == "user" and self.budget.is_finite
 
 
@@ -84,7 +84,7 @@ class CheckedRatings:
 def accepted(
     model: DPMatrixFactorization, X: Any, y: Any, terms: FactorizationTerms
 ) -> CheckedRatings:
-    """Pairs and ratings, looked at once.
+    """Checked pairs and ratings.
 
     Raises `ValueError` or `TypeError` if they cannot be factorised, or if a public fact
     is not declared.
@@ -142,7 +142,7 @@ def _checked_n_users(
 
 
 def check_once(pattern: Pattern) -> None:
-    """Raise if a pair is there twice."""
+    """Raise if a pair of a user and an item occurs twice."""
     places = pattern.users.astype(np.int64) * pattern.n_items + pattern.items
     places.sort()
     if (places[1:] == places[:-1]).any():
@@ -169,7 +169,7 @@ def _clipped(
 def open_task(
     model: DPMatrixFactorization, ratings: Ratings, terms: FactorizationTerms
 ) -> Task:
-    """The task, without what solvers have rules for."""
+    """The task, before rules of the solver set the missing parameters."""
     pattern = ratings.pattern
     return Task(
         n_users=pattern.n_users,
@@ -258,26 +258,27 @@ class DPMatrixFactorization(RegressorMixin, PrivateModel):
     """Matrix factorisation of ratings, with differential privacy or without.
 
     Predicts ``mean + b_u + c_i + p_u q_i`` for a user u and an item i. Without privacy
-    (``epsilon=inf``) that minimises the mean over ratings of ``((r - prediction)^2 +
-    alpha (b_u^2 + c_i^2 + |p_u|^2 + |q_i|^2)) / 2`` by one of several solvers, HAMSI
-    [1]_ among them, which is **not** private by itself (or, by default, an average over
-    what the ratings leave open, by variational Bayes). With a finite epsilon one of the
-    private forms of a solver is used, which `privacy_` names. X has two columns, the
-    ids of users and of items, and y holds the ratings: one row for each rating, so that
-    rows can be split by scikit-learn's cross-validation and searches; with
-    ``privacy_unit="user"`` by `UserKFold` only, since how many rows there are depends
-    on the data. `pairs_from_sparse` makes both of a sparse matrix. An id that `fit` has
-    not seen falls back to the means.
+    (``epsilon=inf``) one of several solvers, such as HAMSI [1]_, minimises the mean
+    over ratings of ``((r - prediction)^2 + alpha (b_u^2 + c_i^2 + |p_u|^2 +
+    |q_i|^2)) / 2``; none of them is private by itself. The default is an average over
+    the posterior by variational Bayes. With a finite epsilon the private form of a
+    solver is used, which `privacy_` names.
 
-    **Privacy.** (epsilon, delta)-differential privacy under one of two relations of
-    ratings, neither of which is that of the other estimators. With
+    X has two columns, the ids of users and of items, and y holds the ratings: one row
+    for each rating. scikit-learn's cross-validation and searches can split the rows;
+    with ``privacy_unit="user"`` use `UserKFold` only, since the number of rows depends
+    on the data. `pairs_from_sparse` makes X and y from a sparse matrix. For an id that
+    `fit` has not seen, predictions fall back to the means.
+
+    **Privacy.** (epsilon, delta)-differential privacy under one of two adjacencies of
+    ratings, which differ from those of the other estimators. With
     ``privacy_unit="rating_value"`` the value of one rating changes; the pairs, that is,
-    **who rated what, are public**. With ``privacy_unit="user"`` all ratings of one user
-    are replaced, items and values; public are the number of users and the catalogue of
-    items, and what is released holds items only: a user's predictions come from
-    `fold_in` on the user's ratings, and are outside of the guarantee if anybody else
-    sees them. `predict` is post-processing; ``score(X, y)`` reads raw data and is
-    **not** private.
+    **which user rated which item, are public**. With ``privacy_unit="user"`` all
+    ratings of one user are replaced, items and values; the number of users and the
+    catalogue of items are public. The release then holds items only: a user's
+    predictions come from `fold_in` with the user's ratings, and are outside of the
+    guarantee if anybody else sees them. `predict` is post-processing; ``score(X, y)``
+    reads raw data and is **not** private.
 
     Parameters
     ----------
@@ -294,16 +295,16 @@ class DPMatrixFactorization(RegressorMixin, PrivateModel):
     n_components : int in [0, 4096] or None, default=None
         Number of factors; 0 for biases alone. None: the solver's rule.
     alpha : float in [0, 1e100] or None, default=None
-        Penalty of each rating. None: the solver's rule, which is the only possibility
-        with ``"vb"``, which learns its penalties, and in private forms, which weigh
-        what they release by its known noise.
+        Penalty of each rating. None: the solver's rule. It must be None with ``"vb"``,
+        which learns its penalties, and in private fits, which weigh their releases by
+        the known noise.
     biases : bool, default=True
         Whether to subtract the mean and to fit a bias of each user and item.
     solver : {"auto", "als", "hamsi", "lbfgs", "sgd", "vb"}, default="auto"
         How to factorise. Only ``"als"`` has private forms. Without privacy ``"auto"``
-        is ``"vb"``, variational Bayes, which learns its penalties and uses who rated
-        what, or ``"sgd"`` if `alpha` is given; the others minimise the objective
-        above.
+        is ``"vb"``, variational Bayes, which learns its penalties and uses the pattern
+        of rated pairs, or ``"sgd"`` if `alpha` is given. The other solvers minimise
+        the objective above.
     solver_params : mapping or None, default=None
         Hyper-parameters of a named solver, for example ``{"n_steps": 20}``.
     n_users : int or None, default=None
@@ -325,7 +326,7 @@ None, default=None
     n_jobs : int or None, default=None
         Threads. Results do not depend on it, except with ``partition="hogwild"``.
     %(random_state)s
-        None draws the start anew, too.
+        With None the start is drawn anew, too.
     %(ledger)s
         Its ``adjacency`` is the `privacy_unit`, its ``unit`` "rating" or "user".
     verbose : bool or int, default=False
@@ -366,7 +367,7 @@ None, default=None
     Ratings in float64 are factorised in float64, all others in float32. Memory is
     linear in the number of ratings plus that of factors. An interrupt (Ctrl-C) ends
     a fit without privacy early and keeps the model so far; a private fit is lost, and
-    what it cost stays on the books.
+    its cost stays in the ledger.
 
     References
     ----------
@@ -457,17 +458,17 @@ None, default=None
             return self._fit(X, y)
 
     def forecast(self, n_users: int, n_items: int, n_ratings: int) -> Forecast:
-        """Solver, and noise against signal, of a fit to so many ratings.
+        """Solver, and noise against signal, of a fit to this many ratings.
 
-        Nothing is read and nothing spent. A rule of thumb
-        (``docs/guide/linear_models.md``), by which `fit` warns. With
-        ``privacy_unit="user"`` `fit`, to which the number of ratings is private, takes
-        users to have `max_ratings` of them, or 100.
+        Nothing is read and nothing spent. The forecast is a rule of thumb
+        (``docs/guide/linear_models.md``), which also decides whether `fit` warns. With
+        ``privacy_unit="user"`` the number of ratings is private, so `fit` assumes that
+        each user has `max_ratings` of them, or 100.
 
         Parameters
         ----------
         n_users, n_items, n_ratings : int
-            Numbers of ids that are known, and of ratings.
+            Numbers of known users, of known items, and of ratings.
 
         Returns
         -------
@@ -508,9 +509,9 @@ None, default=None
         Parameters
         ----------
         X : array-like or data frame of shape (n_pairs, 2)
-            Ids of users and of items. An unknown one falls back to the means; with
-            ``privacy_unit="user"`` every user is unknown here (so `score`, and with it
-            cross-validation, judges what the mean user gets), see `fold_in`.
+            Ids of users and of items. An unknown id falls back to the means. With
+            ``privacy_unit="user"`` every user is unknown here, so that `score` and
+            cross-validation rate the predictions for the mean user; see `fold_in`.
 
         Returns
         -------
@@ -558,7 +559,7 @@ None, default=None
         return self._recommender.best_items(user, k, exclude_rated=exclude_rated)
 
     def fold_in(self, X: Any, y: Any) -> LocalUsers:
-        """Users' factors from their own ratings, items held fixed.
+        """Compute users' factors from their ratings, with the items held fixed.
 
         For users who came after `fit`, and for all users with ``privacy_unit="user"``.
         The model does not change. With a private model the result is meant for the user
@@ -604,7 +605,7 @@ None, default=None
 
     @property
     def mean_(self) -> float:
-        """The mean that is predicted for nobody and nothing. Private output."""
+        """The prediction for an unknown user and an unknown item. Private output."""
         return float(self._recommender.factors.mean)
 
     @property
@@ -715,7 +716,7 @@ None, default=None
         factors: Factors,
         bounds: tuple[float, float] | None,
     ) -> None:
-        """Set fitted attributes; of users only what is released."""
+        """Set fitted attributes; those of users only if they are released."""
         users = given.users
         self.__dict__.pop("n_iter_", None)
         if task.unit is None:
@@ -731,8 +732,8 @@ None, default=None
         check_is_fitted(self)
         if not len(self._recommender.users):
             raise AttributeError(
-                f"{name} is of users, of whom a model with privacy_unit='user' holds "
-                "nothing. Use fold_in(X, y) with their own ratings."
+                f"{name} needs users' factors, and a model with privacy_unit='user' "
+                "holds none. Use fold_in(X, y) with the users' ratings."
             )
 
     def _relation(self) -> Relation:
@@ -759,7 +760,7 @@ None, default=None
 
 
 def _assumed_public(unit: Unit, task: Task) -> tuple[str, ...]:
-    """What the claim takes as public, with the values, which decide what it says."""
+    """What the claim takes as public, with the values that the claim depends on."""
     facts = ["names and types of the columns of X"]
     if unit == "rating_value":
         facts.append("who rated what: all pairs of ids, and their number")

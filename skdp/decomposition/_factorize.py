@@ -38,7 +38,7 @@ class Factorizer(PrivateSolver[Task, Factors]):
 
     @classmethod
     def planned(cls, given: Given, task: Task) -> Self:
-        """What was not given decided by rule.
+        """The solver with missing parameters set by rules.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class PrivateFactorizer(PrivateSolver[Task, Factors]):
 
     @classmethod
     def check(cls, task: Task, budget: Budget) -> None:
-        """Raise what no parameter can mend.
+        """Refuse a fit that no choice of parameters makes possible.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class PrivateFactorizer(PrivateSolver[Task, Factors]):
     @classmethod
     @abstractmethod
     def planned(cls, given: Given, task: Task, budget: Budget) -> Self:
-        """What was not given decided by rule; from public facts only.
+        """The solver with missing parameters set by rules of public facts.
 
         Parameters
         ----------

@@ -76,8 +76,8 @@ def spread(ratings: Ratings) -> float:
 # covariance of rows and the variance of ratings maximise the bound on the evidence in
 # every sweep (empirical Bayes), so that nothing is left to choose.
 #
-# The prior mean of a row depends on who rated what: it is a linear regression of rows
-# on the pattern, as side information in [2]_; for users [3]_ calls this implicit
+# The prior mean of a row is a linear regression of rows on the pattern of ratings,
+# which serves as side information as in [2]_; for users [3]_ calls this implicit
 # feedback.
 
 
@@ -109,14 +109,14 @@ class VariationalBayes(Factorizer):
     n_steps : int in [1, 1e6], default=20
         Sweeps over all users and all items.
     pattern_alpha : float in [1e-3, inf], default=10.0
-        Penalty of the regression of prior means on who rated what; inf for none. Set
-        inf where users do not choose what they rate.
+        Penalty of the regression of prior means on the pattern of ratings; inf for no
+        regression. Set inf where users do not choose what they rate.
 
     Notes
     -----
     A rating is normal around its prediction. A user's row is normal with a learned
-    covariance and the mean ``m + D'x / n^0.3``, x his pattern and n his number of
-    ratings; items likewise. Rows that few ratings determine count for less, so that
+    covariance and the mean ``m + D'x / n^0.3``, for the user's pattern x and number of
+    ratings n; items likewise. Rows that few ratings determine count for less, so that
     many factors are harmless: `n_components` is 16 by default, and more gains little. A
     sweep sums about k^2/2 numbers per rating and side for k factors. Results do not
     depend on `n_jobs`.
@@ -273,7 +273,7 @@ class _PosteriorSide:
 
 
 class _Regression:
-    """Ridge regression of rows on who rated what, by conjugate gradients."""
+    """Ridge regression of rows on the pattern of ratings, by conjugate gradients."""
 
     def __init__(
         self, orders: tuple[Order, Order], alpha: float, d: int, dtype: Any

@@ -51,7 +51,7 @@ class Order:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """Who rated what; each pair once.
+    """The pairs of a user and an item with a rating; each pair once.
 
     `users` and `items` are int32 codes from 0, of shape (n_ratings,); `n_users` and
     `n_items` count the known ids, with or without a rating.
@@ -115,8 +115,8 @@ _ROUNDED = (
     "integers, from 2**53 on in double precision. Got one. Give integers or texts."
 )
 _NO_TEXT = (
-    "The ids of the {} must be numbers, texts, dates, or other objects with a text of "
-    "their own. Got one whose text is its place in memory. Give integers or texts."
+    "The ids of the {} must be numbers, texts, dates, or other objects that have a "
+    "text. Got one whose text is its place in memory. Give integers or texts."
 )
 
 
@@ -498,7 +498,7 @@ class Task:
     max_ratings : int or None
         Most ratings of a user that are used, under ``unit="user"``.
     pattern : Pattern or None
-        Who rated what, where that is public: not under ``unit="user"``.
+        The rated pairs, where they are public: not under ``unit="user"``.
     seed : int, default=0
         Seed of starts and orders, on which no privacy rests; public.
     n_jobs : int or None, default=None
@@ -544,7 +544,7 @@ class Task:
     def public_pattern(self) -> Pattern:
         """`pattern` of a task in which it is public."""
         if self.pattern is None:
-            raise ValueError("Who rated what is private here. Use another unit.")
+            raise ValueError("The rated pairs are private here. Use another unit.")
         return self.pattern
 
 

@@ -29,8 +29,8 @@ from skdp.decomposition._user_rows_kernel import solve_block
 class Recommender:
     """Known users and items with their factors.
 
-    Predictions are clipped to `bounds`, if there are any; `rated` says who rated what,
-    so that recommendations are new.
+    Predictions are clipped to `bounds`, if there are any; `rated` holds the rated
+    pairs, so that recommended items are new to a user.
     """
 
     users: Ids
@@ -40,7 +40,7 @@ class Recommender:
     rated: Pattern | None
 
     def predict_pairs(self, users: Any, items: Any) -> np.ndarray:
-        """Predicted ratings; an unknown id falls back to the means."""
+        """Predicted ratings; for an unknown id they fall back to the means."""
         return self._predicted(self.users.codes(users), self.items.codes(items))
 
     def rows_of(self, users: Any) -> np.ndarray:
@@ -128,7 +128,7 @@ class LocalUsers:
         user : id
         k : int, default=10
         exclude_rated : bool, default=True
-            Leave out what the user rated when he was folded in.
+            Leave out the items that the user had rated in `fold_in`.
         """
         return self._recommender.best_items(user, k, exclude_rated=exclude_rated)
 
@@ -173,8 +173,8 @@ class UserPrior:
     a rating's error e costs ``e^2 / 2``: a Gaussian prior of precision `fixed` in units
     of the inverse variance of one rating's error.
 
-    `centre` has the mean user's factors and, with biases, his bias; `fixed` numbers of
-    ratings that the prior counts for, not below 0; both of shape (n_unknowns,).
+    `centre` has the mean user's factors and, with biases, bias; `fixed` has the numbers
+    of ratings that the prior counts for, at least 0; both of shape (n_unknowns,).
     `per_rating` is `alpha` of a `Task`.
     """
 

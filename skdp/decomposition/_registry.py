@@ -61,7 +61,7 @@ def named_factorizer(
             key, reason = _PRIVATE_AUTO
         if params:
             raise ValueError(
-                "The 'solver_params' parameter, and those of a solver's own, must be "
+                "The 'solver_params' parameter, and parameters of one solver, must be "
                 f"None with solver='auto'. Got {sorted(map(str, params))}. Name the "
                 f"solver: one of {list(FACTORIZERS)}."
             )

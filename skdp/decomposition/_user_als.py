@@ -260,11 +260,11 @@ _Query = CountQuery | RowQuery | PairQuery
 class UserALS(PrivateFactorizer):
     """Noisy alternation between released items and users, who are computed one by one.
 
-    Use it with ``privacy_unit="user"``: who rated what is as sensitive as the ratings,
-    and each user may compute his own predictions. `n_users` and `item_ids` must be
-    declared. MovieLens 1M, folded in, has 0.9537 at epsilon 1 and 0.8949 at 10 (item
-    means 0.9892 and 0.9276). For values alone `ValueALS` is far more accurate. It
-    refuses ``delta=0``.
+    Use it with ``privacy_unit="user"``: where the rated pairs are as sensitive as the
+    ratings, and each user can compute predictions locally. `n_users` and `item_ids`
+    must be declared. MovieLens 1M, with users folded in, has 0.9537 at epsilon 1 and
+    0.8949 at 10 (item means 0.9892 and 0.9276). If only the values need protection,
+    `ValueALS` is far more accurate. It refuses ``delta=0``.
 
     Parameters
     ----------
@@ -273,13 +273,14 @@ class UserALS(PrivateFactorizer):
         ``mu * n_users / n_items`` is 1 or more, else 1.
     n_directions : int in [0, 100] or None, default=None
         Factors besides the first two, from pairs of at most 300 popular items. None: 0;
-        2 from ``min(mu, 4) * n_users`` of 15,000 on, 4 from 24,000 on.
+        2 if ``min(mu, 4) * n_users`` is at least 15,000, and 4 if at least 24,000.
     count_share : float in [0.01, 0.49] or None, default=None
         Budget fraction of mu^2 for the counts. None: 0.2 with one round, else 0.15.
     pair_share : float in [0.01, 0.49], default=0.17
-        The same for the pairs.
+        Budget fraction of mu^2 for the pairs.
     first_share : float in [1e-6, 1) or None, default=None
-        Share of the rest for the first sum. None: all with one round, else 0.4.
+        Fraction of the remaining mu^2 for the first sum. None: all of it with one
+        round, else 0.4.
     bias_clip, row_clip : float in [1e-3, 10], default=0.325, 0.5
         Norm of a user's contribution to the first and to later sums, in units of half
         the width of the rating bounds.
@@ -301,7 +302,7 @@ class UserALS(PrivateFactorizer):
 
     key: ClassVar[str] = "als"
     unit: ClassVar[Unit] = "user"
-    sensitivity_unit: ClassVar[str] = "half the width of rating_bounds; of counts 1"
+    sensitivity_unit: ClassVar[str] = "half the width of rating_bounds; 1 for counts"
     checks: ClassVar[Checks] = {
         "n_rounds": partial(check_count, high=100),
         "n_directions": partial(check_count, low=0, high=100),

@@ -183,7 +183,7 @@ class SumsAt(_Asked):
 class CountQuery(UserQuery):
     """Weighted counts of the items and the sum of the users' means.
 
-    A user with n kept ratings counts ``1 / sqrt(n)`` at each of his items.
+    A user with n kept ratings counts ``1 / sqrt(n)`` at each rated item.
     """
 
     @property

@@ -25,7 +25,7 @@ def whole(number, per_unit):
 
 @compiled
 def add_counts(starts, others, values, mean_weight, per_unit, result):
-    """Add every user's weighted counts and, last, his weighted mean."""
+    """Add every user's weighted counts and, last, the user's weighted mean."""
     for u in range(len(starts) - 1):
         n_own = starts[u + 1] - starts[u]
         if n_own == 0:

@@ -25,9 +25,9 @@ from skdp.privacy.release._answers import Answers
 from skdp.privacy.release._plan import Bound, Layout, Line, Plan
 
 # ------------------------------------------------------------- Embedding of the pattern
-# Users and items are points that follow from who rated what alone. Who rates an item
-# says much about how it is liked. Where the pattern is public, the points are public
-# too, and with them a few private numbers explain a rating.
+# Users and items are points that follow from the pattern of ratings alone: which users
+# rate an item says much about how it is liked. Where the pattern is public, the points
+# are public too, and a few private numbers then explain a rating.
 
 
 # Extra columns and passes of the subspace iteration.
@@ -292,7 +292,7 @@ def residual_sensitivity(clip: float, pattern: Pattern) -> float:
 
 
 # ----------------------------------------------------------------------------- ValueALS
-# Noisy alternating least squares for ratings of which only the values are private.
+# Noisy alternating least squares, for ratings whose values alone are private.
 # Algorithm: with residuals ``d_ui = clip(r_ui - prediction, -c, c)`` against what has
 # been released, and rows x_i, z_u of norm at most 1 made from the pattern and from what
 # has been released,
@@ -328,7 +328,7 @@ _COMPONENTS = 10  # returned; more were no better on validation parts
 class ValueALS(PrivateFactorizer):
     """Private factorisation under ``privacy_unit="rating_value"``.
 
-    Use it where who rated what is public and the values are not; ``solver="auto"``
+    Use it where the rated pairs are public and the values are not; ``solver="auto"``
     takes it. MovieLens 1M has 0.8986 at epsilon 1, noisy means 0.9306, biases without
     privacy 0.9118. If pairs say nothing about taste (items shown at random), set
     ``rank=0``. It refuses ``delta=0``, and `alpha`, since the penalties follow from the

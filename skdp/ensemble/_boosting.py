@@ -131,9 +131,9 @@ def without_trees(
 
 
 # -------------------------------------------------------------- Validation of the trees
-# The records answer one question at the end: how much smaller the loss is with all
-# trees, or with a fraction of what they add, than with the start alone. The release
-# keeps the best fraction.
+# One query at the end asks how much smaller the loss is with all trees, or with a
+# fraction of what they add, than with the start alone. The release keeps the best
+# fraction.
 
 
 # Fractions that are tried, in falling order.
@@ -315,8 +315,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
             )
         if isinstance(task.loss, QuantileLoss) and "residual_clip" in given:
             raise Refused(
-                "residual_clip must be None for quantiles, whose residuals are bounded "
-                "as they are: clipped, they would be those of another quantile. Got a "
+                "residual_clip must be None for quantiles: their residuals are bounded "
+                "already, and clipping them would estimate another quantile. Got a "
                 "number. Leave it out."
             )
         mu = gaussian_mu(budget.epsilon, budget.delta) if budget.is_finite else math.inf
@@ -327,8 +327,8 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         ):
             got = ", ".join(f"{share:g} for {name}" for name, share in shares.items())
             raise Refused(
-                f"solver={cls.key!r} needs a share of mu^2 for what comes last, and "
-                f"linear_share=0 but for init='linear'. Got shares of {got}. Use less."
+                f"solver={cls.key!r} needs shares of mu^2 that sum to less than 1, and "
+                f"linear_share=0 unless init='linear'. Got shares of {got}. Use less."
             )
         if not planned.linear_share:
             return planned
@@ -365,7 +365,7 @@ class NewtonBoosting(PrivateSolver[BoostingTask, BoostedTrees]):
         return Plan(tuple(lines[name] for name in self._asked(task)))
 
     def _shares(self, task: BoostingTask) -> dict[str, float]:
-        """Shares of mu^2 for all that is asked, except the part that has the rest."""
+        """Shares of mu^2 of all queries, except the part that gets the rest."""
         shares = {}
         if task.init != "zero":
             shares["targets"] = self.targets_share if task.is_regression else 0.0
@@ -572,7 +572,7 @@ def _of_constant(rules: Given, signal: float) -> float:
 def _of_linear(
     rules: Given, given: Given, task: BoostingTask, budget: Budget, signal: float
 ) -> dict[str, Any]:
-    """Parameters of a linear model, if there may be one, which trees may continue."""
+    """Parameters of the linear model that trees continue, if there may be one."""
     loss, signal_to_noise = linear_loss(task.loss), _strength(task, budget)
     if signal_to_noise < least_signal_to_noise(loss) and "linear_share" not in given:
         if given.get("n_estimators"):
@@ -605,7 +605,7 @@ def _strength(task: BoostingTask, budget: Budget) -> float:
 
 
 def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]:
-    """Parameters of the trees, which have all that the other parts leave."""
+    """Parameters of the trees, which get the budget that the other parts leave."""
     signal *= math.sqrt(1 - rules["linear_share"])
     n_trees = max(rules["n_estimators"], 1)
     flow = min(_FLOW[0] + _FLOW[1] * math.sqrt(signal), _FLOW[2])
@@ -621,7 +621,7 @@ def _of_trees(rules: Given, task: BoostingTask, signal: float) -> dict[str, Any]
 
 
 def _clip_of(task: BoostingTask, signal: float) -> float:
-    """Clip of residuals: small ones stand more noise, large ones fit the loss."""
+    """Clip of residuals: a small clip tolerates more noise, a large one fits better."""
     low, high = np.log(_CLIP_SIGNAL)
     at = np.log(min(max(signal, 1.0), 1e300))
     clip = float(np.interp(at, (low, high), RULES[task.loss.form].clip))
@@ -629,9 +629,9 @@ def _clip_of(task: BoostingTask, signal: float) -> float:
 
 
 def _allowed_clip(loss: Loss, clip: float) -> float:
-    """The clip; of a quantile the largest residual.
+    """The clip; for a quantile it is the largest residual.
 
-    Clipped residuals would be those of another quantile.
+    Clipping the residuals would estimate another quantile.
     """
     return max(loss.sides) if isinstance(loss, QuantileLoss) else clip
 

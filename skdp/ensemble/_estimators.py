@@ -127,7 +127,7 @@ class GradientBoosting(FittedTrees, PrivateModel):
 
     @abstractmethod
     def _loss(self) -> Loss:
-        """The loss, as far as it is declared."""
+        """The loss that follows from the declared parameters."""
 
     def _named(self) -> NamedKind[NewtonBoosting]:
         own = {name: getattr(self, name) for name in self._own}
@@ -232,15 +232,16 @@ class GradientBoosting(FittedTrees, PrivateModel):
     def forecast(self, n_samples: int, n_features: int = 1) -> Forecast:
         """Solver, and noise against signal, of a fit to a table of this shape.
 
-        Nothing is read and nothing spent. A classifier without `classes` is taken to
-        have two. A rule of thumb (``docs/guide/boosting.md``), by which `fit` warns.
+        Nothing is read and nothing spent. A classifier without `classes` is assumed to
+        have two. The forecast is a rule of thumb (``docs/guide/boosting.md``), which
+        also decides whether `fit` warns.
 
         Parameters
         ----------
         n_samples : int
             Number of records, or of users.
         n_features : int, default=1
-            Number of columns, where one Range is declared for all.
+            Number of columns, if one Range is declared for all of them.
 
         Returns
         -------
@@ -296,13 +297,13 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     of the budget, noisy counts of where each column's values lie. The values of their
     leaves are Newton steps of the log-loss from noisy sums of residuals and curvatures,
     one Gaussian release a tree. They continue a private additive linear model (`init`).
-    Missing values have a bin of their own. With ``max_interaction`` 1 or 2 the model is
-    exactly a sum of curves, and tables of pairs, that one can look at.
+    Missing values have a separate bin. With ``max_interaction`` 1 or 2 the model is
+    exactly a sum of curves, and tables of pairs, that can be plotted and read.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records, the declarations and the set of labels
-    public. Released are these counts, the linear model's gradients, what it and the
-    trees are worth, and the values of all leaves; see ``privacy_``,
+    public. Released are these counts, the linear model's gradients, the gains of the
+    linear model and of the trees, and the values of all leaves; see ``privacy_``,
     ``docs/guide/before_you_sign.md`` and, for what is not covered,
     ``docs/guide/before_you_sign.md``. Predictions, shapes, importances and constraints
     are post-processing; ``score(X, y)`` reads raw data and is **not** private.
@@ -314,8 +315,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     columns : mapping, sequence, Range or TableEncoder
         Declarations of `skdp.columns`, known without looking at the data. Required; the
         default None raises. Ranges are cut into 32 intervals of equal width; a
-        TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
-        categories that are not declared.
+        TableEncoder sets another number by its `n_knots`, and how undeclared columns
+        and categories are treated.
     %(classes)s
     delta : float in [1e-50, 1), default=1e-6
         %(delta)s
@@ -326,10 +327,10 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         Boosting has for example ``{"residual_clip": 0.5}``.
     %(init, n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
-        By name, or for each column of X: whether predictions may not fall (1) or not
-        rise (-1) with it, all else the same. For two classes, and columns with an
-        order. Free: released curves are made monotone. Such columns share a tree with
-        one other at most.
+        By name, or for each column of X: 1 if predictions must not fall as the column
+        rises, all else equal; -1 if they must not rise. For two classes, and columns
+        with an order. It costs no budget: released curves are made monotone. A
+        constrained column shares a tree with at most one other column.
     %(class_weight, correct_prior, random_state, ledger, verbose)s
 
     Attributes
@@ -339,7 +340,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         The model as a sum of curves and tables. Private output. Only if no tree cuts
         more than two columns.
     %(feature_importances_, bins_, encoder_, tree_seed_, shrinkage_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Its ``noise_scale`` is not a public fact, but post-processing of the release.
     %(n_features_in_, feature_names_in_)s
 
     See Also
@@ -350,8 +351,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     Notes
     -----
     ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity. The
-    noise is made for the largest of the declared `class_weight`, so that labels of less
-    weight are told of with more noise.
+    noise is scaled to the largest declared `class_weight`, so that labels of smaller
+    weight get more noise relative to their signal.
 
     Examples
     --------
@@ -371,7 +372,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
     >>> model.shape_functions_.names, model.privacy_.epsilon
     (['age', 'job', 'age x job'], 1.0)
 
-    A rare label that counts nine times, and probabilities as they are:
+    A rare label that counts nine times, and probabilities without the weight:
 
     >>> rare = np.random.default_rng(1).uniform(0, 400, 4000) < X["age"]
     >>> model = DPGradientBoostingClassifier(
@@ -438,8 +439,8 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         Parameters
         ----------
         X : data frame, array-like or source of shape (n_samples, n_features)
-            A table of what is declared. Of a source of `skdp.io` a byte a column is
-            held.
+            A table of the declared columns. Of a source of `skdp.io`, one byte for
+            each cell is held in memory.
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
             be declared.
@@ -522,7 +523,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         return np.asarray(log_softmax(raw, axis=1))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most likely label of each row, as `class_weight` counts: (n_samples,)."""
+        """The most likely label of each row under `class_weight`: (n_samples,)."""
         return self._labelled(self.decision_function(X))
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
@@ -539,7 +540,7 @@ class DPGradientBoostingClassifier(ScoresSources, ClassifierMixin, GradientBoost
         return (self._labelled(raw) for raw in self.staged_decision_function(X))
 
     def _unweighted(self, raw: np.ndarray) -> np.ndarray:
-        """Raw predictions, without the weights of labels if these are asked for."""
+        """Raw predictions; corrected for the weights of labels if `correct_prior`."""
         return unweighted(raw, self._label_weights) if self.correct_prior else raw
 
     def _labelled(self, raw: np.ndarray) -> np.ndarray:
@@ -578,14 +579,14 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     of the budget, noisy counts of where each column's values lie. The values of their
     leaves follow from noisy sums of bounded residuals and noisy counts, one Gaussian
     release a tree. They continue a private additive linear model (`init`). Targets are
-    clipped to `target_bounds`. Missing values have a bin of their own. With
+    clipped to `target_bounds`. Missing values have a separate bin. With
     ``max_interaction`` 1 or 2 the model is exactly a sum of curves, and tables of
-    pairs, that one can look at.
+    pairs, that can be plotted and read.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the declarations public. Released are
-    these counts, a histogram of the targets, the linear model's gradients, what it and
-    the trees are worth, and the values of all leaves; see ``privacy_``,
+    these counts, a histogram of the targets, the linear model's gradients, the gains of
+    the linear model and of the trees, and the values of all leaves; see ``privacy_``,
     ``docs/guide/before_you_sign.md`` and, for what is not covered,
     ``docs/guide/before_you_sign.md``. Predictions, shapes, importances and constraints
     are post-processing; ``score(X, y)`` reads raw data and is **not** private.
@@ -598,8 +599,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     columns : mapping, sequence, Range or TableEncoder
         Declarations of `skdp.columns`, known without looking at the data. Required; the
         default None raises. Ranges are cut into 32 intervals of equal width; a
-        TableEncoder says otherwise by its `n_knots`, and what becomes of columns and
-        categories that are not declared.
+        TableEncoder sets another number by its `n_knots`, and how undeclared columns
+        and categories are treated.
     %(target_bounds)s
         At least 0 with ``loss="poisson"``.
     loss : {"squared_error", "poisson", "quantile"}, default="squared_error"
@@ -616,12 +617,13 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     %(solver_params)s
         Boosting has for example ``{"residual_clip": 0.5}``.
     %(init)s
-        So they do with other losses than squared errors.
+        They also do so with any loss but squared errors.
     %(n_estimators, learning_rate, max_depth, max_interaction, interaction_cst)s
     monotonic_cst : mapping or sequence of {-1, 0, 1}, or None, default=None
-        By name, or for each column of X: whether predictions may not fall (1) or not
-        rise (-1) with it, all else the same; of columns with an order. Free: released
-        curves are made monotone. Such columns share a tree with one other at most.
+        By name, or for each column of X: 1 if predictions must not fall as the column
+        rises, all else equal; -1 if they must not rise. For columns with an order. It
+        costs no budget: released curves are made monotone. A constrained column shares
+        a tree with at most one other column.
     %(random_state, ledger, verbose)s
 
     Attributes
@@ -631,7 +633,7 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         logarithm with ``loss="poisson"``. Private output. Only if no tree cuts more
         than two columns.
     %(feature_importances_, bins_, encoder_, tree_seed_, shrinkage_, privacy_)s
-        Its ``noise_scale`` is no public fact: it is post-processing of the release.
+        Its ``noise_scale`` is not a public fact, but post-processing of the release.
     %(n_features_in_, feature_names_in_)s
 
     See Also
@@ -656,7 +658,7 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
     >>> model.predict(X[:5]).shape, model.privacy_.solver
     ((5,), 'newton_boosting')
 
-    Counts, whose effects multiply, and what nine of ten are below:
+    Means of counts, whose effects multiply, and the 0.9 quantile:
 
     >>> counts = np.random.default_rng(1).poisson(np.exp(2 * X[:, 0]))
     >>> given = {"columns": (0, 1), "target_bounds": (0, 40)}
@@ -721,8 +723,8 @@ class DPGradientBoostingRegressor(ScoresSources, RegressorMixin, GradientBoostin
         Parameters
         ----------
         X : data frame, array-like or source of shape (n_samples, n_features)
-            A table of what is declared. Of a source of `skdp.io` a byte a column is
-            held.
+            A table of the declared columns. Of a source of `skdp.io`, one byte for
+            each cell is held in memory.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.
         %(groups)s

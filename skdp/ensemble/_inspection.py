@@ -1,4 +1,4 @@
-"""What a fitted boosted model shows: importances, JSON, pictures."""
+"""Importances, JSON and plots of a fitted boosted model."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def to_json(
     boosted: BoostedTrees,
     tables: ShapeFunctions | None,
 ) -> str:
-    """The text of a model.
+    """A fitted model as JSON text.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def _draw_pair(
 
 
 class FittedTrees(TakesSources, PrivateEstimator):
-    """Raw predictions, shapes, importances and the text of a fitted model."""
+    """Raw predictions, shapes, importances and JSON of a fitted model."""
 
     encoder_: Any
     bins_: Bins

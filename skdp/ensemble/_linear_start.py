@@ -73,7 +73,7 @@ class Curves:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearStart:
-    """How the linear model is fitted, all decided.
+    """The planned fit of the linear model; every parameter is set.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ def _origin(target_bounds: Any) -> float:
 
 @dataclass(frozen=True)
 class LeafRules:
-    """Numbers of the rules of one loss; ``docs/notebook/benchmarks.md`` settles them.
+    """Constants in the rules for one loss (``docs/notebook/benchmarks.md``).
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ TARGETS = SideQuestion(0.01, 0.002, 0.1)
 
 @dataclass(frozen=True)
 class Spread:
-    """Location of targets, and a unit of about two deviations; released, or public."""
+    """Location of targets, and a unit of about two deviations; released or public."""
 
     middle: float = 0.0
     unit: float = 1.0
@@ -104,7 +104,7 @@ def shares_of(
 ) -> FloatArray:
     """Share of each code of each column; equal shares in columns without an order.
 
-    Counts have weight as far as their noise is below an even count.
+    Counts weigh less, the more their noise exceeds an equal share of the records.
     """
     noisy = ReleasedHistogram(released.value, released.deviation).split(asked.n_bins)
     by_column = dict(zip(asked.columns, noisy, strict=True))
@@ -205,7 +205,7 @@ class LeafSteps:
 
 
 def _towards_mean(noisy: FloatArray, noise: float) -> FloatArray:
-    """Numbers of all leaves, shrunk to their mean as far as they may be mere noise."""
+    """Numbers of all leaves, shrunk to their mean as far as noise may explain them."""
     mean = noisy.mean(axis=0)
     apart = noisy - mean
     spread = (apart**2).mean(axis=0)

@@ -63,8 +63,8 @@ class Shape:
 class ShapeFunctions:
     """A model as intercept, curves and tables, whose sum is its raw prediction.
 
-    Of a classifier they add up to `decision_function`, of a regressor to `predict`, in
-    units of the target. Iterating gives the shapes, curves first.
+    For a classifier they add up to `decision_function`, for a regressor to `predict`,
+    in units of the target. Iterating gives the shapes, curves first.
 
     Parameters
     ----------
@@ -523,7 +523,7 @@ def _as_functions(bins: Bins, tables: Tables, noise: Tables) -> ShapeFunctions:
 
 
 def _some(boosted: BoostedTrees, chosen: NDArray[np.intp]) -> BoostedTrees:
-    """Some of the trees; the start and its curves stay with them."""
+    """The model with some of its trees only, and with its start and curves."""
     trees = boosted.trees
     part = RandomTrees(
         trees.feature[chosen],

@@ -525,7 +525,7 @@ class TableReader(TableEncoder):
 
 
 def reader_of(columns: Any) -> TableReader:
-    """The unfitted reader that the `columns` parameter stands for.
+    """The unfitted reader for the `columns` parameter.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``python -m skdp.federated``: keys, plans, a party's or the coordinator's side."""
+"""``python -m skdp.federated``: make keys, show plans, serve, and coordinate."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True)
     _command(commands, "keygen", _keygen, "write a new private key", ["path"])
     _command(commands, "show", _show, "print what a plan asks", ["plan"])
-    party = _command(commands, "serve", _serve, "take part with one's own records", [])
+    party = _command(commands, "serve", _serve, "take part with a party's records", [])
     party.add_argument("--data", required=True, help="a Parquet file")
     party.add_argument("--ledger", required=True, help="an existing ledger's file")
     party.add_argument("--approve", required=True, help="the plan, which this approves")
     party.add_argument("--key", required=True, help="the file that keygen wrote")
     party.add_argument(
-        "--authorities", help="certificates that the coordinator's must come from"
+        "--authorities", help="authorities of the coordinator's certificate"
     )
     hub = _command(
-        commands, "coordinate", _coordinate, "add up, without data", ["plan"]
+        commands, "coordinate", _coordinate, "add up what parties send", ["plan"]
     )
     hub.add_argument("--key", required=True, help="the file that keygen wrote")
-    hub.add_argument("--certificate", help="of the coordinator, for encrypted plans")
-    hub.add_argument("--certificate-key", help="its private key")
+    hub.add_argument("--certificate", help="the coordinator's, for encrypted plans")
+    hub.add_argument("--certificate-key", help="the certificate's key")
     for one in (party, hub):
         one.add_argument(
             "--record",
             help="a file for the privacy record",
         )
         one.add_argument(
-            "--patience", type=float, default=PATIENCE, help="seconds of silence"
+            "--patience", type=float, default=PATIENCE, help="seconds to wait"
         )
     given = parser.parse_args(arguments)
     try:

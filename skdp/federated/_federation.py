@@ -58,11 +58,11 @@ class Traffic:
     Parameters
     ----------
     sizes : tuple of int
-        Numbers in each round.
-    questions : bytes
-        Digest of the questions of a rehearsal.
-    others : tuple of tuples of int
-        Numbers in each round of other runs that are possible, by a search's choice.
+        How many numbers an owner sends in each round.
+        questions : bytes
+        Digest of the queries in a rehearsal.
+        others : tuple of tuples of int
+        The same as `sizes` for other possible runs, between which a search chooses.
     """
 
     sizes: tuple[int, ...] = ()
@@ -128,8 +128,8 @@ def _check_travels(query: Any, source: Any) -> None:
         sent((query, source))
     except Exception as error:  # whatever a step of somebody else raises
         raise Refused(
-            "All that owners are asked must be sent to them. Got a step that cannot be "
-            f"pickled ({type(error).__name__}). Use steps of skdp or scikit-learn. "
+            "The steps that owners run must be picklable, to be sent to them. Got one "
+            f"that is not ({type(error).__name__}). Use steps of skdp or scikit-learn. "
             "Nothing was booked or read."
         ) from error
 
@@ -146,7 +146,7 @@ class LocalOwners:
     n_honest : int
     """
 
-    # How a change of records is noticed, in words for a fit's record.
+    # How a change of records is noticed; a text for the privacy record of a fit.
     state_kind = "checksums of each owner's records in each of its answers"
 
     # Seed of a simulation, which makes all draws itself.
@@ -172,7 +172,7 @@ class LocalOwners:
 
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
-        """A context in which no owner is asked, and `traffic` counts the questions."""
+        """A context in which no owner is asked, and `traffic` counts the queries."""
         self.traffic, self.events = Traffic(), []
         with asking(self, rehearses=True):
             yield
@@ -258,7 +258,7 @@ class LocalOwners:
                 raise SourceError("An owner could not answer.")
             facts = (answer.n_rows, answer.state)
             if self._states.setdefault(part.number, facts) != facts:
-                raise SourceError("An owner's records are not as they were.")
+                raise SourceError("An owner's records have changed.")
             found.append(answer.content)
         return found
 
@@ -276,23 +276,23 @@ def pooled(parts: list[Sums]) -> Sums:
 
 
 _NO_ROWS = (
-    "The rows of a federation stay with their owners, who add up sums of them only. "
-    "Got what must read rows. Predict and score where the rows are; fit with an "
-    "estimator and solver of full sums."
+    "The rows of a federation stay with their owners, and only sums over all rows "
+    "are released. Got an operation that reads rows. Predict and score where the "
+    "rows are; fit with an estimator and solver that need sums over all rows only."
 )
 
 
 class Federation(TableSource):
-    """Records of several owners who show nobody their sums.
+    """Records of several owners, whose sums nobody else sees.
 
-    Each owner adds up its own records and its own share of the noise, and the sum over
-    all owners, which is what a fit sees, is that of the pooled table with noise. Every
-    estimator whose fit asks for sums over all records with Gaussian noise takes a
-    federation as X; each fit is rehearsed first, without any record, and what cannot be
-    done is refused before anything is booked.
+    Each owner adds up its records and its share of the noise. A fit sees only the sum
+    over all owners, which is the noisy sum over the pooled table. Every estimator whose
+    fit needs only sums over all records with Gaussian noise accepts a federation as X.
+    Each fit is rehearsed first, without records, and an impossible fit is refused
+    before anything is booked.
 
-    `simulated` makes a federation of tables in this process; for owners who trust
-    nobody with their table see ``docs/guide/several_owners.md``.
+    `simulated` makes a federation of tables in this process; for real owners, who keep
+    their tables to themselves, see ``docs/guide/several_owners.md``.
 
     **Privacy.** A model is as private as it states against everyone except the owner of
     the record, as long as `n_honest` owners, the owner of the record among them, draw
@@ -362,7 +362,7 @@ class Federation(TableSource):
         n_honest: int | None = None,
         columns: Any = None,
     ) -> Self:
-        """A federation of tables in this process, to see the result for real owners.
+        """A federation of tables in this process, to try a fit without real owners.
 
         Sums and noise are the same as among real owners, but there are no messages:
         this process sees all tables.
@@ -374,7 +374,7 @@ class Federation(TableSource):
             the same columns, at least one row, and each y has a target for each row.
         n_honest : int in [1, n_parties - 1] or None, default=None
             Owners trusted to draw their share of the noise. None: all but one, since
-            whoever sees the model knows its own share. The variance of the noise is
+            an owner who sees the model knows its own share. The noise has variance
             ``n_parties / n_honest`` times that of one fit on the pooled table.
         columns : mapping, sequence, Range or None, default=None
             Declarations of `skdp.columns`, for an estimator that has none.
@@ -419,8 +419,8 @@ class Federation(TableSource):
     def assumed_public(self) -> tuple[str, ...]:
         owners = self.owners
         return (
-            f"that {owners.n_honest} of {owners.n_parties} owners, that of the record "
-            "among them, draw their share of the noise and tell nobody",
+            f"that {owners.n_honest} of {owners.n_parties} owners, the record's owner "
+            "included, draw their share of the noise and keep it secret",
             "the number of records of each owner",
             *super().assumed_public,
         )
@@ -447,8 +447,8 @@ class Federation(TableSource):
     def fit(self, model: Any) -> Any:
         """Fit a model of several steps as one.
 
-        All steps are rehearsed before the first is booked, which ``pipeline.fit``
-        does for each step by itself.
+        All steps are rehearsed before the first one is booked; ``pipeline.fit`` instead
+        rehearses and books one step after another.
 
         Parameters
         ----------
@@ -472,14 +472,14 @@ class Federation(TableSource):
         return model
 
     def rehearse(self, model: Any) -> Any:
-        """The result of a fit to answers of zero: its record, and `traffic`.
+        """Fit a clone to answers of zero, for its privacy record and `traffic`.
 
-        Nobody is asked, and nothing is booked.
+        No owner is asked, and nothing is booked.
 
         Parameters
         ----------
         model : estimator or Pipeline
-            Not fitted; stays so.
+            Not fitted, and not changed.
 
         Returns
         -------
@@ -571,7 +571,7 @@ class _Unchanged:
 
     @property
     def kind(self) -> str:
-        """In words, for the record; public."""
+        """Text for the privacy record; public."""
         return self._owners.state_kind
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""`FederationPlan`: what owners are asked to approve, as a file."""
+"""`FederationPlan`: the file of a fit that all owners approve before it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skdp.pipeline._walk import private_steps
 # travels. Estimators that are not listed, or bring entropy or a ledger, are refused.
 
 
-# Modules of what may be fitted, alone or as a step.
+# Modules of the estimators that a plan may fit, alone or as a step.
 HOMES = {
     "BoundedScaler": "skdp.preprocessing",
     "DPGammaRegressor": "skdp.linear_model",
@@ -51,7 +51,7 @@ HOMES = {
     "RowNormClipper": "skdp.preprocessing",
     "TableEncoder": "skdp.preprocessing",
 }
-# Parameters that each party has for itself.
+# Parameters that each party sets itself.
 _OWN = ("ledger", "random_state")
 # Parameter of a pipeline that would store rows after its steps.
 _NO_MEMORY = "memory"
@@ -104,14 +104,14 @@ def _own_params(model: Any) -> dict[str, Any]:
     for name in (*_OWN, _NO_MEMORY):
         if given.pop(name, None) is not None:
             raise ValueError(
-                f"The {name!r} parameter must be None in a plan: each party has its "
-                "own. Got another."
+                f"The {name!r} parameter must be None in a plan: each party sets its "
+                "own. Got a value."
             )
     return {name: _plain(name, value) for name, value in given.items()}
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A parameter in JSON; other types get a name."""
+    """A parameter as JSON can hold it; types that JSON lacks are stored by name."""
     if isinstance(value, tuple):
         if name == "columns":
             return {"columns": declarations.to_json(value)}
@@ -189,15 +189,16 @@ _NO_PLAN = (
 
 @dataclass(frozen=True)
 class PlanParty:
-    """One owner, as all others know it.
+    """The public facts of one owner in a plan.
 
     Parameters
     ----------
     name : str
     n_samples : int
-        Its number of records.
-    key : bytes
-        Its public key, which ``python -m skdp.federated keygen`` prints in hexadecimal.
+        Number of the owner's records.
+        key : bytes
+        The owner's public key, which ``python -m skdp.federated keygen`` prints in
+        hexadecimal.
     """
 
     name: str
@@ -221,16 +222,17 @@ class PlanParty:
 
 @dataclass(frozen=True)
 class FederationPlan:
-    """One fit among several owners, as each of them approves and books it.
+    """One fit among several owners, which each of them approves and books.
 
-    Nothing in it depends on a record. It holds all that an owner needs to compute the
-    same questions, so that no code and no weights are sent, only sums.
+    Nothing in a plan depends on a record. It holds all that each owner needs to derive
+    the same queries, so that no code and no weights are sent, only sums.
 
     Parameters
     ----------
     estimator : str
+        Name of the estimator's class.
     params : str
-        Its parameters as JSON.
+        Parameters of the estimator as JSON.
     features : tuple of (str, str)
         Names of columns and their Arrow types, the target's included.
     target : str or None
@@ -239,18 +241,18 @@ class FederationPlan:
         Owners trusted to draw their share of the noise.
     coordinator_key : bytes
         Public key of the coordinator.
-    address : (str, int)
-        Where it listens.
+        address : (str, int)
+        Host and port of the coordinator.
     is_encrypted : bool
         Whether connections must go through TLS.
     seed : int in [0, 2^32)
         Seed of all public draws, such as the trees of boosting.
     sizes : tuple of int
-        Numbers in each round.
-    others : tuple of tuples of int
-        Numbers in each round of other runs that are possible, by a search's choice.
-    questions : bytes
-        Digest of the questions of a rehearsal: all owners must find the same.
+        How many numbers an owner sends in each round.
+        others : tuple of tuples of int
+        The same for other possible runs, between which a search chooses.
+        questions : bytes
+        Digest of the queries in a rehearsal; every owner must find the same digest.
     """
 
     estimator: str
@@ -274,7 +276,7 @@ class FederationPlan:
         if min(len(keys) - 1, len(names)) < len(self.parties):
             raise ValueError(
                 "The parties of a plan must have different names and keys, and the "
-                "coordinator a key of its own. Got some twice. Make a key for each."
+                "coordinator another key. Got one twice. Make a key for each."
             )
         sizes = [size for path in self.paths for size in path]
         is_told = all(type(size) is int and size > 0 for size in sizes)
@@ -303,7 +305,7 @@ class FederationPlan:
         model : estimator or Pipeline
             Not fitted, without ledger and random_state.
         features : mapping of str to str
-            All columns, with that of the target, and their Arrow types ("double").
+            Arrow type of each column, the target's included, such as "double".
         target : str or None
         parties : sequence of PlanParty
         coordinator_key : bytes
@@ -325,7 +327,7 @@ class FederationPlan:
         Refused
             If owners cannot answer a query of the fit.
         ValueError
-            If something is not as said.
+            If an argument is not as described.
         """
         n_honest = checked_honest(n_honest, len(parties))
         plan = cls(
@@ -385,12 +387,12 @@ class FederationPlan:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """What `save` wrote.
+        """Read a plan that `save` wrote.
 
         Raises
         ------
         ValueError
-            If the file is no plan.
+            If the file is not a plan.
         """
         text = Path(path).read_text(encoding="utf-8")
         found, is_same = None, False
@@ -404,7 +406,7 @@ class FederationPlan:
         return found
 
     def number(self, key: bytes) -> int:
-        """Which party has a public key.
+        """Number of the party that has a public key.
 
         Raises
         ------
@@ -420,7 +422,7 @@ class FederationPlan:
         )
 
     def check_tls(self, tls: ssl.SSLContext | None, *, verifies: bool) -> None:
-        """Refuse connections that are not as planned.
+        """Refuse a TLS context that the plan has no use for, or that verifies nothing.
 
         Raises
         ------
@@ -429,12 +431,12 @@ class FederationPlan:
         if (tls is not None) != self.is_encrypted:
             raise ValueError(
                 "The 'tls' parameter must be a context if the plan is encrypted, and "
-                "None if not. Got the other. Make it with the ssl module, or ask for "
-                "another plan. Nothing was booked."
+                "None if not. Got the opposite. Make it with the ssl module, or ask "
+                "for another plan. Nothing was booked."
             )
         if tls is not None and verifies and tls.verify_mode != ssl.CERT_REQUIRED:
             raise ValueError(
-                "The 'tls' context must ask for a certificate. Got one that takes any. "
+                "The 'tls' context must verify certificates. Got one that does not. "
                 "Use ssl.create_default_context(cafile=...). Nothing was booked."
             )
 
@@ -513,7 +515,7 @@ class FederationPlan:
         )
 
     def books(self) -> str:
-        """What each party books, from a rehearsal without any record."""
+        """A sentence on what each party books, from a rehearsal without records."""
         fitted = self.federation(self._nobody()).rehearse(self.model())
         told = [_booked(step.privacy_) for _, step in private_steps(fitted)]
         return "\n".join(told)
@@ -539,8 +541,8 @@ class FederationPlan:
             found.append(owners.traffic)
         if found[0] != found[1]:
             raise Refused(
-                "A plan must have the same questions for all parties. Got a fit that "
-                "draws some of its own. Use another estimator or solver."
+                "A plan must have the same queries for all parties. Got a fit that "
+                "draws some queries at random. Use another estimator or solver."
             )
         return type(self)(**{**vars(self), **vars(found[0])})
 

@@ -56,7 +56,7 @@ class Hub:
     ----------
     plan : FederationPlan
     key : Key
-        The coordinator's lasting key.
+        The coordinator's long-term key.
     patience : float
         Seconds of an owner's silence after which a fit ends.
     tls : SSLContext or None, default=None

@@ -16,7 +16,7 @@ from skdp._arrays import IntArray
 from skdp.exceptions import SourceError
 
 # ----------------------------------------------------------------------- Keys of owners
-# A secret of two sides comes from X25519 twice: the lasting keys that the plan names
+# A secret of two sides comes from X25519 twice: the long-term keys that the plan names
 # prove who a side is, and keys made for one fit make every fit's secrets new, even if
 # somebody replays messages.
 
@@ -25,7 +25,7 @@ KEY_BYTES = 32
 
 
 def crypto() -> Any:
-    """The module cryptography.hazmat.primitives, or how to install it."""
+    """The module cryptography.hazmat.primitives, or an error that says what to do."""
     try:
         from cryptography.hazmat import primitives
         from cryptography.hazmat.primitives import (  # noqa: F401 - loads submodules
@@ -91,7 +91,7 @@ class Key:
         except ValueError:  # of low order, or of another length
             found = b""
         if not is_read:
-            raise SourceError("A public key is none.")
+            raise SourceError("A public key is not valid.")
         return found
 
 

@@ -155,7 +155,7 @@ class Inbox:
 
 # ---------------------------------------------------- Connections, plain or through TLS
 # They carry bytes of any sender. Messages prove themselves and shares are masked, so
-# TLS adds one thing: an eavesdropper sees no sums.
+# TLS adds one thing: an eavesdropper cannot see sums.
 
 
 _AT_ONCE = 1 << 16
@@ -210,7 +210,7 @@ class Wire:
         self._is_greeted = tls is None
         self.socket = connection
         if tls is not None:
-            # The handshake comes later, bit by bit: nobody waits for a silent stranger.
+            # The handshake comes later, step by step: a silent stranger delays nobody.
             self.socket = tls.wrap_socket(
                 connection, server_side=True, do_handshake_on_connect=False
             )
@@ -264,8 +264,8 @@ _AGAIN = 0.1
 T = TypeVar("T")
 _SILENT = "The coordinator did not answer in time."
 _NOT_ALL = (
-    "The coordinator and all parties must come in time. Got none or fewer. Ask them "
-    "for an hour, or use more patience. Nothing was booked or read."
+    "The coordinator and all parties must connect in time. Got fewer. Agree on an "
+    "hour with them, or use more patience. Nothing was booked or read."
 )
 
 
@@ -278,7 +278,7 @@ class OwnerConnection:
     number : int
         Number of the owner in the plan.
     key : Key
-        The owner's lasting key.
+        The owner's long-term key.
     patience : float
         Seconds without an answer after which a fit ends.
     tls : SSLContext or None, default=None

@@ -3,7 +3,8 @@
 Nothing is inferred from the cells, and no cell causes an error: the value of a cell
 follows from its text and the declaration alone, and messages quote no cell. Quotation
 marks decide which lines are one record (RFC 4180). A file with a quotation mark that
-stays open, or closes within a cell, is refused, since one record would swallow others.
+stays open, or closes within a cell, is refused, since other records could become part
+of one cell.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ def read_csv(
     Returns
     -------
     frame : DataFrame of shape (n_samples, n_columns)
-        Cells as objects, private. One that is empty, lacking, or not what its column
-        is declared to hold is missing; a text that is no listed category stays.
-        Blank lines are no records.
+        Cells as objects, private. A cell that is empty, absent, or not as its column
+        is declared is missing; a text that is not a declared category stays. Blank
+        lines are not records.
     declared : dict
         The declarations with ``missing=True``: in a file of texts any cell may be
         missing.
@@ -47,8 +48,8 @@ def read_csv(
     Raises
     ------
     ValueError
-        If a declared column is not in the header, or is there twice, or if a quoted
-        cell does not end where a cell must.
+        If a declared column is not in the header, or occurs twice, or if a quoted cell
+        does not end where a cell must end.
     """
     with (
         _cells_of_any_length(),
@@ -95,8 +96,8 @@ def _place(name: str, header: list[str]) -> int:
     if header.count(name) != 1:
         raise ValueError(
             f"The header of a CSV file must have each declared column once. Got "
-            f"{header.count(name)} columns named {name!r}. Name in the declarations "
-            "what the header names."
+            f"{header.count(name)} columns named {name!r}. Declare columns by the "
+            "names in the header."
         )
     return header.index(name)
 

@@ -26,7 +26,7 @@ class DuckDB:
     connection : DuckDBPyConnection
     """
 
-    # In words, for the record of a fit.
+    # Text for the privacy record of a fit.
     snapshot = "the number of one transaction of DuckDB before each reading and after"
     assumed = ()
     dialect = Dialect()

@@ -48,12 +48,12 @@ class Engine(Protocol):
 
     @property
     def snapshot(self) -> str:
-        """In words for the record: what keeps a reading consistent, and is checked."""
+        """Text for the privacy record: what keeps a reading consistent, as checked."""
         ...
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """In words for the record: further assumptions that are not checked."""
+        """Texts for the privacy record: further assumptions, which are not checked."""
         ...
 
     @property
@@ -104,7 +104,7 @@ class Engine(Protocol):
         ...
 
     def condition(self, text: str, what: str, columns: Mapping[str, Cell]) -> str:
-        """The same for a condition: true, false or NULL."""
+        """A user's condition, made to give true, false or NULL for every row."""
         ...
 
     def count(self, relation: str) -> int:
@@ -184,7 +184,7 @@ def check_row_wise(
     found = _expression(text, parse)
     if found is None or not all(_is_fine(node, known) for node in _nodes(found)):
         raise ValueError(
-            f"{what} must be one SQL expression of columns of its own row, by "
+            f"{what} must be one SQL expression of the columns of one row, by "
             "operators, CASE, CAST and the functions that "
             "docs/guide/large_tables.md lists. Got another. For anything else pass a "
             "query, with "

@@ -147,7 +147,7 @@ class TableSource(ABC):
         Declared number of records, or of users, and number of features.
     feature_names : tuple of str
     dtypes : dict of str to str
-        Types of the features, in Arrow's words.
+        Arrow type of each feature.
     target : str or None
     groups : str or None
         The column of user ids, of a source of users.
@@ -324,7 +324,7 @@ class TableSource(ABC):
         )
 
     def appended(self, step: Any) -> Self:
-        """The same source with one more step that all rows pass through."""
+        """The same source with one more step, which all rows pass through."""
         other = self._copied()
         declared = getattr(step, "columns_", None)
         other._steps = (*self._steps, of_step(step, self.sample_row(declared)))
@@ -405,7 +405,7 @@ class TableSource(ABC):
         return reading_through(self._steps, self._schema, self._names, given)
 
     def check_kinds(self, reading: Reading) -> None:
-        """Refuse columns whose type is not the one as which they are read.
+        """Refuse columns that are stored as another type than they are read as.
 
         Some of their cells may be readable by chance: an error at another cell would
         come after the commit, and reveal something about a record.
@@ -420,7 +420,7 @@ class TableSource(ABC):
             raise ValueError(
                 f"The columns of a source must be {wanted} for this model. Got other "
                 f"kinds in the columns {bad}. Leave them out by features=[...], or "
-                "store them as what the model was fitted to."
+                "store them as the types that the model was fitted to."
             )
 
     def target_kind(self) -> str:
@@ -461,7 +461,7 @@ class TableSource(ABC):
 
     @property
     def handed_over(self) -> tuple[Any, ...]:
-        """Facts that a part in the source's place needs; public."""
+        """Public facts that a part needs to replace the source."""
         return self.target, self.batch_size, self._steps, self.n_partitions
 
     @property
@@ -522,8 +522,8 @@ class TableSource(ABC):
         """The users, by a pass over their ids; more users than declared are refused."""
         message = (
             "The ids of a source must be readable, and 'n_samples' must be at least "
-            "their number: that of users, those without rows among them. Got others, "
-            "or more. Make the source anew, with the right n_samples."
+            "the number of users, including users without rows. Got unreadable ids "
+            "or more users. Make the source anew, with the right n_samples."
         )
 
         ids = (columns.column(0) for columns, _ in self._scan((name,)))

@@ -36,7 +36,8 @@ def check_groups(dtype: Any, name: str) -> None:
         raise ValueError(
             "The 'groups' argument must name a column of whole numbers or text. Got "
             f"{name!r}, which is read as {dtype}. Store ids as text, or as whole "
-            "numbers of at most 64 bits: others may be rounded, so that users merge."
+            "numbers of at most 64 bits: other types may be rounded, which would make "
+            "two users one."
         )
 
 
@@ -97,7 +98,7 @@ class UserIds:
         """Numbers of users, by their ids."""
         known: IntArray = self._index.get_indexer(_as_keys(ids)).astype(np.int64)
         if (known < 0).any():
-            raise SourceError("Some users were not there before.")
+            raise SourceError("Some user ids were not there when ids were first read.")
         return known
 
     def slots(self, n_slots: int) -> IntArray:
@@ -135,10 +136,10 @@ def _as_keys(ids: Any) -> Any:
 
 
 class KeptUserRows(Protocol):
-    """Which rows of users with many rows count, in one pass."""
+    """Decides in one pass which rows count of users with many rows."""
 
     def those(self, codes: IntArray, rows: Rows) -> NDArray[np.bool_]:
-        """Whether each of some rows counts; `codes` are their users, all with many."""
+        """Whether each row counts; `codes` are the rows' users, all with many rows."""
         ...
 
 
@@ -196,7 +197,7 @@ class FirstRows:
         self._seen = np.zeros(n_users, dtype=np.int64)
 
     def those(self, codes: IntArray, rows: Rows) -> NDArray[np.bool_]:
-        """Which count."""
+        """Whether each row is among its user's first rows."""
         places = self._seen[codes] + places_of_own(codes)
         np.add.at(self._seen, codes, 1)
         return np.asarray(places < MOST_ROWS_OF_A_USER)
@@ -212,7 +213,8 @@ class LeastRows:
     Parameters
     ----------
     last : mapping of int to (bytes, int)
-        By number of a user: the largest digest that counts, and how many rows with it.
+        For each user, by number: the largest digest that counts, and how many rows with
+        this digest count.
     seen : Counter
         Rows with the largest digest so far.
     """
@@ -237,7 +239,7 @@ class LeastRows:
         return cls(last, Counter())
 
     def anew(self) -> LeastRows:
-        """The same limits for another pass."""
+        """A copy of the limits for another pass, with no rows counted yet."""
         return replace(self, seen=Counter())
 
     def those(self, codes: IntArray, rows: Rows) -> NDArray[np.bool_]:

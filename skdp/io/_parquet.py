@@ -44,7 +44,7 @@ class ParquetSource(TableSource):
     target : str or None
         Column of the target; never a feature. None for predictions only.
     n_samples : int
-        Declared number of records; public. Compared with the files' number before a
+        Declared number of records; public. Compared with the rows of the files before a
         fit. With `groups` the number of users, at least as large as the number in the
         files.
     features : sequence of str or None, default=None
@@ -54,10 +54,10 @@ class ParquetSource(TableSource):
     groups : str or None, default=None
         Column of the ids of users, whole numbers or text, for models and steps with
         ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
-        number of users, those without rows among them, and the number of rows is
+        number of users, including users without rows, and the number of rows is
         private. Rows without an id are null records.
     batch_size : int in [1, 2^20], default=16384
-        Rows that are read at once. Changes no result.
+        Number of rows that are read at once. It changes no result.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def schema_of(files: tuple[File, ...]) -> Any:
         if not schema.equals(wanted, check_metadata=False):
             raise ValueError(
                 "The files of a source must have the same columns of the same "
-                "types. Got others. Write them alike."
+                "types. Got different ones. Write all files with the same columns."
             )
     return arrow().schema(list(wanted))
 

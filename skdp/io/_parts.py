@@ -303,7 +303,7 @@ class PartTable:
             done += len(batch)
             yield batch
         if done != self.part.n_rows:
-            raise SourceError("A part has other rows than it said.")
+            raise SourceError("A part has another number of rows than it reported.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -388,7 +388,7 @@ class Request(Protocol):
 
 @dataclass(frozen=True)
 class StateOf:
-    """Asks whether a part is unchanged."""
+    """A request for the state of a part, to see whether it is unchanged."""
 
     def content(self, part: WorkerPart, sent: bytes) -> None:
         """None: the answer's frame has the state. A table of Arrow."""
@@ -396,7 +396,7 @@ class StateOf:
 
 @dataclass(frozen=True)
 class RowsOf:
-    """The rows themselves.
+    """A request for the rows themselves.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ class RowsOf:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SumsOf:
-    """Whole sums of a query, which is sent with its source.
+    """A request for the whole sums of a query, which is sent with its source.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _ZEROS: dict[str, Any] = {
 
 
 def arrow() -> Any:
-    """The module pyarrow, or how to install it."""
+    """The module pyarrow, or an error that says how to install it."""
     try:
         import pyarrow
     except ImportError:
@@ -161,7 +161,7 @@ def cells(array: Any, declared: Any) -> tuple[Any, np.ndarray]:
 
 
 # --------------------------------------------------- CellRule and Reading: null records
-# The result is a table without surprises, for the code that reads tables in memory: a
+# The result is a table of allowed cells, for the code that reads tables in memory: a
 # row that could not be read holds stand-ins, and is marked as not present.
 
 
@@ -238,7 +238,7 @@ class Reading:
     is_numeric: bool
 
     def cleaned(self, batch: Any) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-        """A batch as a table without surprises, and which rows are present."""
+        """A batch as a table of allowed cells, and which of its rows are present."""
         if self.is_numeric:
             return self._numbers(batch)
         is_present = np.ones(batch.num_rows, dtype=bool)

@@ -20,7 +20,7 @@ from skdp.io._reading import Reading, Targets
 from skdp.sums._adder import present_rows
 from skdp.tables._source import Block, Facts, Remote, Source
 
-# Converts rows of a table without surprises to a solver's rows.
+# Converts rows of a table of allowed cells to a solver's rows.
 Encode = Callable[[Any], Any]
 
 
@@ -83,7 +83,7 @@ def check_kind(table: TableSource, kind: str, what: str) -> None:
         raise ValueError(
             f"{what} must be of the kind that the target {table.target!r} is stored "
             f"as. Got {kind} for {stored}. Declare labels of that kind, or store the "
-            "target as what it is."
+            "target in the right type."
         )
 
 

@@ -16,12 +16,12 @@ from skdp.exceptions import READ_FAILED, SourceError
 from skdp.io._external_users import UserIds
 
 # ------------------------------------- Session: snapshot, passes, failures without data
-# Once records have been read, every failure of a fit gives one constant message:
-# nothing about the cause, the place or the number of records concerned gets out.
+# Once records have been read, every failure of a fit gives one constant message, which
+# reveals nothing about the cause, the place or the number of records concerned.
 
 
 _INTERRUPTED = (
-    "Interrupted while a source was being read. What was committed stays on the books."
+    "Interrupted while a source was being read. What was committed stays in the ledger."
 )
 # Seconds between two lines of progress within one pass.
 _PATIENCE = 10.0
@@ -32,7 +32,7 @@ class Snapshot(Protocol):
 
     @property
     def kind(self) -> str:
-        """Kind of the snapshot in words, for the record; public."""
+        """Text on the kind of snapshot, for the privacy record; public."""
         ...
 
     def check(self) -> None:
@@ -126,7 +126,7 @@ class Session:
             raise SourceError(READ_FAILED)
 
     def told(self, problem: BaseException) -> BaseException:
-        """The exception that replaces a problem."""
+        """The exception that is raised in place of a problem, without its text."""
         if not self.has_read:
             return problem
         if isinstance(problem, KeyboardInterrupt):
@@ -138,7 +138,7 @@ class Session:
 
 
 class _Clock:
-    """Prints how far a pass is, from public numbers of rows and from the clock."""
+    """Prints the progress of a pass, from public row counts and the clock."""
 
     def __init__(self, label: str, number: int, n_samples: int) -> None:
         self._label, self._number, self._n_samples = label, number, n_samples
@@ -200,7 +200,7 @@ class RowBatch:
 
 NO_POSITIONS = (
     "A source must have a fixed order to be divided, since records are divided by "
-    "their places, which no other record may change. Got one without. Use a "
+    "their places, which no other record may change. Got one without order. Use a "
     "ParquetSource, a DaskSource of files, or an SqlSource with record_id=."
 )
 

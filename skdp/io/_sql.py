@@ -32,13 +32,13 @@ _ONE_RECORD = (
     "record, and that no record makes the query fail"
 )
 _OWN_ROWS = (
-    "that which rows the query gives of a user, and what they hold, depends on no "
-    "other user, and that no record makes the query fail"
+    "that a user's rows in the query's result, and their contents, depend on no other "
+    "user, and that no record makes the query fail"
 )
-_OWN_ID = "that the id of a record depends on nothing else of any record"
+_OWN_ID = "that the id of a record depends on no other value of any record"
 UNREADABLE = (
     "The table or query must be one that the database can read. Got another. Check "
-    "the names; temporary and registered tables are seen by their own connection only: "
+    "the names; temporary and registered tables are visible in their connection only: "
     "store them."
 )
 
@@ -71,14 +71,14 @@ class SqlSource(TableSource):
         `groups` the number of users, at least as large as the number in the table.
     features : sequence of str, mapping of str to str, or None, default=None
         Columns that are features; a mapping gives SQL expressions of the columns of one
-        row by name. Where an expression fails its value is missing. None: all columns
-        but the target.
+        row by name. Where an expression fails, its value is missing. None: all columns
+        except the target.
     columns : mapping, sequence, Range or None, default=None
         Declarations of `skdp.columns`, for an estimator that has none.
     groups : str or None, default=None
         Column of the ids of users, whole numbers or text, for models and steps with
         ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
-        number of users, those without rows among them, and the number of rows is
+        number of users, including users without rows, and the number of rows is
         private. Rows without an id are null records.
     where : str or None, default=None
         SQL condition on the columns of one row.
@@ -86,20 +86,20 @@ class SqlSource(TableSource):
         Column with a different value in each row, by which predictions are ordered.
     record_id : str or None, default=None
         Column of whole numbers or text that the table declares unique and not missing
-        (a primary key), and whose values depend on nothing else of any record. Solvers
+        (a primary key), and whose values depend on no other value of a record. Solvers
         that visit the records in a random order (`bolt_on`) need it. It is not a
         feature.
     one_record_per_row : bool, default=False
-        That each row of a query is one record, that the number of rows depends on no
-        record, and that no record makes the query fail: needed for queries and views
-        of any kind and tables with columns that reading computes, and repeated in
-        ``privacy_.assumed_public``.
+        True states that each row of a query is one record, that the number of rows
+        depends on no record, and that no record makes the query fail. Needed for all
+        queries and views, and for tables with computed columns;
+        ``privacy_.assumed_public`` repeats it.
     batch_size : int in [1, 2^20], default=16384
-        Rows that are read at once. Changes no result.
+        Number of rows that are read at once. It changes no result.
     n_readers : int in [1, 64], default=1
-        Connections that read shares of a table of PostgreSQL at once, all of one
-        snapshot. Changes no result. Readings in an order have one reader; DuckDB and
-        Spark read with threads or workers of their own.
+        Number of connections that read parts of a PostgreSQL table at the same time,
+        all in one snapshot. It changes no result. Ordered readings have one reader;
+        DuckDB and Spark manage their threads or workers themselves.
 
     Examples
     --------
@@ -255,10 +255,10 @@ class SqlSource(TableSource):
         is_table = refused(lambda: engine.is_stored_table(relation), UNREADABLE)
         if not is_table or len(engine.shares(relation, self._n_readers)) == 1:
             raise ValueError(
-                "The 'n_readers' argument must be 1 but for a table that PostgreSQL "
-                f"stores. Got {self._n_readers}. Leave it out: other engines read with "
-                "threads or workers of their own, and views and queries are read by "
-                "one connection."
+                "The 'n_readers' argument must be 1 unless the source is a table that "
+                f"PostgreSQL stores. Got {self._n_readers}. Leave it out: the other "
+                "engines manage their threads or workers themselves, and views and "
+                "queries are read by one connection."
             )
 
     def _own(self) -> dict[str, Cell]:
@@ -285,8 +285,8 @@ class SqlSource(TableSource):
         most = engine.dialect.longest_name
         if any(len(name.encode("utf-8", "replace")) > most for name in made):
             raise ValueError(
-                f"The names in 'features' must have at most {most} bytes, of which the "
-                "database makes no shorter ones. Got a longer one. Shorten it."
+                f"The names in 'features' must have at most {most} bytes, since the "
+                "database cuts longer names. Got a longer one. Shorten it."
             )
         texts = {
             name: engine.expression(text, f"The expression {name!r}", own)

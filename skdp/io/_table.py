@@ -80,7 +80,7 @@ class Table:
 
     @staticmethod
     def of(X: Any, y: Any = None, groups: Any = None) -> Table:
-        """The table of what was given: the only place that asks what X is."""
+        """The table for the arguments of `fit`; no other code asks what X is."""
         kind = SourceTable if isinstance(X, TableSource) else Table
         return kind(X, y, groups)
 
@@ -97,7 +97,7 @@ class Table:
         return False
 
     def count(self, n_shown: int) -> int:
-        """Number of records of the table, of whose `sample` there are `n_shown`."""
+        """Number of records of the table; its `sample` has `n_shown` rows."""
         return n_shown
 
     def sample(self, declared: Any = None) -> Any:
@@ -222,7 +222,7 @@ class Table:
         return model._raw_rows(self.X)
 
     def score(self, model: ScoresSources, sample_weight: Any) -> float:
-        """The model's score of scikit-learn's; not private."""
+        """The model's scikit-learn score; not private."""
         return model._score_rows(self.X, self.y, sample_weight)
 
 
@@ -303,7 +303,7 @@ class SourceTable(Table):
         check_named(self.X, self.groups)
         if not budget.is_finite:
             raise ValueError(
-                "The 'epsilon' parameter must be finite with users of a source. Got "
+                "The 'epsilon' parameter must be finite with a source of users. Got "
                 "inf. Read the table into memory for a fit without privacy."
             )
         return RemoteUsers(self.X.n_samples)
@@ -352,16 +352,16 @@ class SourceTable(Table):
     def raw(self, model: TakesSources) -> FloatArray:
         if not self.X.is_ordered:
             raise ValueError(
-                "The source must have an order for predictions that are an array. Got "
+                "The source must have an order if predictions are to be an array. Got "
                 "one without. Use source.predict_to(model, path, keys=[...]), which "
-                "writes the keys beside them, or declare order_by."
+                "writes the keys beside the predictions, or declare order_by."
             )
         predicted = self.during(lambda: self._raw_blocks(model))
         if predicted is None:
             raise ValueError(
-                "The rows must be readable for predictions that are an array. Got "
+                "The rows must be readable if predictions are to be an array. Got "
                 "missing or infinite values. Use source.predict_to(model, path, "
-                "keys=[...]), which leaves such predictions empty."
+                "keys=[...]), which leaves these predictions empty."
             )
         return predicted
 
@@ -409,7 +409,7 @@ class TakesSources(ABC):
 
 
 class ScoresSources:
-    """A classifier or regressor of scikit-learn's whose `score` takes a source."""
+    """A scikit-learn classifier or regressor whose `score` accepts a source."""
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, R² of a regressor; reads raw data, not private.

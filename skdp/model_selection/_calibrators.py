@@ -22,10 +22,10 @@ _MOST_ODDS = 36.0
 
 
 class Calibrator(ABC):
-    """A rising map of probabilities, settled by what was released.
+    """A rising map of probabilities, fitted to released shares.
 
     It is flat beyond the middles of the first and the last interval, since the records'
-    places inside an interval are unknown: a model that is far too sure has many records
+    positions inside an interval are unknown: a far too confident model has many records
     there.
     """
 
@@ -56,7 +56,7 @@ class Sigmoid(Calibrator):
     Parameters
     ----------
     slope : float
-        At least 0; above 1 if the model is too unsure.
+        At least 0; above 1 if the model is underconfident.
     intercept : float
         Above 0 if the model takes the positive label to be too rare.
     ends : pair of floats

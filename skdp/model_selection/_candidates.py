@@ -88,7 +88,7 @@ class ScoredTable(Records):
 
 @dataclass(frozen=True, eq=False)
 class SearchRecords:
-    """Records that a search divides, fits candidates to and scores them on. Private.
+    """Records that a search divides, to fit candidates and to score them. Private.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class SearchRecords:
 
     @property
     def table(self) -> Table:
-        """The rows where they are."""
+        """The table of the rows, in memory or in a source."""
         return Table.of(self.X, self.y)
 
     @property
@@ -162,17 +162,17 @@ class SearchRecords:
         users = self.users
         if isinstance(users, Users) and not self._fewest_rows(users, smallest):
             raise ValueError(
-                "A search must have rows of users in each of its parts, however they "
-                "are divided. Got too many users without rows. Declare fewer of them, "
-                "or use fewer candidates."
+                "Each part of a search must have rows of users, however the users "
+                "are divided. Got too many users without rows. Declare fewer of "
+                "them, or use fewer candidates."
             )
         if not isinstance(users, RemoteUsers):
             return
         n_declared = round(self.n_samples * self.X.max_overcount)
         if not has_room(smallest, n_declared):
             raise ValueError(
-                "The fits of a search of a source of users must be to at least "
-                f"{LEAST_PART:.0%} of the declared users each. Got {smallest} of "
+                "In a search over a source of users each fit must use at least "
+                f"{LEAST_PART:.0%} of the declared users. Got {smallest} of "
                 f"{n_declared}. Use method='composition' or 'random_stopping' "
                 "without tuning_fraction, and a smaller validation_fraction."
             )
@@ -181,9 +181,9 @@ class SearchRecords:
         """Raise if a score needs a private number of users."""
         if isinstance(self.users, RemoteUsers) and scorer.added.ranks_by_n:
             raise ValueError(
-                "The 'scoring' parameter must be a score that does not follow from how "
-                "many users are scored, in a search of a source of users. Got 'r2'. "
-                "Use 'neg_mean_squared_error', which ranks alike."
+                "In a search over a source of users the 'scoring' parameter must be a "
+                "score that does not depend on the number of scored users. Got 'r2'. "
+                "Use 'neg_mean_squared_error', which ranks models alike."
             )
 
     def fitted(self, model: Any) -> Any:
@@ -728,7 +728,7 @@ class SearchJob(Records):
 
 
 def _ended_in_one_way(work: Callable[[], T]) -> T:
-    """The result of work on records; all errors become one, except in rehearsals."""
+    """The result of work on records; outside rehearsals all errors become one."""
     return work() if is_rehearsing() else answered(work)
 
 

@@ -128,8 +128,8 @@ class PrivateEvaluation:
         Ends of the intervals, from 0 to 1. Public.
     counts : ndarray of shape (2, n_intervals)
         Number of records of each label whose predicted probability of the positive
-        label lies in each interval; at least 0. A user may be in several cells, in
-        parts. Private output.
+        label lies in each interval; at least 0. One user may be spread over several
+        cells. Private output.
     error : float
         Standard deviation of the noise in one count, before counts were made at least 0
         and adjusted to their sum. Public.
@@ -151,9 +151,9 @@ class PrivateEvaluation:
     def smooth_roc_auc(self) -> float:
         """Area under a smooth rising curve through the points of `roc_curve`.
 
-        With few intervals that are narrow at both ends it is mostly more accurate than
-        `roc_auc` with many intervals at small budgets, since few counts have less
-        noise; it is less accurate if labels are easy to tell apart; see
+        At small budgets, with few intervals that are narrow at both ends, it is mostly
+        more accurate than `roc_auc` with many intervals, since fewer counts add less
+        noise. It is less accurate if labels are easy to tell apart; see
         ``docs/guide/scores.md``.
         """
         return smooth_roc_auc(self.counts)
@@ -267,8 +267,8 @@ class PrivateEvaluation:
         Parameters
         ----------
         method : {"isotonic", "sigmoid"}, default="isotonic"
-            Any rising map, or a map of two parameters (Platt's), which noise and few
-            records mislead less.
+            Any rising map, or a map of two parameters (Platt's), which is less
+            sensitive to noise and to few records.
         """
         check_choice("method", method, CALIBRATORS)
         both, positive = self.counts.sum(axis=0), self.counts[1]
@@ -425,7 +425,7 @@ def private_evaluation(
       predicted probability. ROC curve and AUC, precision and recall, calibration, and
       confusion matrices and F scores at every threshold follow from the counts;
     * any number of labels, with `predict`: records by true and predicted label;
-    * two classifiers: records that only the one, or only the other, labels right.
+    * two classifiers: records that only the one, or only the other, labels correctly.
 
     **Privacy.** (epsilon, delta)-differential privacy for one record of (X, y), under
     `adjacency`, with the number of records public, or for all rows of one user, as in
@@ -638,9 +638,9 @@ class PrivacyUtilityDisplay:
         Parameters
         ----------
         estimator : estimator of skdp with `forecast`
-            Fitted or not; its own epsilon is left out.
-        shape : sequence of int
-            Arguments of its `forecast`: mostly ``(n_samples, n_features)``.
+            Fitted or not; its epsilon is replaced by each of `epsilons`.
+            shape : sequence of int
+            Arguments of the estimator's `forecast`: mostly ``(n_samples, n_features)``.
         epsilons : sequence of float in [1e-6, 1e8]
         ax : matplotlib Axes or None, default=None
         name : str or None, default=None
@@ -695,9 +695,9 @@ class PrivacyUtilityDisplay:
         Parameters
         ----------
         models : sequence of fitted estimators of skdp, or of their `privacy_`
-            All under one relation.
-        scores : sequence of PrivateScore, or of float
-            One for each model. Plain numbers are not booked: use them only for scores
+            All with the same adjacency.
+            scores : sequence of PrivateScore, or of float
+            One for each model. Plain numbers are in no ledger: use them only for scores
             of public records.
         ax : matplotlib Axes or None, default=None
         name : str or None, default=None
@@ -711,7 +711,7 @@ class PrivacyUtilityDisplay:
         Raises
         ------
         ValueError
-            If there is not one score for each model, if relations or scorings differ,
+            If there is not one score for each model, if adjacencies or scorings differ,
             or if an epsilon is infinite.
         TypeError
             If a model has no `privacy_`, or if only some scores are private.
@@ -816,8 +816,8 @@ def _together(records: Sequence[PrivacyRecord]) -> str:
     relations = sorted({str(record.adjacency) for record in records})
     if len(relations) > 1:
         raise ValueError(
-            f"All must be under one relation. Got {' and '.join(relations)}, which "
-            "cannot be added up."
+            f"All must have the same adjacency. Got {' and '.join(relations)}, whose "
+            "costs cannot be added up."
         )
     epsilon, delta = total_of([step_of(record) for record in records])
     return f"({epsilon:.3g}, {delta:.3g}) under {relations[0]}"

@@ -223,8 +223,8 @@ class DPTunedThresholdClassifier(EvaluatedClassifier):
     See Also
     --------
     DPCalibratedClassifier : Calibrated probabilities.
-    sklearn.model_selection.FixedThresholdClassifier : A declared threshold, for
-        nothing.
+    sklearn.model_selection.FixedThresholdClassifier : A declared threshold, at no
+        privacy cost.
 
     Examples
     --------
@@ -325,8 +325,8 @@ class DPCalibratedClassifier(EvaluatedClassifier):
         in one. Its private steps keep their default epsilon and delta and have no
         ledger, as in `DPGridSearchCV`.
     method : {"sigmoid", "isotonic"}, default="sigmoid"
-        A rising map of two parameters (Platt's, of log-odds), or any rising map. The
-        second needs many held-out records, or a large epsilon.
+        A rising map of two parameters (Platt's, of log-odds), or any rising map.
+        "isotonic" needs many held-out records, or a large epsilon.
     epsilon : float in [1e-6, 1e8], default=1.0
         Privacy loss, of fit and histogram together.
     %(delta, adjacency)s

@@ -73,7 +73,7 @@ class Choice:
     without a model, a fixed default takes its place. `score` is the released score of
     the candidate, or nan. `scores`, of shape (n_candidates,), are the scores of all
     candidates, if they were released. `statistic`, of shape (size,), is the statistic
-    of the scorer, if it was released, and `deviation` that of its noise.
+    of the scorer, if it was released, and `deviation` the deviation of its noise.
     """
 
     index: int
@@ -113,7 +113,7 @@ class Method(Configured, ABC):
 
     @abstractmethod
     def lines(self, facts: SearchFacts) -> tuple[Line, ...]:
-        """The lines of the plan for the scores; allowances book the fits."""
+        """The lines of the plan for the scores; the fits are paid by allowances."""
 
     def plan(self, facts: SearchFacts) -> Plan:
         """The lines, at the cost of `event`."""
@@ -358,15 +358,15 @@ class RandomStopping(Method):
     Parameters
     ----------
     family : {"negative_binomial", "poisson"}, default="negative_binomial"
-        Law of the number of trials. "poisson" may make none, and then returns a fixed
-        default model; it is not for delta = 0.
-    shape : float in [-0.9, 10] or None, default=None
-        Shape of the negative binomial law. A smaller one costs less and varies more.
-        None: 1, a geometric law, or 0, a logarithmic one, if delta is 0.
-    mean_trials : float or None, default=None
-        Mean of the law before it is cut off. None: the number of candidates.
+        Distribution of the number of trials. "poisson" may draw 0 trials, and then a
+        fixed default model is returned; it is not for delta = 0.
+        shape : float in [-0.9, 10] or None, default=None
+        Shape of the negative binomial distribution. A smaller shape costs less and
+        varies more. None: 1 (geometric), or 0 (logarithmic) if delta is 0.
+        mean_trials : float or None, default=None
+        Mean of the distribution before its cut-off. None: the number of candidates.
     max_trials : int or None, default=None
-        Cut-off. None: 6 times the mean, or twice with `fixed_duration`.
+        Cut-off. None: 6 times the mean, or twice the mean with `fixed_duration`.
     fixed_duration : bool, default=False
         Always run `max_trials` trials and use only as many as were drawn, so that the
         running time does not reveal their number.
@@ -538,7 +538,7 @@ _FEW_CANDIDATES = 36
 
 @dataclass(frozen=True)
 class ChosenMethod:
-    """A planned method and why it is used."""
+    """A planned method, and the reason for its choice."""
 
     method: Method
     reason: str

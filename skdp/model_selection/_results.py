@@ -76,17 +76,17 @@ _NOT_COVERED = (
     "score() and anything else computed from the raw table",
     "the running time, which may tell how many trials there were, unless "
     "fixed_duration is set",
-    "a choice between several searches that is made from what they showed, unless one "
-    "ledger caps them all",
+    "a choice between several searches by their results, unless one ledger caps them "
+    "all",
 )
-_NO_MODEL = "none was fitted; a fixed one that learned nothing stands in for it"
+_NO_MODEL = "none was fitted; a constant model that used no data stands in for it"
 _MOST_ROWS = 200
 _BAR = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchReport:
-    """The release of a search and its cost, for readers.
+    """A page on the release of a search and its cost.
 
     Parameters
     ----------

@@ -99,17 +99,17 @@ class PrivateScoring:
     per_record : callable
         ``per_record(estimator, X, y)`` is the score of each row, an array of shape
         (n_samples,). The score of a row must follow from that row, its label or target
-        and the estimator alone. A row for which the function raises, or gives NaN,
+        and the estimator alone. A row on which the function fails, or returns NaN,
         counts as `lowest`.
     lowest, highest : float
         The range of the scores of records, known without looking at the data: other
         scores are clipped to it. A null record, and a user without rows, counts as
         `highest` if that is at most 0, and as `lowest` otherwise.
     task : {"classification", "regression"}
-        Whether y has labels of any kind or finite numbers.
+        "classification" if y has labels of any kind, "regression" for finite numbers.
     response_method : {"predict", "predict_proba", "decision_function"}, \
             default="predict"
-        Which method an estimator must have.
+        The method that an estimator must have.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class PrivateScoring:
 
     See Also
     --------
-    resolve_scoring : The scores with names.
+    resolve_scoring : Scorers by scikit-learn's names.
 
     Examples
     --------

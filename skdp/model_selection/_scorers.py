@@ -210,8 +210,8 @@ class ScoreKind:
         Lowest and highest score, from params.
     response_method : {"predict", "predict_proba"}, default="predict"
     n_labels : {None, "two", "several"}, default=None
-        Which sets of labels it takes, if it needs one. Scores of regressors need target
-        bounds.
+        Which sets of labels the score accepts, if it needs labels. Scores of regressors
+        need target bounds.
     settings : mapping of str, default={}
         Names of further public parameters; for each the default and a check.
     """
@@ -338,11 +338,11 @@ SCORINGS: dict[str, ScoreKind] = {
 }
 # Prefixes of scikit-learn's names that are refused, each with its reason.
 _REFUSED = {
-    "roc_auc_": "of several labels each pair would have a histogram of its own. Use "
+    "roc_auc_": "with several labels each pair would need a separate histogram. Use "
     "'roc_auc' for two labels, 'f1_macro' or 'neg_log_loss' for several.",
-    "average_precision": "a record for which a model raises would not count as its "
+    "average_precision": "a record on which a model fails would not count as the "
     "worst. Use private_evaluation(...).average_precision, or 'roc_auc'.",
-    "f1_": "only 'f1' and 'f1_macro' are offered. Read others off "
+    "f1_": "only 'f1' and 'f1_macro' are offered. Take others from "
     "private_evaluation(..., response_method='predict').",
 }
 
@@ -371,13 +371,13 @@ def resolve_scoring(
     params : mapping of str or None, default=None
         Public numbers, chosen without looking at the data, that some scores take:
 
-        * ``floor`` of ``"neg_log_loss"``, in [1e-12, 0.5]: probabilities of the true
-          label below it count as it; 0.01 by default;
-        * ``floor`` of deviances, in [1e-6, 0.5]: means below this share of the highest
-          target count as that, and of ``"neg_mean_gamma_deviance"`` targets, too; 0.01
-          by default;
+        * ``floor`` of ``"neg_log_loss"``, in [1e-12, 0.5]: lower probabilities of the
+          true label count as the floor; 0.01 by default;
+        * ``floor`` of deviances, in [1e-6, 0.5], as a fraction of the highest target:
+          lower means count as the floor, and with ``"neg_mean_gamma_deviance"`` lower
+          targets, too; 0.01 by default;
         * ``most`` of ``"neg_mean_gamma_deviance"``, above 1: a target counts as at most
-          so many predicted means; 8 by default;
+          this multiple of the predicted mean; 8 by default;
         * ``quantile`` of ``"neg_mean_pinball_loss"``, in [0.01, 0.99]: the estimator's,
           or 0.5, by default;
         * ``least`` of ``"r2"``, in [-1e6, 0]: lower scores are reported as this one; -1
@@ -393,8 +393,8 @@ def resolve_scoring(
     Raises
     ------
     ValueError, TypeError
-        If the score cannot be released, is not for this estimator, or lacks a fact.
-        Nothing was read.
+        If the score cannot be released, does not suit this estimator, or lacks a public
+        fact. Nothing was read.
 
     Examples
     --------
@@ -412,7 +412,7 @@ def resolve_scoring(
         if params is not None:
             raise ValueError(
                 "The 'params' argument must be None with a PrivateScoring, which has "
-                "its own. Got a mapping. Pass a name, or leave them out."
+                "parameters already. Got a mapping. Pass a name, or leave them out."
             )
         _check_suits(scoring.name, scoring, estimator)
         found = scoring
@@ -446,7 +446,7 @@ def _checked_name(scoring: Any) -> str:
             f"{type(scoring).__name__}: how much one record can change it is not known"
         )
         if isinstance(scoring, (list, tuple, set, dict)):
-            got = "several: each score costs budget of its own"
+            got = "several: each score costs a separate part of the budget"
         raise TypeError(
             f"The 'scoring' parameter must be one name. Got {got}. {allowed} A "
             "PrivateScoring states the range of a score of your own."
@@ -511,7 +511,7 @@ def _settings(
     if unknown:
         raise ValueError(
             f"The 'params' of scoring={name!r} must be among {sorted(settings)}. Got "
-            f"{unknown}. Labels and bounds of targets are arguments of their own."
+            f"{unknown}. Labels and bounds of targets are separate arguments."
         )
     found = {key: default for key, (default, _) in settings.items()}
     quantile = getattr(last_step(estimator), "quantile", None)

@@ -1,4 +1,4 @@
-"""`private_score`: one released number that says how good an estimator is."""
+"""`private_score`: the score of a fitted estimator, released with noise."""
 
 from __future__ import annotations
 
@@ -113,27 +113,27 @@ def private_score(
     `adjacency`, with the number of records public. Released is the score. The estimator
     and everything that follows from it count as public: use an estimator that was
     fitted privately, or on other records. On the records that it was fitted to, the
-    costs of fit and score add up; a `ledger` adds them.
-    ``docs/proofs/scores.md`` derives how much one record can change. Its
-    predictions for a row must follow from that row alone; a row for which it raises
-    counts as predicted in the worst way. With ``privacy_unit="user"`` the guarantee is
-    for all rows of one user, and for their number, with the number of users public: a
-    user counts once, with the mean over the user's rows (``docs/proofs/adder.md``).
+    costs of fit and score add up; a `ledger` adds them. ``docs/proofs/scores.md``
+    derives how much one record can change. The estimator's prediction for a row must
+    follow from that row alone; a row on which it raises an error counts as the worst
+    prediction. With ``privacy_unit="user"`` the guarantee is for all rows of one user,
+    and for their number, with the number of users public: a user counts once, with the
+    mean over the user's rows (``docs/proofs/adder.md``).
 
     Parameters
     ----------
     estimator : fitted estimator
         A classifier or regressor, or a pipeline that ends in one.
     X : array-like, CSR or source of shape (n_samples, n_features)
-        Checked as the estimator checks it, if the estimator, or the first step of a
-        pipeline, takes numbers or declared columns and is of skdp, or if there is no
-        pipeline. Otherwise only its length is checked.
+        Checked as the estimator checks it, if the estimator is not a pipeline, or if
+        its first step is of skdp and takes numbers or declared columns. Otherwise only
+        the length is checked.
     y : array-like of shape (n_samples,)
         Labels, or finite targets. Left out with a source, which has its target.
     groups : array-like of shape (n_samples,) or None, default=None
         Ids of users, with ``privacy_unit="user"`` and only then; left out with a
-        source, which has its own. Private.
-    scoring : str, PrivateScoring or None, default=None
+        source, which names its column of ids. Private.
+        scoring : str, PrivateScoring or None, default=None
         "accuracy", "balanced_accuracy", "f1", "f1_macro", "neg_log_loss", "roc_auc",
         "neg_mean_absolute_error", "neg_mean_squared_error", "neg_mean_pinball_loss",
         "neg_mean_poisson_deviance", "neg_mean_gamma_deviance" or "r2". None: "accuracy"
@@ -449,14 +449,14 @@ def _check_first_step(estimator: Any, X: Any) -> None:
 class PrivateComparison:
     """A released comparison of two classifiers on the same records.
 
-    A user counts once in both counts together. Then standard errors, which assume that
-    a record is in one count, are upper bounds.
+    With ``privacy_unit="user"`` a user counts once in both counts together. Standard
+    errors, which assume that a record is in one count, are then upper bounds.
 
     Parameters
     ----------
     first_only, second_only : float
-        Numbers of records that only the first, and only the second, labels right.
-        Private outputs.
+        Numbers of records that only the first, and only the second, classifier labels
+        correctly. Private outputs.
     error : float
         Standard deviation of the noise in each number. Public.
     n_samples : int
@@ -472,7 +472,7 @@ class PrivateComparison:
 
     @property
     def difference(self) -> float:
-        """Accuracy of the first less that of the second."""
+        """Accuracy of the first classifier less that of the second."""
         apart = (self.first_only - self.second_only) / self.n_samples
         return float(np.clip(apart, -1.0, 1.0))
 
@@ -484,7 +484,7 @@ class PrivateComparison:
         return math.sqrt(sampled + 2 * self.error**2) / self.n_samples
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The interval of the difference in the population, by the normal law.
+        """The interval of the difference in the population, by the normal distribution.
 
         Parameters
         ----------
@@ -498,7 +498,7 @@ class PrivateComparison:
 
     @property
     def p_value(self) -> float:
-        """McNemar's test of equal accuracy, with the noise included."""
+        """The p-value of McNemar's test of equal accuracy, with the noise included."""
         differ = max(self.first_only + self.second_only, 0.0)
         deviation = math.sqrt(differ + 2 * self.error**2)
         if deviation == 0:

@@ -70,7 +70,7 @@ _NOISY_SCORES = 0.01
 
 @dataclass(frozen=True)
 class _Plan:
-    """The public facts of a search, all settled before it is paid for.
+    """The public facts of a search, all fixed before it is paid for.
 
     `stand_ins` are fitted models of the candidates whose private outputs are constants.
     """
@@ -96,7 +96,7 @@ class Searching(PrivateSolver[SearchFacts, Choice]):
     candidates : tuple of Candidate
     """
 
-    mechanism: ClassVar[str] = "noise, by one calibrated event for all fits and scores"
+    mechanism: ClassVar[str] = "noise calibrated to one event for all fits and scores"
 
     method: Method
     job: SearchJob
@@ -114,12 +114,12 @@ class Searching(PrivateSolver[SearchFacts, Choice]):
         return self.method.plan(facts)
 
     def sensitivity(self, facts: SearchFacts, /) -> None:
-        """None: scores and fits have sensitivities of their own."""
+        """None: each score and each fit has a separate sensitivity."""
 
     def noise_scale(
         self, released: Choice, answers: Answers, facts: SearchFacts, /
     ) -> None:
-        """None: scores and fits have noise of their own."""
+        """None: each score and each fit has separate noise."""
 
     def run(
         self, answers: Answers, facts: SearchFacts, progress: Progress, /
@@ -353,7 +353,7 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
     def _warn_of_cost(
         self, chosen: ChosenMethod, multiplier: float, facts: SearchFacts
     ) -> tuple[str, ...]:
-        """Warn if scores will be too noisy to choose by; from public facts."""
+        """Warn if scores will be too noisy for a choice; from public facts."""
         deviation = chosen.method.score_deviation(multiplier, facts)
         is_choice = self.method == "auto" and facts.n_candidates > 1
         if not is_choice or deviation <= _NOISY_SCORES:
@@ -460,8 +460,8 @@ class PrivateSearch(MetaEstimatorMixin, PrivateEstimator):
         """The named score of the best estimator on raw data: **not** private.
 
         If `scoring` is None, it is the estimator's default score. For a score that may
-        be released use `skdp.private_score`. A source has its target, and only the
-        default score.
+        be released use `skdp.private_score`. With a source leave out y, and only the
+        default score can be computed.
         """
         check_is_fitted(self)
         table = Table.of(X, y)
@@ -523,8 +523,8 @@ class DPGridSearchCV(PrivateSearch):
         A private estimator, or a pipeline of private steps and declared rules. Steps
         that read data without accounting for it are refused.
     param_grid : dict or list of dicts
-        As in scikit-learn; public. Not over epsilon, delta, adjacency, privacy_unit,
-        data_norm, classes, bounds, target_bounds, random_state or ledger.
+        As in scikit-learn; public. It must not contain epsilon, delta, adjacency,
+        privacy_unit, data_norm, classes, bounds, target_bounds, random_state or ledger.
     scoring : str or None, default=None
         ``"accuracy"``, ``"neg_log_loss"``, ``"neg_mean_squared_error"`` or another key
         of `skdp.model_selection.SCORINGS`. None: accuracy, or the negative squared
@@ -556,7 +556,8 @@ default="auto"
     refit : True
         Only True: the final model is a part of the search.
     n_jobs : int or None, default=None
-        Fits at a time, as in scikit-learn. Each fit draws its noise independently.
+        Number of fits at the same time, as in scikit-learn. Each fit draws its noise
+        independently.
     verbose : bool or int, default=False
         Show progress where the number of fits is public.
     %(random_state, ledger)s
@@ -566,8 +567,8 @@ default="auto"
     ----------
     best_estimator_ : estimator
         Private output: fitted on all records ("composition"), or the selected fit. If
-        there was no trial, a fixed model that learned nothing. Its private steps have
-        the search's ledger.
+        there was no trial, a fixed model that used no data. The model's private steps
+        have the search's ledger.
     has_model_ : bool
         Private output: whether a model was fitted. False only if the secret number of
         trials of "random_stopping" was 0.
@@ -668,7 +669,7 @@ class DPRandomizedSearchCV(PrivateSearch):
     validation_fraction, refit, n_jobs, verbose
         See `DPGridSearchCV`.
     %(random_state)s
-        It decides the candidates, too.
+        The candidates are drawn from it, too.
     %(ledger)s
         The search is charged once.
 

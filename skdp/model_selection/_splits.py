@@ -68,17 +68,17 @@ class _Folds(BaseCrossValidator):
 
 
 class RatingKFold(_Folds):
-    """Leaves out ratings: each user's ratings are dealt to all folds at random.
+    """K folds of ratings: each user's ratings are divided among all folds at random.
 
-    So a user with two ratings or more has some in the training part of every split: the
+    A user with two ratings or more has some in the training part of every split: the
     score is about the user's opinion of other items.
 
     Parameters
     ----------
     n_splits : int of at least 2, default=5
     random_state : int, RandomState or None, default=None
-        Seed of the split, which is public. The split depends on who rated what and not
-        on ratings, so it suits ``privacy_unit="rating_value"``.
+        Seed of the split, which is public. The split depends on the pairs of users and
+        items and not on ratings, so it suits ``privacy_unit="rating_value"``.
 
     Examples
     --------
@@ -98,15 +98,14 @@ class RatingKFold(_Folds):
 
 
 class UserKFold(_Folds):
-    """Leaves out users: all ratings, or rows, of one are in one fold.
+    """K folds of users: all ratings, or rows, of a user are in one fold.
 
     For tables pass ids as `groups`; without them rows are pairs of a user and an item.
-    So the model knows nothing of the users in the test part: the score is about new
-    users.
+    The model knows nothing of the users in the test part: the score is about new users.
 
     A user's fold follows from the user's id and `random_state` alone, so that other
-    users cannot change it. So fits on several folds also compose under
-    ``privacy_unit="user"``, which is true of no other folds. An id has the same fold in
+    users cannot change it. Therefore fits on several folds also compose under
+    ``privacy_unit="user"``, which holds for no other folds. An id has the same fold in
     every array: 5 and 5.0 are in one fold. Folds are equally large only on average;
     with few users a fold may be empty.
 

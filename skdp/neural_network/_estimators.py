@@ -46,21 +46,21 @@ LOSSES: dict[str, Callable[[int], Loss]] = {
 
 
 class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
-    r"""A network of few layers, of classes, with differential privacy.
+    r"""Neural network of few layers for classification, with differential privacy.
 
-    Minimises the mean log-loss (of more than two classes the softmax loss), or a loss
+    Minimises the mean log-loss (with more than two classes the softmax loss), or a loss
     that is not convex, along noisy sums of per-record gradients. The joint gradient of
     all layers, biases included, is clipped to one norm. On tables
-    `DPGradientBoostingClassifier` has been better in every comparison so far; a network
-    is for rows of one kind, such as pixels or their declared features
-    (``docs/guide/networks.md``).
+    `DPGradientBoostingClassifier` has been better in every comparison so far; use a
+    network where all columns are of one kind, such as pixels or declared features of
+    pixels (``docs/guide/networks.md``).
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records and the set of labels public. Released are
-    ``coefs_`` and ``intercepts_``, and could be all weights on the way; see
-    ``privacy_``, ``docs/proofs/networks.md``, ``docs/guide/before_you_sign.md`` and,
-    for what is not covered, ``docs/guide/before_you_sign.md``. `predict` and its kin
-    are post-processing; ``score(X, y)`` reads raw data and is **not** private.
+    ``coefs_`` and ``intercepts_``; the weights of every step could be released too. See
+    ``privacy_``, ``docs/proofs/networks.md`` and, also for what is not covered,
+    ``docs/guide/before_you_sign.md``. Predictions and probabilities are
+    post-processing; ``score(X, y)`` reads raw data and is **not** private.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
     Attributes
     ----------
     coefs_ : list of ndarray of shape (n_inputs, n_units)
-        Weights of each layer (of a convolution the inputs are a patch, row by row, and
-        the units are filters), of rows in units of the features. Private output. Of the
-        dtype of X.
+        Weights of each layer, for rows in units of the features. In a convolution the
+        inputs are a patch, row by row, and the units are filters. Private output, of
+        the dtype of X.
     intercepts_ : list of ndarray of shape (n_units,)
         Private output.
     %(classes_, init_seed_, privacy_, encoder_, n_features_in_, feature_names_in_)s
@@ -97,12 +97,12 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
     See Also
     --------
     sklearn.neural_network.MLPClassifier : Networks without privacy.
-    DPGradientBoostingClassifier : What to try first on tables.
+    DPGradientBoostingClassifier : The first choice for tables.
 
     Notes
     -----
     ``fit`` has no ``sample_weight``: unbounded weights would void the sensitivity.
-    Nothing stops early: when to stop would be a release.
+    There is no early stopping: the time to stop would need a further release.
 
     Examples
     --------
@@ -174,7 +174,7 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
             Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
-            of what is declared. A source of `skdp.io` is read where it lies, once for
+            of the declared columns. A source of `skdp.io` is read in place, once for
             every step.
         y : array-like of shape (n_samples,)
             Labels. Left out with a source, which has its target; then `classes` must
@@ -220,7 +220,7 @@ class DPMLPClassifier(ScoresSources, ClassifierMixin, PrivateNetwork):
     def decision_function(self, X: Any) -> np.ndarray:
         """Raw predictions of the rows, clipped as in `fit`.
 
-        Logits of the second class, or of each of several.
+        Logits of the second class, or of each class if there are more than two.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ _RESIDUAL_BOUND = 2.0
 
 
 class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
-    r"""A network of few layers, of numbers, with differential privacy.
+    r"""Neural network of few layers for regression, with differential privacy.
 
     Minimises half the mean squared error along noisy sums of per-record gradients; the
     joint gradient of all layers, biases included, is clipped to one norm, which is
@@ -297,10 +297,10 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
 
     **Privacy.** (epsilon, delta)-differential privacy for one record, under
     `adjacency`, with the number of records public. Released are ``coefs_`` and
-    ``intercepts_``, and could be all weights on the way; see ``privacy_``,
-    ``docs/proofs/networks.md``, ``docs/guide/before_you_sign.md`` and, for what is not
-    covered, ``docs/guide/before_you_sign.md``. `predict` is post-processing;
-    ``score(X, y)`` reads raw data and is **not** private.
+    ``intercepts_``; the weights of every step could be released too. See ``privacy_``,
+    ``docs/proofs/networks.md`` and, also for what is not covered,
+    ``docs/guide/before_you_sign.md``. `predict` is post-processing; ``score(X, y)``
+    reads raw data and is **not** private.
 
     Parameters
     ----------
@@ -322,9 +322,9 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
     Attributes
     ----------
     coefs_ : list of ndarray of shape (n_inputs, n_units)
-        Weights of each layer (of a convolution the inputs are a patch, row by row, and
-        the units are filters), of rows in units of the features and of predictions in
-        units of the target. Private output. Of the dtype of X.
+        Weights of each layer, for rows in units of the features and predictions in
+        units of the target. In a convolution the inputs are a patch, row by row, and
+        the units are filters. Private output, of the dtype of X.
     intercepts_ : list of ndarray of shape (n_units,)
         Private output.
     %(init_seed_, privacy_, encoder_, n_features_in_, feature_names_in_)s
@@ -332,7 +332,7 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
     See Also
     --------
     sklearn.neural_network.MLPRegressor : Networks without privacy.
-    DPGradientBoostingRegressor : What to try first on tables.
+    DPGradientBoostingRegressor : The first choice for tables.
 
     Notes
     -----
@@ -400,7 +400,7 @@ class DPMLPRegressor(ScoresSources, RegressorMixin, PrivateNetwork):
         ----------
         X : array-like, CSR, data frame or source of shape (n_samples, n_features)
             Finite numbers. float32 stays float32; CSR stays CSR. With `columns` a table
-            of what is declared. A source of `skdp.io` is read where it lies, once for
+            of the declared columns. A source of `skdp.io` is read in place, once for
             every step.
         y : array-like of shape (n_samples,)
             Finite targets. Left out with a source, which has its target.

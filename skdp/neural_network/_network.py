@@ -1,4 +1,4 @@
-"""What private networks share: layers, solver, privacy record, forecast."""
+"""The base class of private networks: layers, solver, privacy record, forecast."""
 
 from __future__ import annotations
 
@@ -170,14 +170,14 @@ class PrivateNetwork(TakesSources, PrivateModel):
 
     @abstractmethod
     def _expected_loss(self) -> Loss:
-        """The loss, as far as it is declared."""
+        """The loss that follows from the declared parameters."""
 
     def forecast(self, n_samples: int, n_features: int) -> Forecast:
         """Solver, and noise against signal, of a fit to a table of this shape.
 
-        Nothing is read and nothing spent. A classifier without `classes` is taken to
+        Nothing is read and nothing spent. A classifier without `classes` is assumed to
         have two. Noise and signal are those of a linear model of the same rows: where
-        noise leaves nothing of the linear model, a network cannot learn either.
+        noise drowns the linear model, a network cannot learn either.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class PrivateNetwork(TakesSources, PrivateModel):
             reason=reason,
             bounds={"data_norm": objective.data_norm},
             signal=signal,
-            remedies=("a larger epsilon", "fewer columns", *relaxed(budget)),
+            remedies=("a larger epsilon", *relaxed(budget)),
             verbose=bool(self.verbose),
         )
 
@@ -240,7 +240,7 @@ class PrivateNetwork(TakesSources, PrivateModel):
         """The objective of a linear model of the same rows."""
         n_features = objective.n_features
         if hasattr(self, "encoder_"):
-            # Noise decides how fine a curve is: at worst the curve is a line.
+            # The noise decides how fine a curve is; the coarsest curve is a line.
             n_features = self.encoder_._encoding.n_lines
         return LinearObjective(
             loss=objective.loss,

@@ -34,15 +34,16 @@ from skdp.solvers._steps import (
 from skdp.sums._network import ClippedNetworkGradient
 
 # ----------------------------------------------------------- Defaults from public facts
-# They are few, and accuracy is flat around their best values. They were chosen once, on
-# held-out records of training parts (docs/notebook/benchmarks.md). Their argument is
-# n mu, the number of records over the deviation of the noise that hides one of them.
+# The defaults are few, and accuracy is flat around their best values. They were chosen
+# once, on held-out records of training parts (docs/notebook/benchmarks.md), as
+# functions of n mu: the number of records over the deviation of the noise that hides
+# one record.
 
 
 # Norm of the longest rows at the first layer, beside the 1 of the biases.
 INPUT_NORM = 6.0
 # Clip of a joint gradient, in the loss's units: most gradients are shorter in the end,
-# so that probabilities are not distorted; with 1 they were too sure.
+# so that probabilities are not distorted; with a clip of 1 they were overconfident.
 _CLIP = 4.0
 # Size of a step, in the loss's units and over its curvature in one output.
 _STEP = 0.25
@@ -139,7 +140,7 @@ def batch_size_of(
     if size < n and is_of_users(objective.adjacency):
         raise Refused(
             "A batch_size below the number of users needs privacy_unit='record': a "
-            f"sample of rows would have some of a user's and not others. Got {size}. "
+            f"sample of rows would have only some rows of a user. Got {size}. "
             "Leave it out."
         )
     return size
@@ -191,7 +192,7 @@ class NetworkDescent(
 
     @classmethod
     def planned(cls, given: Given, objective: NetworkObjective, budget: Budget) -> Self:
-        """What was not given decided by rule; from public facts only.
+        """The solver with missing parameters set by rules of public facts.
 
         Parameters
         ----------
@@ -266,8 +267,9 @@ class NetworkGD(NetworkDescent):
     """Noisy full-batch gradient descent of a network.
 
     For `DPMLPClassifier` and `DPMLPRegressor`. Its releases add up in squares in a
-    ledger, and a private search takes it. `noisy_sgd` with all records is the same, and
-    ``solver="auto"`` takes that. It refuses ``delta=0``.
+    ledger, and private searches accept it. `noisy_sgd` with all records at every step
+    is the same descent, and ``solver="auto"`` takes `noisy_sgd`. It refuses
+    ``delta=0``.
 
     Parameters
     ----------
@@ -275,15 +277,16 @@ class NetworkGD(NetworkDescent):
         Number of sums; all are taken. None: ``200 sqrt(n mu / 3000)``, from 30 to 400
         times one plus the momentum; mu is halved under replace_one.
     step_size : float in [1e-250, 1e250] or None, default=None
-        Of the first step, weights per gradient of the mean loss. None: 0.25 over the
-        loss's mean curvature, 0.75 of a regression, less below n mu of 500.
+        Size of the first step, in weights per gradient of the mean loss. None: 0.25
+        (0.75 for a regression) over the loss's mean curvature, and less if n mu is
+        below 500.
     momentum : float in [0, 1) or None, default=None
-        Heavy ball. None: ``1 - 4500 * n_outputs / (n mu)``, between 0 and 0.9.
+        Heavy-ball momentum. None: ``1 - 4500 * n_outputs / (n mu)``, between 0 and 0.9.
     last_step : float in (0, 1] or None, default=None
         The last step's size over the first one's. None: 0.1.
     gradient_clip : float in [1e-6, 1e6] or None, default=None
-        Norm C of a record's joint gradient of all layers, biases included. None: 4,
-        1.33 of a regression, no clip if epsilon is inf.
+        Norm C to which a record's joint gradient of all layers, biases included, is
+        clipped. None: 4, or 1.33 for a regression; no clip if epsilon is inf.
     tail : float in [1e-9, 1] or None, default=None
         Share of the last iterates that is averaged. None: 0.5.
 
@@ -399,9 +402,9 @@ class NetworkAdam(PoissonSamples[NetworkObjective], NetworkDescent):
     """Adam on noisy sums of a network's clipped gradients.
 
     Use it for networks without privacy or with a large epsilon; ``solver="auto"`` takes
-    it at ``epsilon=inf`` only. Where noise is the larger part of the gradients, their
-    squares are squares of noise and Adam is momentum: `noisy_sgd` was better in every
-    cell tried at epsilon 1. It refuses ``delta=0``.
+    it at ``epsilon=inf`` only. Where noise dominates the gradients, their squares are
+    mostly squares of noise, and Adam acts like momentum: `noisy_sgd` was better in
+    every comparison at epsilon 1. It refuses ``delta=0``.
 
     Parameters
     ----------
@@ -502,8 +505,8 @@ def named_descent(
         reason = "epsilon=inf: Adam suits rows of any length"
         return NamedKind(NetworkAdam, {}, reason)
     if is_of_users:
-        return NamedKind(NetworkGD, {}, "rows of users are not sampled")
-    return NamedKind(NetworkSGD, {}, "of networks the best at most budgets")
+        return NamedKind(NetworkGD, {}, "with users, rows are not sampled")
+    return NamedKind(NetworkSGD, {}, "the best solver of networks at most budgets")
 
 
 # ---------------------------------------------------------------------- ConstantNetwork

@@ -133,8 +133,9 @@ def set_budget_in_place(
     relations = sorted({str(share.step.step_privacy().adjacency) for share in shares})
     if len(relations) > 1:
         raise ValueError(
-            "The private steps that share a budget must have one relation, or it adds "
-            f"up to nothing. Got {relations}. Give all of them the same 'adjacency'."
+            "The private steps that share a budget must have the same adjacency, since "
+            "costs under different ones cannot be added. Got "
+            f"{relations}. Give all of them the same 'adjacency'."
         )
     for share in shares:
         _check_settable(share)

@@ -101,7 +101,7 @@ def _of_encoder(step: Any, handling: str) -> str:
     if isinstance(step.categories, str):
         return "declared categories"
     if step.handle_unknown != handling:
-        return f"handle_unknown={handling!r}, since an error would tell what occurs"
+        return f"handle_unknown={handling!r}, since an error would reveal what occurs"
     if step.min_frequency is not None or step.max_categories is not None:
         return "min_frequency=None and max_categories=None, which count the data"
     return ""
@@ -120,7 +120,7 @@ def _of_spline(step: Any) -> str:
     if isinstance(step.knots, str):
         return "declared knots"
     if step.extrapolation == "error":
-        return "another extrapolation, since an error would tell what occurs"
+        return "another extrapolation, since an error would reveal what occurs"
     return ""
 
 
@@ -129,8 +129,8 @@ def _of_imputer(step: Any) -> str:
         return "strategy='constant' with a declared fill_value"
     if step.add_indicator or not step.keep_empty_features:
         return (
-            "keep_empty_features=True and add_indicator=False, since else the data "
-            "decide on the columns"
+            "keep_empty_features=True and add_indicator=False, since otherwise the "
+            "data decide which columns come out"
         )
     return ""
 
@@ -161,16 +161,16 @@ def _of_tfidf(step: Any) -> str:
 def _of_components(step: Any) -> str:
     if isinstance(step.n_components, str):
         return (
-            "set a number of n_components, which else follows from the number of rows, "
-            "and that is private with privacy_unit='user'"
+            "set n_components to a number: the default follows from the number of "
+            "rows, which is private with privacy_unit='user'"
         )
     return ""
 
 
 def _multiplies(step: Any) -> str:
     return (
-        "leave it out with privacy_unit='user': it multiplies matrices, so that how "
-        "many rows others have moves the last bits of everybody's"
+        "leave it out with privacy_unit='user': it multiplies matrices, so that the "
+        "number of other users' rows changes the last bits of every row"
     )
 
 
@@ -221,7 +221,7 @@ DATA_INDEPENDENT: dict[type, RowWiseRule] = {
         "each cell is expanded at declared knots", _of_spline
     ),
     TfidfTransformer: RowWiseRule(
-        "each row is scaled on its own", _of_tfidf, _norm_of_divided
+        "each row is scaled by itself", _of_tfidf, _norm_of_divided
     ),
 }
 

@@ -172,8 +172,8 @@ class StepReport:
     name : str
         Names from the outermost container down, joined by "/".
     estimator : str
-        Its class.
-    kind : {"declared rule", "private", "unaccounted", "vouched for by the user"}
+        Name of its class.
+        kind : {"declared rule", "private", "unaccounted", "vouched for by the user"}
     epsilon, delta : float
         Cost of the step alone: 0, 0 if it takes nothing from the data, inf if unknown.
     adjacency : str or None
@@ -234,7 +234,7 @@ def _report(
 
 
 def _own_word(leaf: Leaf, privacy: StepPrivacy, of_users: bool) -> StepReport:
-    """The report of a step of skdp, by its privacy statement."""
+    """The report of a step of skdp, from its privacy statement."""
     note, kind = privacy.note, PRIVATE if costs(privacy) else DECLARED
     epsilon = privacy.epsilon
     if of_users and privacy.of_users:
@@ -271,7 +271,7 @@ def _judgement(
         return VOUCHED, "given as data_independent"
     rule = DATA_INDEPENDENT.get(type(step))
     if rule is None:
-        return UNACCOUNTED, _advice(step, "") or "reads the data on no books"
+        return UNACCOUNTED, _advice(step, "") or "reads the data, with no accounting"
     asked = rule.asks_for(step)
     if asked:
         return UNACCOUNTED, _advice(step, f"set {asked}")
@@ -382,8 +382,8 @@ def _sum_of_deltas(steps: Sequence[StepPrivacy]) -> float:
 
 
 # --------------------------------------------------- Ledgers of steps, beside the total
-# The total composes steps that are fixed in advance. A ledger must hold whatever comes
-# next, so it charges each event separately, and keeps what it sets aside.
+# The total composes steps that are fixed in advance. A ledger must bound whatever comes
+# next, so it charges each event separately, and keeps its reserve.
 
 
 def words_of_ledgers(leaves: Sequence[Leaf]) -> tuple[str, ...]:
@@ -411,8 +411,8 @@ def _sentence(ledger: BudgetLedger, said: Sequence[StepPrivacy]) -> str:
         spent = ledger.spent()
         return (
             f"has spent epsilon {spent.epsilon:.4g} at delta {spent.delta:g} with all "
-            "of its releases; it charges each on its own, which may be more than the "
-            "total of these steps, since later ones may depend on earlier ones"
+            "of its releases; it charges each release separately, which may be more "
+            "than the total of these steps, since later ones may depend on earlier ones"
         )
     planned = [_event_of(privacy) for privacy in said if privacy.event is None]
     known = [(event, delta) for event, delta in planned if event is not None]
@@ -424,14 +424,14 @@ def _sentence(ledger: BudgetLedger, said: Sequence[StepPrivacy]) -> str:
     if ledger.admits(known):
         return "has room for these steps"
     return (
-        "has no room for all of these steps: it keeps "
+        "has no room for all of these steps: besides what is spent, it reserves "
         f"epsilon={ledger.reserve_epsilon:g} and delta={ledger.reserve_delta:g} for "
-        "what does not add up in squares, beside what is spent"
+        "releases that do not add up in squares"
     )
 
 
 def _event_of(privacy: StepPrivacy) -> tuple[Event | None, float]:
-    """The largest event of a planned step, if its budget determines one."""
+    """The largest event of a planned step, if its budget determines the event."""
     if is_gaussian(privacy):
         return GaussianEvent(1 / mu_of(privacy)), privacy.delta
     if privacy.delta == 0:
@@ -458,7 +458,7 @@ def warn_of_stratified_folds(leaves: Iterable[Leaf]) -> None:
         warn(
             f"The folds of {names} are stratified: one record's label moves other "
             "records to other folds, so that each private fit costs more than is "
-            "booked. Pass cv=KFold(5).",
+            "recorded. Pass cv=KFold(5).",
             StratifiedFoldsWarning,
         )
 
@@ -479,12 +479,12 @@ def is_stratified(meta: Any) -> bool:
 
 _NOT_COVERED = (
     "scores, cross-validation and any choice made from them",
-    "what was done to the data before, and whether a fit accepts them",
+    "earlier processing of the data, and whether a fit accepts them",
     "bounds, categories, labels and other parameters taken from the data",
 )
 _WHICH_EPSILON = (
-    "The total is what the booked events cost at its delta; it may be a little less "
-    "than what was asked for."
+    "The total is what the recorded events cost at its delta; it may be a little less "
+    "than the requested budget."
 )
 _CACHE = "intermediate data that Pipeline(memory=...) writes to the disk"
 _VOUCH = "what the user vouches for with data_independent="
@@ -594,10 +594,10 @@ def privacy_report(
     """Report the cost of each step of a pipeline, and of all steps together.
 
     Fits nothing and changes nothing. Pipeline, ColumnTransformer, FeatureUnion,
-    SelectFromModel and FrozenEstimator are looked into at any depth. Unfitted steps are
-    planned, fitted steps are spent. Steps of skdp state their cost, a table lists the
-    scikit-learn classes that take nothing from the data, and any other step is
-    unaccounted: the total is then infinite.
+    SelectFromModel and FrozenEstimator are looked into at any depth. Unfitted steps
+    count as planned, fitted steps as spent. Steps of skdp state their cost, a table
+    lists the scikit-learn classes that take nothing from the data, and any other step
+    is unaccounted: the total is then infinite.
 
     Parameters
     ----------

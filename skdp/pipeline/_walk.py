@@ -123,7 +123,7 @@ class Leaf:
 
     @property
     def output_norm(self) -> float | None:
-        """Largest norm of a row that comes out; None if unknown."""
+        """Largest norm of an output row; None if unknown."""
         return norm_after(self.step, self.input_norm)
 
     @property

@@ -1,4 +1,4 @@
-"""Blocks: what one declared column becomes, and its axis."""
+"""Blocks: how one declared column is encoded, and its axis."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ _LEAST_INTERVALS = 16
 class ColumnBlock(Protocol):
     """How one column is encoded; public.
 
-    A cell is in a state, or between two neighbouring states: its shares are at least 0,
-    and add up to at most 1 in each part of the block. The encoded cell is ``shares @
-    basis``.
+    A cell is in one state, or between two neighbouring states. Its shares in the states
+    are at least 0, and add up to at most 1 in each part of the block. The encoded cell
+    is ``shares @ basis``.
     """
 
     @property

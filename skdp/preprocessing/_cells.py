@@ -28,7 +28,7 @@ _WORDS = {
     "boolean": "truth values",
     "date": "dates",
     "zoned": "dates with a time zone",
-    "object": "objects of several types, or of another one",
+    "object": "objects of several types, or of an unsupported one",
     "other": "another dtype",
 }
 _TYPES: dict[str, Any] = {
@@ -71,7 +71,7 @@ class Cells:
 
 
 def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
-    """The cells of a column as its declaration wants them, or an error by name.
+    """The cells of a column as declared, or an error that names the column.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def read_cells(column: Any, declared: Declaration, name: str) -> Cells:
     Raises
     ------
     ValueError
-        If the column is of another kind, or misses values that it may not miss.
+        If the column is of another kind, or has missing values that are not declared.
     """
     cells = _found(column)
     if cells.kind == "object" and not cells.is_missing.all():
@@ -130,7 +130,7 @@ def _of_pandas(column: pd.Series) -> Cells:
         return Cells(found.kind, found.values, found.is_missing | is_missing)
     is_arrow = isinstance(dtype, pd.ArrowDtype)
     if is_arrow and str(dtype).startswith("date"):
-        # Not through Python's dates, whose calendar is shorter than 32 bits of days.
+        # Not by Python's dates, whose calendar is shorter than 32 bits of days.
         return Cells("date", _dates(column), is_missing)
     if pd.api.types.is_datetime64_any_dtype(dtype):
         zone = getattr(dtype, "tz", None) or _arrow_zone(dtype)
@@ -405,8 +405,8 @@ def _check_names(names: tuple[str, ...], declared: Any, is_drop: bool) -> None:
     if extra and not is_drop:
         raise ValueError(
             f"The columns of X must be declared. Got {extra}, which are not. Take "
-            "them out of X, as the target must be, declare them, or have them left out "
-            "by TableEncoder(columns, remainder='drop')."
+            "them out of X (the target does not belong in X), declare them, or use "
+            "TableEncoder(columns, remainder='drop'), which leaves them out."
         )
 
 

@@ -28,12 +28,12 @@ class StatesOutputNorm:
 
     @abstractmethod
     def output_norm(self, input_norm: float | None = None) -> float | None:
-        """Largest L2 norm of a row that comes out; None if unknown."""
+        """Largest L2 norm of an output row; None if unknown."""
 
     # Not stored, so that fitted state of older versions also has it.
     @property
     def output_norm_(self) -> float | None:
-        """Largest L2 norm of a row that comes out, whatever comes in. Public."""
+        """Largest L2 norm of an output row, whatever comes in. Public."""
         check_is_fitted(self)
         return self.output_norm()
 
@@ -46,7 +46,7 @@ class BringsToNorm(StatesOutputNorm):
         """The value of `data_norm_` that `fit` would set."""
 
     def output_norm(self, input_norm: float | None = None) -> float | None:
-        """Largest L2 norm of a row that comes out; None if there is no such bound.
+        """Largest L2 norm of an output row; None if there is no such bound.
 
         Parameters
         ----------
@@ -82,9 +82,9 @@ class BoundedScaler(
     other bounds, may be better.
 
     **Privacy.** Costs nothing: the parameters are declared, and each row is transformed
-    on its own. `fit` uses the number and the names of the columns and nothing else. The
-    null record stays null. Bounds taken from the data (their minimum and maximum, say)
-    would be a leak that no later noise repairs; use what is known of the quantity.
+    separately. `fit` uses the number and the names of the columns and nothing else. The
+    null record stays null. Bounds taken from the data, such as their minimum and
+    maximum, would be a leak that no later noise repairs; use prior knowledge.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class BoundedScaler(
     low_, high_ : ndarray of shape (n_features_in_,)
         The declared bounds. Public.
     output_norm_ : float
-        1.0: no row that comes out is longer. Public.
+        1.0: no output row is longer. Public.
     %(n_features_in_, feature_names_in_)s
 
     Examples
@@ -148,7 +148,7 @@ class BoundedScaler(
         return scaled.astype(X.dtype)
 
     def output_norm(self, input_norm: float | None = None) -> float:
-        """Largest L2 norm of a row that comes out: 1.0.
+        """Largest L2 norm of an output row: 1.0.
 
         Parameters
         ----------
@@ -184,18 +184,18 @@ class RowNormClipper(
     before an estimator, and makes rows of known norm from the columns of several
     transformers.
 
-    **Privacy.** Costs nothing: each row is transformed on its own by a declared rule.
+    **Privacy.** Costs nothing: each row is transformed separately by a declared rule.
     The null record stays null.
 
     Parameters
     ----------
     data_norm : float in [1e-100, 1e100], default=1.0
-        Largest norm of a row that comes out, in units of the features.
+        Largest norm of an output row, in units of the features.
 
     Attributes
     ----------
     output_norm_ : float
-        `data_norm`: no row that comes out is longer. Public.
+        `data_norm`: no output row is longer. Public.
     %(n_features_in_, feature_names_in_)s
 
     Examples
@@ -211,7 +211,7 @@ class RowNormClipper(
         self.data_norm = data_norm
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Note the columns of X; reads no values.
+        """Store the number and names of the columns of X; reads no values.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class RowNormClipper(
             return clipped.astype(X.dtype, copy=False)
 
     def output_norm(self, input_norm: float | None = None) -> float:
-        """Largest L2 norm of a row that comes out: `data_norm`, or what comes in.
+        """Largest L2 norm of an output row: `data_norm`, or what comes in.
 
         Parameters
         ----------
@@ -274,10 +274,10 @@ class DeclaredOneHotEncoder(
 ):
     """One column of zeros and ones for each declared category.
 
-    **Privacy.** Costs nothing: categories are declared, and each row is encoded on its
-    own. The set of categories that *occur* is private, so a value that was not declared
-    raises no error: it becomes zeros, or the column of other values. The null record
-    stays null.
+    **Privacy.** Costs nothing: categories are declared, and each row is encoded
+    separately. The set of categories that *occur* is private, so a value that was not
+    declared raises no error: it becomes zeros, or a one in the column of other values.
+    The null record stays null.
 
     Parameters
     ----------
@@ -385,7 +385,7 @@ class DeclaredOneHotEncoder(
         return encoded
 
     def output_norm(self, input_norm: float | None = None) -> float | None:
-        """Largest L2 norm of a row that comes out: root of the number of columns.
+        """Largest L2 norm of an output row: root of the number of columns.
 
         Parameters
         ----------

@@ -70,8 +70,8 @@ _INTERVALS = ((600.0, 4), (2_000.0, 8), (7_000.0, 16), (24_000.0, 32), (math.inf
 def default_knots(n_samples: int, n_columns: int) -> int:
     """Knots of ``n_knots="auto"``, from public facts.
 
-    Each of g columns has a share 1/sqrt(g) of a row's norm. So n/sqrt(g) records with
-    one column have the same signal over the noise of a model.
+    Each of g columns has a share 1/sqrt(g) of a row's norm, so that n records of g
+    columns have the signal, over a model's noise, of n/sqrt(g) records of one column.
     """
     size = n_samples / math.sqrt(n_columns)
     return 1 + next(intervals for below, intervals in _INTERVALS if size < below)
@@ -220,7 +220,7 @@ def planned(
     if len(set(features)) < len(features):
         twice = sorted({name for name in features if features.count(name) > 1})
         raise ValueError(
-            f"The features that come out must have different names. Got {twice} more "
+            f"The output features must have different names. Got {twice} more "
             "than once. Rename a column or a category."
         )
     return encoding
@@ -289,7 +289,7 @@ def _dates(declared: Dates, way: str, n_knots: int) -> ColumnBlock:
 _BY_ROWS = replace(
     FREE,
     of_users=(
-        "set a number of n_knots, which else follows from the number of rows, and that "
+        "set n_knots to a number: the default follows from the number of rows, which "
         "is private with privacy_unit='user'"
     ),
 )
@@ -313,11 +313,11 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
                     everywhere else in the block
     ==============  ==================================================================
 
-    **Privacy.** Costs nothing: columns are declared, and each row is encoded on its
-    own. `fit` uses the names, types and number of columns and the number of rows, and
-    looks at cells only to refuse what the declarations do not allow, before anything is
-    spent. Such an error reveals that a cell is not as declared: declare
-    ``missing=True`` and keep ``handle_unknown="ignore"`` where this is too much.
+    **Privacy.** Costs nothing: columns are declared, and each row is encoded
+    separately. `fit` uses the names, types and number of columns and the number of
+    rows, and looks at cells only to refuse what the declarations do not allow, before
+    anything is spent. This error reveals that a cell is not as declared: to avoid it,
+    declare ``missing=True`` and keep ``handle_unknown="ignore"``.
 
     Parameters
     ----------
@@ -334,8 +334,8 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         columns; a sequence has one for each column.
     n_knots : int from 2 to 1025 or "auto", default="auto"
         Ends of bins, or knots of the finest hats, both ends of the range included.
-        "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns; in
-        `columns` of a model by the number of rows, epsilon and delta.
+        "auto": 5, 9, 17, 33 or 65, by the numbers of rows and of declared columns; for
+        the `columns` of a model, by the number of rows, epsilon and delta.
     remainder : {"refuse", "drop"}, default="refuse"
         Treatment of undeclared columns of a frame.
     handle_unknown : {"ignore", "error"}, default="ignore"
@@ -354,7 +354,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
     blocks_ : dict of str to slice
         The features of each column. Public.
     output_norm_ : float
-        1.0: no row that comes out is longer. Public.
+        1.0: no output row is longer. Public.
     entry_bound_ : float
         No entry is larger: 1 over the root of the number of columns. Public.
     %(n_features_in_, feature_names_in_)s
@@ -431,7 +431,7 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         return self._rows(X, is_sparse=self.sparse_output)
 
     def output_norm(self, input_norm: float | None = None) -> float:
-        """Largest L2 norm of a row that comes out: 1.0.
+        """Largest L2 norm of an output row: 1.0.
 
         Parameters
         ----------
@@ -547,14 +547,14 @@ class TableEncoder(AppendsToSources, TransformerMixin, DeclaredEstimator):
         return self._encoding.rows(self._cells(X), is_sparse=is_sparse)
 
     def _cells(self, X: Any) -> list[Cells]:
-        """Cells of the declared columns of a table like the fitted one, or an error."""
+        """Checked cells of the declared columns of a table like the fitted one."""
         check_is_fitted(self)
         table = self._open(X, self.columns_, reset=False)
         matched(table, self.columns_, is_drop=self.remainder == "drop")
         return self._read(table, self._encoding, self.columns_)
 
     def _open(self, X: Any, declared: Declared, *, reset: bool) -> ColumnTable:
-        """X as a table, or an error."""
+        """X as a checked table."""
         return open_table(self, X, declared, reset=reset)
 
     @property

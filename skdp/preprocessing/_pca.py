@@ -70,7 +70,7 @@ class DPPCA(
     n_components_ : int
         Public.
     data_norm_ : float
-        Largest norm of a row that comes out: `data_norm` (inf with ``epsilon=inf``).
+        Largest norm of an output row: `data_norm` (inf with ``epsilon=inf``).
         Public.
     %(output_norm_, privacy_, n_features_in_, feature_names_in_)s
 

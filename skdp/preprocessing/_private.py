@@ -142,7 +142,7 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):
 
 @dataclass(frozen=True, kw_only=True)
 class StepStatistics(Statistics[ReleasedT]):
-    """Answers from which `read` makes the release of a step."""
+    """The noisy answers of a step; `read` turns them into its statistics."""
 
     read: Callable[[Answers], ReleasedT]
     name: str
@@ -167,7 +167,7 @@ def _answer(query: Query, answers: Answers) -> Released | None:
 
 
 def _law_of(budget: Budget, size: int, times: int) -> NoiseLaw | None:
-    """The law of this many answers of one size; None without noise."""
+    """The noise law for this many answers of one size; None without noise."""
     if not budget.is_finite:
         return None
     law = LAWS["gaussian" if budget.delta > 0 else "spherical"]
@@ -219,18 +219,18 @@ class DPStandardScaler(
         In units of the features, within the bounds. Private output; where the noise is
         larger than the bounds it is near their middle.
     var_, scale_ : ndarray of shape (n_features_in_,)
-        Variance, and the standard deviation that is the divisor. Private outputs, not
-        below the least variance that the noise lets be told from 0, and not above the
-        largest variance within the bounds.
+        Variance, and the standard deviation that is the divisor. Private outputs, at
+        least the smallest variance that can be told from 0 under the noise, and at most
+        the largest variance within the bounds.
     low_, high_ : ndarray of shape (n_features_in_,)
         The declared bounds (-inf and inf with ``epsilon=inf``). Public.
     data_norm_ : float
-        Largest norm of a row that comes out: 1.0 (inf with ``epsilon=inf``). Public.
+        Largest norm of an output row: 1.0 (inf with ``epsilon=inf``). Public.
     %(output_norm_, privacy_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
-    BoundedScaler : Scaling by declared bounds, for nothing.
+    BoundedScaler : Scaling by declared bounds, at no privacy cost.
     sklearn.preprocessing.StandardScaler : The transformer without privacy.
 
     Examples
@@ -387,12 +387,12 @@ class DPQuantileClipper(
         Ends to which values are clipped, in units of the features: ``low_ < high_``,
         within the bounds. Private outputs.
     data_norm_ : float
-        Largest norm of a row that comes out: 1.0 (inf with ``scale=False``). Public.
+        Largest norm of an output row: 1.0 (inf with ``scale=False``). Public.
     %(output_norm_, privacy_, n_features_in_, feature_names_in_)s
 
     See Also
     --------
-    BoundedScaler : The same with declared bounds, for nothing.
+    BoundedScaler : The same with declared bounds, at no privacy cost.
 
     Examples
     --------
@@ -524,7 +524,7 @@ class Bisection:
         return Counts(self._at(share))
 
     def _at(self, share: FloatArray) -> FloatArray:
-        """Points between low and high; no overflow can occur."""
+        """Points between low and high, computed without overflow."""
         return self.low * (1 - share) + self.high * share
 
 
@@ -572,7 +572,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
     strategy : {"mean", "constant"}, default="mean"
     fill_value : float, array-like of shape (n_features,), or mapping, default=None
         With ``strategy="constant"``: one finite number for all features, one for each,
-        or ``{column name: number}``. None raises in `fit`.
+        or ``{column name: number}``; None then raises an error in `fit`.
     %(bounds)s
         With ``strategy="constant"`` they are not used.
     %(random_state, ledger)s
@@ -584,7 +584,7 @@ class DPSimpleImputer(AppendsToSources, OneToOneFeatureMixin, PrivateTransformer
         Values that replace NaN, in units of the features, within the bounds. Private
         output (public with ``strategy="constant"``).
     %(privacy_)s
-        Not there with ``strategy="constant"``.
+        Absent with ``strategy="constant"``.
     %(n_features_in_, feature_names_in_)s
 
     See Also

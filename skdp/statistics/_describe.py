@@ -1,4 +1,4 @@
-"""`describe`: a first look at a table, on the books."""
+"""`describe`: a differentially private summary of a table."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def describe(
         Columns whose values are counted together. Arrays have columns ``"x0"``,
         ``"x1"`` and so on, parts of dates ``"<column>_<part>"``.
     weights : mapping of str, or pairs in `crosses`, to float in [1e-6, 1e6]
-        Weights in the budget: twice the weight makes errors smaller by the root of 2.
+        Weights in the budget: twice the weight divides errors by the root of 2.
         None: 1 for each column and each cross-table. A column divides its share evenly
         among its histogram, its moments and those of its parts.
     n_bins : int from 2 to 254, default=64
@@ -93,9 +93,9 @@ def describe(
         of users, which is public in place of the number of rows. Epsilon must be finite
         (``docs/proofs/adder.md``).
     groups : array-like of shape (n_rows,) or None, default=None
-        With ``privacy_unit="user"`` the user of each row: integers or texts. Private
-        but for the number of users; a categorical of pandas declares them. Left out
-        with a source, which has its own.
+        With ``privacy_unit="user"`` the id of each row's user, an integer or a text.
+        Private, except the number of users. The categories of a pandas categorical
+        declare all users. Left out with a source, which names its column of ids.
     %(random_state, ledger)s
 
     Returns
@@ -193,7 +193,7 @@ Found = tuple[dict[str, Histogram], dict[str, Mean], dict[tuple[str, str], Cross
 
 @dataclass(frozen=True, kw_only=True)
 class OneVector(Statistics[Found]):
-    """One vector of all sums; the statement has the sigma of its noise."""
+    """Releases all sums as one vector; the statement gives the sigma of its noise."""
 
     asked: TableQuestions
     query: TableSums

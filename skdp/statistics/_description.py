@@ -41,10 +41,9 @@ class Histogram:
     column : BinnedColumn
         Public.
     counts : ndarray of shape (n_bins,)
-        At least 0, and of the public sum. Private output.
-    error : float
-        Standard deviation of the noise in one count, before the counts were made
-        consistent. Public.
+        At least 0, and adjusted to the public sum. Private output.
+        error : float
+        Standard deviation of the noise in one count, before the adjustment. Public.
     total_error : float
         Standard deviation of the noise in the sum of counts: 0 if the sum is n.
     """
@@ -200,12 +199,12 @@ Name = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class Statistic:
-    """Sums that are asked together.
+    """Sums that are released together.
 
     Parameters
     ----------
     columns : tuple of int
-        Columns of codes whose sums these are.
+        Columns of codes that are summed.
     part : TablePart
     share : float
         Share of the budget, relative to the shares of the others.
@@ -218,7 +217,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class TableQuestions:
-    """Everything that is asked of a table; known before any record is.
+    """All queries to a table; they depend on no record.
 
     Parameters
     ----------
@@ -344,7 +343,7 @@ def asked_of(
     cross_bins: int,
     weights: Any,
 ) -> TableQuestions:
-    """The questions, or an error before anything is read."""
+    """The queries to a table; wrong arguments raise before anything is read."""
     bins = bins_of(names, declared, intervals=n_bins, has_other=has_other)
     _check_names(bins.names)
     pairs = _crosses(crosses, bins.names)
@@ -411,8 +410,8 @@ class CrossTable:
     labels : pair of tuples of str
         Labels of the rows and of the columns. Public.
     counts : ndarray of shape (n_rows, n_columns)
-        At least 0, and of the public sum. Private output.
-    error : float
+        At least 0, and adjusted to the public sum. Private output.
+        error : float
         Standard deviation of the noise in one count. Public.
     """
 
@@ -455,8 +454,8 @@ class Description:
     Parameters
     ----------
     n_samples : int
-        Records, or users. Public.
-    histograms : dict of str to Histogram
+        Number of records, or of users. Public.
+        histograms : dict of str to Histogram
         Counts of the intervals or values of each column, and of each part of dates.
     means : dict of str to Mean
         Means and deviations of columns of numbers and dates.
@@ -512,7 +511,7 @@ class Description:
         Parameters
         ----------
         first, second : str
-            Columns whose values are the rows, and the columns.
+            Columns whose values label the rows, and the columns, of the result.
 
         Returns
         -------
@@ -530,21 +529,21 @@ class Description:
     def to_frame(
         self, quantiles: Sequence[float] = (0.25, 0.5, 0.75), *, errors: bool = True
     ) -> pd.DataFrame:
-        """One row for each column, as `pandas.DataFrame.describe` has one column.
+        """Statistics of all columns: one row for each column of the table.
 
         Parameters
         ----------
         quantiles : sequence of floats in [0, 1], default=(0.25, 0.5, 0.75)
             More of them cost nothing.
         errors : bool, default=True
-            Whether ``<name>_error`` stands beside each number: about one standard
-            deviation of the noise, of quantiles with that of the interval's width.
+            Whether a column ``<name>_error`` follows each number: about one standard
+            deviation of the noise. Errors of quantiles include the interval's width.
 
         Returns
         -------
         DataFrame
-            ``count`` and ``missing``; of numbers and dates ``mean``, ``std`` and
-            quantiles; of others the most frequent value ``top`` and its count
+            ``count`` and ``missing``; for numbers and dates ``mean``, ``std`` and
+            quantiles; for other columns the most frequent value ``top`` and its count
             ``freq``. Deviations and errors of dates are Timedeltas.
         """
         asked = [check_real("quantiles", q, low=0.0, high=1.0) for q in quantiles]

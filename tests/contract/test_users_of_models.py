@@ -120,7 +120,7 @@ def test_samples_of_rows_are_refused(key):
     auto = model_of("network", solver="auto", solver_params=None).forecast(1_000_000, D)
     assert (auto.solver, auto.why_solver) == (
         "noisy_gd",
-        "rows of users are not sampled",
+        "with users, rows are not sampled",
     )
 
 

@@ -73,7 +73,7 @@ def test_with_next_to_nothing_there_is_a_constant(kind):
 
 def test_a_linear_model_needs_its_word():
     params = {"solver": "newton_boosting", "solver_params": {"linear_share": 0.2}}
-    with pytest.raises(Refused, match="linear_share=0 but for init='linear'"):
+    with pytest.raises(Refused, match="linear_share=0 unless init='linear'"):
         fitted("two classes", init="constant", **params)
 
 

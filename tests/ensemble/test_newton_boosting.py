@@ -142,5 +142,5 @@ def test_without_noise_a_fit_is_better_than_the_constant(loss, n_outputs):
 
 def test_nothing_left_for_trees_is_refused():
     task = task_of("logistic", 100)
-    with pytest.raises(Refused, match="a share of mu"):
+    with pytest.raises(Refused, match="shares of mu"):
         solver_of(task, start_share=0.6, counts_share=0.4)

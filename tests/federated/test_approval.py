@@ -54,7 +54,7 @@ def test_what_each_would_draw_by_itself_is_refused_in_a_plan(
         Door, "public_seed", lambda self: int(self.draws.integers(2**32, 1)[0])
     )
     (tmp_path / "again").mkdir()
-    with pytest.raises(Refused, match="same questions for all"):
+    with pytest.raises(Refused, match="same queries for all"):
         setting(tmp_path / "again", one)
 
 

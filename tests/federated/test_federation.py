@@ -180,7 +180,7 @@ class Stays(BoundedScaler):
 def test_what_cannot_travel_is_refused_before_it_is_booked(tmp_path, monkeypatch):
     ledger = books(tmp_path)
     pipeline = make_pipeline(Stays(bounds=(-9, 9)), model(ledger=ledger))
-    with pytest.raises(Refused, match=r"cannot be pickled.*Nothing was booked"):
+    with pytest.raises(Refused, match=r"must be picklable.*Nothing was booked"):
         federation().fit(pipeline)
     assert ledger.spends() == []
     # The twin finds out when owners are asked.

@@ -134,7 +134,7 @@ def test_a_full_ledger_takes_no_part(three):
     with pytest.raises(BudgetExceeded):
         parties[1].outcome()
     for one in (hub, parties[0], parties[2]):
-        with pytest.raises(SourceError, match=r"come in time|answer in time"):
+        with pytest.raises(SourceError, match=r"connect in time|answer in time"):
             one.outcome()
     assert [three.ledger(i).spends() for i in range(3)] == [[]] * 3
 

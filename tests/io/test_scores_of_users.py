@@ -208,7 +208,7 @@ def test_releases_are_of_users_or_cost_nothing(name, tmp_path):
         (
             places.in_files(frame, tmp_path / "few", **few),
             {},
-            "those without rows among",
+            "including users without rows",
         ),
     ):
         with pytest.raises(ValueError, match=words) as error:

@@ -226,8 +226,8 @@ def test_what_is_refused_costs_nothing(tmp_path):
         (source, {"epsilon": np.inf, "ledger": None}, "must be finite"),
         (rows, {}, "must name the column of the users' ids"),
         (places.in_database(frame), {}, "must name the column of the users' ids"),
-        (places.in_files(frame, tmp_path / "w", **few), {}, "those without rows"),
-        (targets, {"estimator": regression, "scoring": "r2"}, "how many users"),
+        (places.in_files(frame, tmp_path / "w", **few), {}, "users without rows"),
+        (targets, {"estimator": regression, "scoring": "r2"}, "number of scored users"),
     ]:
         grid = {"alpha": [0.1]} if "estimator" in given else GRID
         search = DPGridSearchCV(LOGISTIC, grid, **own).set_params(**given)

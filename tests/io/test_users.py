@@ -269,7 +269,7 @@ def test_records_and_ledgers_are_of_users(adjacency, tmp_path):
     assert not rows.spent().epsilon
     for layout in SOME.values():
         few = layout(frame, tmp_path / "few", **facts_of(frame, n_samples=N_USERS - 1))
-        with pytest.raises(ValueError, match="those without rows among them") as e:
+        with pytest.raises(ValueError, match="including users without rows them") as e:
             clone(model).set_params(ledger=books).fit(few)
         assert not any(sign.isdigit() for sign in str(e.value))
     assert len(books.spends()) == 1
@@ -312,7 +312,7 @@ def test_sources_of_users_and_models_of_records_do_not_meet(tmp_path):
         clone(MODEL).fit(rows)
     with pytest.raises(ValueError, match="must be left out with a source"):
         clone(MODEL).fit(users, groups=frame["id"])
-    with pytest.raises(ValueError, match="must be finite with users of a source"):
+    with pytest.raises(ValueError, match="must be finite with a source of users"):
         clone(MODEL).set_params(epsilon=math.inf).fit(users)
     model = clone(MODEL).fit(users)
     for of_records in (

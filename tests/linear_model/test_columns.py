@@ -150,13 +150,13 @@ TRIED = [
     (DECLARED | {"is_in": ["True", "False"]}, None, "must hold strings.*truth values"),
     (Range(0, 1, missing=True), None, "'sex' must hold numbers.*Got strings"),
     (list(DECLARED.values()), None, "must be declared by name"),
-    (DECLARED, lambda X: X.assign(label=1), "Take them out of X, as the target must"),
+    (DECLARED, lambda X: X.assign(label=1), "Take them out of X"),
     (DECLARED, an_array, "Pass the frame as it comes, without a step before"),
     (DECLARED, lambda X: csr_array(np.ones((60, 6))), "dense data is required"),
     (DECLARED, lambda X: X["age"], "Got an instance of Series"),
     (DECLARED, lambda X: X.to_dict("list"), "Got an instance of dict"),
     (DECLARED, lambda X: pd.concat({"a": X}, axis=1), "none named"),
-    (DECLARED, lambda X: X.assign(gain=[Decimal(1)] * len(X)), "or of another one"),
+    (DECLARED, lambda X: X.assign(gain=[Decimal(1)] * len(X)), "of an unsupported one"),
 ]
 
 

@@ -122,7 +122,7 @@ def test_private_models_stay_below_their_guarantee(adjacency, tmp_path):
 def test_it_says_that_it_is_not_private():
     found = attacked(KNeighborsRegressor(1), NOISE)
     for text in (repr(found), found._repr_html_(), found.to_json()):
-        assert "not private, and on no books" in text
+        assert "not private, and no ledger" in text
     told = json.loads(found.to_json())
     assert told["is_private"] is False
     assert told["schema_version"] == 1

@@ -107,7 +107,7 @@ def test_users_without_a_text_are_refused():
     assert len(list(UserKFold(2).split([(half, 1), ("b", 2)]))) == 2
     assert len(list(UserKFold(2).split([(datetime.date(2020, 1, 1), 1)]))) == 2
     for user in (Nobody(), (Nobody(), 1)):
-        with pytest.raises(TypeError, match="text of their own") as error:
+        with pytest.raises(TypeError, match="objects that have a text") as error:
             list(UserKFold(2).split([(user, 1), ("b", 2)]))
         assert error.value.__context__ is None
 

@@ -464,7 +464,7 @@ def test_defaults_and_public_facts_come_from_the_estimator():
 
 
 REFUSED = {
-    "ranks": ("roc_auc_ovr", DPLogisticRegression(), ValueError, "of several labels"),
+    "ranks": ("roc_auc_ovr", DPLogisticRegression(), ValueError, "with several labels"),
     "precision": (
         "average_precision",
         DPLogisticRegression(),

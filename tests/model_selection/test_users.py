@@ -605,7 +605,7 @@ def test_what_is_not_of_users_is_refused_before_anything_is_booked(tmp_path):
 @quiet
 def test_no_part_of_a_search_may_be_without_rows():
     few = pd.Categorical(IDS % 20, categories=range(60))
-    with pytest.raises(ValueError, match="rows of users in each of its parts"):
+    with pytest.raises(ValueError, match="must have rows of users, however"):
         search_of(method="disjoint_splits").fit(X, Y, groups=few)
     some = pd.Categorical(IDS, categories=range(N_USERS + 10))
     search = search_of(method="disjoint_splits").fit(X, Y, groups=some)

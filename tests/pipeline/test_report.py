@@ -203,7 +203,7 @@ def test_the_report_fits_and_changes_nothing():
     [
         (StandardScaler(), "BoundedScaler or DPStandardScaler"),
         (LogisticRegression(), "DPLogisticRegression"),
-        (SelectKBest(), "no books"),
+        (SelectKBest(), "no accounting"),
         (FunctionTransformer(lambda X: X - X.mean()), "numpy"),
         (SelectFromModel(LogisticRegression()), "DPLogisticRegression"),
     ],

@@ -36,7 +36,7 @@ def test_report_says_what_the_ledger_holds(used, capsys):
     for words in (
         used.path,
         "unit record",
-        "replace_one: one record exchanged for any other",
+        "replace_one: one record is replaced by any other",
         "cap        epsilon 10, delta 1e-06",
         "set aside  epsilon 0, delta 5e-07",
         "releases   3",

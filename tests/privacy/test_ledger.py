@@ -121,7 +121,7 @@ def test_a_second_ledger_for_the_same_data_warns_before_it_is_made(tmp_path):
     (tmp_path / "notes.db").write_text("no ledger")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert ": new, nothing spent" in repr(create("study.db", "ward 7"))
+        assert ": new, nothing is spent" in repr(create("study.db", "ward 7"))
         create("study.db", "ward 7")  # is opened
         create("other.db", "ward 8")
         create("unlabelled.db", "")
@@ -130,7 +130,7 @@ def test_a_second_ledger_for_the_same_data_warns_before_it_is_made(tmp_path):
                 create(name, dataset)
             assert not (tmp_path / name).exists()
             named = "study.db" if dataset else "unlabelled.db"
-            assert f"holds ['{named}']" in str(caught.value)
+            assert f"already has ['{named}']" in str(caught.value)
         warnings.simplefilter("ignore", NewLedgerWarning)
         for turn in range(10):
             create(f"a{turn}.db", "ward 7")
@@ -138,8 +138,8 @@ def test_a_second_ledger_for_the_same_data_warns_before_it_is_made(tmp_path):
         create("studdy.db", "ward 7")
     assert told[0].filename == __file__
     said = str(told[0].message)
-    assert "holds ['study.db', " in said
-    assert "] and 8 more for a data set" in said
+    assert "already has ['study.db', " in said
+    assert "] and 8 more, also for a data set" in said
     assert (tmp_path / "notes.db").read_text() == "no ledger"
 
 
@@ -286,7 +286,7 @@ def test_refusal_says_what_a_pure_release_counts_as(tmp_path):
     ):
         assert (state.charged(event).exhausted() is None) == is_admitted
     objective = ObjectiveEvent(4.0, 0.5)
-    counts = f"it counts as mu={math.sqrt(objective.gdp_mu_squared):.4g}; mu="
+    counts = f"it counts as mu={math.sqrt(objective.gdp_mu_squared):.4g}. The rem"
     assert counts in refusal(ledger, objective, delta=1e-6)
 
 
@@ -453,7 +453,7 @@ def test_books_say_what_is_spent_and_left_for_which_noise(tmp_path, capsys):
     facts = {"unit": "visit", "dataset": "<ward>"}
     ledger = BudgetLedger(tmp_path / "a<b.db", **VALUES, **facts)
     spend(ledger, PureEvent(4.0))
-    assert "6 left for one more fit with any noise" in repr(ledger)
+    assert "6 is left for one more fit with any noise" in repr(ledger)
     assert "with any noise, may cost" in refusal(ledger, PureEvent(11.0))
     html = ledger._repr_html_()
     for words in ("a&lt;b.db", "&lt;ward&gt;", "width:40%", "6 left for one more fit"):
@@ -482,7 +482,7 @@ def test_books_say_what_is_spent_and_left_for_which_noise(tmp_path, capsys):
         assert words in told
     box = BudgetLedger(tmp_path / "box.db", **VALUES)
     spend(box, EpsilonDeltaEvent(1.0, 1e-6))
-    assert "9 left for one more fit with any noise at delta=0;" in repr(box)
+    assert "9 is left for one more fit with any noise at delta=0." in repr(box)
     Path(ledger.path).unlink()
     assert "unreadable" in ledger._repr_html_()
 

@@ -1,8 +1,8 @@
 """Conditions on one row that cannot fail, for engines whose expressions may.
 
 After a commit, an expression that fails for one record would reveal this record.
-PostgreSQL's arithmetic, casts and functions may fail, and it has no TRY. So a user's
-condition is parsed here, and written anew from columns, constants and comparisons.
+PostgreSQL's arithmetic, casts and functions may fail, and it has no TRY. Therefore a
+user's condition is parsed here, and rewritten from columns, constants and comparisons.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ def condition_of(text: str, what: str, columns: Mapping[str, Cell]) -> str:
         return _Parser(text, columns).condition()
     except _Refused:
         raise ValueError(
-            f"{what} must be a column, or a condition of columns of its own row by "
+            f"{what} must be a column, or a condition on the columns of one row by "
             "comparisons with constants or columns of the same kind, IN, BETWEEN, "
-            "IS NULL, AND, OR and NOT. Got another. An expression that fails would end "
-            "the query, which would tell of a record: store anything else as a column "
+            "IS NULL, AND, OR and NOT. Got something else. An expression that fails "
+            "would end the query and reveal a record: store anything else as a column "
             "(in PostgreSQL ADD COLUMN ... GENERATED ALWAYS AS (...) STORED)."
         ) from None
 

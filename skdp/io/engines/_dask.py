@@ -61,7 +61,7 @@ _NO_WORKERS = (
     "The client of a DaskSource must be connected to a scheduler with workers. Got "
     "none. Start workers, or make the source anew with another client."
 )
-# Seconds without any worker, twice, after which the fit gives up.
+# After two waits of this many seconds without any worker, the fit ends.
 _PATIENCE = 30.0
 
 
@@ -89,7 +89,7 @@ class DaskParts(ABC):
     client : Client of dask.distributed
     """
 
-    # In words, for the record of a fit.
+    # Text for the privacy record of a fit.
     kind: str
     has_fixed_order: bool
     files: tuple[File, ...] = ()
@@ -229,11 +229,11 @@ class DaskParts(ABC):
         found: dict[int, Any] = {}
         for answer in answers:
             if not isinstance(answer, Answer) or answer.number in found:
-                raise SourceError("A part failed, or was told twice.")
+                raise SourceError("A part failed, or was reported twice.")
             facts = Known(answer.n_rows, answer.n_pieces, answer.state)
             is_same = self._known.setdefault(answer.number, facts) == facts
             if answer.question != question or not is_same:
-                raise SourceError("A part is not as it was.")
+                raise SourceError("A part has changed.")
             found[answer.number] = answer.content
         if set(found) != set(numbers):
             raise SourceError("A part is missing.")
@@ -340,8 +340,8 @@ _ONE_RECORD = (
     "depends on no record, and that no record makes its tasks fail"
 )
 _OWN_ROWS = (
-    "that which rows the Dask data frame has of a user, and what they hold, depends on "
-    "no other user, and that no record makes its tasks fail"
+    "that a user's rows in the Dask data frame, and their contents, depend on no other "
+    "user, and that no record makes its tasks fail"
 )
 
 
@@ -416,7 +416,7 @@ class DaskSource(TableSource):
     The records are Parquet files that all workers see, or a Dask data frame. Workers
     need skdp. A fit sends them queries at released weights, and they answer with whole
     numbers, which have the same sum however records are divided. If an estimator needs
-    the rows themselves, they come to the client part by part. A worker that is lost is
+    the rows themselves, they are sent to the client part by part. A lost worker is
     replaced by another, whose part must have the same checksum. Rows in which a number
     or the target is missing, NaN or infinite are null records: they contribute exactly
     nothing, and are counted in `n_samples`.
@@ -429,15 +429,15 @@ class DaskSource(TableSource):
     Parameters
     ----------
     records : str, path, sequence of these, or DataFrame of dask.dataframe
-        Parquet files as in `ParquetSource`, by the names by which workers know them; or
-        a data frame, which is computed once for each fit and must be the same when a
-        part of it is computed again.
+        Parquet files as in `ParquetSource`, by the paths that workers see; or a data
+        frame, which is computed once for each fit and must be the same when a part of
+        it is computed again.
     client : Client of dask.distributed
         Client of a scheduler at any address. Never stored with a model.
     target : str or None
         Column of the target; never a feature. None for predictions only.
     n_samples : int
-        Declared number of records; public. Compared with the parts' number before a
+        Declared number of records; public. Compared with the rows of all parts before a
         fit. With `groups` the number of users, at least as large as the number in the
         parts.
     features : sequence of str or None, default=None
@@ -447,18 +447,18 @@ class DaskSource(TableSource):
     groups : str or None, default=None
         Column of the ids of users, whole numbers or text, for models and steps with
         ``privacy_unit="user"``; never a feature. Then `n_samples` is the declared
-        number of users, those without rows among them, and the number of rows is
-        private. Rows without an id are null records.
-        All rows come to the client then.
+        number of users, including users without rows, and the number of rows is
+        private. Rows without an id are null records. All rows are then sent to the
+        client.
     batch_size : int in [1, 2^20], default=16384
-        Rows that are worked on at once. Changes no result.
+        Number of rows that are processed at once. It changes no result.
 
     Raises
     ------
     TypeError
-        If there is no client, or one of asynchronous code.
-    ValueError
-        If files or columns are not as said.
+        If the client is missing or asynchronous.
+        ValueError
+        If files or columns are not as described.
 
     Examples
     --------

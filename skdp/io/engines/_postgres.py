@@ -97,7 +97,7 @@ def _read(
     waiting: Queue[Any],
     stopped: threading.Event,
 ) -> None:
-    """What one reader runs: batches, then None; or its failure."""
+    """The work of one reader: it hands over batches and then None, or its failure."""
     try:
         for batch in engine.batches(query, size):
             if not _put(batch, waiting, stopped):
@@ -204,7 +204,7 @@ class PostgreSQL:
     connection : Connection of adbc_driver_postgresql.dbapi
     """
 
-    # In words, for the record of a fit.
+    # Text for the privacy record of a fit.
     snapshot = (
         "the snapshot of one transaction of PostgreSQL before each reading and after"
     )
@@ -457,7 +457,7 @@ class PostgreSQL:
 
 
 def _is_key(table: str, column: str) -> str:
-    """A query whether a column is unique at every moment, and never missing.
+    """A query that tells whether a column is always unique and never missing.
 
     Parameters
     ----------

@@ -19,9 +19,8 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART}){{0,2}}")
 # Formats that fix the type of each column and the number of rows, whatever they hold.
 _STORED = {"delta", "iceberg", "orc", "parquet"}
 # Settings that must not change: which expressions fail, the meaning of constants, and
-# the time zone of dates. Also, Spark compiles a sum of many columns to one method that
-# is too long for Java, which would interpret it.
-# Java to compile: it would be interpreted.
+# the time zone of dates. Also, Spark turns a sum of many columns into one method that
+# is too long for Java to compile: it would be interpreted.
 _SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
@@ -63,13 +62,11 @@ class Spark:
         A classic session, not Spark Connect.
     """
 
-    # In words, for the record of a fit.
-    snapshot = (
-        "a copy that Spark makes once before the fit, and computes no part of again"
-    )
+    # Texts for the privacy record of a fit.
+    snapshot = "a copy that Spark makes once before the fit and recomputes no part of"
     assumed = (
-        "that a part of the table which Spark computes twice while it is copied is "
-        "the same, and that no record makes Spark fail while it reads the table",
+        "that a part of the table that Spark computes twice while copying it is the "
+        "same both times, and that no record makes Spark fail while it reads the table",
     )
     dialect = Dialect()
 
@@ -251,7 +248,7 @@ def _packing() -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 
 def _word(field: Any) -> str:
-    """The type of a column, in Spark's words."""
+    """Spark's name of the type of a column."""
     return str(field.dataType.simpleString())
 
 

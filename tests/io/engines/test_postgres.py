@@ -306,7 +306,7 @@ def test_conditions_of_other_kinds(typed):
         _, present, _ = read(typed_source(typed, features=["big"], where=text))
         assert np.flatnonzero(present).tolist() == list(expected)
     for text in ("day < 'soon'", "moment > '2020-01-01T10:00+02:00'", "day < 3"):
-        with pytest.raises(ValueError, match="a condition of columns"):
+        with pytest.raises(ValueError, match="a condition on the columns"):
             typed_source(typed, where=text)
 
 
@@ -340,7 +340,7 @@ BAD = [
 
 def test_whatever_might_fail_is_refused(study):
     for text in BAD:
-        with pytest.raises(ValueError, match="a condition of columns of its own row"):
+        with pytest.raises(ValueError, match="a condition on the columns of one row"):
             SqlSource(study, "records", **FACTS, features=FEATURES, where=text)
 
 

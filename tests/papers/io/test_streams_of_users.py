@@ -194,7 +194,7 @@ def test_what_is_refused_costs_nothing_and_loses_no_stream(tmp_path):
         ({"X": X, "y": y, "groups": ids[:-1]}, "one column with the id"),
         ({"X": source, "groups": ids}, "must be left out with a source"),
         ({"X": rows}, "must name the column of the users' ids"),
-        ({"X": few}, "those without rows among them"),
+        ({"X": few}, "including users without rows"),
     ]
     model = clone(MODEL).set_params(ledger=ledger)
     for bad, message in refused:
