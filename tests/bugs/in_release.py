@@ -405,7 +405,9 @@ BUGS: list[Bug] = [
         BASE,
         "            if self.ledger.unit != unit:\n",
         "            if self.ledger.unit == unit == None:\n",
-        ("tests/privacy/test_ledger.py::test_fits_of_another_adjacency_or_unit_are_refused",),
+        (
+            "tests/privacy/test_ledger.py::test_fits_of_another_adjacency_or_unit_are_refused",
+        ),
     ),
     Bug(
         "a step with a seed is planned as private",

@@ -151,7 +151,7 @@ def test_an_algorithm_within_the_walls_is_of_records_or_takes_shares():
     answers = answers_for(plan, RECORDS, 1.0, "zero_out")
     assert answers.inside(Inside()).shape == (3,)
     answers = answers_for(plan, USERS, 1.0, "zero_out_user")
-    with pytest.raises(TypeError, match="by the row.s weight"):
+    with pytest.raises(TypeError, match="by the row's weight"):
         answers.inside(Inside())
 
 

@@ -159,7 +159,11 @@ MODEL = DPLogisticRegression(**LABELS)
 GRID = {"C": [1.0]}
 REFUSED = {
     "a y": (lambda X: MODEL.fit(X, np.zeros(N)), ValueError, "left out with a source"),
-    "no classes": (lambda X: DPLogisticRegression().fit(X), ValueError, "Declare all labels"),
+    "no classes": (
+        lambda X: DPLogisticRegression().fit(X),
+        ValueError,
+        "Declare all labels",
+    ),
     "labels of another kind": (
         lambda X: DPLogisticRegression(classes=["0", "1"]).fit(X),
         ValueError,

@@ -1,4 +1,4 @@
-"""What the thesis says of Laplacian smoothing, and what is so (docs/notebook/errata.md).
+"""Errors of the thesis on Laplacian smoothing (docs/notebook/errata.md).
 
 [T] Wang's thesis (2021), chapter 5. s is its sigma; delta is 1e-5, 50,000 records,
 batches of 128, 50 passes.

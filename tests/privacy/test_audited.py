@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextvars
 import sys
+import threading
 
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import Pipeline
 
-from skdp import BudgetLedger, DPLogisticRegression
+from skdp import BudgetLedger, DPLogisticRegression, DPStandardScaler
 from skdp.audit import audit_estimator, audit_one_run, membership_inference
-from skdp.audit._exact import Replay
+from skdp.audit._exact import NullRecord, Replay
 from skdp.audit._neighbours import Neighbours
 from skdp.audit._runs import FitJob
 from skdp.privacy import GaussianEvent
@@ -169,3 +171,27 @@ def test_coins_without_a_seed_are_not_those_of_numpy(monkeypatch):
             score=lambda model, pairs: np.arange(60.0),
         )
     assert not np.array_equal(*fits)
+
+
+def test_a_thread_with_a_copy_of_the_context_is_not_audited():
+    found = []
+
+    def work():
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=lambda: found.append(context.run(auditor_now)))
+        thread.start()
+        thread.join()
+        return auditor_now()
+
+    auditor = NullRecord()
+    assert audited(auditor, work) is auditor
+    assert found == [None]
+
+
+def test_a_cache_hides_no_null_record(tmp_path):
+    scaler = DPStandardScaler(1.0, delta=1e-5, bounds=(-1, 1), adjacency="zero_out")
+    last = logistic(adjacency="zero_out")
+    model = Pipeline([("scale", scaler), ("predict", last)], memory=str(tmp_path))
+    result = audit_estimator(model, X, Y, access="transcript")
+    assert result.epsilon_lower_bound > 0.5
+    assert result.parts["line 0.0"][0] > 0

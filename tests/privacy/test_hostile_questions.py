@@ -335,3 +335,20 @@ class Unclosed(Door):
 def test_a_door_is_passed_once():
     assert two_releases(Door) == 1
     assert two_releases(Unclosed) == 2  # the broken twin
+
+
+def count_chosen(kind):
+    """How many choices two that were declared give, after one is given back."""
+    answers = Asked(Plan((Line(2, law=Choices()),)), kind).answers
+    chosen = 0
+    for k in (-5, 1, 1, 1, 1):
+        try:
+            chosen += len(answers.choose(Sums(), k, 0))
+        except (*REFUSALS, SourceError):
+            continue
+    return chosen
+
+
+def test_choices_cannot_be_given_back():
+    assert count_chosen(LocalAnswers) == 2
+    assert count_chosen(Unguarded) > 2  # the broken twin
