@@ -269,7 +269,7 @@ def test_records_and_ledgers_are_of_users(adjacency, tmp_path):
     assert not rows.spent().epsilon
     for layout in SOME.values():
         few = layout(frame, tmp_path / "few", **facts_of(frame, n_samples=N_USERS - 1))
-        with pytest.raises(ValueError, match="including users without rows them") as e:
+        with pytest.raises(ValueError, match="including users without rows") as e:
             clone(model).set_params(ledger=books).fit(few)
         assert not any(sign.isdigit() for sign in str(e.value))
     assert len(books.spends()) == 1
