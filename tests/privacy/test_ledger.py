@@ -487,7 +487,7 @@ def test_books_say_what_is_spent_and_left_for_which_noise(tmp_path, capsys):
         assert words in told
     box = BudgetLedger(tmp_path / "box.db", **VALUES)
     spend(box, EpsilonDeltaEvent(1.0, 1e-6))
-    assert "9 is left for one more fit with any noise" in repr(box)
+    assert "epsilon 9 at delta=0 is left for one more fit with any noise" in repr(box)
     Path(ledger.path).unlink()
     assert "unreadable" in ledger._repr_html_()
 
