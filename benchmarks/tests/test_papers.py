@@ -258,3 +258,27 @@ def test_thresholding_without_noise_finds_few_features():
     assert found == pytest.approx(truth, abs=1e-3)
     clipped = table.clipped(np.full(400, 100.0), 0.5, by="l2")
     assert (clipped * np.linalg.norm(X, axis=1)).max() <= 0.5 * (1 + 1e-9)
+
+
+def slowest(step, beta, task):
+    """Largest spectral radius of smoothed descent on quadratics, mu to L."""
+    radii = []
+    for curvature in np.geomspace(task.mu, task.smoothness, 200):
+        rows = [
+            [1 - step * beta * curvature, -step * (1 - beta)],
+            [beta * curvature, 1 - beta],
+        ]
+        radii.append(np.abs(np.linalg.eigvals(rows)).max())
+    return max(radii)
+
+
+def test_smoothing_is_no_faster_than_the_step_that_comes_with_it():
+    """Kuru (2019), figure 4.1, right: what beta gains comes from the step of (4.21)."""
+    task = thesis.Task(
+        n=10_000, d=10, bound=2.0, mu=0.02, smoothness=1.02, n_steps=1000, epsilon=1.0
+    )
+    steps = [thesis.smoothed_step(task, beta) for beta in (1.0, 0.1)]
+    plain = slowest(steps[0], 1.0, task)
+    smoothed = slowest(steps[1], 0.1, task)
+    assert smoothed < plain  # as published
+    assert slowest(steps[1], 1.0, task) <= smoothed * (1 + 1e-3)
