@@ -319,7 +319,8 @@ def test_networks_are_audited_by_the_weights_of_all_layers():
 def test_ledgers_and_seeds_are_refused(tmp_path):
     ledger = BudgetLedger(tmp_path / "study.db", epsilon=3.0, delta=1e-4)
     for model in (logistic(ledger=ledger), make_pipeline(logistic(ledger=ledger))):
-        with pytest.raises(ValueError, match="must have no ledger"):
+        # Before the first fit, where the door of the fit would refuse the ledger too.
+        with pytest.raises(ValueError, match="What is audited must have no ledger"):
             audit_estimator(model, X, Y)
     assert ledger.spent().epsilon == 0
     with pytest.raises(ValueError, match="fresh noise"):

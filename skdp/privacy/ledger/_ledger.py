@@ -668,10 +668,9 @@ def _told(state: FilterState, n_spends: int) -> str:
             f"noise, or {left.pure_epsilon:.4g} for a pure fit (Gaussian costs add up "
             "in squares)"
         )
-    spent = (
-        f"{n_spends} releases have spent epsilon {state.spent_epsilon():.4g} at "
-        f"delta={state.cap.delta:g}"
-    )
+    releases = "1 release has" if n_spends == 1 else f"{n_spends} releases have"
+    epsilon, delta = state.spent_epsilon(), state.cap.delta
+    spent = f"{releases} spent epsilon {epsilon:.4g} at delta={delta:g}"
     return (
         f"{spent if n_spends else 'new, nothing is spent'}; {text}. The ledger counts "
         "only releases made with it, no raw scores and no effect of stratified folds"
