@@ -170,7 +170,7 @@ class PrivateSolver(Configured, ABC, Generic[ProblemT, ReleasedT]):
     def noise_scale(
         self, released: ReleasedT, answers: Answers, problem: ProblemT, /
     ) -> float | None:
-        """Largest sigma that any query received, for the statement."""
+        """Largest sigma of all queries, as `privacy_` reports it."""
         return answers.noise_scale
 
     def assumed_public(self, problem: ProblemT, /) -> tuple[str, ...]:

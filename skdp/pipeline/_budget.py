@@ -219,7 +219,7 @@ def _add_up(shares: Sequence[_Share], budget: Budget) -> None:
 
 
 def _add_up_in_squares(shares: Sequence[_Share], budget: Budget) -> None:
-    """Set Gaussian steps together like one step, beside all other steps."""
+    """Compose the Gaussian steps into one event, and add the other steps to it."""
     gaussian: list[_Share] = []
     others: list[_Share] = []
     for share in shares:

@@ -409,7 +409,7 @@ class Joined:
         return any(block.has_unknown(cells) for block in self.blocks)
 
     def effects(self, weights: FloatArray) -> pd.DataFrame:
-        """One table below another; the column's effect is the sum over the parts."""
+        """Stack the tables of all blocks; their effects add up to the column's."""
         ends = np.cumsum([len(block.suffixes) for block in self.blocks])
         shares = np.split(weights / math.sqrt(len(self.blocks)), ends[:-1])
         tables = []

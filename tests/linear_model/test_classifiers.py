@@ -195,3 +195,9 @@ def test_the_last_iterate_alone_needs_convexity():
     )
     with pytest.raises(Refused, match=r"convex loss. Use release='path'"):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize(("delta", "is_gaussian"), [(1e-6, True), (0.0, False)])
+def test_costs_add_up_in_squares_with_gaussian_noise_only(delta, is_gaussian):
+    model = DPLogisticRegression(delta=delta, classes=[0, 1])
+    assert model.step_privacy().adds_in_squares == is_gaussian

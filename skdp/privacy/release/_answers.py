@@ -569,8 +569,9 @@ class LocalAnswers(Answers):
         is_of_l1 = not isinstance(line.law, Choices) and line.law.norm != 2
         if is_of_l1 or not isinstance(line.sample, Everyone):
             raise TypeError(
-                f"Line {number} of the plan must be for all records, with noise for "
-                "bounds in L2 or choices. Got another line. Use ask()."
+                f"Line {number} of the plan must read all records and have noise for "
+                "an L2 bound, or choices. Got a line with a sample or with noise for "
+                "an L1 bound. Use ask() for it."
             )
         return line
 
