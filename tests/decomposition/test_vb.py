@@ -123,7 +123,7 @@ def test_held_out_error_is_below_that_of_least_squares():
     assert error < 1.5 * 0.3  # of which 0.3 is noise
 
 
-def test_without_components_and_biases_the_nothing_is_learned():
+def test_without_components_and_biases_nothing_is_learned():
     ratings = some_ratings()
     for found in fits(VariationalBayes(), ratings, task_of(ratings, k=0, biases=False)):
         assert not found.flat.any()
