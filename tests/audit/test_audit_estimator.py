@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import parallel_config
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
@@ -29,7 +30,7 @@ from skdp.audit import _runs as runs_module
 from skdp.audit._estimator import SampledVerdict
 from skdp.audit._exact import NullRecord, without
 from skdp.audit._runs import Runs, gathered, outputs_of
-from skdp.audit._statistics import low_bits_differ, noiseless, repeats
+from skdp.audit._statistics import distance, low_bits_differ, noiseless, repeats
 from skdp.columns import Range
 from skdp.privacy.noise._noise import NoiseSource
 from skdp.privacy.release._door import audited_by
@@ -503,3 +504,23 @@ def test_json_html_and_pictures():
         assert isinstance(display, Display)
         assert display.ax_.get_title().startswith("claimed 1")
         plt.close(display.figure_)
+
+
+def test_several_workers_find_what_one_finds():
+    with parallel_config(backend="threading"):
+        result = audit_estimator(BareIntercept(), X, Y, epsilon=1.0, n_jobs=2, **FEW)
+    assert "noiseless" in {x.kind for x in result.findings}
+
+
+def test_models_of_a_data_frame_predict_rows_of_it():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = logistic(columns=dict.fromkeys("abcd", Range(-1, 1)))
+    result = audit_estimator(model, frame, Y, **FEW)
+    assert result.passed
+    assert result.n_runs == 40
+
+
+def test_runs_without_noise_are_as_far_apart_as_their_outputs():
+    same, other = runs_of(np.ones((20, 2))), runs_of(np.full((20, 2), 2.0))
+    assert distance(same, same, same, same) == 0
+    assert distance(same, same, same, other) == math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -120,3 +121,16 @@ def test_held_out_error_is_below_that_of_least_squares():
         other = fits(ALS(), train, task_of(train, k=8, alpha=alpha))[-1]
         assert error < root_mean_square(test, other)
     assert error < 1.5 * 0.3  # of which 0.3 is noise
+
+
+def test_without_components_and_biases_nothing_is_learned():
+    ratings = some_ratings()
+    for found in fits(VariationalBayes(), ratings, task_of(ratings, k=0, biases=False)):
+        assert not found.flat.any()
+        assert found.mean == 0
+
+
+def test_private_pairs_are_no_public_pattern():
+    task = replace(task_of(some_ratings()), pattern=None)
+    with pytest.raises(ValueError, match="rated pairs are private"):
+        assert task.public_pattern

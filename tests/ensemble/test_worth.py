@@ -75,3 +75,13 @@ def test_lines_are_only_what_is_asked():
         assert len(solver.plan(task).lines) == n_lines
         event = solver.plan(task).event(1.0, "zero_out")
         assert event.gdp_mu_squared == pytest.approx(1.0)
+
+
+def test_without_a_share_for_gains_all_trees_are_kept_whole():
+    codes = codes_of(MIXED, 200)
+    y = targets_of("logistic", codes)
+    task, source = task_of("logistic", 200), source_of(codes, y)
+    model, _ = fitted(task, source, n_estimators=3, gains_share=0.0)
+    assert model.shrinkage is None
+    model, _ = fitted(task, source, n_estimators=3, gains_share=0.1)
+    assert 0 <= model.shrinkage <= 1

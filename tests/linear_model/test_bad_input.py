@@ -353,3 +353,12 @@ def test_only_solvers_that_would_do_are_offered(kind, not_named):
         offered = str(told.value).partition("[")[2].partition("]")[0]
         assert offered
         assert not [name for name in not_named if f"'{name}'" in offered]
+
+
+def test_bounds_in_the_order_of_scipy_are_refused():
+    """Found in review: of two columns they were read as lowest and highest."""
+    with pytest.raises(ValueError, match="Got a list of pairs") as told:
+        BoundedScaler([(0, 1), (5, 6)]).fit(X[:, :2])
+    assert "([0, 5], [1, 6])" in str(told.value)
+    kept = BoundedScaler([[0, 1], [5, 6]]).fit(X[:, :2])
+    assert kept.transform(np.array([[0, 1]])).max() < 0

@@ -171,3 +171,17 @@ def test_what_users_try_is_refused_and_costs_nothing(columns, change, text, tmp_
     assert not ledger.spends()
     assert set(vars(model)) == before
     assert str(X["gain"].iloc[0])[:6] not in str(caught.value)
+
+
+def test_a_model_without_declared_columns_has_no_effects():
+    model = DPLogisticRegression(classes=[0, 1], epsilon=math.inf)
+    with pytest.raises(ValueError, match="columns=None"):
+        model.fit([[0.0], [1.0]], [0, 1]).effects()
+
+
+def test_estimates_have_the_names_of_encoded_columns():
+    X = frame(300)
+    model = fitted(DPLogisticRegression, X, solver="noisy_newton")
+    names = [*model.encoder_.get_feature_names_out(), "intercept"]
+    assert list(model.estimates_.names) == names
+    assert list(model.summary().index) == names

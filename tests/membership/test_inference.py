@@ -259,3 +259,25 @@ def test_too_few_records_and_models_that_are_not_fitted():
         membership_inference(Deaf(), (X, NOISE), (X, NOISE))
     with pytest.raises(ValueError, match="two records"):
         membership_inference(Deaf().fit(X, NOISE), (X, NOISE), (X[:1], NOISE[:1]))
+
+
+def test_columns_of_arrays_and_booleans():
+    rows = X.copy()
+    rows[:, 2] = MANY % 2
+    model = DecisionTreeClassifier(random_state=0)
+    found = attacked(model, LABELS, X=rows, attribute={2: Categories([0, 1])})
+    assert 0.3 < found.attribute.non_members < 0.8
+    frame = pd.DataFrame(rows).astype({2: bool})
+    is_member = np.arange(2 * N) < N
+    model.fit(frame, LABELS)
+    told = infer_attribute(model, frame, LABELS, is_member, {2: Boolean()})
+    assert told.values == (False, True)
+    with pytest.raises(ValueError, match="sparse matrix cannot be guessed"):
+        infer_attribute(model, csr_matrix(rows), LABELS, is_member, {2: Boolean()})
+
+
+def test_a_picture_has_both_axes_in_logarithms():
+    shown = attacked(KNeighborsRegressor(1), NOISE).plot()
+    assert (shown.ax_.get_xscale(), shown.ax_.get_yscale()) == ("log", "log")
+    np.testing.assert_array_equal(shown.line_.get_ydata()[[0, -1]], [0, 1])
+    assert "not private" in shown.ax_.get_title()

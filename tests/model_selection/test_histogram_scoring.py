@@ -15,6 +15,7 @@ from sklearn.metrics import (
 from skdp.model_selection import resolve_scoring
 from skdp.model_selection._scorer_sums import (
     EQUAL,
+    average_precision,
     roc_auc,
     smooth_roc_auc,
 )
@@ -143,3 +144,11 @@ def test_a_smooth_curve_has_no_ties():
     np.add.at(counts, (y, np.searchsorted(ends, odds)), 1)
     assert abs(smooth_roc_auc(counts) - exact) < 0.003
     assert abs(roc_auc(counts) - exact) > 0.008
+
+
+def test_counts_of_nothing_are_worth_what_chance_is():
+    nothing = np.zeros((2, 4))
+    assert smooth_roc_auc(nothing) == roc_auc(nothing) == 0.5
+    assert average_precision(nothing) == 0.0
+    # One positive record, in the last interval alone.
+    assert average_precision(np.array([[3.0, 0, 0], [0, 0, 1.0]])) == 1.0

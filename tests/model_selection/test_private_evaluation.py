@@ -355,3 +355,12 @@ def test_what_cannot_be_counted_is_refused_before_it_is_paid_for(case, tmp_path)
     with pytest.raises(ValueError, match=reason):
         private_evaluation(model, X, Y, epsilon=1.0, ledger=ledger, **params)
     assert not len(ledger.spends())
+
+
+def test_what_is_shown_are_the_numbers_and_their_cost():
+    found = evaluated(1.0)
+    assert "ROC AUC" in repr(found)
+    assert repr(found.privacy_) in repr(found)
+    assert "predicted" in repr(found.confusion_matrix(0.2))
+    compared = private_evaluation((MODEL, OTHER), X, Y, epsilon=1.0)
+    assert f"{compared.difference:+.4f} (95 %" in repr(compared)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import uniform
 from sklearn.feature_selection import SelectFromModel
+from sklearn.metrics import f1_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -336,3 +337,19 @@ def test_candidates_that_every_part_would_refuse_are_refused_before_the_commit(
     with pytest.raises(ValueError, match="contractive steps"):
         search.fit(X, y)
     assert ledger.spends() == []
+
+
+def test_without_delta_half_of_epsilon_is_for_the_model():
+    X, y = rows_for()
+    plain = DPLogisticRegression(classes=[0, 1])
+    search = DPGridSearchCV(plain, GRID, epsilon=1.0, delta=0).fit(X, y)
+    record = search.privacy_
+    assert (record.solver, record.delta) == ("random_stopping", 0)
+    assert "however many candidates" in record.why_solver
+
+
+def test_a_search_scores_raw_data_by_the_scoring_that_was_named():
+    X, y = rows_for()
+    search = DPGridSearchCV(logistic(), GRID, scoring="f1", epsilon=1.0, delta=1e-6)
+    search.fit(X, y)
+    assert search.score(X, y) == pytest.approx(f1_score(y, search.predict(X)))

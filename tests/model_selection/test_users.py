@@ -694,3 +694,11 @@ def test_tools_give_searches_of_users_or_an_error(tool, monkeypatch):
     if tool is in_pipeline:
         tool(search_of(method="disjoint_splits"), groups=IDS)
         assert units == ["user"]
+
+
+@quiet
+def test_a_projection_to_a_declared_number_of_components_is_taken():
+    """Unlike the default number, which follows from the number of rows."""
+    model = make_pipeline(SparseRandomProjection(2), PLAIN)
+    search = search_of(model).fit(X, Y, groups=IDS)
+    assert search.best_estimator_[-1].coef_.shape == (1, 2)

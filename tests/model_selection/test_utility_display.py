@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+import dataclasses
 import math
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from skdp import (
     DPGradientBoostingClassifier,
@@ -15,7 +18,7 @@ from skdp import (
     DPSparseLogisticRegression,
     private_score,
 )
-from skdp.model_selection import PrivacyUtilityDisplay
+from skdp.model_selection import PrivacyUtilityDisplay, PrivateScore
 from skdp.privacy import ComposedEvent, epsilon_of
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -94,3 +97,34 @@ def test_what_cannot_be_added_up_is_refused(models):
     exact = DPLinearRegression(math.inf, target_bounds=(0, 1)).fit(X, Y)
     with pytest.raises(ValueError, match="finite epsilon"):
         PrivacyUtilityDisplay.from_scores([exact], [0.5])
+
+
+def test_bad_input(models):
+    score = PrivateScore(0.5, 0.1, "accuracy", models[0].privacy_)
+    r2 = dataclasses.replace(score, scoring="r2")
+    draw = PrivacyUtilityDisplay.from_scores
+    with pytest.raises(ValueError, match=r"one score for each of 3 models\. Got 2"):
+        draw(models, [0.1, 0.2])
+    with pytest.raises(TypeError, match="Got both"):
+        draw(models[:2], [score, 0.5])
+    with pytest.raises(ValueError, match="of one kind"):
+        draw(models[:2], [score, r2])
+    with pytest.raises(ValueError, match="must have an entry"):
+        draw([], [])
+    with pytest.raises(TypeError, match=r"LogisticRegression\. Fit it first"):
+        draw([LogisticRegression()], [0.5])
+    with pytest.raises(TypeError, match="with a forecast"):
+        PrivacyUtilityDisplay.from_estimator(LogisticRegression(), (10, 2))
+
+
+def test_without_matplotlib_an_error_says_what_to_read(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match="needs matplotlib"):
+        PrivacyUtilityDisplay([1.0], [1.0]).plot()

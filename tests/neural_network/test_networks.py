@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from skdp import (
+    DPGridSearchCV,
     DPMLPClassifier,
     DPMLPRegressor,
 )
@@ -236,3 +237,12 @@ def test_far_bounds_do_not_overflow_single_precision():
     model = DPMLPRegressor(1.0, target_bounds=(-1e38, 1e38), random_state=0)
     found = model.fit(X.astype(np.float32), y).predict(X.astype(np.float32))
     assert np.isfinite(found).all()
+
+
+def test_a_search_of_the_default_solver_takes_composable_noise():
+    X, y = table(600)
+    model = DPMLPClassifier(classes=[0, 1])
+    grid = {"hidden_layer_sizes": [(2,), (3,)]}
+    search = DPGridSearchCV(model, grid, epsilon=3.0, delta=1e-6).fit(X, y)
+    assert search.best_estimator_.solver == "noisy_gd"
+    assert search.best_estimator_.coefs_[0].shape[1] in (2, 3)

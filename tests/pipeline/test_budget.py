@@ -252,3 +252,10 @@ def test_report_says_that_a_ledger_has_no_room(tmp_path):
     assert ledger.spends() == []
     Path(ledger.path).unlink()
     assert privacy_report(pipeline).ledgers == ()
+
+
+@pytest.mark.parametrize(("delta", "named"), [(0, "a step"), (1e-3, "s0")])
+def test_too_small_a_share_is_refused(delta, named):
+    pipeline = chain(SpyStep(), SpyStep())
+    with pytest.raises(ValueError, match=f"share of {named} must be at least"):
+        set_budget(pipeline, epsilon=1e-5, delta=delta, weights={"s0": 1e-9})

@@ -397,3 +397,22 @@ def test_parts_of_one_release_are_paid_once():
 def test_alternatives_that_are_named_exist():
     named = {name for names in ALTERNATIVES.values() for name in names}
     assert named <= set(skdp.__all__)
+
+
+def test_declared_steps_alone_cost_nothing():
+    report = privacy_report(make_pipeline(BoundedScaler((0, 1)), Normalizer()))
+    assert (report.epsilon, report.delta, report.adjacency) == (0, 0, None)
+    assert report.is_private
+    assert "Takes nothing from the data" in report.statement()
+
+
+@pytest.mark.parametrize("wrong", [DPLogisticRegression, None, "clf"])
+def test_what_is_no_estimator_is_refused(wrong):
+    with pytest.raises(TypeError, match="must be an estimator"):
+        privacy_report(wrong)
+
+
+@pytest.mark.parametrize("wrong", [StandardScaler, "StandardScaler", None])
+def test_what_is_vouched_for_comes_in_a_list(wrong):
+    with pytest.raises(TypeError, match="'data_independent' parameter must be"):
+        privacy_report(SpyStep(), data_independent=wrong)

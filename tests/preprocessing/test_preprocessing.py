@@ -157,3 +157,14 @@ def test_one_record_never_changes_how_another_is_encoded(other):
     as_list = [[1], [2], [1], [other]]
     if not isinstance(other, list):
         assert np.array_equal(clone(encoder).fit_transform(as_list)[:3], alone[:3])
+
+
+def test_other_is_taken_where_others_are_collected():
+    with pytest.raises(ValueError, match="no entry of 'categories' may be 'other'"):
+        DeclaredOneHotEncoder([["other", "b"]], handle_unknown="other").fit([["b"]])
+
+
+def test_the_norm_of_output_rows_is_there_after_the_fit():
+    clipper = RowNormClipper(2.0)
+    assert not hasattr(clipper, "output_norm_")
+    assert clipper.fit([[1.0]]).output_norm_ == 2.0

@@ -315,3 +315,15 @@ def test_users_are_on_books_of_users(tmp_path):
     with pytest.raises(ValueError, match="privacy_unit='record'"):
         described(0.5, groups=np.arange(5000))
     assert len(books.spends()) == 1
+
+
+def test_a_picture_has_a_panel_for_each_column_and_shows_its_counts():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    found = described(1.0)
+    display = found.plot(["sex", "age"])
+    assert [ax.get_title() for ax in display.axes_] == ["sex", "age"]
+    bars = [bar.get_width() for bar in display.axes_[0].patches]
+    np.testing.assert_allclose(bars, found.histograms["sex"].counts)
+    with pytest.raises(ValueError, match="one axis for each of 2"):
+        found.plot(["age", "sex"], ax=display.axes_[:1])
+    pyplot.close("all")
