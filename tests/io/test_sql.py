@@ -207,3 +207,20 @@ def test_what_is_accepted_does_not_depend_on_what_is_stored():
     names = [[node["name"].strip() for node in plan] for plan in seen]
     assert names[0] == names[1]
     assert "FILTER" in names[0]
+
+
+def test_other_types_are_read_and_an_order_needs_a_column(study):
+    study.execute(
+        "CREATE TABLE typed AS SELECT CAST(a AS DECIMAL(9, 4)) AS d, "
+        "CAST(1 AS HUGEINT) AS h, CAST(a AS FLOAT) AS f, y, key FROM records"
+    )
+    source = SqlSource(study, "typed", **FACTS, features=["d", "h", "f"])
+    assert source.dtypes == {"d": "double", "h": "double", "f": "float"}
+    with pytest.raises(ValueError, match="must name a column of the source"):
+        SqlSource(study, "typed", **FACTS, order_by="no column")
+
+
+def test_a_target_may_be_an_expression(study):
+    source = SqlSource(study, "records", target="a > 0", n_samples=N, features=["a"])
+    fitted = DPLogisticRegression(5.0, classes=[False, True]).fit(source)
+    assert fitted.score(source) > 0.8

@@ -22,6 +22,7 @@ from skdp.papers._frank_wolfe import (
     score_sensitivity,
 )
 from skdp.privacy.noise._noise import NoiseSource
+from skdp.sums._floating import GradientSum
 from skdp.tables._memory import MemorySource
 from skdp.tables._views import EntriesClipped
 from tests.door import planned, refusal, run
@@ -284,3 +285,30 @@ def test_several_outputs_and_too_many_records_are_refused_with_a_remedy():
     assert 2**30 * resolved(many).residual_steps * 2**ENTRY_BITS < 2**SUM_BITS
     beyond = refusal(FrankWolfe, problem(n=2**41), BUDGET)
     assert "so many records" in beyond
+
+
+def test_scores_are_gradients_up_to_the_rounding_of_residuals():
+    objective, (X, y) = problem(), table()
+    scores = walk(scores_of(X, y, objective, 64.0), random_path(objective))
+    source = EntriesClipped(MemorySource(X, y), objective.feature_bound)
+    gradient = GradientSum(source, objective)(scores.weights()).ravel()
+    gradient[-1] *= objective.entry_bound / objective.intercept_value
+    unit = objective.entry_bound / 2**ENTRY_BITS / 64.0
+    error = np.abs(gradient + scores.ranking.scores * unit)
+    entries = np.append(np.count_nonzero(X, axis=0), len(y))
+    # Entries are rounded to 2^-20 of their bound.
+    assert np.all(error <= entries * 0.5 / 64.0 + len(y) * 1e-5)
+
+
+def test_candidates_are_kept_in_the_order_of_their_levels():
+    objective = problem()
+    scores = scores_of(*table(), objective, 200.0)
+    scores.update(10**6, 4)
+    for move in random_path(objective):
+        scores.move(*move)
+        scores.update(10**6, 4)
+        ranking = scores.ranking
+        ranking.settle()
+        levels = (np.abs(ranking.scores) >> 4) - ranking.first
+        levels = np.clip(levels, 0, len(ranking.starts) - 2)
+        assert np.all(np.diff(levels[ranking.order]) >= 0)

@@ -75,3 +75,9 @@ def test_defaults_follow_from_public_facts_only():
     # So much noise that one step is best.
     assert resolved(few, replace(BUDGET, epsilon=0.01)).n_buckets(few) == 1
     assert "Use law=None" in door.refusal(OnlineGD, OBJECTIVE, PURE, law="gaussian")
+
+
+def test_noise_too_large_to_be_drawn_is_refused():
+    wide = replace(OBJECTIVE, n_features=10**8)
+    with pytest.raises(ValueError, match="larger epsilon"):
+        door.planned(OnlineGD, wide, replace(PURE, epsilon=1e-6))

@@ -277,3 +277,11 @@ def test_values_out_of_range_are_refused(value):
     for name, make in made.items():
         with pytest.raises((TypeError, ValueError), match=name):
             make(value)
+
+
+@pytest.mark.parametrize(
+    ("mu", "epsilon", "delta"),
+    [(0.0, 1.0, 0.0), (1.0, np.inf, 0.0), (np.inf, 1.0, 1.0)],
+)
+def test_delta_at_the_ends(mu, epsilon, delta):
+    assert gaussian_delta(mu, epsilon) == delta

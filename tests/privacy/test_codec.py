@@ -176,3 +176,14 @@ def test_reading_imports_nothing():
     with pytest.raises(ValueError, match="must be one of"):
         event_from_dict({"event": "antigravity", "parts": []})
     assert set(sys.modules) == before
+
+
+def test_events_nested_beyond_measure_are_refused():
+    text = '{"event": "composed", "parts": [' * 100_000
+    with pytest.raises(ValueError, match="nested too deeply"):
+        event_from_json(text)
+
+
+def test_parts_that_are_no_events_are_refused():
+    with pytest.raises(TypeError, match="contain events only"):
+        ComposedEvent((1.0,))

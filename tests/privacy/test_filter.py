@@ -340,3 +340,9 @@ def test_adversary_finds_the_broken_twins(twin):
         for _ in range(40)
         for cap, reserve in CAPS
     )
+
+
+def test_half_of_delta_is_set_aside_by_itself():
+    state = FilterState.of(CAP)
+    assert state.reserve == Charge(0.0, CAP.delta / 2)
+    assert not state.is_open

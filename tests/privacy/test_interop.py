@@ -265,3 +265,10 @@ def test_pure_and_infinite_costs():
     told = to_opendp(NonPrivateEvent(), adjacency="replace_one", delta=DELTA)
     assert told["d_out"] == ["inf", DELTA]
     assert not takes(told)
+
+
+def test_what_opendp_has_no_relation_or_no_rho_for_is_refused():
+    with pytest.raises(ValueError, match="SymmetricDistance adds and removes rows"):
+        to_opendp(GaussianEvent(5.0), adjacency="zero_out", delta=1e-6)
+    with pytest.raises(ValueError, match="to have a rho"):
+        to_opendp(NonPrivateEvent(), adjacency="replace_one", delta=None)

@@ -208,3 +208,12 @@ def test_disjoint_sets_cost_what_the_dearest_costs():
     assert epsilon_of(unknown, 1e-6) == math.inf
     with pytest.raises(TypeError, match="at least one"):
         ParallelEvent(())
+
+
+def test_trials_must_be_of_a_kind_that_a_search_can_count():
+    with pytest.raises(TypeError, match="'trial' parameter must be a GaussianEvent"):
+        SelectionEvent(EpsilonDeltaEvent(1.0, 0.1), "poisson", 3.0, 9)
+
+
+def test_a_large_delta_alone_pays_for_faint_trials():
+    assert selection_epsilon(LAWS["one"], 1e-3, 0.5) == 0.0

@@ -341,3 +341,9 @@ def test_weights_of_the_levels_are_exponentials():
         for level, weight in enumerate(_LEVEL_WEIGHTS):
             exact = mpmath.ldexp(mpmath.exp(-level), 256)
             assert abs(weight / exact - 1) < mpmath.ldexp(1, -160)
+
+
+@pytest.mark.parametrize("bad", [[], [0], [2, -1]])
+def test_weights_that_are_none_are_refused(bad):
+    with pytest.raises(ValueError, match="with a positive sum"):
+        weighted_index(bad, Tape([]))

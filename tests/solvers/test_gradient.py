@@ -130,3 +130,19 @@ def test_loops_are_compiled_where_nothing_can_be_kept():
     namespace = {}
     exec("def double(x): return 2 * x", namespace)  # no file, so no place for a cache
     assert compiled(namespace["double"])(3.0) == 6.0
+
+
+@pytest.mark.parametrize("stored", [np.asarray, csr_array])
+def test_sums_over_chosen_rows_are_sums_of_these_rows(stored):
+    objective = make_problem(data_norm=0.8)
+    X, y = make_data(objective.loss)
+    present = np.ones(len(y), dtype=bool)
+    present[[5, 77]] = False
+    source = MemorySource(stored(X), y, present)
+    source.facts = replace(source.facts, largest_block=64)
+    found, W = GradientSum(source, objective, 0.3), weights(objective)
+    kept = np.array([0, 63, 64, 299])
+    expected = plain_sum(objective, X[kept], y[kept], W, 0.3)
+    rows = np.array([0, 5, 63, 64, 77, 299])
+    assert np.allclose(found(W, rows), expected, rtol=1e-12, atol=1e-12)
+    assert not found(W, np.empty(0, dtype=np.int64)).any()

@@ -332,3 +332,11 @@ def test_levels_are_few_and_cost_next_to_nothing(course, is_pure):
     assert np.sum(weights * noise**2) <= 1.01 * np.sum(weights * best**2)
     assert len(levels) < 70
     assert noise_levels(np.ones(9), is_pure=False) == [(3.0, 9)]
+
+
+def test_the_default_number_of_steps_is_smaller_without_a_better_division():
+    objective = replace(OBJECTIVE, n_features=100, alpha=0.01)
+    divided, even = (
+        resolved(objective=objective, division=d) for d in ("optimal", "even")
+    )
+    assert 1 < even.n_steps < divided.n_steps

@@ -13,6 +13,7 @@ from skdp.sums import _adder
 from skdp.sums._adder import BoundedSum, Compiled, Entries, Products, whole_roots
 from skdp.sums._exact import added
 from skdp.tables._memory import MemorySource, UserSource, equal_shares
+from skdp.tables._source import Block
 from tests.sums.contributions import EXAMPLES, GRADIENTS, N
 
 ALL = EXAMPLES | GRADIENTS
@@ -397,3 +398,8 @@ def test_planted_bug_of_sums_that_are_rounded_once_is_rejected(name, monkeypatch
 
     monkeypatch.setattr(BoundedSum, "_units_of", units_of)
     assert not adds_up_in_any_order(EXAMPLES[name])
+
+
+def test_rows_without_known_users_are_not_added_up_by_user():
+    with pytest.raises(TypeError, match="whose users are known"):
+        _adder.rows_of_users(Block(np.ones((2, 1)), np.ones(2)))

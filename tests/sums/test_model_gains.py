@@ -137,3 +137,18 @@ def test_weights_of_labels_multiply_gains_before_they_are_clipped(loss, n_output
     narrow = replace(heavy, clip=CLIP)
     for adjacency, distance in farthest(each(narrow, codes, y)).items():
         assert distance <= narrow.bound().under(adjacency) + narrow.slack(Layout(1))
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, 65.0, math.nan])
+def test_clips_that_sums_cannot_hold_are_refused(clip):
+    with pytest.raises(ValueError, match="up to 64"):
+        replace(grown("logistic", 1, 2), clip=clip)
+
+
+def test_chosen_rows_are_as_if_all_others_were_null():
+    codes, y = records("logistic", 1)
+    query = grown("logistic", 1, len(y))
+    present = np.arange(len(y)) != 7
+    sums = gains_of(query, codes, y, present)
+    assert np.array_equal(sums, gains_of(query, codes, y, rows=np.flatnonzero(present)))
+    assert not np.array_equal(sums, gains_of(query, codes, y))

@@ -304,3 +304,8 @@ def test_broken_twin_that_rounds_to_the_nearest_is_found(monkeypatch):
 
 
 # ------------------------------------------------------------- grids and far weights
+
+
+def test_factors_of_the_input_are_positive():
+    with pytest.raises(ValueError, match="'input_factor' must be positive"):
+        objective_of(input_factor=0.0)

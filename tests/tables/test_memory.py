@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, vstack
 from skdp.tables._memory import (
     MOST_ROWS_OF_A_USER,
     MemorySource,
+    UserSource,
     WithOffset,
     equal_shares,
     held,
@@ -128,3 +129,14 @@ def test_shares_of_a_user_add_up_to_one_however_many_rows():
     assert np.allclose(added[:4], 1, rtol=0, atol=1e-12)
     assert (added <= 1 + 1e-12).all()
     assert np.sum(shares[codes == 3] > 0) == MOST_ROWS_OF_A_USER
+
+
+def test_rows_of_users_are_not_read_as_records():
+    codes = np.array([0, 0, 1])
+    users = UserSource(np.eye(3), np.zeros(3), equal_shares(codes, 2), 2, codes)
+    for shown in (users, WithOffset(users, len)):
+        with pytest.raises(TypeError, match="must be read block by block"):
+            held(shown)
+    assert held(users, with_shares=True).present.dtype == np.float64
+    again = np.concatenate([b.y for b in WithOffset(users, len).blocks()])
+    assert np.array_equal(again, np.zeros(3))

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
 
-from skdp.tables._memory import MemorySource
-from skdp.tables._views import CentredDense, ColumnsOf, ConstantColumn, EntriesClipped
+from skdp.tables._memory import MemorySource, UserSource, equal_shares
+from skdp.tables._views import (
+    CentredDense,
+    ColumnsOf,
+    ConstantColumn,
+    EntriesClipped,
+    parts_of,
+)
 
 CENTRE = np.full(6, 0.2)
 VIEWS = {
@@ -76,3 +82,10 @@ def test_views_change_rows_as_they_say(view, storage):
     assert np.array_equal(X, kept)
     masks = [block.present for block in VIEWS[view](source).blocks()]
     assert np.array_equal(np.concatenate(masks), present)
+
+
+def test_a_table_of_users_is_not_cut_by_position():
+    codes = np.array([0, 0, 1])
+    users = UserSource(np.eye(3), np.zeros(3), equal_shares(codes, 2), 2, codes)
+    with pytest.raises(TypeError, match="must arrive one by one"):
+        next(iter(parts_of(users, 2)))
