@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from skdp import BudgetExceeded, BudgetLedger, DPGridSearchCV, DPMatrixFactorization
-from skdp.decomposition import pairs_from_sparse
+from skdp.decomposition import _plain_kernel, pairs_from_sparse
 from skdp.decomposition._plain import FACTORIZERS
 from skdp.exceptions import SeededNoiseWarning
 from skdp.model_selection import RatingKFold
@@ -309,3 +309,23 @@ def test_clipping_is_told_only_without_privacy():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clone(PRIVATE).set_params(rating_bounds=(2, 4)).fit(X, Y)
+
+
+@pytest.mark.parametrize("solver", ["als", "sgd", "vb"])
+def test_the_interpreter_runs_the_compiled_loops_with_the_same_result(
+    solver, monkeypatch
+):
+    """Loops read and write wherever an index leads; the interpreter checks indices."""
+    pairs = np.column_stack(np.divmod(np.arange(60), 6))
+    ratings = 3 + np.sin(np.arange(60.0))
+    given = {"epsilon": math.inf, "n_components": 2, "rating_bounds": (1, 5)}
+
+    def predicted():
+        model = DPMatrixFactorization(solver=solver, random_state=0, **given)
+        return model.fit(pairs, ratings).predict(pairs)
+
+    compiled = predicted()
+    for name, loop in vars(_plain_kernel).copy().items():
+        if hasattr(loop, "py_func"):
+            monkeypatch.setattr(_plain_kernel, name, loop.py_func)
+    assert np.allclose(compiled, predicted(), rtol=1e-6)

@@ -7,7 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from skdp import DPMatrixFactorization
 from skdp._fit import Progress
+from skdp.decomposition import _recommender, _user_sums
 from skdp.decomposition._ratings import Factors, Pattern, RatingSource, kept_ratings
 from skdp.decomposition._recommender import solve_users
 from skdp.decomposition._user_als import UserALS
@@ -236,3 +238,23 @@ def test_rounding_to_units_is_charged(query):
     size = math.prod(query.shape)
     assert query.rounding >= math.sqrt(size) * query.unit * query.scale
     assert query.rounding < 1e-3 * query.exact
+
+
+def test_the_interpreter_runs_the_compiled_loops_with_the_same_result(monkeypatch):
+    """Loops read and write wherever an index leads; the interpreter checks indices."""
+    given = {"privacy_unit": "user", "n_users": 12, "item_ids": range(10)}
+    given |= {"n_components": 2, "rating_bounds": (1, 5), "random_state": 0}
+    pairs = np.column_stack(np.divmod(np.arange(120), 10))
+    ratings = 3 + np.sin(np.arange(120.0))
+
+    def fitted():
+        return DPMatrixFactorization(epsilon=50.0, **given).fit(pairs, ratings)
+
+    compiled = fitted()
+    for module in (_user_sums, _recommender):
+        for name, loop in vars(module).copy().items():
+            if hasattr(loop, "py_func"):
+                monkeypatch.setattr(module, name, loop.py_func)
+    interpreted = fitted()
+    assert np.allclose(compiled.item_factors_, interpreted.item_factors_)
+    assert np.allclose(compiled.predict(pairs), interpreted.predict(pairs))
