@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -106,7 +108,10 @@ def test_times_are_not_kept(toy, tmp_path, capsys):
 def test_an_oracle_tunes_on_runs_that_are_not_reported(toy, tmp_path, capsys):
     def lines():
         grid = ({"step": 5.0}, {"step": -1.0}, {"step": 2.0})
-        score = lambda r, step: toy.score("tuned", r, step)  # noqa: E731
+
+        def score(r, step):
+            return toy.score("tuned", r, step)
+
         yield line({"at": 0}, "lowest", score, grid=grid, private=True)
         yield line({"at": 0}, "highest", score, grid=grid, better="higher")
 
@@ -148,10 +153,13 @@ def test_gains_are_those_over_a_rival_of_the_same_runs(toy, tmp_path, capsys):
     def judge(values, rival):
         return "none" if rival is None else pair(values[:, 0] - rival[:, 0], "+.1f")
 
+    def later(step, r):
+        return r**2 + step
+
     def lines():
         for at, step in ((0, 1.0), (1, 2.0)):
             yield line({"at": at}, "first", lambda r: float(r**2))
-            score = lambda r, step=step: r**2 + step  # noqa: E731
+            score = partial(later, step)
             yield line({"at": at}, "second", score, judge=judge, rival="first")
 
     out, _ = table(toy, tmp_path, capsys, lines, judged=True, only="second")

@@ -228,7 +228,10 @@ def test_a_step_that_states_too_little_is_caught(monkeypatch):
             check_rows(fitted(step, numbers()), numbers())
     # Broken twin: the largest of the parts in place of the root of squares.
     walk_module = importlib.import_module("skdp.pipeline._walk")
-    wrong = lambda norm, parts: max(parts)  # noqa: E731
+
+    def wrong(norm, parts):
+        return max(parts)
+
     broken = replace(walk_module._CONTAINERS[FeatureUnion], out=wrong)
     monkeypatch.setitem(walk_module._CONTAINERS, FeatureUnion, broken)
     model = fitted(both(scaler(), scaler()), numbers())
