@@ -1,8 +1,9 @@
-"""``skdp``: forecasts, ledgers, reports and descriptions from a terminal."""
+"""The command ``skdp``: plans, descriptions and ledgers from a terminal."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -11,27 +12,17 @@ from typing import Any
 
 from skdp.exceptions import BudgetExceeded, LedgerError, SourceError
 
+# Commands import what they need, so that ``skdp --help`` does not wait for all of skdp.
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status, 1 if the command is refused."""
-    words = sys.argv[1:] if arguments is None else arguments
-    if words and words[0] in _OF_BOOKS:
-        return _books(words)
-    parser = argparse.ArgumentParser(
-        prog="skdp",
-        description="Differentially private estimators for scikit-learn.",
-        epilog="Ledgers: 'skdp books FILE' prints a ledger, 'skdp report FILE' prints "
-        "a signed report on it, 'skdp check FILE' checks such a report. Several data "
-        "owners: 'python -m skdp.federated'.",
-    )
-    commands = parser.add_subparsers(required=True)
-    _add_plan(commands)
-    _add_describe(commands)
-    given = parser.parse_args(words)
+    given = _parser().parse_args(arguments)
     try:
         given.run(given)
     except (
         BudgetExceeded,
+        ImportError,
         LedgerError,
         OSError,
         SourceError,
@@ -44,27 +35,94 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-# Commands for one ledger, which ``python -m skdp.privacy`` has too.
-_OF_BOOKS: dict[str, Callable[[list[str]], list[str]]] = {
-    "books": lambda rest: rest,
-    "report": lambda rest: ["report", *rest],
-    "check": lambda rest: ["check", *rest],
-}
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="skdp",
+        description="Differentially private estimators for scikit-learn.",
+        epilog="One model of several data owners has commands of its own: "
+        "python -m skdp.federated --help",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
+
+    def command(name: str, run: Callable[[Any], None], what: str) -> Any:
+        described = f"{what[0].upper()}{what[1:]}."
+        added = commands.add_parser(name, help=what, description=described)
+        added.set_defaults(run=run)
+        return added
+
+    plan = command(
+        "plan",
+        _plan,
+        "print which solver a fit takes and how it compares "
+        "its noise with the signal; reads no data",
+    )
+    plan.add_argument("rows", type=int, help="number of records")
+    plan.add_argument("features", type=int, help="number of columns after encoding")
+    _add_budget(plan)
+
+    template = command(
+        "template",
+        _template,
+        "print a declaration of a table's "
+        "columns to fill in; reads names and types, no cells",
+    )
+    template.add_argument("table", help="a Parquet file, or a CSV file with a header")
+
+    describe = command(
+        "describe", _describe, "describe a table privately, charged to a ledger"
+    )
+    describe.add_argument("table", help="a Parquet file, or a CSV file with a header")
+    describe.add_argument("columns", help="a TOML file, as 'skdp template' prints it")
+    describe.add_argument("--ledger", required=True, help="file of an existing ledger")
+    _add_budget(describe)
+
+    ledger = command(
+        "ledger", _ledger, "print a ledger's cap, its releases and how much is left"
+    )
+    ledger.add_argument("path", help="the ledger's file")
+    ledger.add_argument("--full", action="store_true", help="print all figures")
+    ledger.add_argument(
+        "--verify",
+        action="store_true",
+        help="compute every charge again; exit status 1 if one was too small",
+    )
+
+    report = command(
+        "report",
+        _report,
+        "print a report on a ledger, sealed by a digest or signed with a key",
+    )
+    report.add_argument("path", help="the ledger's file, which is not changed")
+    report.add_argument("--json", action="store_true", help="as JSON, for 'skdp check'")
+    _add_key(report)
+
+    check = command("check", _check, "check that a report in JSON is unchanged")
+    check.add_argument("path", help="the file that 'skdp report --json' printed")
+    _add_key(check)
+
+    letter = command(
+        "letter",
+        _letter,
+        "print a letter to the data protection officer, filled in from a ledger",
+    )
+    letter.add_argument("path", help="the ledger's file, which is not changed")
+    _add_key(letter)
+    return parser
 
 
-def _books(words: list[str]) -> int:
-    from skdp.privacy.__main__ import main as of_books
+def _add_budget(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--delta", type=float, default=1e-6)
+    parser.add_argument(
+        "--adjacency", choices=["replace_one", "zero_out"], default="replace_one"
+    )
 
-    return of_books(_OF_BOOKS[words[0]](words[1:]))
+
+def _add_key(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--key", help="a file with a secret key of 16 bytes or more")
 
 
-def _add_plan(commands: Any) -> None:
-    what = "Print a linear model's solver and its noise against signal; reads no data."
-    parser = commands.add_parser("plan", description=what)
-    parser.add_argument("rows", type=int)
-    parser.add_argument("features", type=int)
-    _add_budget(parser)
-    parser.set_defaults(run=_plan)
+# ------------------------------------------------------------------------------- Tables
 
 
 def _plan(given: Any) -> None:
@@ -74,14 +132,18 @@ def _plan(given: Any) -> None:
     print(forecast(given.rows, given.features, given.epsilon, **budget))
 
 
-def _add_describe(commands: Any) -> None:
-    what = "Describe a table of declared columns privately, charged to a ledger."
-    parser = commands.add_parser("describe", description=what)
-    parser.add_argument("table", help="a Parquet or CSV file")
-    parser.add_argument("columns", help="JSON file from skdp.columns.to_json")
-    parser.add_argument("--ledger", required=True, help="file of an existing ledger")
-    _add_budget(parser)
-    parser.set_defaults(run=_describe)
+def _template(given: Any) -> None:
+    from skdp.io._csv import read_header
+    from skdp.tables._columns import toml_template
+
+    dtypes: dict[str, Any]
+    if _is_csv(given.table):
+        dtypes = dict.fromkeys(read_header(given.table))
+    else:
+        from pyarrow.parquet import read_schema
+
+        dtypes = {field.name: field.type for field in read_schema(given.table)}
+    print(toml_template(dtypes))
 
 
 def _describe(given: Any) -> None:
@@ -89,16 +151,11 @@ def _describe(given: Any) -> None:
 
     from skdp import BudgetLedger, TableEncoder, describe
     from skdp.io._csv import read_csv
-    from skdp.tables._columns import from_json
+    from skdp.tables._columns import from_toml
 
-    columns = from_json(Path(given.columns).read_text(encoding="utf-8"))
-    if not isinstance(columns, dict):
-        raise ValueError(
-            "The columns of a file must be declared by name. Got declarations by "
-            "position. Write a mapping with skdp.columns.to_json."
-        )
+    columns = from_toml(Path(given.columns).read_text(encoding="utf-8"))
     ledger = BudgetLedger.open(given.ledger)
-    if Path(given.table).suffix.lower() == ".csv":
+    if _is_csv(given.table):
         table, columns = read_csv(given.table, columns)
     else:
         table = pd.read_parquet(given.table)
@@ -113,12 +170,72 @@ def _describe(given: Any) -> None:
     print(found.to_frame().to_string())
 
 
-def _add_budget(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--delta", type=float, default=1e-6)
-    parser.add_argument(
-        "--adjacency", choices=["replace_one", "zero_out"], default="replace_one"
-    )
+def _is_csv(path: str) -> bool:
+    return Path(path).suffix.lower() == ".csv"
+
+
+# ------------------------------------------------------------------------------ Ledgers
+
+
+def _ledger(given: Any) -> None:
+    from skdp.privacy.ledger._ledger import BudgetLedger
+    from skdp.privacy.ledger._report import as_table, report_on
+
+    ledger = BudgetLedger.open(given.path)  # which undoes an unfinished write
+    ledger.spends(verify=given.verify)
+    told = report_on(ledger.path)["report"]
+    print(f"ledger        {ledger.path}\n{as_table(told)}")
+    if given.verify:
+        print("Verified: every release was charged what its event costs.")
+    if given.full:
+        kept = ledger.remaining("any")
+        print(
+            f"\nset aside     epsilon {ledger.reserve_epsilon:g}, delta "
+            f"{ledger.reserve_delta:g}, for releases whose noise is not Gaussian\n"
+            f"any noise     up to epsilon {kept.epsilon:.4g}, delta {kept.delta:.4g} "
+            "for the next release\n"
+        )
+        print(ledger.to_frame().to_string(index=False))
+
+
+def _report(given: Any) -> None:
+    from skdp.privacy.ledger._report import as_text
+
+    path, signed = _signed(given)
+    if given.json:
+        print(json.dumps(signed, indent=2, sort_keys=True, allow_nan=False))
+    else:
+        print(f"Report on the ledger {path}\n\n{as_text(signed)}")
+
+
+def _check(given: Any) -> None:
+    from skdp.privacy.ledger._report import check_report
+
+    text = Path(given.path).read_text(encoding="utf-8")
+    found = check_report(text, _key_in(given.key))
+    print(f"unchanged: {len(found['releases'])} releases, head {found['head']}")
+    if given.key is None:
+        print(
+            "The report is sealed, not signed: anyone can seal a changed report. "
+            "Compare it with a new report on the ledger."
+        )
+
+
+def _letter(given: Any) -> None:
+    from skdp.privacy.ledger._letter import as_letter
+
+    print(as_letter(_signed(given)[1]))
+
+
+def _signed(given: Any) -> tuple[str, dict[str, Any]]:
+    from skdp.privacy.ledger._report import report_on
+
+    path = str(Path(given.path).absolute())
+    return path, report_on(path, _key_in(given.key))
+
+
+def _key_in(path: str | None) -> bytes | None:
+    return None if path is None else Path(path).read_bytes().strip()
 
 
 if __name__ == "__main__":

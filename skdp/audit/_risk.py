@@ -13,7 +13,7 @@ from skdp._checks import check_count, check_delta, check_epsilon, check_real
 from skdp._show import Display, Shown, axes_or_new
 from skdp.privacy.accounting._risk import (
     PowerCurve,
-    advantage_sentence,
+    bet_sentence,
     power_of_event,
     power_of_pair,
 )
@@ -117,11 +117,11 @@ class MembershipRisk(Shown):
         return float(self.true_positive_rate(_check_rate("prior", prior)))
 
     def sentence(self) -> str:
-        """The advantage in one sentence, to be quoted."""
-        text = advantage_sentence(self.advantage, self.adjacency, self.basis)
+        """The largest chance to win an even bet, in one sentence to be quoted."""
+        text = bet_sentence(self.advantage, self.adjacency, self.basis)
         if self.n_records == 1:
             return text
-        return f"For a person with {self.n_records} records: {text}"
+        return f"Of {self.n_records} records of a person, taken together: {text}"
 
     def to_dict(self) -> dict[str, Any]:
         """The main numbers, JSON-ready."""
@@ -273,7 +273,7 @@ def membership_risk(
         return MembershipRisk(
             power=power_of_pair(ledger.cap.epsilon, ledger.cap.delta, times),
             adjacency=ledger.adjacency,
-            basis="cap of the ledger",
+            basis="the cap of the ledger",
             n_records=times,
         )
     return _of_model(model, times)
@@ -296,7 +296,7 @@ def _of_model(model: Any, times: int) -> MembershipRisk:
     return MembershipRisk(
         power=power_of_event(event, times),
         adjacency=adjacency,
-        basis="mu of its noise" if gaussian else "profile of its noise",
+        basis="its Gaussian noise" if gaussian else "its noise",
         n_records=times,
     )
 

@@ -25,6 +25,7 @@ from skdp.tables._columns import (
     Range,
     as_declared,
     from_json,
+    from_toml,
     template,
     to_json,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Range",
     "as_declared",
     "from_json",
+    "from_toml",
     "template",
     "to_json",
 ]

@@ -51,11 +51,7 @@ def read_csv(
         If a declared column is not in the header, or occurs twice, or if a quoted cell
         does not end where a cell must end.
     """
-    with (
-        _cells_of_any_length(),
-        open(path, newline="", encoding="utf-8-sig", errors="replace") as file,
-    ):
-        rows = filter(None, _records(file))
+    with _opened(path) as rows:
         header = next(rows, [])
         places = [_place(name, header) for name in columns]
         texts = [[row[at] if at < len(row) else "" for at in places] for row in rows]
@@ -68,6 +64,25 @@ def read_csv(
         name: replace(declared, missing=True)  # type: ignore[call-arg]
         for name, declared in columns.items()
     }
+
+
+def read_header(path: str | Path) -> list[str]:
+    """The names of columns in the first line of a file, which must be a header.
+
+    Raises ValueError if a quoted name does not end where it must.
+    """
+    with _opened(path) as rows:
+        return next(rows, [])
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[Iterator[list[str]]]:
+    """The header and the records of a file, without blank lines."""
+    with (
+        _cells_of_any_length(),
+        open(path, newline="", encoding="utf-8-sig", errors="replace") as file,
+    ):
+        yield filter(None, _records(file))
 
 
 def _records(file: Iterable[str]) -> Iterator[list[str]]:

@@ -1,11 +1,13 @@
-"""Declarations of columns: their classes, shorthands, JSON and template."""
+"""Declarations of columns: their classes, shorthands, JSON, TOML and template."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sized
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import date, datetime
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -487,6 +489,86 @@ def from_json(text: str) -> Declared:
     return as_declared(from_dict(ready))
 
 
+# --------------------------------------------- Declarations that a person writes (TOML)
+
+
+_IN_TOML = (
+    'a list of texts such as ["office", "field"], [false, true], {low = 0, high = 99}, '
+    "{values = [1, 2, 3]} or {first = 2020-01-01, last = 2024-12-31}"
+)
+
+
+def from_toml(text: str) -> dict[str, Declaration]:
+    """Read declarations by name from a TOML text, which a person can write.
+
+    A column has a list of texts (its categories), ``[false, true]``, or a table with
+    the fields of `Range`, `Categories` or `Dates`. ``missing = true`` belongs into a
+    table. ``skdp template`` prints a text to fill in.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    dict of str to Declaration
+
+    Raises
+    ------
+    ValueError
+        If the text is not TOML, or an entry is not a declaration.
+
+    Examples
+    --------
+    >>> from skdp import columns
+    >>> columns.from_toml('''
+    ... age = {low = 17, high = 90, missing = true}
+    ... job = ["office", "field", "none"]
+    ... citizen = [false, true]
+    ... ''')
+    {'age': Range(17, 90, missing=True),
+     'job': Categories(['office', 'field', 'none']),
+     'citizen': Boolean()}
+    """
+    problem, given = "it is empty", {}
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        problem = str(error)
+    if not given:
+        raise ValueError(
+            "Declarations must be TOML with an entry for each column, such as age = "
+            f"{{low = 0, high = 99}}. Got another text: {problem}. Fill in each '...', "
+            "or delete its line."
+        )
+    return {name: _from_toml(name, value) for name, value in given.items()}
+
+
+def _from_toml(name: str, given: Any) -> Declaration:
+    values = dict(given) if isinstance(given, dict) else {"values": given}
+    listed = values.get("values")
+    each = listed if isinstance(listed, list) else []
+    kinds: tuple[type[Declaration], ...] = ()
+    if each and all(isinstance(value, bool) for value in each):
+        kinds = (Boolean,) if sorted(values.pop("values")) == [False, True] else ()
+    elif isinstance(given, dict) or all(isinstance(value, str) for value in each):
+        kinds = (Range, Categories, Dates)
+    problem = ""
+    for kind in kinds:
+        names = {field.name: field.default is MISSING for field in fields(kind)}
+        if {field for field in names if names[field]} <= set(values) <= set(names):
+            try:
+                return kind(**values)
+            except (TypeError, ValueError) as error:
+                problem = str(error)
+    if problem:
+        raise ValueError(f"The entry of column {name!r} is not valid: {problem}")
+    raise ValueError(
+        f"The entry of column {name!r} must be {_IN_TOML}. Got {briefly(given)}. Put a "
+        "name with dots or spaces into quotation marks."
+    )
+
+
 # ------------------------------------------------------- Template from names and dtypes
 
 
@@ -496,11 +578,27 @@ _BLANKS = {
     "date": "Dates(..., ...)",
     "unknown": "...",
 }
+_TOML_BLANKS = {
+    "number": "{low = ..., high = ...}",
+    "string": "[...]",
+    "date": "{first = ..., last = ...}",
+    "boolean": "[false, true]",
+    "unknown": "...",
+}
+_TOML_HEAD = """\
+# Fill in each ... from what you know without looking at the records:
+# {low = 0, high = 99}, a list of texts such as ["office", "field"], [false, true],
+# {values = [1, 2, 3]} for whole numbers that are categories,
+# {first = 2020-01-01, last = 2024-12-31}.
+# Where cells may be missing: {low = 0, high = 99, missing = true},
+# {values = ["office", "field"], missing = true}. Delete columns that you do not need.
+"""
 _DATES = ("datetime", "date", "timestamp")
 _NUMBERS = ("int", "uint", "float", "double", "decimal", "halffloat")
 _STRINGS = (
     "category",
     "categorical",
+    "dictionary",
     "enum",
     "large_string",
     "object",
@@ -566,6 +664,25 @@ def template(frame: Any) -> Template:
     return Template({str(name): _blank(dtype) for name, dtype in names})
 
 
+def toml_template(dtypes: Mapping[str, Any]) -> str:
+    """TOML to fill in and read by `from_toml`, with a line for each column.
+
+    Parameters
+    ----------
+    dtypes : mapping from str to dtype
+        Storage types by name of a column, of pandas, polars or Arrow; None if unknown.
+    """
+    lines = [
+        f"{_key(name)} = {_TOML_BLANKS[_kind(dtype)]}" for name, dtype in dtypes.items()
+    ]
+    return "\n".join([_TOML_HEAD, *lines])
+
+
+def _key(name: str) -> str:
+    is_bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
+    return name if is_bare else json.dumps(name, ensure_ascii=False)
+
+
 def _blank(dtype: Any) -> Any:
     kind = _kind(dtype)
     return Boolean() if kind == "boolean" else Blank(_BLANKS[kind])
@@ -573,7 +690,7 @@ def _blank(dtype: Any) -> Any:
 
 def _kind(dtype: Any) -> str:
     """Kind of a dtype, from its name, so that neither library must be installed."""
-    text = str(dtype).lower().partition("[")[0].partition("(")[0]
+    text = re.split(r"[\[(<]", str(dtype).lower())[0]
     text = text.rstrip("0123456789")
     if text in ("bool", "boolean"):
         return "boolean"

@@ -177,13 +177,14 @@ def _pure_profile(event: PureEvent) -> tuple[Array, Array]:
 # ------------------------------------------------ The risk sentence of a privacy record
 
 
-_DOUBT = {
-    "replace_one": "which of two records one row contains",
-    "zero_out": "whether one record is in the data",
-    "replace_user": "which of two users' rows are in the data",
-    "zero_out_user": "whether one user's rows are in the data",
-    "rating_value": "which of two values one rating has",
-    "user": "which of two users' ratings are in the data",
+_BET: dict[str | None, str] = {
+    None: "one or the other of two neighbouring data sets was used",
+    "replace_one": "a given record was used or another one in its place",
+    "zero_out": "a given record was used or left out",
+    "replace_user": "a given user's rows were used, or others or none in their place",
+    "zero_out_user": "a given user's rows were used or left out",
+    "rating_value": "a given rating has one value or another",
+    "user": "a given user's ratings were used or others in their place",
 }
 
 
@@ -208,28 +209,32 @@ def risk_sentence(event: Event, epsilon: float, delta: float, relation: str) -> 
     covers attacks that hardly any mechanism permits.
     """
     found = {
-        "mu of its noise": gaussian_advantage(math.sqrt(event.gdp_mu_squared)),
+        "its Gaussian noise": gaussian_advantage(math.sqrt(event.gdp_mu_squared)),
         "epsilon and delta": pair_advantage(epsilon, delta),
     }
     basis = min(found, key=lambda name: found[name])
-    return advantage_sentence(found[basis], relation, basis)
+    return bet_sentence(found[basis], relation, basis)
 
 
-def advantage_sentence(advantage: float, relation: str | None, basis: str) -> str:
-    """The sentence for an advantage in [0, 1]; `relation` None means unknown."""
-    doubt = (
-        _DOUBT[relation] if relation else "which of two neighbouring data sets was used"
-    )
-    told = relation or "the relation of the guarantee"
+def bet_sentence(advantage: float, relation: str | None, basis: str) -> str:
+    """The largest chance to win an even bet on one record, in one sentence.
+
+    A fair coin chooses one of two neighbouring data sets. Whoever guesses it from the
+    release is right with a probability of at most (1 + `advantage`) / 2.
+
+    Parameters
+    ----------
+    advantage : float in [0, 1]
+        Largest true minus false positive rate.
+    relation : str or None
+        None means unknown.
+    basis : str
+        What the advantage was computed from.
+    """
+    # Rounded up, so that the sentence is true.
+    chance = min(math.ceil(500 * (1 + advantage)) / 10, 100.0)
     return (
-        f"An attacker who knows all other data and tries to find out {doubt} has a "
-        f"true positive rate at most {_points(advantage)} above the false positive "
-        f"rate, and guesses right at most {_points(advantage / 2)} more often than a "
-        f"coin toss (under {told}; computed from the {basis})."
+        f"Somebody who knows all other data and bets whether {_BET[relation]}, both "
+        f"equally likely, wins at most {chance:.1f} % of the time instead of 50 % "
+        f"(computed from {basis})."
     )
-
-
-def _points(share: float) -> str:
-    """A share in percentage points, rounded up."""
-    points = math.ceil(share * 1000 - 1e-6) / 10
-    return f"{min(points, 100.0):.1f} percentage points"

@@ -19,6 +19,7 @@ from skdp.privacy.accounting._codec import event_to_json
 from skdp.privacy.accounting._events import ComposedEvent, Event
 from skdp.privacy.accounting._relations import Relation, check_relation
 from skdp.privacy.ledger._filter import Charge, FilterState, Part, release
+from skdp.privacy.ledger._report import draw_ledger, next_within, total_of
 from skdp.privacy.ledger._store import (
     LedgerEntries,
     LedgerTerms,
@@ -147,6 +148,10 @@ def _rounded_up(value: float) -> float:
 Kind = Literal["gaussian", "pure", "any"]
 # Largest number of other ledgers that the warning about a new one names.
 _MOST_NAMED = 3
+_COUNTS = (
+    "The ledger counts only releases made with it, no raw scores and no effect of "
+    "stratified folds."
+)
 _NO_CAP = "Use BudgetLedger.open(path) for a ledger that exists; a new one needs a cap."
 
 
@@ -529,8 +534,6 @@ class BudgetLedger:
         ImportError
             Without matplotlib.
         """
-        from skdp.privacy.ledger._report import draw_ledger
-
         return draw_ledger(self, over, ax)
 
     def __repr__(self) -> str:
@@ -549,7 +552,9 @@ class BudgetLedger:
             state = self._state(entries)
         except (LedgerError, OSError):
             return f"{text}): unreadable"
-        return f"{text}): {_told(state, len(entries.rows))}"
+        total = total_of(state, len(entries.rows))
+        following = f"next release: {next_within(state)}. {_COUNTS}"
+        return f"{text}): total so far: {total}; {following}"
 
     def _repr_html_(self) -> str:
         rows = {
@@ -564,7 +569,9 @@ class BudgetLedger:
         except (LedgerError, OSError) as error:
             rows["unreadable"] = str(error)
             return card(title, rows.items(), is_good=False)
-        rows["budget"] = _told(state, len(entries.rows))
+        rows["total so far"] = total_of(state, len(entries.rows))
+        rows["next release"] = next_within(state)
+        rows["covers"] = _COUNTS
         share = state.spent_epsilon() / self.epsilon
         return card(title, rows.items(), is_good=share < 1, below=[gauge(share)])
 
@@ -654,27 +661,6 @@ def _remaining(state: FilterState, kind: Kind | None = None) -> Remaining:
         return Remaining(left.epsilon, left.delta, "any", pure)
     noise: Kind = "gaussian" if state.is_open else "any"
     return Remaining(state.remaining_epsilon(), state.delta_left(), noise, pure)
-
-
-def _told(state: FilterState, n_spends: int) -> str:
-    """The spent budget, and the remaining budget by kind of noise."""
-    left = _remaining(state)
-    # Before the first Gaussian fit releases also use up delta; afterwards it is fixed.
-    at = f" at delta={left.delta:.4g}" if left.delta < state.cap.delta else ""
-    text = f"epsilon {left.epsilon:.4g}{at} is left for one more fit with any noise"
-    if left.noise == "gaussian":
-        text = (
-            f"epsilon {left.epsilon:.4g}{at} is left for one more fit with Gaussian "
-            f"noise, or {left.pure_epsilon:.4g} for a pure fit (Gaussian costs add up "
-            "in squares)"
-        )
-    releases = "1 release has" if n_spends == 1 else f"{n_spends} releases have"
-    epsilon, delta = state.spent_epsilon(), state.cap.delta
-    spent = f"{releases} spent epsilon {epsilon:.4g} at delta={delta:g}"
-    return (
-        f"{spent if n_spends else 'new, nothing is spent'}; {text}. The ledger counts "
-        "only releases made with it, no raw scores and no effect of stratified folds"
-    )
 
 
 def _is_private(event: Event) -> bool:

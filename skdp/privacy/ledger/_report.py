@@ -1,4 +1,4 @@
-"""A report on a ledger, and its picture."""
+"""What a ledger tells people: sentences, a table, a sealed report, a picture."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 # The report is for the person who is responsible for the data. It says what was
 # released, when, and at which cost. It is made from the ledger's file alone, which is
 # opened for reading only; the same entries give the same report on any day and under
-# any file name. The signature is a digest of the whole report, including the head of
-# the ledger's hash chain. Without a key, the digest detects accidental changes only,
-# since anyone can compute a new one. With a key (HMAC), only a person who has the key
-# can compute it. Neither is a public-key signature.
+# any file name. Its seal is a digest of the whole report, including the head of the
+# ledger's hash chain. Without a key the report is sealed: the digest detects accidental
+# changes only, since anyone can compute a new one. With a key (HMAC) it is signed: only
+# a person who has the key can compute the digest. It is not a public-key signature.
 
 
 # Meanings of fields never change; a new meaning gets a new number.
@@ -49,11 +49,12 @@ COVERS = (
     "scores. Raw scores, and choices made from them, are not private and not covered."
 )
 _PLAIN, _KEYED = "sha256", "hmac-sha256"
+_SEALS = {_PLAIN: "sealed", _KEYED: "signed"}
 _MEANS = {
-    _PLAIN: "A digest of all fields under 'report'. It detects changes; anyone can "
-    "compute a new digest, so it does not prove who made the report.",
-    _KEYED: "A digest of all fields under 'report' with a secret key. Only a holder of "
-    "the key can make or check it; it is not a public-key signature.",
+    _PLAIN: "Sealed: the digest of all fields under 'report' detects changes. Anyone "
+    "can compute a new digest, so it does not prove who made the report.",
+    _KEYED: "Signed: the digest of all fields under 'report' with a secret key. Only a "
+    "holder of the key can make or check it; it is not a public-key signature.",
 }
 _KINDS = {
     "GaussianEvent": "Gaussian noise",
@@ -123,7 +124,8 @@ def check_report(text: str, key: bytes | None = None) -> dict[str, Any]:
     wanted = _signature(told, key)
     if found != wanted["algorithm"]:
         raise ValueError(
-            f"The report must be signed by {wanted['algorithm']!r} to be checked "
+            f"The report must be {_SEALS[wanted['algorithm']]} by "
+            f"{wanted['algorithm']!r} to be checked "
             f"{'without a' if key is None else 'with this'} key. Got another "
             "algorithm. Pass the key with which the report was signed, if there is one."
         )
@@ -139,27 +141,54 @@ def check_report(text: str, key: bytes | None = None) -> dict[str, Any]:
 def as_text(signed: dict[str, Any]) -> str:
     """A report as lines of text."""
     told, signature = signed["report"], signed["signature"]
-    cap, aside = told["cap"], told["set_aside"]
+    aside = told["set_aside"]
     lines = [
-        f"data set   {told['dataset'] or '(no label)'}, unit {told['unit']}",
-        f"relation   {told['adjacency']}: {told['adjacency_means']}",
-        f"cap        epsilon {cap['epsilon']:g}, delta {cap['delta']:g}",
-        f"set aside  epsilon {aside['epsilon']:g}, delta {aside['delta']:g}",
-        f"releases   {len(told['releases'])}",
+        *_head(told),
+        f"set aside     epsilon {aside['epsilon']:g}, delta {aside['delta']:g}",
         "",
     ]
     for one in told["releases"]:
         lines += [
-            f"{one['number']:>4}  {one['committed_at']}  {_quoted(one['label'])}",
+            f"{one['number']:>4}  {one['committed_at']}  {on_one_line(one['label'])}",
             f"      {one['cost']}",
         ]
-    lines += ["", told["spent"], told["left"], told["covers"], ""]
-    lines += [
-        f"head of the chain  {told['head']}",
-        f"{signature['algorithm']:<17}  {signature['digest']}",
-        signature["means"],
+    lines += ["", told["covers"], "", f"{'head of the chain':<20}{told['head']}"]
+    return "\n".join([*lines, *seal_lines(signature)])
+
+
+def as_table(told: dict[str, Any]) -> str:
+    """The releases of a report: what each asked for, and the total after it."""
+    rows = [("", "date", "release", "epsilon", "total")]
+    for one in told["releases"]:
+        asked, total = float(one["asked"]["epsilon"]), float(one["total"])
+        date, label = one["committed_at"][:10], on_one_line(one["label"])
+        rows.append((f"{one['number']}", date, label, f"{asked:g}", f"{total:.4g}"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        f"{number:>{widths[0]}}  {date:<10}  {label:<{widths[2]}}  "
+        f"{asked:>{widths[3]}}  {total:>{widths[4]}}"
+        for number, date, label, asked, total in rows
     ]
-    return "\n".join(lines)
+    return "\n".join([*_head(told), "", *lines, "", told["covers"]])
+
+
+def _head(told: dict[str, Any]) -> list[str]:
+    cap = told["cap"]
+    return [
+        f"data set      {told['dataset'] or '(no label)'}, unit {told['unit']}",
+        f"relation      {told['adjacency']}: {told['adjacency_means']}",
+        f"cap           epsilon {cap['epsilon']:g}, delta {cap['delta']:g}, for all "
+        "releases together",
+        f"total so far  {told['total']}",
+        f"next release  {told['next']}",
+    ]
+
+
+def seal_lines(signature: dict[str, str]) -> list[str]:
+    """How a report is sealed or signed, its digest, and what that means."""
+    algorithm = signature["algorithm"]
+    how = f"{_SEALS[algorithm]}, {algorithm}"
+    return [f"{how:<20}{signature['digest']}", signature["means"]]
 
 
 def _told(terms: LedgerTerms, entries: LedgerEntries) -> dict[str, Any]:
@@ -169,7 +198,7 @@ def _told(terms: LedgerTerms, entries: LedgerEntries) -> dict[str, Any]:
             "skdp knows. Got another one: the file was forged, or a newer version of "
             "skdp wrote it. Use that version."
         )
-    state = state_of(terms, entries)
+    state, count = state_of(terms, entries), len(entries.rows)
     return {
         "schema": REPORT_SCHEMA,
         "skdp_version": __version__,
@@ -183,8 +212,8 @@ def _told(terms: LedgerTerms, entries: LedgerEntries) -> dict[str, Any]:
             "delta": state.reserve.delta,
         },
         "releases": [_release(*one) for one in history_of(terms, entries)],
-        "spent": _spent(state, len(entries.rows)),
-        "left": _left(state),
+        "total": total_of(state, count) + (_IF_PLANNED if count > 1 else "."),
+        "next": f"{next_within(state)}.",
         "covers": COVERS,
         "head": entries.head,
     }
@@ -198,6 +227,7 @@ def _release(spend: Spend, state: FilterState) -> dict[str, Any]:
         "skdp_version": spend.skdp_version,
         "asked": {"epsilon": json_ready(spend.epsilon), "delta": spend.delta},
         "event": event_to_dict(spend.event),
+        "total": json_ready(state.spent_epsilon()),
         "cost": _cost(spend.event, state),
     }
 
@@ -216,23 +246,28 @@ def _cost(event: Event, state: FilterState) -> str:
     )
 
 
-def _spent(state: FilterState, count: int) -> str:
-    return (
-        f"The {count} releases together cost {_epsilon(state.spent_epsilon())} at "
-        f"delta {state.cap.delta:g} if they were fixed in advance; for adaptively "
-        "chosen releases the guarantee is the cap."
-    )
+_IF_PLANNED = (
+    ", if they were planned in advance. If some were chosen after others had been "
+    "seen, the guarantee is the cap."
+)
 
 
-def _left(state: FilterState) -> str:
+def total_of(state: FilterState, count: int) -> str:
+    """What `count` releases cost together, without a full stop."""
+    if count == 0:
+        return "new, nothing is spent"
+    releases = "1 release costs" if count == 1 else f"{count} releases together cost"
+    return f"{releases} {_epsilon(state.spent_epsilon())} at delta {state.cap.delta:g}"
+
+
+def next_within(state: FilterState) -> str:
+    """How large one more release may be, without a full stop."""
     most = f"epsilon {state.remaining_epsilon():.4g}, delta {state.delta_left():.4g}"
-    if not state.is_open:
-        return f"One more release with any noise may cost {most}."
-    return (
-        f"One more release with Gaussian noise may cost {most}, or a pure release "
-        f"epsilon {state.remaining_pure_epsilon():.4g}; Gaussian costs add up in "
-        "squares, so that spent plus left exceeds the cap."
-    )
+    how = "with any noise"
+    if state.is_open:
+        pure = state.remaining_pure_epsilon()
+        how = f"with Gaussian noise (epsilon {pure:.4g} if it is pure)"
+    return f"up to {most} {how}; all releases together then stay within the cap"
 
 
 def _epsilon(value: float) -> str:
@@ -253,9 +288,9 @@ def _signature(told: Any, key: bytes | None) -> dict[str, str]:
     return {"algorithm": algorithm, "digest": digest, "means": _MEANS[algorithm]}
 
 
-def _quoted(label: str) -> str:
+def on_one_line(label: str) -> str:
     """A label on one line, whatever a forged file contains."""
-    return json.dumps(label)
+    return label if label.isprintable() else json.dumps(label)
 
 
 # ------------------------------------------------------------------ Picture of a ledger

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from skdp._configured import check_schema, check_version, warn_of_version
-from skdp._show import Shown
+from skdp._show import Shown, card
 from skdp._version import __version__
 from skdp.privacy.accounting._codec import event_from_dict, event_to_dict
 from skdp.privacy.accounting._events import Event, GaussianEvent
@@ -90,6 +90,10 @@ RECORD_SCHEMA = 1
 _WHAT = "A stored record"
 # The statement explains why a report or a ledger may show another epsilon for this fit.
 _AS_ASKED = "(as requested; the event may cost slightly less, or more at a lower delta)"
+_MAY_BE_SHOWN = (
+    "What it released, and everything that is computed from this without the data. Not "
+    "what is computed from the data again, such as score(), unless it is private too."
+)
 ADJACENCY_MEANING = {
     "replace_one": "one record is replaced by any other; the number of records is "
     "public",
@@ -256,11 +260,27 @@ class PrivacyRecord(Shown):
             f"({ADJACENCY_MEANING[self.adjacency]}), unit: one {self.unit}{part}."
         )
 
+    def _for_readers(self) -> list[tuple[str, str]]:
+        """What was released, how much it reveals, and what of it may be shown."""
+        what = f"{self.estimator}, computed from {self.n_samples:,} {self.unit}s."
+        if not self.is_private:
+            return [
+                ("What", f"NOT private: {what} {self.reason}"),
+                ("How much", "There is no limit to what it reveals: epsilon is inf."),
+                ("May be shown", "Nothing to anybody who may not see the data."),
+            ]
+        part = f", as a part of {self.release}" if self.release else ""
+        cost = f"epsilon {self.epsilon:g}, delta {self.delta:g}{part}."
+        hidden = f"Noise hides whether {ADJACENCY_MEANING[self.adjacency]}."
+        return [
+            ("What", f"{what} {hidden}"),
+            ("How much", f"{cost} {self.risk}".strip()),
+            ("May be shown", _MAY_BE_SHOWN),
+        ]
+
     def _rows(self) -> list[tuple[str, str]]:
         rows = [
             ("epsilon, delta", f"{self.epsilon:g}, {self.delta:g} {_AS_ASKED}"),
-            ("adjacency", f"{self.adjacency}: {ADJACENCY_MEANING[self.adjacency]}"),
-            ("unit", self.unit),
             ("reason", self.reason),
             ("solver", f"{self.solver} {_compact(self.solver_params)}"),
             ("why this solver", self.why_solver),
@@ -270,13 +290,21 @@ class PrivacyRecord(Shown):
         ]
         if self.n_nonzero_coefs is not None:
             rows.insert(-1, ("features", self._features()))
-        if self.risk:
-            rows.insert(4, ("risk", self.risk))
         if self.warnings:
             rows.append(("warnings", "; ".join(self.warnings)))
         if self.ledger:
             rows.append(("ledger", f"{self.ledger} {self.dataset}".strip()))
         return rows
+
+    def __repr__(self) -> str:
+        width = self._width + 2
+        lines = [f"{name:<{width}} {text}" for name, text in self._for_readers()]
+        return "\n".join([*lines, super().__repr__()])
+
+    def _repr_html_(self) -> str:
+        (_, what), *rest = self._for_readers()
+        technical = super()._repr_html_()
+        return card(what, rest, is_good=self.is_private, below=[technical])
 
     def _noise(self) -> str:
         text = f"multiplier {self.noise_multiplier:.4g}"
@@ -299,10 +327,6 @@ class PrivacyRecord(Shown):
         return f"{text}; entries clipped to {self.feature_bound:.4g}"
 
     sentence = statement
-
-    @property
-    def _is_good(self) -> bool:
-        return self.is_private
 
 
 def step_of(record: PrivacyRecord) -> StepPrivacy:
