@@ -12,6 +12,7 @@ import pytest
 
 from skdp import columns
 from skdp.columns import Boolean, Categories, Dates, Range, as_declared
+from skdp.tables._columns import toml_template
 
 ONES = [
     Range(17, 90),
@@ -245,3 +246,57 @@ def test_template_of_polars():
         "Dates(..., ...)",
         "Boolean()",
     ]
+
+
+IN_TOML = {
+    "{low = 17, high = 90.5}": Range(17, 90.5),
+    "{low = 0, high = 9, log = true, missing = true}": Range(0, 9, True, True),
+    '["b", "a"]': Categories(["b", "a"]),
+    "{values = [1, 2], missing = true}": Categories([1, 2], missing=True),
+    "[false, true]": Boolean(),
+    "{values = [true, false], missing = true}": Boolean(missing=True),
+    '{first = 2020-01-01, last = "2020-02-01", parts = ["month"]}': Dates(
+        "2020-01-01", "2020-02-01", parts=["month"]
+    ),
+}
+
+
+def test_declarations_that_a_person_writes():
+    names = [f'"{i}. column"' for i in range(len(IN_TOML))]
+    text = "\n".join(f"{name} = {given}" for name, given in zip(names, IN_TOML))
+    declared = columns.from_toml(text)
+    assert list(declared.values()) == list(IN_TOML.values())
+    assert list(declared) == [name.strip('"') for name in names]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = {low = ..., high = ...}", "at line 1, column 12"),
+        ("# nothing", "it is empty"),
+        ("a = [0, 9]", r"'a' must be a list of texts .* Got \[0, 9\]"),
+        ("a = 7", "'a' is not valid: The 'values' of Categories"),
+        ("a = [true]", r"Got \[True\]"),
+        ("a.b = ['x']", "'a' must be .* dots or spaces into quotation marks"),
+        ("a = {low = 0, last = 2020-01-01}", "'a' must be"),
+        ("a = {low = 9, high = 0}", "'a' is not valid: A Range must have low < high"),
+        ("a = {low = 0, high = 9, missing = 1}", "'a' is not valid: The 'missing'"),
+    ],
+)
+def test_what_a_person_got_wrong_is_refused_by_name(text, words):
+    with pytest.raises(ValueError, match=words):
+        columns.from_toml(text)
+
+
+def test_a_template_in_toml_can_be_read_once_it_is_filled_in():
+    dtypes = {'a.b "c"': "double", "day": "timestamp[us]", "job": "dictionary<x>"}
+    blank = toml_template(dtypes | {"é": "bool", "raw": None})
+    for before, after in {
+        "low = ..., high = ...": "low = 0, high = 1",
+        "first = ..., last = ...": "first = 2020-01-01, last = 2020-01-02",
+        "[...]": '["x"]',
+        "raw = ...": "",
+    }.items():
+        assert before in blank
+        blank = blank.replace(before, after)
+    assert list(columns.from_toml(blank)) == ['a.b "c"', "day", "job", "é"]

@@ -96,13 +96,12 @@ def test_a_quoted_cell_that_takes_others_along_is_refused(line, place, tmp_path)
 def test_an_open_quoted_cell_is_refused_before_the_ledger(tmp_path, capsys):
     from skdp import BudgetLedger
     from skdp.__main__ import main
-    from skdp.columns import to_json
 
     path = written(ROWS, tmp_path)
     path.write_text(path.read_text() + '30,"office\n')
-    (tmp_path / "columns.json").write_text(to_json(COLUMNS))
+    (tmp_path / "columns.toml").write_text("age = {low = 0, high = 9}")
     ledger = BudgetLedger(tmp_path / "l.db", epsilon=1, delta=1e-6)
-    words = ["describe", path, tmp_path / "columns.json", "--ledger", tmp_path / "l.db"]
+    words = ["describe", path, tmp_path / "columns.toml", "--ledger", tmp_path / "l.db"]
     assert main([str(word) for word in words]) == 1
     assert "Nothing was spent" in capsys.readouterr().err
     assert ledger.spends() == []

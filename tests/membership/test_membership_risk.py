@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -24,7 +25,11 @@ from skdp.privacy import (
     SelectionEvent,
 )
 from skdp.privacy.accounting._events import BoundedRangeEvent
-from skdp.privacy.accounting._risk import gaussian_advantage, pair_advantage
+from skdp.privacy.accounting._risk import (
+    gaussian_advantage,
+    pair_advantage,
+    risk_sentence,
+)
 
 RATES = np.array([1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.99])
 
@@ -178,6 +183,29 @@ def test_fitted_models_say_what_a_record_risks(rows):
     # The record's sentence is made of two numbers, this of the law of the noise.
     assert membership_risk(score).advantage <= pair_advantage(0.5, 0.0)
     assert "epsilon and delta" in score.privacy.risk
+
+
+# Mechanisms that attain their guarantee, and the best chance to guess a fair coin.
+BETS = {
+    "noise on a sum": (GaussianEvent(2.0), 10.0, norm.cdf(0.25)),
+    "a lie with probability 1/4": (PureEvent(math.log(3)), math.log(3), 0.75),
+    "nothing hidden": (NonPrivateEvent(), math.inf, 1.0),
+}
+
+
+def stated(sentence):
+    return float(re.search(r"wins at most (\S+) % of the time", sentence)[1])
+
+
+@pytest.mark.parametrize("name", BETS)
+def test_the_bet_is_won_as_often_as_the_sentence_says_rounded_up(name):
+    event, epsilon, chance = BETS[name]
+    said = stated(risk_sentence(event, epsilon, 0.0, "zero_out"))
+    assert 100 * chance - 1e-9 <= said <= min(100 * chance + 0.1 + 1e-9, 100)
+
+
+def test_broken_twin_that_rounds_down_is_found():
+    assert math.floor(1000 * norm.cdf(0.25)) / 10 < 100 * norm.cdf(0.25) - 1e-9
 
 
 def test_a_ledger_promises_its_cap(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -11,15 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skdp.__main__ import main
 from skdp._show import Display
+from skdp.audit import membership_risk
 from skdp.privacy import (
     BudgetLedger,
     GaussianEvent,
     NonPrivateEvent,
     epsilon_of,
 )
-from skdp.privacy.__main__ import main
 from skdp.privacy.ledger import _report, _store
+from skdp.privacy.ledger._letter import as_letter
 from skdp.privacy.ledger._report import check_report, report_on
 from tests.privacy.books import leave_half_written, spend
 from tests.problems import make_ledger
@@ -37,17 +40,17 @@ def test_report_says_what_the_ledger_holds(used, capsys):
         used.path,
         "unit record",
         "replace_one: one record is replaced by any other",
-        "cap        epsilon 10, delta 1e-06",
-        "set aside  epsilon 0, delta 5e-07",
-        "releases   3",
-        *(f'{one.committed_at}  "{one.label}"' for one in used.spends()),
+        "cap           epsilon 10, delta 1e-06",
+        "set aside     epsilon 0, delta 5e-07",
+        *(f"{one.committed_at}  {one.label}" for one in used.spends()),
         f"With Gaussian noise: it costs epsilon {alone:.4g} at delta 1e-06 by itself",
         "With Gaussian noise and a pure mechanism",
         f"epsilon {used.spent().epsilon:.4g} together with all releases before it.",
-        f"Gaussian noise may cost epsilon {left.epsilon:.4g}, delta {left.delta:g}",
-        f"a pure release epsilon {left.pure_epsilon:.4g}",
+        f"up to epsilon {left.epsilon:.4g}, delta {left.delta:g} with Gaussian noise",
+        f"(epsilon {left.pure_epsilon:.4g} if it is pure); all releases together then",
         "the guarantee is the cap",
         "Raw scores",
+        "sealed, sha256",
         "does not prove who made the report",
     ):
         assert words in text
@@ -201,7 +204,7 @@ def test_command_checks_a_report(used, tmp_path, capsys):
     assert main(["check", str(file), "--key", str(key)]) == 0
     text = capsys.readouterr().out
     assert "unchanged: 3 releases" in text
-    assert "anyone can sign" not in text
+    assert "not signed" not in text
     assert main(["check", str(file)]) == 1
     file.write_text(file.read_text().replace('"second"', '"other"'))
     assert main(["check", str(file), "--key", str(key)]) == 1
@@ -209,7 +212,7 @@ def test_command_checks_a_report(used, tmp_path, capsys):
     assert main(["check", str(tmp_path / "none.json")]) == 1
     file.write_text(json.dumps(report_on(used.path)))
     assert main(["check", str(file)]) == 0
-    assert "anyone can sign" in capsys.readouterr().out
+    assert "sealed, not signed" in capsys.readouterr().out
 
 
 def test_a_short_key_is_refused(used, tmp_path, capsys):
@@ -252,3 +255,45 @@ def test_empty_and_infinite_books_are_drawn(tmp_path, over):
 def test_the_time_of_a_picture_is_of_fits_or_of_clocks(used):
     with pytest.raises(ValueError, match="'over'"):
         used.plot(over="year")
+
+
+# The letter ----------------------------------------------------------------------
+
+
+def test_a_letter_promises_the_cap_and_says_what_the_releases_cost(used):
+    signed = report_on(used.path)
+    letter = as_letter(signed)
+    for words in (
+        "Suppose that one record is replaced by any other; the number of records is",
+        "epsilon 10, delta 1e-06, for all results together",
+        f"Total so far: 3 releases together cost epsilon {used.spent().epsilon:.4g} at",
+        "the guarantee is the cap",
+        "it is that of a group of so many",
+        signed["signature"]["digest"],
+        used._books.read().head,
+        *(f"`{one.label}`, epsilon 1, delta 1e-06" for one in used.spends()),
+    ):
+        assert words in letter
+    assert "{" not in letter
+    capped, so_far = map(float, re.findall(r"wins at most (\S+) %", letter))
+    assert 0 <= capped - 100 * membership_risk(ledger=used).accuracy() < 0.1
+    assert 100 * membership_risk(used.to_event()).accuracy() <= so_far < capped
+
+
+def test_a_letter_of_users_and_of_an_empty_ledger(tmp_path):
+    ledger = make_ledger(tmp_path, adjacency="replace_user", unit="user")
+    letter = as_letter(report_on(ledger.path))
+    assert "Nothing so far." in letter
+    assert "all rows of one user are replaced" in letter
+    assert "A user is ‹one person" in letter
+    assert "group of so many" not in letter
+
+
+def test_no_letter_promises_what_a_release_broke(tmp_path, capsys):
+    ledger = make_ledger(tmp_path, allow_nonprivate=True)
+    spend(ledger, label="private")
+    spend(ledger, NonPrivateEvent(), "seeded")
+    assert main(["letter", ledger.path]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Got release 2, which is not" in shown.err

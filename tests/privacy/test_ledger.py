@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV
 
+from skdp.__main__ import main
 from skdp.exceptions import BudgetExceeded, LedgerError, NewLedgerWarning
 from skdp.privacy import (
     BudgetLedger,
@@ -30,7 +31,6 @@ from skdp.privacy import (
     SelectionEvent,
     epsilon_of,
 )
-from skdp.privacy.__main__ import main
 from skdp.privacy.accounting._gaussian import gaussian_epsilon, gaussian_mu, pure_mu
 from skdp.privacy.ledger import _ledger
 from skdp.privacy.ledger._filter import FilterState
@@ -445,22 +445,22 @@ def test_frame_has_a_row_per_fit_and_running_totals(used):
 def test_empty_books_are_shown(ledger, capsys):
     assert ledger.to_frame().columns.tolist() == COLUMNS
     assert len(ledger.to_frame()) == 0
-    assert main([ledger.path]) == 0
-    assert "epsilon 0 in 0 releases" in capsys.readouterr().out
+    assert main(["ledger", ledger.path]) == 0
+    assert "new, nothing is spent" in capsys.readouterr().out
 
 
 def test_books_say_what_is_spent_and_left_for_which_noise(tmp_path, capsys):
     facts = {"unit": "visit", "dataset": "<ward>"}
     ledger = BudgetLedger(tmp_path / "a<b.db", **VALUES, **facts)
     spend(ledger, PureEvent(4.0))
-    assert "6 is left for one more fit with any noise" in repr(ledger)
+    assert "up to epsilon 6, delta 1e-06 with any noise" in repr(ledger)
     assert "with any noise, may cost" in refusal(ledger, PureEvent(11.0))
     html = ledger._repr_html_()
     for words in (
         "a&lt;b.db",
         "&lt;ward&gt;",
         "width:40%",
-        "6 is left for one more fit",
+        "up to epsilon 6, delta 1e-06 with any noise",
     ):
         assert words in html
     spend(ledger, label="second")
@@ -468,26 +468,26 @@ def test_books_say_what_is_spent_and_left_for_which_noise(tmp_path, capsys):
     assert left.pure_epsilon < left.epsilon
     for words in (
         ledger.path,
-        f"2 releases have spent epsilon {spent:.4g}",
-        f"{left.epsilon:.4g} is left for one more fit with Gaussian noise",
-        f"or {left.pure_epsilon:.4g} for a pure fit",
+        f"2 releases together cost epsilon {spent:.4g} at",
+        f"up to epsilon {left.epsilon:.4g}, delta 1e-06 with Gaussian noise",
+        f"(epsilon {left.pure_epsilon:.4g} if it is pure); all releases together then",
         "only releases made with it, no raw scores",
     ):
         assert words in repr(ledger)
-    assert main([ledger.path]) == 0
+    assert main(["ledger", ledger.path]) == 0
     told = capsys.readouterr().out
     for words in (
         "epsilon 10, delta 1e-06",
-        f"epsilon {spent:.4g} in 2 releases",
-        "with Gaussian noise,\n",
+        f"2 releases together cost epsilon {spent:.4g} at",
+        "with Gaussian noise (",
         "unit visit",
-        "scores and choices made from them are not",
+        "Raw scores, and choices made from them, are not private",
         "second",
     ):
         assert words in told
     box = BudgetLedger(tmp_path / "box.db", **VALUES)
     spend(box, EpsilonDeltaEvent(1.0, 1e-6))
-    assert "epsilon 9 at delta=0 is left for one more fit with any noise" in repr(box)
+    assert "up to epsilon 9, delta 0 with any noise" in repr(box)
     Path(ledger.path).unlink()
     assert "unreadable" in ledger._repr_html_()
 
@@ -516,11 +516,11 @@ def test_audit_finds_what_was_charged_less(tmp_path, monkeypatch):
 
 def test_audit_finds_what_passed_the_cap(tmp_path, monkeypatch, capsys):
     ledger = make_ledger(tmp_path, epsilon=1.0)
-    assert main([ledger.path, "--verify"]) == 0
-    assert "verified   every release" in capsys.readouterr().out
+    assert main(["ledger", ledger.path, "--verify"]) == 0
+    assert "Verified: every release" in capsys.readouterr().out
     with monkeypatch.context() as patch:
         patch.setattr(FilterState, "exhausted", lambda state: None)
         spend(ledger, PureEvent(2.0))
     with pytest.raises(LedgerError, match="Got entry 1"):
         ledger.spends(verify=True)
-    assert main([ledger.path, "--verify"]) == 1
+    assert main(["ledger", ledger.path, "--verify"]) == 1

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from skdp.__main__ import main
 from skdp.exceptions import LedgerError
 from skdp.privacy import BudgetLedger, GaussianEvent
-from skdp.privacy.__main__ import main
 from skdp.privacy.ledger import _store
 from tests.privacy.books import VALUES, X, Y, model, spend
 from tests.problems import make_ledger
@@ -131,8 +131,8 @@ def refused_and_untouched(ledger, capsys):
         assert ledger.path in str(caught.value)
         assert any(remedy in str(caught.value) for remedy in REMEDIES)
     assert "unreadable" in repr(ledger)
-    for command in ([ledger.path], ["report", ledger.path]):
-        assert main(command) == 1
+    for name in ("ledger", "report", "letter"):
+        assert main([name, ledger.path]) == 1
         told = capsys.readouterr()
         assert (told.out, ledger.path in told.err) == ("", True)
     assert path.read_bytes() == before

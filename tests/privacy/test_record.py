@@ -77,6 +77,29 @@ def test_statement_names_the_guarantee(adjacency):
     assert ("null record" in statement) == (adjacency == "zero_out")
 
 
+def test_a_record_begins_with_what_how_much_and_what_may_be_shown(record):
+    what, much, shown, statement, *_ = repr(record).splitlines()
+    assert what.startswith("What               DPLogisticRegression, computed from 40")
+    assert "Noise hides whether one record is replaced by any other" in what
+    assert much == f"How much           epsilon 1, delta 1e-06. {record.risk}"
+    assert shown.startswith("May be shown       What it released, and everything")
+    assert statement == record.statement()
+    html = record._repr_html_()
+    for words in (record.risk, "May be shown", record.statement(), "why this solver"):
+        assert words in html
+    older = dataclasses.replace(record, risk="")  # of a version that computed none
+    assert repr(older).splitlines()[1].endswith("epsilon 1, delta 1e-06.")
+
+
+@pytest.mark.parametrize("name", ["seeded", "infinite"])
+def test_a_record_that_is_not_private_begins_with_that(name):
+    what, much, shown, *_ = repr(not_private()[name]).splitlines()
+    assert what.startswith("What               NOT private: DPLogisticRegression")
+    assert "no limit" in much
+    assert "Nothing" in shown
+    assert "#b42318" in not_private()[name]._repr_html_()
+
+
 @pytest.mark.parametrize("name", ["seeded", "infinite"])
 def test_statement_of_a_fit_that_is_not_private_says_so(name):
     one = not_private()[name]
