@@ -102,3 +102,22 @@ def test_a_page_that_says_it_runs_does(page, tmp_path):
 def test_a_page_whose_code_is_wrong_is_found(tmp_path):
     code = all_examples((ROOT / "docs" / "guide" / "tour.md").read_text())
     assert run(code.replace("classes=[0, 1]", "labels=[0, 1]"), tmp_path).returncode
+
+
+def masked(letter):
+    """A letter without dates, digests and the version."""
+    letter = re.sub(r"\b[0-9a-f]{64}\b", "DIGEST", letter)
+    letter = re.sub(r"\b\d{4}-\d\d-\d\d\b", "DATE", letter)
+    return re.sub(r"library skdp [^:\s]+", "library skdp", letter)
+
+
+def test_the_letter_of_the_guide_is_the_letter_of_the_tour(tmp_path):
+    tour = (ROOT / "docs" / "guide" / "tour.md").read_text()
+    letter = "from skdp.__main__ import main\nmain(['letter', 'study.db'])"
+    assert run(all_examples(tour), tmp_path).returncode == 0
+    printed = run(letter, tmp_path).stdout
+    page = (ROOT / "docs" / "guide" / "before_you_sign.md").read_text()
+    lines = page[page.index("\n> To:") + 1 :].splitlines()
+    quoted = "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines)
+    assert masked(quoted).strip() == masked(printed).strip()
+    assert masked(quoted) != masked(quoted.replace("epsilon 0.5", "epsilon 0.4"))

@@ -263,7 +263,9 @@ IN_TOML = {
 
 def test_declarations_that_a_person_writes():
     names = [f'"{i}. column"' for i in range(len(IN_TOML))]
-    text = "\n".join(f"{name} = {given}" for name, given in zip(names, IN_TOML))
+    text = "\n".join(
+        f"{name} = {given}" for name, given in zip(names, IN_TOML, strict=True)
+    )
     declared = columns.from_toml(text)
     assert list(declared.values()) == list(IN_TOML.values())
     assert list(declared) == [name.strip('"') for name in names]
