@@ -299,6 +299,17 @@ OF_FORMULAS = [
         "    return min(1.0, half)\n",
         (f"{TEST}record.py::test_the_risk_of_a_pair_is_at_least_its_delta",),
     ),
+    Bug(
+        "the chance to win a bet is rounded down",
+        "message",
+        f"{ACCOUNTING}/_risk.py",
+        "    chance = min(math.ceil(500 * (1 + advantage)) / 10, 100.0)\n",
+        "    chance = min(math.floor(500 * (1 + advantage)) / 10, 100.0)\n",
+        (
+            "tests/membership/test_membership_risk.py"
+            "::test_the_bet_is_won_as_often_as_the_sentence_says_rounded_up",
+        ),
+    ),
 ]
 
 OF_NOISE = [
@@ -685,6 +696,14 @@ OF_LEDGER = [
         "    text = json.dumps(told, sort_keys=True).encode()\n",
         '    text = json.dumps(told["head"]).encode()\n',
         (f"{TEST}books_report.py::test_what_was_changed_is_found",),
+    ),
+    Bug(
+        "a letter promises a cap that a release broke",
+        "message",
+        f"{LEDGER}/_letter.py",
+        """        if one["total"] == "inf":\n""",
+        """        if one["total"] == float("inf"):\n""",
+        (f"{TEST}books_report.py::test_no_letter_promises_what_a_release_broke",),
     ),
 ]
 

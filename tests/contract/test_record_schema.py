@@ -56,7 +56,7 @@ def record_of(name):
 def test_record_of_every_estimator_is_of_the_schema(name):
     values = written(record_of(name))
     assert is_valid(values, SCHEMA)
-    assert ("points" in values["risk"]) == values["is_private"]
+    assert ("wins at most" in values["risk"]) == values["is_private"]
 
 
 @pytest.mark.parametrize("model", [PRIVATE, BY_USER], ids=["value", "user"])

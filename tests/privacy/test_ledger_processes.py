@@ -221,7 +221,7 @@ def test_a_restart_reads_charges_and_finds_none_again(used):
 
 
 def test_the_command_runs_as_a_module(used):
-    shown = run_python("-W", "error", "-m", "skdp.privacy", used.path)
-    assert "in 3 releases" in shown
-    shown = run_python("-W", "error", "-m", "skdp.privacy", "report", used.path)
-    assert "releases   3" in shown
+    shown = run_python("-W", "error", "-m", "skdp", "ledger", used.path)
+    assert "3 releases together cost" in shown
+    shown = run_python("-W", "error", "-m", "skdp", "report", used.path)
+    assert "   3  2" in shown
