@@ -134,16 +134,17 @@ def _plan(given: Any) -> None:
 
 def _template(given: Any) -> None:
     from skdp.io._csv import read_header
+    from skdp.io._reading import arrow, kind_of
     from skdp.tables._columns import toml_template
 
-    dtypes: dict[str, Any]
     if _is_csv(given.table):
-        dtypes = dict.fromkeys(read_header(given.table))
+        kinds = dict.fromkeys(read_header(given.table), "unknown")
     else:
+        arrow()  # or an error that says how to install it
         from pyarrow.parquet import read_schema
 
-        dtypes = {field.name: field.type for field in read_schema(given.table)}
-    print(toml_template(dtypes))
+        kinds = {each.name: kind_of(each.type) for each in read_schema(given.table)}
+    print(toml_template(kinds))
 
 
 def _describe(given: Any) -> None:

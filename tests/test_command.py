@@ -24,6 +24,7 @@ def table(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"age": rng.uniform(0, 100, 500)})
     frame["job"] = rng.choice(["office", "field"], 500)
+    frame["job"] = frame["job"].astype("category")
     frame["unused"] = 1.0
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet")

@@ -583,7 +583,6 @@ _TOML_BLANKS = {
     "string": "[...]",
     "date": "{first = ..., last = ...}",
     "boolean": "[false, true]",
-    "unknown": "...",
 }
 _TOML_HEAD = """\
 # Fill in each ... from what you know without looking at the records:
@@ -598,7 +597,6 @@ _NUMBERS = ("int", "uint", "float", "double", "decimal", "halffloat")
 _STRINGS = (
     "category",
     "categorical",
-    "dictionary",
     "enum",
     "large_string",
     "object",
@@ -664,16 +662,18 @@ def template(frame: Any) -> Template:
     return Template({str(name): _blank(dtype) for name, dtype in names})
 
 
-def toml_template(dtypes: Mapping[str, Any]) -> str:
+def toml_template(kinds: Mapping[str, str]) -> str:
     """TOML to fill in and read by `from_toml`, with a line for each column.
 
     Parameters
     ----------
-    dtypes : mapping from str to dtype
-        Storage types by name of a column, of pandas, polars or Arrow; None if unknown.
+    kinds : mapping from str to str
+        Kinds of cells by name of a column, as `Declaration.kind`; another kind leaves
+        the whole entry blank.
     """
     lines = [
-        f"{_key(name)} = {_TOML_BLANKS[_kind(dtype)]}" for name, dtype in dtypes.items()
+        f"{_key(name)} = {_TOML_BLANKS.get(kind, '...')}"
+        for name, kind in kinds.items()
     ]
     return "\n".join([_TOML_HEAD, *lines])
 
@@ -690,7 +690,7 @@ def _blank(dtype: Any) -> Any:
 
 def _kind(dtype: Any) -> str:
     """Kind of a dtype, from its name, so that neither library must be installed."""
-    text = re.split(r"[\[(<]", str(dtype).lower())[0]
+    text = str(dtype).lower().partition("[")[0].partition("(")[0]
     text = text.rstrip("0123456789")
     if text in ("bool", "boolean"):
         return "boolean"

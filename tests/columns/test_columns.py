@@ -291,8 +291,8 @@ def test_what_a_person_got_wrong_is_refused_by_name(text, words):
 
 
 def test_a_template_in_toml_can_be_read_once_it_is_filled_in():
-    dtypes = {'a.b "c"': "double", "day": "timestamp[us]", "job": "dictionary<x>"}
-    blank = toml_template(dtypes | {"é": "bool", "raw": None})
+    kinds = {'a.b "c"': "number", "day": "date", "job": "string", "é": "boolean"}
+    blank = toml_template(kinds | {"raw": "other"})
     for before, after in {
         "low = ..., high = ...": "low = 0, high = 1",
         "first = ..., last = ...": "first = 2020-01-01, last = 2020-01-02",

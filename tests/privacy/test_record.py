@@ -95,7 +95,7 @@ def test_a_record_begins_with_what_how_much_and_what_may_be_shown(record):
 def test_a_record_that_is_not_private_begins_with_that(name):
     what, much, shown, *_ = repr(not_private()[name]).splitlines()
     assert what.startswith("What               NOT private: DPLogisticRegression")
-    assert "no limit" in much
+    assert "No promise limits" in much
     assert "Nothing" in shown
     assert "#b42318" in not_private()[name]._repr_html_()
 

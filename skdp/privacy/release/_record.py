@@ -114,7 +114,9 @@ ADJACENCY_MEANING = {
 class PrivacyRecord(Shown):
     """Privacy statement of a release: its relation, its mechanism and its cost.
 
-    Every field is a public fact or post-processing of a private output.
+    Every field is a public fact or post-processing of a private output. In print it
+    begins with three lines for everybody: what was released, how much it reveals, and
+    what may be shown. The technical record follows.
 
     Parameters
     ----------
@@ -266,7 +268,7 @@ class PrivacyRecord(Shown):
         if not self.is_private:
             return [
                 ("What", f"NOT private: {what} {self.reason}"),
-                ("How much", "There is no limit to what it reveals: epsilon is inf."),
+                ("How much", "No promise limits what it reveals."),
                 ("May be shown", "Nothing to anybody who may not see the data."),
             ]
         part = f", as a part of {self.release}" if self.release else ""
