@@ -76,7 +76,7 @@ def test_no_ledger_is_made_by_a_mistyped_name(table, capsys):
     assert capsys.readouterr().err
 
 
-def test_books_and_reports_are_those_of_the_ledger(table, capsys):
+def test_tables_and_reports_are_those_of_the_ledger(table, capsys):
     run(describing(table))
     capsys.readouterr()
     assert run(["books", table / "study.db"]) == 0
