@@ -27,7 +27,7 @@ OLDEST_TESTS = tests/contract
 PEERS_VENV = $(VENV)-peers
 PEERS = benchmarks/peers.txt
 
-.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint clean python
+.PHONY: help dev demo demo-solvers demo-search demo-sparse demo-ratings demo-table demo-boosting demo-large demo-images demo-look demo-audit demo-owners demo-users test test-papers test-engines test-wide test-benchmarks test-rest test-bugs test-all test-oldest bench docs build smoke lint where clean python
 
 help:
 	@echo "make dev          install what contributors need into .venv (1 minute)"
@@ -58,6 +58,7 @@ help:
 	@echo "make smoke        the wheel in a new environment of each Python found (minutes)"
 	@echo "make bench        speed and accuracy, side by side with the peers (an hour or two)"
 	@echo "make lint         ruff and mypy"
+	@echo "make where WORDS='some words of a message'  where the message has to be changed too"
 
 python:
 	@command -v $(PYTHON) >/dev/null 2>&1 || \
@@ -194,6 +195,10 @@ smoke: build
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+# Where words of a message stand: code, tests with planted bugs, pages.
+where:
+	@git grep -n --fixed-strings -e "$(WORDS)" -- skdp tests docs examples '*.md'
 
 clean:
 	rm -rf $(VENV) $(VENV)-build $(OLDEST_VENV) $(PEERS_VENV) build dist *.egg-info demo docs/_build docs/gallery docs/reference docs/sg_execution_times.rst

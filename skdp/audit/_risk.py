@@ -290,7 +290,7 @@ def _of_model(model: Any, times: int) -> MembershipRisk:
         raise TypeError(
             f"The 'model' parameter must be {_WHAT}. Got an instance of "
             f"{type(model).__name__} without privacy_. Fit it first, or pass the "
-            "epsilon and delta that privacy_report tells of a pipeline."
+            "epsilon and delta that privacy_report shows for a pipeline."
         )
     gaussian = math.isfinite(event.mu_squared) and event.pure_epsilon == 0
     return MembershipRisk(

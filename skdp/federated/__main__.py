@@ -76,14 +76,14 @@ def _keygen(given: Any) -> None:
 def _show(given: Any) -> None:
     plan = FederationPlan.load(given.plan)
     print(plan)
-    print(plan.books())
+    print(plan.charges())
 
 
 def _serve(given: Any) -> None:
     plan = FederationPlan.load(given.approve)
     ledger = BudgetLedger.open(given.ledger)
     print(plan)
-    print(plan.books(), flush=True)
+    print(plan.charges(), flush=True)
     key = Key.load(given.key)
     tls = None
     if given.authorities:

@@ -123,14 +123,14 @@ class _Sums:
 
 
 def _check_travels(query: Any, source: Any) -> None:
-    """Refuse what cannot be sent, before anything is booked."""
+    """Refuse what cannot be sent, before anything is charged."""
     try:
         sent((query, source))
     except Exception as error:  # whatever a step of somebody else raises
         raise Refused(
             "The steps that owners run must be picklable, to be sent to them. Got one "
             f"that is not ({type(error).__name__}). Use steps of skdp or scikit-learn. "
-            "Nothing was booked or read."
+            "Nothing was charged or read."
         ) from error
 
 
@@ -188,8 +188,8 @@ class LocalOwners:
         finally:
             self._families, self._states, self._readers = [], {}, {}
 
-    def books(self, event: Event, delta: float, ledger: Any) -> None:
-        """Record, in a rehearsal, an event that will be booked, and its ledger."""
+    def charged(self, event: Event, delta: float, ledger: Any) -> None:
+        """Record, in a rehearsal, an event that will be charged, and its ledger."""
         self.events.append((event, delta))
 
     def planned(self, query: Any, source: Any, statement: bytes) -> None:
@@ -289,7 +289,7 @@ class Federation(TableSource):
     over all owners, which is the noisy sum over the pooled table. Every estimator whose
     fit needs only sums over all records with Gaussian noise accepts a federation as X.
     Each fit is rehearsed first, without records, and an impossible fit is refused
-    before anything is booked.
+    before anything is charged.
 
     `simulated` makes a federation of tables in this process; for real owners, who keep
     their tables to themselves, see ``docs/guide/several_owners.md``.
@@ -433,7 +433,7 @@ class Federation(TableSource):
         Raises
         ------
         Refused
-            If the owners cannot answer a query. Nothing was booked or read.
+            If the owners cannot answer a query. Nothing was charged or read.
         """
         # Inside a fit of these owners; a fit of another thread is refused below.
         if owners_now() is self.owners:
@@ -447,8 +447,8 @@ class Federation(TableSource):
     def fit(self, model: Any) -> Any:
         """Fit a model of several steps as one.
 
-        All steps are rehearsed before the first one is booked; ``pipeline.fit`` instead
-        rehearses and books one step after another.
+        All steps are rehearsed before the first one is charged; ``pipeline.fit``
+        rehearses and charges one step after another.
 
         Parameters
         ----------
@@ -462,7 +462,7 @@ class Federation(TableSource):
         Raises
         ------
         Refused
-            If owners cannot answer a query of a step. Nothing was booked.
+            If owners cannot answer a query of a step. Nothing was charged.
         """
         with asking(self.owners):
             with self._rehearsal():
@@ -474,7 +474,7 @@ class Federation(TableSource):
     def rehearse(self, model: Any) -> Any:
         """Fit a clone to answers of zero, for its privacy record and `traffic`.
 
-        No owner is asked, and nothing is booked.
+        No owner is asked, and nothing is charged.
 
         Parameters
         ----------
@@ -556,7 +556,7 @@ def _of_nothing(record: PrivacyRecord) -> PrivacyRecord:
     return replace(
         record,
         is_private=False,
-        reason="A rehearsal: nothing was asked, booked or released.",
+        reason="A rehearsal: nothing was asked, charged or released.",
         risk="",
         ledger="",
         dataset="",

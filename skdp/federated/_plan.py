@@ -222,7 +222,7 @@ class PlanParty:
 
 @dataclass(frozen=True)
 class FederationPlan:
-    """One fit among several owners, which each of them approves and books.
+    """One fit among several owners, which each of them approves and pays for.
 
     Nothing in a plan depends on a record. It holds all that each owner needs to derive
     the same queries, so that no code and no weights are sent, only sums.
@@ -432,12 +432,12 @@ class FederationPlan:
             raise ValueError(
                 "The 'tls' parameter must be a context if the plan is encrypted, and "
                 "None if not. Got the opposite. Make it with the ssl module, or ask "
-                "for another plan. Nothing was booked."
+                "for another plan. Nothing was charged."
             )
         if tls is not None and verifies and tls.verify_mode != ssl.CERT_REQUIRED:
             raise ValueError(
                 "The 'tls' context must verify certificates. Got one that does not. "
-                "Use ssl.create_default_context(cafile=...). Nothing was booked."
+                "Use ssl.create_default_context(cafile=...). Nothing was charged."
             )
 
     def model(self, ledger: Any = None) -> Any:
@@ -514,11 +514,11 @@ class FederationPlan:
             questions=bytes.fromhex(found["questions"]),
         )
 
-    def books(self) -> str:
-        """A sentence on what each party books, from a rehearsal without records."""
+    def charges(self) -> str:
+        """What each party charges to its ledger, from a rehearsal without records."""
         fitted = self.federation(self._nobody()).rehearse(self.model())
-        told = [_booked(step.privacy_) for _, step in private_steps(fitted)]
-        return "\n".join(told)
+        charges = [_charge(step.privacy_) for _, step in private_steps(fitted)]
+        return "\n".join(charges)
 
     def _nobody(self) -> LocalOwners:
         """All parties without their records, for a rehearsal."""
@@ -547,8 +547,8 @@ class FederationPlan:
         return type(self)(**{**vars(self), **vars(found[0])})
 
 
-def _booked(record: Any) -> str:
+def _charge(record: Any) -> str:
     return (
-        f"Each party books epsilon {record.epsilon:g} and delta {record.delta:g} "
-        f"under {record.adjacency}: {record.event}."
+        f"Each party charges epsilon {record.epsilon:g} and delta {record.delta:g} "
+        f"to its ledger under {record.adjacency}: {record.event}."
     )

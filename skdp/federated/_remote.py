@@ -305,7 +305,7 @@ class _Remote(LocalOwners):
             raise Refused(
                 "The plan must have the rounds and the questions that its fit has. Got "
                 "others. Use one version of skdp, and one kind of machine, for all "
-                "parties, and make the plan anew. Nothing was booked or read."
+                "parties, and make the plan anew. Nothing was charged or read."
             )
 
 
@@ -330,25 +330,25 @@ class PartyOwners(_Remote):
         super().__init__(plan, [part])
         self._line, self._ledger = line, ledger
 
-    def books(self, event: Event, delta: float, ledger: Any) -> None:
+    def charged(self, event: Event, delta: float, ledger: Any) -> None:
         # Any private step inside the model must have this ledger.
         if ledger != self._ledger:
             raise Refused(
-                "A plan must book all of its events in the ledger of a party. Got one "
-                "that would be booked elsewhere. Ask for another plan. Nothing was "
-                "booked or read."
+                "A plan must charge all of its events to the ledger of a party. Got "
+                "one that would be charged elsewhere. Ask for another plan. Nothing "
+                "was charged or read."
             )
-        super().books(event, delta, ledger)
+        super().charged(event, delta, ledger)
 
     def check_rehearsed(self) -> None:
         super().check_rehearsed()
-        # Before any party books: a party that cannot take part does not connect.
+        # Before any charge: a party that cannot take part does not connect.
         if self._ledger.admits(self.events):
             self._line.join()
         elif len(self.events) > 1:
             raise BudgetExceeded(
                 "The ledger must have room for all steps of a plan. Got less. Ask for "
-                "a plan with a smaller epsilon. Nothing was booked or read.",
+                "a plan with a smaller epsilon. Nothing was charged or read.",
                 ledger=self._ledger.path,
                 exhausted="epsilon",
             )
@@ -409,8 +409,8 @@ def coordinate(
     ValueError
         If the key or `tls` differs from the plan's. Nothing was asked.
     SourceError
-        If the parties did not connect, and nobody booked anything; or if a party broke
-        the rules, and everything that the parties booked stays in their ledgers.
+        If the parties did not connect, and nothing was charged; or if a party broke
+        the rules, and everything that was charged stays in the parties' ledgers.
     """
     if key.public != plan.coordinator_key:
         raise ValueError(
@@ -438,8 +438,8 @@ def serve(
 ) -> Any:
     """Take part in a plan as a party, with its records and its ledger.
 
-    The fit is rehearsed. When all parties have connected, the ledger books it, and only
-    then are records read and rounds answered.
+    The fit is rehearsed. When all parties have connected, it is charged to the ledger,
+    and only then are records read and rounds answered.
 
     Parameters
     ----------
@@ -465,16 +465,16 @@ def serve(
     ------
     Refused, TypeError, ValueError
         If the plan, the key, the ledger, `tls` or the data are not as described.
-        Nothing was booked.
+        Nothing was charged.
     BudgetExceeded
         From the ledger. Nothing was read.
     SourceError
-        If not all parties connected in time, and nothing was booked; or if the fit
+        If not all parties connected in time, and nothing was charged; or if the fit
         ended early, and it stays in the ledger.
     """
     if not isinstance(ledger, BudgetLedger):
         raise TypeError(
-            "The 'ledger' parameter must be a BudgetLedger: a party books what its "
+            "The 'ledger' parameter must be a BudgetLedger: a party charges what its "
             f"records are asked. Got an instance of {type(ledger).__name__}. Use "
             "BudgetLedger.open(path) for a ledger that exists."
         )
@@ -507,7 +507,7 @@ def _file_rows(plan: FederationPlan, number: int, data: str | Path) -> FileRows:
         raise ValueError(
             "A party's file must have the plan's columns of the plan's types, and as "
             "many rows as the plan says. Got another. Ask for another plan, or write "
-            "the file anew. Nothing was booked."
+            "the file anew. Nothing was charged."
         )
     groups = tuple(range(len(file.group_sizes())))
     return FileRows((Piece(file, groups, n_rows),), len(wanted))

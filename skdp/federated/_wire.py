@@ -265,7 +265,7 @@ T = TypeVar("T")
 _SILENT = "The coordinator did not answer in time."
 _NOT_ALL = (
     "The coordinator and all parties must connect in time. Got fewer. Agree on an "
-    "hour with them, or use more patience. Nothing was booked or read."
+    "hour with them, or use more patience. Nothing was charged or read."
 )
 
 

@@ -115,7 +115,6 @@ class CentredDense(_View):
         self, source: Source, data_norm: float, centre: FloatArray, norm: float
     ) -> None:
         super().__init__(source)
-        self.facts = replace(self.facts, is_row_major=True)
         self._data_norm, self._centre, self._norm = data_norm, centre, norm
 
     def _changed(self, X: Any) -> Any:

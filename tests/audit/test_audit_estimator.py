@@ -328,7 +328,7 @@ def test_ledgers_and_seeds_are_refused(tmp_path):
         audit_estimator(logistic(random_state=0), X, Y)
 
 
-def test_a_door_with_books_is_closed_to_an_auditor(tmp_path):
+def test_a_door_with_a_ledger_is_closed_to_an_auditor(tmp_path):
     ledger = BudgetLedger(tmp_path / "study.db", epsilon=3.0, delta=1e-4)
     auditor = NullRecord(0)
     with audited_by(auditor), pytest.raises(ValueError, match="must have no ledger"):

@@ -105,17 +105,17 @@ BUGS: list[Bug] = [
         "        if self.traffic.n_rounds != self._plan.traffic.n_rounds:\n",
         (
             f"{TEST}approval.py::"
-            "test_other_questions_than_were_planned_are_refused_before_the_books",
+            "test_other_questions_than_were_planned_are_refused_before_the_charge",
         ),
     ),
     Bug(
-        "a step that is booked elsewhere takes part",
+        "a step that is charged elsewhere takes part",
         "ledger",
         f"{FEDERATED}/_remote.py",
         "        if ledger != self._ledger:\n",
         "        if ledger is not None and ledger != self._ledger:\n",
         (
-            f"{TEST}planned_models.py::test_a_step_that_would_be_booked_nowhere_is_refused",
+            f"{TEST}planned_models.py::test_a_step_that_would_be_charged_nowhere_is_refused",
         ),
     ),
     Bug(
@@ -135,7 +135,9 @@ BUGS: list[Bug] = [
         f"{FEDERATED}/_plan.py",
         "    if not {*_OWN, _NO_MEMORY}.isdisjoint(params):\n",
         '    if not {"ledger", _NO_MEMORY}.isdisjoint(params):\n',
-        (f"{TEST}planned_models.py::test_a_step_that_brings_its_own_books_is_refused",),
+        (
+            f"{TEST}planned_models.py::test_a_step_that_brings_its_own_ledger_is_refused",
+        ),
     ),
     Bug(
         "names of parties may hide what is approved",

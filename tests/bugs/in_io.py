@@ -164,7 +164,7 @@ BUGS: list[Bug] = [
         "skdp/io/_table.py",
         "        source = rows.with_targets(y)\n",
         "        source = rows.with_targets(y)\n        next(source.blocks(), None)\n",
-        ("tests/io/test_searches.py::test_nothing_is_read_before_it_is_on_the_books",),
+        ("tests/io/test_searches.py::test_nothing_is_read_before_it_is_in_the_ledger",),
     ),
     Bug(
         "an error of the first pass quotes its cause",

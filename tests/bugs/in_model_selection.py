@@ -81,7 +81,7 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
-        "the final fit is booked beside the tuning, of the same records",
+        "the final fit is charged beside the tuning, of the same records",
         "accounting",
         METHODS,
         "        return ComposedEvent((tuning, final))\n",
@@ -181,7 +181,7 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
-        "candidates are fitted with twice what is booked",
+        "candidates are fitted with twice what is charged",
         "fraction",
         METHODS,
         "            Need(trained, strength(fit, facts)),\n",

@@ -276,13 +276,13 @@ BUGS: list[Bug] = [
         (f"{TEST_STREAMS}::test_parameters_stay_while_a_stream_goes_on",),
     ),
     Bug(
-        "the second part of a stream is not in the books",
+        "the second part of a stream is not in the ledger",
         "ledger",
         STREAMS,
         "            if self.n_taken:\n                books",
         "            if self.n_taken > 1:\n                books",
         (
-            f"{TEST_STREAMS}::test_the_first_part_books_the_stream_and_each_later_one_"
+            f"{TEST_STREAMS}::test_the_first_part_charges_the_stream_and_each_later_one_"
             "itself",
         ),
     ),

@@ -324,6 +324,6 @@ BUGS: list[Bug] = [
         "skdp/statistics/_describe.py",
         "        known = of_users(known)\n",
         "        pass\n",
-        ("tests/statistics/test_describe.py::test_users_are_on_books_of_users",),
+        ("tests/statistics/test_describe.py::test_users_are_in_a_ledger_of_users",),
     ),
 ]

@@ -460,7 +460,7 @@ OF_NOISE = [
         (f"{TEST}hostile_questions.py::test_what_no_line_pays_for_is_refused_unread",),
     ),
     Bug(
-        "of several choices one is booked",
+        "of several choices one is charged",
         "accounting",
         f"{NOISE}/_laws.py",
         "        return BoundedRangeEvent(self.epsilon(multiplier), times)\n",
@@ -468,7 +468,7 @@ OF_NOISE = [
         (f"{TEST}laws.py::test_events_of_laws_count_their_releases",),
     ),
     Bug(
-        "spherical noise is booked once for all releases",
+        "spherical noise is charged once for all releases",
         "accounting",
         f"{NOISE}/_laws.py",
         "        return PureEvent(1 / multiplier, times)\n",
@@ -662,7 +662,7 @@ OF_LEDGER = [
         ),
     ),
     Bug(
-        "a refused spend is rolled back after it was told to be booked",
+        "a refused spend is rolled back after it was reported as charged",
         "ledger",
         f"{LEDGER}/_store.py",
         '            connection.execute("COMMIT")\n',

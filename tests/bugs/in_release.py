@@ -269,13 +269,13 @@ BUGS: list[Bug] = [
         (f"{HOSTILE}::test_a_door_is_passed_once",),
     ),
     Bug(
-        "noise that a seed reproduces is booked as private",
+        "noise that a seed reproduces is charged as private",
         "ledger",
         DOOR,
         "return declare(multiplier) if self.is_private else NonPrivateEvent(), "
         "multiplier",
         "return declare(multiplier), multiplier",
-        (f"{TEST_SOLVERS}::test_seeded_noise_is_booked_as_not_private",),
+        (f"{TEST_SOLVERS}::test_seeded_noise_is_charged_as_not_private",),
     ),
     Bug(
         "users are released as records",
@@ -299,13 +299,13 @@ BUGS: list[Bug] = [
         ),
     ),
     Bug(
-        "an audited fit may be booked",
+        "an audited fit may be charged",
         "ledger",
         DOOR,
-        "if self._auditor is not None and (owners is not None or self._is_booked):",
+        "if self._auditor is not None and (owners is not None or self._is_charged):",
         "if self._auditor is not None and owners is not None:",
         (
-            "tests/audit/test_audit_estimator.py::test_a_door_with_books_is_closed_to_an_auditor",
+            "tests/audit/test_audit_estimator.py::test_a_door_with_a_ledger_is_closed_to_an_auditor",
         ),
     ),
     Bug(

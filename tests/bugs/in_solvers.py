@@ -170,7 +170,7 @@ BUGS: list[Bug] = [
         (f"{TEST_TILT}::test_exact_delta_around_the_free_curvature",),
     ),
     Bug(
-        "the output noise of a tilt is not booked",
+        "the output noise of a tilt is not charged",
         "accounting",
         TILT,
         "return ComposedEvent((tilt, output))",
@@ -253,7 +253,7 @@ BUGS: list[Bug] = [
         CENTRED,
         "gradients = Line(n_steps, mu_share=self.shares.descent / n_steps)",
         "gradients = Line(n_steps, mu_share=self.shares.descent)",
-        (f"{TEST_CENTRED}::test_what_is_on_the_books_is_what_was_promised",),
+        (f"{TEST_CENTRED}::test_what_is_in_the_ledger_is_what_was_promised",),
     ),
     Bug(
         "centred rows are clipped to the norm of rows",

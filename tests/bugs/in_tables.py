@@ -50,6 +50,15 @@ BUGS: list[Bug] = [
         (f"{TEST}facts.py::test_facts_of_rows_in_memory",),
     ),
     Bug(
+        "centred rows are taken to be row-major whatever their source",
+        "fact",
+        f"{TABLES}/_views.py",
+        "        self._data_norm, self._centre, self._norm = data_norm, centre, norm\n",
+        "        self._data_norm, self._centre, self._norm = data_norm, centre, norm\n"
+        "        self.facts = replace(self.facts, is_row_major=True)\n",
+        (f"{TEST}views.py::test_what_a_view_says_of_its_blocks_is_true",),
+    ),
+    Bug(
         "centred rows are scaled and not clipped",
         "clip",
         f"{TABLES}/_centred.py",

@@ -184,7 +184,7 @@ def test_broken_twin_that_reads_first_is_caught(tmp_path):
     assert diary[0] == "read"
 
 
-def test_broken_twin_that_books_one_answer_less_is_caught():
+def test_broken_twin_that_charges_one_answer_less_is_caught():
     case = Case("noisy_gd", "logistic", "replace_one")
     plan = case.solver.plan(case.objective)
     less = dataclasses.replace(plan, declared=lambda z: GaussianEvent(z, 3))
@@ -324,7 +324,7 @@ def test_extreme_values_do_not_reach_the_release(value, storage):
     assert np.isfinite(released).all()
 
 
-def test_seeded_noise_is_booked_as_not_private(tmp_path):
+def test_seeded_noise_is_charged_as_not_private(tmp_path):
     ledger = make_ledger(tmp_path, allow_nonprivate=True)
     run_case(CASES[0], noise=NoiseSource(0), ledger=ledger)
     assert ledger.spent().epsilon == np.inf

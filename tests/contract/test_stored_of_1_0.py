@@ -99,7 +99,7 @@ def test_stored_stream_is_over_since_its_memory_was_not_stored():
 
 
 @pytest.mark.parametrize("books", EXPECTED["spent"])
-def test_stored_books_verify_and_sum(books, tmp_path):
+def test_stored_ledgers_verify_and_sum(books, tmp_path):
     path = tmp_path / books
     shutil.copy(FOLDER / books, path)
     with warnings.catch_warnings():

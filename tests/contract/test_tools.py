@@ -315,7 +315,7 @@ def test_every_public_estimator_is_in_the_matrix():
     assert all(type(estimator).__name__ == name for name, estimator in cells.items())
 
 
-def test_broken_twin_that_is_not_on_the_books_is_found(books):
+def test_broken_twin_that_is_not_in_the_ledger_is_found(books):
     class Twin(Case):
         def alone(self, **params):
             return super().alone(**params).set_params(ledger=None)

@@ -28,7 +28,7 @@ def test_names_that_could_show_other_text_are_refused(name):
 
 
 @pytest.mark.parametrize("ledger", [None, "books.db"])
-def test_nobody_takes_part_without_books(ledger, tmp_path):
+def test_nobody_takes_part_without_a_ledger(ledger, tmp_path):
     own = setting(tmp_path)
     with pytest.raises(TypeError, match="must be a BudgetLedger"):
         serve(own.plan, own.keys[0], own.data(0), ledger)
@@ -46,7 +46,7 @@ def test_what_each_would_draw_by_itself_is_refused_in_a_plan(
 ):
     """Trees and first weights are of the plan's seed.
 
-    Found in review, after all had booked: each process drew other trees.
+    Found in review, after all had charged: each process drew other trees.
     """
     own = setting(tmp_path, one)
     assert own.plan.sizes
@@ -61,7 +61,7 @@ def test_what_each_would_draw_by_itself_is_refused_in_a_plan(
 @pytest.mark.parametrize(
     "change", [{"seed": 7}, {"questions": bytes(32)}, {"questions": b""}]
 )
-def test_other_questions_than_were_planned_are_refused_before_the_books(
+def test_other_questions_than_were_planned_are_refused_before_the_charge(
     change, tmp_path
 ):
     own = setting(tmp_path, BOOSTING)

@@ -113,7 +113,7 @@ def test_what_is_said_to_fit_fits(one, target):
 def test_what_is_said_to_be_refused_is_refused_for_nothing(what, tmp_path):
     one, words = REFUSED[what]
     ledger = BudgetLedger(tmp_path / "books.db", epsilon=10.0, delta=1e-3)
-    if what != "nothing private":  # refused by private books too
+    if what != "nothing private":  # refused by a private ledger too
         one.set_params(ledger=ledger)
     with pytest.raises((Refused, TypeError), match=words) as caught:
         one.fit(federation())

@@ -77,7 +77,7 @@ def test_integers_are_those_of_the_pooled_table(name, division):
         assert one.tobytes() == other.tobytes()
 
 
-def test_a_refusal_comes_before_the_books(tmp_path):
+def test_a_refusal_comes_before_the_charge(tmp_path):
     ledger = books(tmp_path)
     refused = [
         DPLogisticRegression(np.inf, classes=[0, 1]),
@@ -125,7 +125,7 @@ def test_private_scores_are_those_of_the_pooled_table(name, tmp_path):
     assert "several owners" in shared.privacy.why_solver
 
 
-def test_steps_are_refused_before_the_first_is_booked(tmp_path):
+def test_steps_are_refused_before_the_first_is_charged(tmp_path):
     ledger = books(tmp_path)
     steps = (
         DPStandardScaler(bounds=(-2, 2), ledger=ledger),
@@ -134,7 +134,7 @@ def test_steps_are_refused_before_the_first_is_booked(tmp_path):
     with pytest.raises(Refused):
         federation().fit(make_pipeline(*steps))
     assert ledger.spends() == []
-    # Broken twin: each step by itself books the first one.
+    # Broken twin: each step by itself charges the first one.
     with pytest.raises(Refused):
         make_pipeline(*steps).fit(federation())
     assert len(ledger.spends()) == 1
@@ -157,7 +157,7 @@ def search(name, **given):
 
 
 @pytest.mark.parametrize("name", SEARCHED)
-def test_searches_among_shares_are_booked_once(name, tmp_path):
+def test_searches_among_shares_are_charged_once(name, tmp_path):
     """Also where an owner has no record in one of the parts."""
     ledger = books(tmp_path)
     grid, target = search(name, ledger=ledger)
@@ -177,10 +177,10 @@ class Stays(BoundedScaler):
         raise TypeError("a lock")
 
 
-def test_what_cannot_travel_is_refused_before_it_is_booked(tmp_path, monkeypatch):
+def test_what_cannot_travel_is_refused_before_it_is_charged(tmp_path, monkeypatch):
     ledger = books(tmp_path)
     pipeline = make_pipeline(Stays(bounds=(-9, 9)), model(ledger=ledger))
-    with pytest.raises(Refused, match=r"must be picklable.*Nothing was booked"):
+    with pytest.raises(Refused, match=r"must be picklable.*Nothing was charged"):
         federation().fit(pipeline)
     assert ledger.spends() == []
     # The twin finds out when owners are asked.
@@ -218,7 +218,7 @@ def test_rows_stay_with_their_owners(tmp_path):
     assert ledger.spends() == []
 
 
-def test_one_fit_is_booked_once_and_says_whom_it_trusts(tmp_path):
+def test_one_fit_is_charged_once_and_says_whom_it_trusts(tmp_path):
     ledger = books(tmp_path)
     source = federation(n_honest=1)
     record = model(ledger=ledger).fit(source).privacy_

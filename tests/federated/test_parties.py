@@ -83,7 +83,7 @@ def test_what_a_plan_asks_is_shown(three, tmp_path, capsys):
     told = capsys.readouterr().out
     for word in ("u (300), v (1), w (599)", "2 of them trusted", "8 rounds"):
         assert word in told
-    assert "books epsilon 1 and delta 1e-06 under replace_one" in told
+    assert "charges epsilon 1 and delta 1e-06 to its ledger under replace_one" in told
     assert main(["show", str(tmp_path / "none.json")]) == 1
     assert main(["keygen", str(tmp_path / "a.key")]) == 0
     assert Key.load(tmp_path / "a.key").public.hex() in capsys.readouterr().out
@@ -129,7 +129,7 @@ def test_a_plan_that_was_changed_after_approval_is_refused(three):
 
 def test_a_full_ledger_takes_no_part(three):
     BudgetLedger(three.folder / "1.db", epsilon=0.5, delta=1e-3)
-    # And nobody books anything: the others wait for all, before their books.
+    # And nothing is charged: the others wait for all before they charge their ledgers.
     hub, parties = fitted(three, patience=2.0)
     with pytest.raises(BudgetExceeded):
         parties[1].outcome()

@@ -1,4 +1,4 @@
-"""Models that plans can hold, among real parties: the same for all, all booked."""
+"""Models that plans can hold, among real parties: the same for all, all charged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LABELS = {"classes": [0, 1]}
 GD = {"solver": "noisy_gd", "solver_params": {"n_steps": 5}}
 LINEAR = DPLogisticRegression(1.0, **GD, **LABELS)
 SCALED = make_pipeline(DPStandardScaler(1.0, bounds=(-2, 2)), LINEAR)
-# A model, and how often each owner books something.
+# A model, and how often each owner charges its ledger.
 PLANNED = {
     "boosting": (
         DPGradientBoostingClassifier(
@@ -73,7 +73,7 @@ def predicted(model):
 
 
 @pytest.mark.parametrize("name", PLANNED)
-def test_all_have_one_model_and_book_every_step(name, tmp_path):
+def test_all_have_one_model_and_charge_every_step(name, tmp_path):
     given, n_events = PLANNED[name]
     own = setting(tmp_path, clone(given))
     own.plan.save(tmp_path / "plan.json")
@@ -83,10 +83,10 @@ def test_all_have_one_model_and_book_every_step(name, tmp_path):
     models = fitted(own)
     assert len({predicted(one).tobytes() for one in models}) == 1
     assert [len(own.ledger(i).spends()) for i in range(3)] == [n_events] * 3
-    assert own.plan.books().count("Each party books epsilon 1 ") == n_events
+    assert own.plan.charges().count("Each party charges epsilon 1 ") == n_events
 
 
-def test_a_ledger_without_room_for_all_steps_books_none(tmp_path):
+def test_a_ledger_without_room_for_all_steps_is_charged_none(tmp_path):
     own = setting(tmp_path, SCALED)
     BudgetLedger(tmp_path / "1.db", epsilon=1.1, delta=2e-6)
     with pytest.raises(BudgetExceeded, match="room for all steps"):
@@ -147,7 +147,7 @@ def hidden(**more):
 
 
 @pytest.mark.parametrize("name", ["ledger", "random_state", "memory"])
-def test_a_step_that_brings_its_own_books_is_refused(name, tmp_path):
+def test_a_step_that_brings_its_own_ledger_is_refused(name, tmp_path):
     """Broken twin: a check of the outer parameters alone sees none of them."""
     with pytest.raises(Refused, match="leave ledgers"):
         model_of("Pipeline", hidden(**{name: None}), None)
@@ -157,14 +157,14 @@ def test_a_step_that_brings_its_own_books_is_refused(name, tmp_path):
     assert own.ledger(0).spends() == []
 
 
-def test_a_step_that_would_be_booked_nowhere_is_refused(tmp_path, monkeypatch):
-    """Broken twin: a walk that misses a step leaves it without books."""
+def test_a_step_that_would_be_charged_nowhere_is_refused(tmp_path, monkeypatch):
+    """Broken twin: a walk that misses a step leaves it without a ledger."""
     own = setting(tmp_path, SCALED)
     monkeypatch.setattr(
         "skdp.federated._plan.private_steps",
         lambda model: [("last", model.steps[-1][1])],
     )
-    with pytest.raises(Refused, match="book all of its events"):
+    with pytest.raises(Refused, match="charge all of its events"):
         own.serve(0)
     assert own.ledger(0).spends() == []
 

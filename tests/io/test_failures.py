@@ -128,7 +128,7 @@ def test_one_message_whatever_happened(kind, when, tmp_path):
     assert not hasattr(asked, "coef_")
 
 
-def test_an_interrupt_says_what_stays_booked(tmp_path):
+def test_an_interrupt_says_what_stays_charged(tmp_path):
     class Interrupted(Spied):
         def spoil(self, parts):
             raise KeyboardInterrupt(SECRET)

@@ -183,7 +183,7 @@ def failing(tmp_path, when):
     return source
 
 
-def test_nothing_is_read_before_it_is_on_the_books(tmp_path):
+def test_nothing_is_read_before_it_is_in_the_ledger(tmp_path):
     source = failing(tmp_path, 0)
     books = ledger(tmp_path, epsilon=1.0)
     with pytest.raises(BudgetExceeded):

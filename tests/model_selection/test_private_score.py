@@ -101,7 +101,7 @@ class Noting(ClassifierMixin, BaseEstimator):
 # The order -----------------------------------------------------------------------
 
 
-def test_the_event_is_on_the_books_before_anything_is_predicted(tmp_path, monkeypatch):
+def test_the_event_is_in_the_ledger_before_anything_is_predicted(tmp_path, monkeypatch):
     diary = []
     monkeypatch.setattr(SpyLedger, "diary", diary)
     ledger = SpyLedger(tmp_path / "a.db", epsilon=1.5, delta=0)

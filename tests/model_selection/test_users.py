@@ -504,7 +504,7 @@ def search_of(model=PLAIN, **given):
 
 
 @quiet
-def test_searches_are_booked_and_reported_as_of_users(tmp_path):
+def test_searches_are_charged_and_reported_as_of_users(tmp_path):
     adjacency, relation = "zero_out", "zero_out_user"
     books = BudgetLedger(
         tmp_path / "users.db", epsilon=9, delta=1e-4, adjacency=relation, unit="user"
@@ -573,7 +573,7 @@ def test_ids_reach_every_private_step(name, routing, monkeypatch):
 
 
 @quiet
-def test_what_is_not_of_users_is_refused_before_anything_is_booked(tmp_path):
+def test_what_is_not_of_users_is_refused_before_anything_is_charged(tmp_path):
     books = BudgetLedger(
         tmp_path / "x.db", epsilon=9, delta=1e-4, adjacency="replace_user", unit="user"
     )

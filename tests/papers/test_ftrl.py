@@ -114,7 +114,7 @@ def audited(changed=0, shape=(4, 3, 500), seed=0):
 
 @pytest.mark.parametrize("changed", [0, 3, 11])
 @pytest.mark.parametrize("shape", [(4, 3, 500), (4, 3, 2), (12, 1, 500)])
-def test_neighbours_are_told_apart_by_no_more_than_is_booked(changed, shape):
+def test_neighbours_are_told_apart_by_no_more_than_is_charged(changed, shape):
     assert max(audited(changed=changed, shape=shape, seed=s) for s in range(5)) <= 1
 
 

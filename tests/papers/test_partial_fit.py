@@ -311,7 +311,9 @@ def heard(adjacency, rows, y, before):
 
 @problem.by_adjacency
 @pytest.mark.parametrize("part", [0, 1, K - 1])
-def test_neighbouring_streams_are_told_apart_by_no_more_than_is_booked(adjacency, part):
+def test_neighbouring_streams_are_told_apart_by_no_more_than_is_charged(
+    adjacency, part
+):
     other, near, row = Y.copy(), X.copy(), part * SIZE
     if adjacency == "zero_out":
         near[row] = 0.0
@@ -331,7 +333,7 @@ def test_neighbouring_streams_are_told_apart_by_no_more_than_is_booked(adjacency
 # Books -------------------------------------------------------------------------------
 
 
-def test_the_first_part_books_the_stream_and_each_later_one_itself(tmp_path):
+def test_the_first_part_charges_the_stream_and_each_later_one_itself(tmp_path):
     ledger = BudgetLedger(tmp_path / "books.db", epsilon=6.0, delta=1e-4)
     model = stream(ledger=ledger).partial_fit(*FIRST)
     first = ledger.spent()

@@ -82,7 +82,7 @@ def test_every_fit_is_charged_once(ledger, name):
     assert 0 < ledger.spent().epsilon < 1e4
 
 
-def test_a_fit_that_is_not_on_the_books_would_be_noticed(ledger):
+def test_a_fit_that_is_not_in_the_ledger_would_be_noticed(ledger):
     """Broken twin: one member without the ledger."""
     VotingClassifier([("a", model(ledger)), ("b", svc(None))]).fit(X, Y)
     assert len(ledger.spends()) != FITS["voting"][1]
@@ -94,7 +94,7 @@ def test_calibrating_a_frozen_model_spends_nothing_more(ledger):
     assert len(ledger.spends()) == 1
 
 
-def test_bagging_seeds_its_members_and_is_booked_as_what_it_is(ledger, tmp_path):
+def test_bagging_seeds_its_members_and_is_charged_as_what_it_is(ledger, tmp_path):
     # Rightly refused: besides, a bootstrap holds some records several times.
     with pytest.raises(ValueError, match="meta-estimator"):
         BaggingClassifier(model(ledger), n_estimators=2).fit(X, Y)

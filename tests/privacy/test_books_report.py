@@ -125,7 +125,7 @@ def test_broken_twin_that_opens_for_writing_is_found(used, monkeypatch, capsys):
     assert modes_used(monkeypatch, ["report", used.path]) == {"rw"}
 
 
-def test_books_that_are_read_only_take_no_spend(used):
+def test_a_ledger_that_is_read_only_takes_no_spend(used):
     books = _store.SpendStore(used.path, used._books.terms, read_only=True)
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         books._connection().execute("UPDATE books SET head = ''")
@@ -242,7 +242,7 @@ def test_the_line_is_the_running_total(used, over):
 
 
 @pytest.mark.parametrize("over", ["fit", "time"])
-def test_empty_and_infinite_books_are_drawn(tmp_path, over):
+def test_empty_and_infinite_ledgers_are_drawn(tmp_path, over):
     pytest.importorskip("matplotlib")
     books = make_ledger(tmp_path, allow_nonprivate=True)
     books.plot(over=over).figure_.canvas.draw()

@@ -145,7 +145,7 @@ def test_parts_of_an_event_add_up():
 
 @pytest.mark.parametrize("after", [[], [gaussian(1.0)], [PureEvent(0.1)]])
 @pytest.mark.parametrize("before", [[], [gaussian(1.0)], [PureEvent(0.1)]])
-def test_nonprivate_event_voids_the_books_for_ever(before, after):
+def test_nonprivate_event_voids_the_ledger_for_ever(before, after):
     state = state_after([*before, NonPrivateEvent(), *after])
     assert state.spent.is_void
     assert state.spent_epsilon() == math.inf

@@ -153,7 +153,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("make_copy", COPIES.values(), ids=COPIES)
-def test_copies_are_equal_handles_on_the_same_books(used, make_copy):
+def test_copies_are_equal_handles_on_the_same_ledger(used, make_copy):
     other = make_copy(used)
     assert (other, hash(other), vars(other)) == (used, hash(used), vars(used))
     assert all(isinstance(value, (str, float, bool)) for value in vars(used).values())
@@ -442,14 +442,14 @@ def test_frame_has_a_row_per_fit_and_running_totals(used):
     assert used.to_event() == ComposedEvent(tuple(s.event for s in used.spends()))
 
 
-def test_empty_books_are_shown(ledger, capsys):
+def test_an_empty_ledger_is_shown(ledger, capsys):
     assert ledger.to_frame().columns.tolist() == COLUMNS
     assert len(ledger.to_frame()) == 0
     assert main(["ledger", ledger.path]) == 0
     assert "new, nothing is spent" in capsys.readouterr().out
 
 
-def test_books_say_what_is_spent_and_left_for_which_noise(tmp_path, capsys):
+def test_a_ledger_says_what_is_spent_and_left_for_which_noise(tmp_path, capsys):
     facts = {"unit": "visit", "dataset": "<ward>"}
     ledger = BudgetLedger(tmp_path / "a<b.db", **VALUES, **facts)
     spend(ledger, PureEvent(4.0))

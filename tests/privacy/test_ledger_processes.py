@@ -150,7 +150,7 @@ print("done")
 """
 
 
-def test_killed_fit_stays_on_the_books(ledger):
+def test_killed_fit_stays_in_the_ledger(ledger):
     with python("-c", ENDLESS, ledger.path) as process:
         end = time.monotonic() + 60
         while not ledger.spends() and time.monotonic() < end:

@@ -167,7 +167,7 @@ def test_decisions_follow_from_the_attributes(name, is_sparse, monkeypatch):
 
 @every_model
 @every_adjacency
-def test_what_is_on_the_books_is_what_was_promised(name, adjacency, tmp_path):
+def test_what_is_in_the_ledger_is_what_was_promised(name, adjacency, tmp_path):
     ledger = BudgetLedger(
         tmp_path / "books.db", epsilon=9.0, delta=1e-5, adjacency=adjacency
     )

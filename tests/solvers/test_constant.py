@@ -111,7 +111,7 @@ def test_a_histogram_and_a_mean_cost_what_is_charged(adjacency):
     assert of_two_targets(ConstantModel, adjacency, shrink=0.5).largest > 1.9
 
 
-def test_a_histogram_off_the_books_is_refuted():
+def test_a_histogram_that_is_not_charged_is_refuted():
     assert of_two_targets(HistogramForNothing, "replace_one").total > 1.1
 
 

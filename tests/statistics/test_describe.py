@@ -283,7 +283,7 @@ def test_users_of_one_row_are_described_as_records():
     )
 
 
-def test_users_are_on_books_of_users(tmp_path):
+def test_users_are_in_a_ledger_of_users(tmp_path):
     books = BudgetLedger(
         tmp_path / "users.db",
         epsilon=2.0,

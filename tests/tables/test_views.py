@@ -51,7 +51,7 @@ def test_what_a_view_says_of_its_blocks_is_true(view, storage):
     for block in source.blocks():
         assert block.X.shape[0] <= source.facts.largest_block
         assert block.X.shape[1] == source.n_features
-        if source.facts.is_row_major and view != "centred":  # which has dense rows
+        if source.facts.is_row_major:
             assert block.X.flags.c_contiguous
 
 

@@ -42,11 +42,11 @@ from skdp.privacy.accounting._gaussian import (
 # (``docs/proofs/accounting.md``).
 #
 # If for a release only a bound on delta at every e >= 0 is known, in both orders,
-# `least_charge` finds the smallest valid multiple of the amounts set aside. With the
-# divergence in the other order, h(-e) = 1 - exp(-e) + exp(-e) h'(e), two conditions at
-# e >= 0 cover all real e. They are checked on a grid from 0: between two points, the
-# bound at the left point is compared with T at the right point; beyond the last point,
-# the bound is compared with the smallest value of T there.
+# `least_charge` finds the smallest valid multiple of the amounts set aside. If the
+# bound is at most T(e) for every e >= 0, the charge is valid for all real e (Lemma 11
+# there). This is checked on a grid from 0: between two points, the bound at the left
+# point is compared with T at the right point; beyond the last point, the bound is
+# compared with d, the limit of T.
 
 
 Array = NDArray[np.float64]
@@ -149,15 +149,11 @@ def is_valid(charge: Charge, grid: Array, bounds: Array) -> bool:
     `grid` increases from 0; `bounds` hold at its points, in both orders.
     """
     mu, shown = math.sqrt(charge.mu_squared), charge.delta
-    kept, lost = math.exp(-charge.epsilon), -math.expm1(-charge.epsilon)
     right = grid[1:]
-    above = shown + (1 - shown) * gaussian_deltas_below(mu, right - charge.epsilon)
-    below = gaussian_deltas_below(mu, right + charge.epsilon)
-    below = lost + kept * (shown + (1 - shown) * below)
-    ends = min(shown, lost + kept * shown)
+    rest = gaussian_deltas_below(mu, right - charge.epsilon)
+    least = np.append(shown + (1 - shown) * rest, shown)
     # Rounding of sums of numbers below 1 is smaller than this.
-    least = np.append(np.minimum(above, below), ends) * (1 - 1e-14)
-    return bool(np.all(bounds <= least))
+    return bool(np.all(bounds <= least * (1 - 1e-14)))
 
 
 def _grid(profile: Profile, delta: float) -> Array:

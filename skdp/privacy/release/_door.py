@@ -286,7 +286,7 @@ class Door:
                 "audit that has begun or ended since. Open another door. Nothing was "
                 "read."
             )
-        if self._auditor is not None and (owners is not None or self._is_booked):
+        if self._auditor is not None and (owners is not None or self._is_charged):
             raise ValueError(
                 "An audited fit must have no ledger and records of one owner. Got a "
                 "ledger or several owners. Audit without them, on made-up data. "
@@ -310,8 +310,8 @@ class Door:
         """Commit an event to the ledger, or note it in a rehearsal."""
         if owners is not None and is_rehearsing() and not self._notes_only:
             # The allowance of a trial has been paid for by its search.
-            if self._ledger is None or self._is_booked:
-                owners.books(event, self.budget.delta, self._ledger)
+            if self._ledger is None or self._is_charged:
+                owners.charged(event, self.budget.delta, self._ledger)
             return
         if not self._notes_only:
             _check_room(source)
@@ -337,7 +337,7 @@ class Door:
         return LocalAnswers(plan, source, grant, self._noise)
 
     @property
-    def _is_booked(self) -> bool:
+    def _is_charged(self) -> bool:
         # A ledger has a file; the allowance of a trial has none.
         return self._ledger is not None and bool(self._ledger.path)
 

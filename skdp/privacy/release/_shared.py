@@ -47,7 +47,7 @@ class Owners(Protocol):
     n_honest: int
     seed: int | None
 
-    def books(self, event: Any, delta: float, ledger: Any) -> None:
+    def charged(self, event: Any, delta: float, ledger: Any) -> None:
         """Called in a rehearsal with an event that will be charged, and its ledger."""
         ...
 

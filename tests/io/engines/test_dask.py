@@ -540,7 +540,7 @@ def test_nothing_is_said_of_the_size_of_a_sample(tmp_path, monkeypatch):
     assert n_told() > 0
 
 
-def test_books_and_records_stay_at_home(tmp_path):
+def test_ledgers_and_records_stay_at_home(tmp_path):
     books = ledger(tmp_path)
     fitted = model(ledger=books, random_state=None).fit(
         numbers()[FEATURES], numbers()["y"]

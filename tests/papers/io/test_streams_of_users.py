@@ -219,7 +219,7 @@ def test_what_is_refused_costs_nothing_and_loses_no_stream(tmp_path):
     assert len(ledger.spends()) == K
 
 
-def test_records_and_books_are_of_users(tmp_path):
+def test_records_and_ledgers_are_of_users(tmp_path):
     frame = table_of(users_of(np.random.default_rng(0)))
     source = places.in_database(frame, groups="id", n_samples=N_USERS)
     ledger = books(tmp_path, epsilon=6.0)
