@@ -150,6 +150,17 @@ class NoiseDominatesWarning(_Documented, UserWarning):
     """
 
 
+class HiddenCoefficientsWarning(_Documented, UserWarning):
+    """Noise hides coefficients, or some records weigh less in their estimates.
+
+    The warning follows from released numbers only and comes after the fit, which is
+    paid for and kept.
+
+    Remedy: use more records or a larger epsilon; leave out one of the columns that the
+    message names.
+    """
+
+
 class NewLedgerWarning(_Documented, UserWarning):
     """A new ledger has the same folder and data set label as another ledger.
 
