@@ -173,7 +173,8 @@ class DPEstimator(TakesSources, PrivateModel):
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return Table.of(X, y, groups).fitted(self, self._fit)
+            Table.of(X, y, groups).fitted(self, self._fit)
+        return self._warned_of_constant()
 
     @abstractmethod
     def _fit(self, table: Table) -> Self:
@@ -216,6 +217,14 @@ class DPEstimator(TakesSources, PrivateModel):
             )
         effects: dict[str, pd.DataFrame] = self.encoder_.effects(self.coef_)
         return effects
+
+    def _is_constant(self) -> bool:
+        # Of the constant model, `NoiseDominatesWarning` speaks before the fit.
+        is_planned = self.privacy_.solver == ConstantModel.key
+        return not (is_planned or np.any(self.coef_))
+
+    def _remedies_of_constant(self) -> tuple[str, ...]:
+        return ("declared columns (columns=)",) if self.columns is None else ()
 
     def _adds_in_squares(self) -> bool:
         named = named_solver(self.solver, self.solver_params)
