@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, cast
@@ -21,6 +22,7 @@ from skdp._checks import check_count, check_data_norm, check_real
 from skdp._configured import Registry
 from skdp._fit import PlannedFit, PrivateModel, PrivateSolver, fit
 from skdp._users import UsersToFit
+from skdp.exceptions import HiddenCoefficientsWarning
 from skdp.io._table import Table, TakesSources
 from skdp.linear_model._rows import (
     LinearRows,
@@ -173,7 +175,8 @@ class DPEstimator(TakesSources, PrivateModel):
         %(ValueError, BudgetExceeded)s
         """
         with self._all_or_nothing():
-            return Table.of(X, y, groups).fitted(self, self._fit)
+            Table.of(X, y, groups).fitted(self, self._fit)
+        return self._warned_of_release()
 
     @abstractmethod
     def _fit(self, table: Table) -> Self:
@@ -216,6 +219,14 @@ class DPEstimator(TakesSources, PrivateModel):
             )
         effects: dict[str, pd.DataFrame] = self.encoder_.effects(self.coef_)
         return effects
+
+    def _is_constant(self) -> bool:
+        # Of the constant model, `NoiseDominatesWarning` speaks before the fit.
+        is_planned = self.privacy_.solver == ConstantModel.key
+        return not (is_planned or np.any(self.coef_))
+
+    def _remedies_of_constant(self) -> tuple[str, ...]:
+        return ("declared columns (columns=)",) if self.columns is None else ()
 
     def _adds_in_squares(self) -> bool:
         named = named_solver(self.solver, self.solver_params)
@@ -562,11 +573,11 @@ class HasEstimates(DPEstimator):
         covariance = scale**2 * solution.covariance
         self.estimates_ = Estimates(tuple(names), values, covariance, solution.n_far)
 
-    def _release_warnings(self) -> list[tuple[str, type[Warning]]]:
+    def _release_warnings(self) -> list[tuple[str, type[Warning], str]]:
         found = super()._release_warnings()
         if hasattr(self, "estimates_"):
             texts = _estimate_warnings(self.estimates_)
-            found += [(text, HiddenCoefficientsWarning) for text in texts]
+            found += [(text, HiddenCoefficientsWarning, text) for text in texts]
         return found
 
     def _target_units(self) -> tuple[float, float]:
