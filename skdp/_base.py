@@ -503,7 +503,7 @@ class PrivateEstimator(StoredEstimator):
         return False
 
     def _warned_of_release(self) -> Self:
-        """This object after its fit, with warnings about what was released.
+        """Warn about what a completed fit released, and return the object.
 
         It is called when the fit is complete, so that a filter that turns a warning
         into an error does not undo what was paid for.

@@ -534,10 +534,10 @@ def _estimate_warnings(estimates: Estimates) -> Iterator[str]:
         yield (
             f"Noise hides the coefficients of {shown}, which have no standard errors: "
             "a combination of these columns is nearly the same for all records. The "
-            f"other {n_names - len(hidden)} coefficients have standard errors. Use more "
+            f"other {n_names - len(hidden)} coefficients have them. Use more "
             "records or a larger epsilon, or leave out one of these columns."
         )
-    if estimates.n_far > 0:
+    if estimates.n_far > 0 and len(hidden) < n_names:
         yield (
             f"About {100 * estimates.n_far:.2g} % of the records lie far from the "
             "others and weigh less in the estimates, which may differ from those of "

@@ -473,7 +473,7 @@ class NewtonSum(BoundedSum):
 
     @property
     def scale(self) -> FloatArray:
-        d, parts = self.of.objective.n_columns, self.of.parts
+        d = self.of.objective.n_columns
         of_gradient, _, of_squares = self._sizes
         matrices = [_svec_scale(d)] * (1 + (of_squares > 0))
         return np.concatenate([np.ones(of_gradient), *matrices])
