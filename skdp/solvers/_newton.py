@@ -80,6 +80,8 @@ class NewtonStep:
     penalty : float
         Factor on half of the squared weights of rows, in the sum of the losses. Public.
     n_samples : int
+    lift : float
+        Smaller eigenvalues of the curvatures are raised to this multiple of the edge.
     """
 
     start: FloatArray
@@ -89,6 +91,7 @@ class NewtonStep:
     curvature_noise: float
     penalty: float
     n_samples: int
+    lift: float
 
     @cached_property
     def _pulled(self) -> FloatArray:
@@ -108,10 +111,10 @@ class NewtonStep:
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        """Inverse of the curvatures, with eigenvalues raised to the noise's edge."""
+        """Inverse of the curvatures, with small eigenvalues raised."""
         eigenvalues, basis = self._spectrum
         edge = edge_of(self.curvature_noise, len(self.start))
-        raised = np.maximum(eigenvalues, max(edge, 1e-300))
+        raised = np.maximum(eigenvalues, max(self.lift * edge, 1e-300))
         return np.asarray((basis / raised) @ basis.T)
 
     @cached_property
@@ -216,6 +219,8 @@ _SMALL_SHARE = 0.02
 # to the mean everywhere, a column with few large values looks narrow: weights of adult
 # with capital gains were off by 5 errors, and with these multiples by 1.
 _WIDER, _WIDEST = 2.0, 4.0
+# Least estimate of the mean squared length, which noise may make negative.
+_LEAST_SQUARES = 0.01
 # Multiples of the mean squared length beyond which rows weigh less in Newton steps.
 _REACHES = 1.5 * 2.0 ** np.arange(7)
 _ROOTS = np.sqrt(_REACHES)
@@ -282,6 +287,8 @@ class NoisyNewton(Solver):
         Factor on the curvatures, in units of their bound.
     squares_weight : float in [1e-6, 1e6], default=0.25
         Factor on the squared gradients, for the errors.
+    lift : float in [0, 1e6], default=1.0
+        Eigenvalues below so many edges of the noise's spectrum are raised to it.
 
     Notes
     -----
@@ -319,6 +326,7 @@ class NoisyNewton(Solver):
         "intercept_weight": partial(check_real, low=1e-6, high=1.0),
         "curvature_weight": partial(check_real, low=1e-6, high=1e6),
         "squares_weight": partial(check_real, low=1e-6, high=1e6),
+        "lift": partial(check_real, low=0.0, high=1e6),
     }
 
     n_steps: int
@@ -329,6 +337,7 @@ class NoisyNewton(Solver):
     intercept_weight: float = 0.5
     curvature_weight: float = 0.5
     squares_weight: float = 0.25
+    lift: float = 1.0
 
     @classmethod
     def adds_in_squares(cls, given: Given) -> bool:
@@ -387,25 +396,25 @@ class NoisyNewton(Solver):
         )
 
     def shares(self, objective: LinearObjective) -> dict[str, float]:
-        """The fraction of mu squared of each answer, by name, in the order of lines."""
-        found = dict.fromkeys(self._small_answers(objective), _SMALL_SHARE)
-        if self.moment_steps:
-            growing = _growing(self.moment_steps, _GROWTH_OF_MOMENTS)
-            found |= {
-                f"moments {k}": self.moment_share * float(share)
-                for k, share in enumerate(growing)
-            }
-        left = 1 - math.fsum(found.values())
-        growing = _growing(self.n_steps, _GROWTH)
-        return found | {
-            f"step {k}": left * float(share) for k, share in enumerate(growing)
-        }
-
-    def _small_answers(self, objective: LinearObjective) -> Iterator[str]:
-        if self.scalar(objective, np.zeros(objective.shape)) is not None:
-            yield "scalar"
+        """The fraction of mu squared of each answer, by name, in the order of asking."""
+        names = [f"moments {k}" for k in range(self.moment_steps)]
         if self.moment_steps and isinstance(self.reach, str):
-            yield "lengths"
+            names.append("lengths")
+        steps = [f"step {k}" for k in range(self.n_steps)]
+        names += steps
+        if self.scalar(objective, np.zeros(objective.shape)) is not None:
+            # The base rate is the start of the steps, the mean error clips the last.
+            is_of_labels = isinstance(objective.loss, LogisticLoss)
+            first = self.moment_steps if is_of_labels else len(names) - 1
+            names.insert(first, "scalar")
+        found = dict.fromkeys(names, _SMALL_SHARE)
+        growing = _growing(self.moment_steps, _GROWTH_OF_MOMENTS)
+        for k, share in enumerate(growing):
+            found[f"moments {k}"] = self.moment_share * float(share)
+        left = 1 - math.fsum(found[name] for name in names if name not in steps)
+        for name, share in zip(steps, _growing(self.n_steps, _GROWTH), strict=True):
+            found[name] = left * float(share)
+        return found
 
     def plan(self, objective: LinearObjective) -> Plan:
         shares = self.shares(objective).values()
@@ -566,7 +575,7 @@ class _Run:
         gains = objective.data_norm * np.linalg.norm(matrix, axis=0)
         matrix = matrix * np.minimum(1.0, _MOST_GAIN / np.maximum(gains, 1e-300))
         wide = min(_WIDER**k, _WIDEST)
-        return Frame.of(matrix, math.sqrt(wide * max(squares, 1.0)))
+        return Frame.of(matrix, math.sqrt(wide * max(squares, _LEAST_SQUARES)))
 
     def _widened(self, frame: Frame) -> Frame:
         """The frame with the norm beyond which rows weigh less in Newton steps."""
@@ -646,4 +655,5 @@ class _Run:
             curvature_noise=curvature_noise,
             penalty=min(objective.n_samples * objective.alpha, _LARGEST_PENALTY),
             n_samples=objective.n_samples,
+            lift=self._solver.lift,
         )
