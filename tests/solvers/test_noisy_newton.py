@@ -271,9 +271,10 @@ def test_where_steps_have_not_arrived_there_are_no_errors():
     rng = np.random.default_rng(0)
     X = intervals._rows(rng, 20_000, 2)
     y = (rng.uniform(size=len(X)) < expit(12 * X[:, 0] - 6 * X[:, 1])).astype(int)
-    few = fitted(X, y, 8.0, solver_params={"n_steps": 1})
+    few = fitted(X, y, 8.0, solver_params={"n_steps": 1}, random_state=0)
     assert np.isinf(few.estimates_.errors).all()
-    enough = fitted(X, y, 8.0, solver_params={"n_steps": 10, "reach": 3.0})
+    params = {"n_steps": 10, "reach": 3.0}
+    enough = fitted(X, y, 8.0, solver_params=params, random_state=0)
     assert abs(enough.summary()["coef"]["x0"] - 12) < 1
 
 
@@ -359,7 +360,7 @@ def test_columns_that_noise_leaves_alike_are_named_and_hide_no_others():
     y = (X @ [3, -2, 0, 1, 2] > rng.logistic(size=60_000)).astype(int)
     frame = pd.DataFrame(X, columns=["age", "dose", "a", "b", "c"])
     with pytest.warns(HiddenCoefficientsWarning, match="of a, b, c, intercept, which"):
-        model = fitted(frame, y, 8.0)
+        model = fitted(frame, y, 8.0, random_state=0)
     table = model.summary()
     assert table.loc[["age", "dose"]].notna().all(axis=None)
     assert table.loc[["a", "b", "c", "intercept"], "coef"].isna().all()
@@ -384,7 +385,8 @@ def test_rows_far_from_others_are_kept_where_noise_allows():
     wanted = (x @ y) / (x @ x)
 
     def slope(**params):
-        model = fitted(x[:, None], y, 8.0, DPLinearRegression, solver_params=params)
+        own = {"solver_params": params, "random_state": 0}
+        model = fitted(x[:, None], y, 8.0, DPLinearRegression, **own)
         return model.summary().loc["x0"]
 
     own, short = slope(), slope(reach=1.5)
