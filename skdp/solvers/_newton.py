@@ -55,11 +55,18 @@ from skdp.sums._record_sums import ErrorSum, TargetSum
 # edges the fits that pass are fits whose noise added curvature: at three, 6 % of the
 # fits of a table with 2 % positives passed, and their 95 % intervals held 86 %.
 _CLEAR, _MOST_BENT = 4.0, 1.0
+# Larger numbers are cut, so that squares do not overflow.
+_LARGEST = 1e140
 
 
 def edge_of(curvature_noise: float, n_columns: int) -> float:
     """Edge of the spectrum of the noise in the curvatures."""
     return curvature_noise * math.sqrt(2 * n_columns)
+
+
+def _spectrum_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues and directions; never raises, since numbers are brought into reach."""
+    return np.linalg.eigh(np.clip(np.nan_to_num(matrix), -_LARGEST, _LARGEST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +108,7 @@ class NewtonStep:
     @cached_property
     def _spectrum(self) -> tuple[FloatArray, FloatArray]:
         bent = self.sums.curvature + self.penalty * (self.frame.T @ self.frame)
-        return np.linalg.eigh(bent)
+        return _spectrum_of(bent)
 
     @cached_property
     def is_clear(self) -> np.ndarray:
@@ -165,7 +172,7 @@ class NewtonStep:
         squares = self.sums.squares - np.outer(pulled, pulled) / self.n_samples
         if not np.isfinite(squares).all():
             return np.full_like(squares, np.inf)
-        eigenvalues, basis = np.linalg.eigh(squares)
+        eigenvalues, basis = _spectrum_of(squares)
         of_records = (basis * np.maximum(eigenvalues, 0.0)) @ basis.T
         d = self.length
         of_gradient = self.gradient_noise**2 * np.eye(len(d))
@@ -183,7 +190,7 @@ class NewtonStep:
         # Mean square change of the raw predictions of rows of norm 1.
         total = float(np.maximum(eigenvalues, 0.0).sum())
         change = float(self.length @ basis @ moved) / total if total > 0 else math.inf
-        spread, axes = np.linalg.eigh(variance)
+        spread, axes = _spectrum_of(variance)
         along = axes.T @ (basis @ moved)
         size = np.divide(along**2, spread, out=np.zeros_like(along), where=spread > 0)
         return bend * math.sqrt(max(change, 0.0) * float(size.sum()))
@@ -246,7 +253,6 @@ _MOST_GAIN = 2.0**14
 _LEAST_CLIP = 1e-3
 # Half of the largest relative change of a curvature per unit of raw prediction.
 _BENDS: dict[type[Loss], float] = {LogisticLoss: 0.5, SquaredLoss: 0.0}
-_LARGEST_PENALTY = 1e200
 
 
 def _check_reach(name: str, value: Any) -> float | str:
@@ -568,12 +574,13 @@ class _Run:
         moments = query.read(released.value).curvature / objective.loss.smoothness
         noise = sums.noise(released.deviation)[1] / objective.loss.smoothness
         edge = edge_of(noise, objective.n_columns)
-        eigenvalues, basis = np.linalg.eigh(np.nan_to_num(moments))
+        eigenvalues, basis = _spectrum_of(moments)
         raised = np.maximum(eigenvalues, max(edge, 1e-300))
         squares = float(np.sum(np.maximum(eigenvalues, 0.0) / raised))
         matrix = frame.weights @ (basis * np.sqrt(n / raised))
         gains = objective.data_norm * np.linalg.norm(matrix, axis=0)
         matrix = matrix * np.minimum(1.0, _MOST_GAIN / np.maximum(gains, 1e-300))
+        matrix = np.clip(np.nan_to_num(matrix), -_LARGEST, _LARGEST)
         wide = min(_WIDER**k, _WIDEST)
         return Frame.of(matrix, math.sqrt(wide * max(squares, _LEAST_SQUARES)))
 
@@ -653,7 +660,7 @@ class _Run:
             sums=query.read(released.value),
             gradient_noise=gradient_noise,
             curvature_noise=curvature_noise,
-            penalty=min(objective.n_samples * objective.alpha, _LARGEST_PENALTY),
+            penalty=min(objective.n_samples * objective.alpha, _LARGEST),
             n_samples=objective.n_samples,
             lift=self._solver.lift,
         )
