@@ -512,9 +512,8 @@ class PrivateEstimator(StoredEstimator):
             return self
         found = self._release_warnings()
         stated = tuple(text for _, _, text in found)
-        self.privacy_ = replace(
-            self.privacy_, warnings=(*self.privacy_.warnings, *stated)
-        )
+        record = self.privacy_
+        self.privacy_ = replace(record, warnings=(*record.warnings, *stated))
         for message, category, _ in found:
             warn_once(message, category)
         return self

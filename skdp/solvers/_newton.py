@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -65,7 +64,7 @@ def edge_of(curvature_noise: float, n_columns: int) -> float:
 
 
 def _spectrum_of(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues and directions; never raises, since numbers are brought into reach."""
+    """Eigenvalues and directions of a matrix whose numbers are brought into reach."""
     return np.linalg.eigh(np.clip(np.nan_to_num(matrix), -_LARGEST, _LARGEST))
 
 
@@ -402,7 +401,7 @@ class NoisyNewton(Solver):
         )
 
     def shares(self, objective: LinearObjective) -> dict[str, float]:
-        """The fraction of mu squared of each answer, by name, in the order of asking."""
+        """Fraction of mu squared of each answer, by name, in the order of asking."""
         names = [f"moments {k}" for k in range(self.moment_steps)]
         if self.moment_steps and isinstance(self.reach, str):
             names.append("lengths")
